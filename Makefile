@@ -1,0 +1,53 @@
+# Everything a fresh machine needs is made by these targets: python3 (3.11 or later), make;
+# `make test` and `make bench` also need JDK 17 and Maven.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help venv demo test unit check format fuzz bench lock clean
+
+help: ## show the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+venv: $(STAMP) ## make the environment, with the versions that were tested
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kgroup needs Python 3.11 or later, found " + sys.version.split()[0])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable . --group dev
+	touch $@
+
+demo: venv ## run the main job on the recorded data inside the package; no server
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh bench/demo.sh
+
+test: venv check ## every test, with real brokers
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m broker --durations 15
+
+check: venv ## format, lint, types, import rule, unit tests; no JVM
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 -m "not broker"
+
+format: venv ## rewrite the code in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+fuzz: venv ## damage recorded files at random for a while (SECONDS=60) and print the figures
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+
+bench: venv ## compare with Kafka's own tools, side by side
+	$(BIN)/python -m bench
+
+lock: ## write constraints.txt anew from the newest allowed versions
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-lock/bin/python -m pip install --quiet --editable . --group dev
+	{ sed -n '/^#/p' constraints.txt; $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable; } > constraints.new
+	mv constraints.new constraints.txt && rm -rf $(VENV)-lock
+
+clean: ## remove the environment
+	rm -rf $(VENV)

@@ -1,0 +1,42 @@
+"""The error tree and the exit statuses.
+
+Every error that a user can meet is a `KgroupError`; one boundary, in `kgroup.cli.main`, turns it
+into a line on standard error and an exit status.
+"""
+
+from enum import IntEnum
+
+__all__ = ["ExitStatus", "InputError", "KgroupError", "NotFoundError", "UsageError"]
+
+
+class ExitStatus(IntEnum):
+    """What a process says when it ends; promised to shell scripts."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    PARTLY = 4
+    PROBLEM = 5
+
+
+class KgroupError(Exception):
+    """Something that ends a command; its text says what was expected, found, where, what to do."""
+
+    exit_status = ExitStatus.FAILED
+
+
+class InputError(KgroupError):
+    """A file, a stream or an answer that cannot be used at all."""
+
+
+class UsageError(KgroupError):
+    """Options or arguments that make no sense together."""
+
+    exit_status = ExitStatus.USAGE
+
+
+class NotFoundError(KgroupError):
+    """None of the groups, topics or members that were named exists."""
+
+    exit_status = ExitStatus.NOT_FOUND

@@ -1,0 +1,1 @@
+"""What a group is: frozen values without I/O."""

@@ -1,0 +1,1 @@
+"""Plain functions on a source; each returns a report."""

@@ -1,0 +1,1 @@
+"""Reports to text: tables and documents."""

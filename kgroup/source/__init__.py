@@ -1,0 +1,1 @@
+"""Where groups, offsets and records come from."""

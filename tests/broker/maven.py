@@ -1,0 +1,234 @@
+"""Kafka's own jars, fetched once through Maven, and Java programs run against them.
+
+Every Kafka version gets one folder of jars under `CACHE`, written aside and renamed into place
+under a file lock, so that parallel test workers fetch it once. The folder's name carries a hash
+of the pom: a changed pom never meets old jars.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+__all__ = [
+    "CACHE",
+    "Artifacts",
+    "JavaError",
+    "compile_java",
+    "die_with_parent",
+    "java_classpath",
+    "java_command",
+    "kafka_jars",
+    "run_java",
+    "version_tuple",
+]
+
+CACHE = Path(os.environ.get("KGROUP_TEST_CACHE") or Path.home() / ".cache" / "kgroup-test")
+
+POM = Path(__file__).parent / "pom"
+
+Artifacts = Literal["server", "streams"]
+"""Which jars: broker with its command-line tools, or these and Kafka Streams."""
+
+
+class JavaError(AssertionError):
+    """A Java program, javac or Maven failed; the message ends with its last output."""
+
+
+def version_tuple(version: str) -> tuple[int, ...]:
+    """`"0.10.2.2"` as `(0, 10, 2, 2)`, to compare versions."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def kafka_jars(version: str, artifacts: Artifacts = "server") -> list[Path]:
+    """All jars of one Kafka version: broker, its tools and a logging binding."""
+    return sorted(_jar_folder(version, artifacts).glob("*.jar"))
+
+
+def java_classpath(version: str, artifacts: Artifacts = "server") -> str:
+    """The class path of `kafka_jars`."""
+    return os.pathsep.join(str(jar) for jar in kafka_jars(version, artifacts))
+
+
+def java_command(
+    version: str,
+    *,
+    heap: str = "256m",
+    log_level: str = "WARN",
+    jvm: Sequence[str] = (),
+    classes: Path | None = None,
+    artifacts: Artifacts = "server",
+) -> list[str]:
+    """`java` with options for short lives and small memory, up to the main class's name."""
+    classpath = java_classpath(version, artifacts)
+    if classes is not None:
+        classpath = f"{classes}{os.pathsep}{classpath}"
+    return [
+        _tool("java"),
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xshare:auto",
+        "-Djava.awt.headless=true",
+        f"-Dlog4j.configuration={(POM / 'log4j.properties').as_uri()}",
+        f"-Dlog4j2.configurationFile={(POM / 'log4j2.properties').as_uri()}",
+        f"-Dkgroup.log={log_level}",
+        *jvm,
+        "-cp",
+        classpath,
+    ]
+
+
+def run_java(
+    version: str,
+    main: str,
+    args: Sequence[str],
+    *,
+    input: bytes | None = None,
+    classes: Path | None = None,
+    timeout: float = 120,
+    heap: str = "256m",
+    jvm: Sequence[str] = (),
+    artifacts: Artifacts = "server",
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a Java class against one Kafka version; raise `JavaError` where it fails."""
+    command = java_command(version, heap=heap, jvm=jvm, classes=classes, artifacts=artifacts)
+    return _run([*command, main, *args], input=input, timeout=timeout, what=f"{main} {version}")
+
+
+def compile_java(sources: list[Path], version: str, artifacts: Artifacts = "server") -> Path:
+    """Compile against one Kafka version; the folder of classes is kept by content."""
+    jars = _jar_folder(version, artifacts)
+    digest = hashlib.sha256(jars.name.encode())
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    folder = CACHE / f"classes-{version}-{digest.hexdigest()[:16]}"
+
+    def compile_into(target: Path) -> None:
+        options = ["-nowarn", "-proc:none", "-d", str(target), "-cp", f"{jars}/*"]
+        command = [_tool("javac"), *options, *(str(source) for source in sources)]
+        _run(command, input=None, timeout=300, what=f"javac {version}")
+
+    return _made_once(folder, compile_into)
+
+
+def die_with_parent() -> Callable[[], None] | None:
+    """A `preexec_fn` after which the kernel kills the child when its parent dies (Linux).
+
+    The parent is the thread that starts the child: start long-lived ones in a thread that stays.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+    pr_set_pdeathsig = 1
+
+    def preexec() -> None:
+        libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)  # the parent died before prctl
+
+    return preexec
+
+
+def _jar_folder(version: str, artifacts: Artifacts) -> Path:
+    pom = POM / "pom.xml"
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:8]
+    number = version_tuple(version)
+    profiles = ["log4j2" if number >= (4,) else "log4j1"]
+    if number >= (3,):
+        profiles.append("tools")
+    if artifacts == "streams":
+        profiles.append("streams")
+
+    def fetch_into(target: Path) -> None:
+        command = [
+            _tool("mvn"),
+            "--batch-mode",
+            "--quiet",
+            "--no-transfer-progress",
+            f"--file={pom}",
+            f"-Dkafka.version={version}",
+            f"-Dscala.version={'2.13' if number >= (2, 8) else '2.11'}",
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={target}",
+            f"--activate-profiles={','.join(profiles)}",
+            "dependency:copy-dependencies",
+        ]
+        _run(command, input=None, timeout=900, what=f"mvn for Kafka {version}")
+
+    return _made_once(CACHE / f"kafka-{version}-{artifacts}-{digest}", fetch_into)
+
+
+def _made_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """`folder`, made by one process and complete when anyone sees it."""
+    if folder.is_dir():
+        return folder
+    with _cache_lock():
+        if not folder.is_dir():
+            aside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=CACHE))
+            try:
+                make(aside)
+                aside.rename(folder)
+            except BaseException:
+                shutil.rmtree(aside, ignore_errors=True)
+                raise
+    return folder
+
+
+@contextmanager
+def _cache_lock() -> Iterator[None]:
+    """One lock for the whole cache: two Mavens must not share a local repository either."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _tool(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / name).exists():
+        return str(Path(home) / "bin" / name)
+    found = shutil.which(name)
+    if found is None:
+        raise JavaError(f"{name} is not on the path: the broker tests need JDK 17 and Maven")
+    return found
+
+
+def _run(
+    command: list[str], *, input: bytes | None, timeout: float, what: str
+) -> subprocess.CompletedProcess[bytes]:
+    stdin = subprocess.DEVNULL if input is None else None
+    try:
+        done = subprocess.run(
+            command,
+            input=input,
+            stdin=stdin,
+            capture_output=True,
+            timeout=timeout,
+            preexec_fn=die_with_parent(),
+        )
+    except subprocess.TimeoutExpired as late:
+        tail = _tail(late.stdout, late.stderr)
+        raise JavaError(f"{what} did not end within {timeout:g} s\n{tail}") from late
+    if done.returncode != 0:
+        tail = _tail(done.stdout, done.stderr)
+        raise JavaError(f"{what} ended with status {done.returncode}\n{tail}")
+    return done
+
+
+def _tail(*outputs: bytes | None) -> str:
+    """The last output of a failed program, standard error last."""
+    kept = [(output or b"")[-4000:].decode(errors="replace") for output in outputs]
+    return "\n".join(text for text in kept if text.strip())

@@ -1,0 +1,607 @@
+"""Real ZooKeeper and Kafka servers on loopback, as context managers.
+
+    with broker("4.3.1", work) as server:
+        KafkaConsumer(bootstrap_servers=server.bootstrap)
+
+Everything a server writes lies under `work`: `zookeeper/`, `kafka-<id>/data` (the log directory)
+and `kafka-<id>/server.log`. The same `work` may be opened again, also by a newer Kafka. A server
+is ready when it answers and names itself; it ends with its context, with this process at the
+latest, and never outlives it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import signal
+import socket
+import struct
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from tests.broker.maven import die_with_parent, java_command, run_java, version_tuple
+
+__all__ = [
+    "KAFKA_VERSIONS",
+    "Broker",
+    "ServerError",
+    "ZooKeeper",
+    "broker",
+    "cluster",
+    "zookeeper",
+]
+
+KAFKA_VERSIONS = (
+    "0.8.2.2",
+    "0.9.0.1",
+    "0.10.2.2",
+    "0.11.0.3",
+    "1.1.1",
+    "2.8.2",
+    "3.9.2",
+    "4.3.1",
+)
+
+HOST = "127.0.0.1"
+
+ZOOKEEPER_FROM = "3.9.2"
+"""The Kafka version whose ZooKeeper (3.8) serves all: it understands clients since 3.4."""
+
+KRAFT_SINCE = (3, 9)
+"""From here on a broker without a ZooKeeper runs in KRaft mode; since 4.0 every broker does."""
+
+CLUSTER_ID = "a2dyb3VwLXRlc3RzLTAwMQ"
+
+START_DEADLINE_S = 120.0
+STOP_DEADLINE_S = 45.0
+PORT_ATTEMPTS = 4
+
+CONTROLLER_ID = 1000
+
+
+class ServerError(AssertionError):
+    """A server did not start or stop; the message ends with the tail of its log."""
+
+
+class _Server(ABC):
+    """One JVM: launched, awaited until it answers, stopped in every case."""
+
+    name: str
+    version: str
+    folder: Path
+    server_log: Path
+    config_file: Path
+    main = "kafka.Kafka"
+    heap = "256m"
+    jvm: Sequence[str] = ()
+
+    def __init__(self, name: str, version: str, folder: Path) -> None:
+        self.name = name
+        self.version = version
+        self.folder = folder
+        self.server_log = folder / "server.log"
+        self.config_file = folder / "server.properties"
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, str]:
+        """The whole configuration file, for the current port."""
+
+    @abstractmethod
+    def _answers(self) -> bool:
+        """Whether the server does its work; False or OSError while it does not yet."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while the server runs."""
+        return self._process.pid if self.is_running() and self._process else None
+
+    def is_running(self) -> bool:
+        """Whether the process exists."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Launch and wait until it answers."""
+        self.launch()
+        self.await_ready()
+
+    def prepare(self) -> None:
+        """Choose ports where there are none yet, and write the configuration file."""
+        if self.port == 0:
+            self._choose_ports()
+        lines = (f"{key}={value}\n" for key, value in self.config.items())
+        self.config_file.write_text("".join(lines))
+
+    def launch(self) -> None:
+        """Start the process and return at once."""
+        if self.is_running():
+            raise ServerError(f"{self} already runs")
+        self.prepare()
+        command = java_command(self.version, heap=self.heap, log_level="INFO", jvm=self.jvm)
+        with self.server_log.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                [*command, self.main, str(self.config_file)],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for pytest, which then stops the server
+                preexec_fn=die_with_parent(),
+            )
+        _launched.add(self._process)
+
+    def await_ready(self) -> None:
+        """Wait until it answers; on a taken port start again with another."""
+        deadline = time.monotonic() + START_DEADLINE_S
+        attempts = 1
+        while True:
+            with suppress(OSError):
+                if self.is_running() and self._answers():
+                    return
+            if not self.is_running():
+                if attempts == PORT_ATTEMPTS or not self._port_was_taken():
+                    raise ServerError(f"{self} ended while it started\n{self.log_tail()}")
+                attempts += 1
+                self._choose_ports()
+                self.launch()
+            if time.monotonic() > deadline:
+                self.kill()
+                limit = f"{START_DEADLINE_S:g} s"
+                raise ServerError(f"{self} did not answer within {limit}\n{self.log_tail()}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End the server gracefully: a broker hands over its partitions and flushes segments."""
+        self.ask_to_stop()
+        self.await_stop()
+
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM and return at once."""
+        if self._process is not None and self.is_running():
+            self._process.send_signal(signal.SIGTERM)
+
+    def await_stop(self) -> None:
+        """Wait for the end after `ask_to_stop`."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            limit = f"{STOP_DEADLINE_S:g} s"
+            raise ServerError(f"{self} did not stop within {limit}\n{self.log_tail()}") from None
+        _launched.discard(self._process)
+
+    def kill(self) -> None:
+        """End the server with SIGKILL, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            _launched.discard(self._process)
+
+    def restart(self) -> None:
+        """Stop where it runs, then start on the same port and data."""
+        self.stop()
+        self.start()
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines that the current process logged."""
+        return "\n".join(self._log_text().splitlines()[-lines:])
+
+    def _log_text(self) -> str:
+        with self.server_log.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
+
+    def _port_was_taken(self) -> bool:
+        text = self._log_text()
+        return "Address already in use" in text or "BindException" in text
+
+    def _choose_ports(self) -> None:
+        self.port = _free_port()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} in {self.folder}"
+
+
+class ZooKeeper(_Server):
+    """One ZooKeeper server."""
+
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    heap = "128m"
+    jvm = (
+        "-Dzookeeper.admin.enableServer=false",
+        "-Dzookeeper.jmx.log4j.disable=true",
+        "-Dzookeeper.forceSync=no",
+        "-Dzookeeper.4lw.commands.whitelist=*",
+    )
+
+    def __init__(self, work: Path) -> None:
+        super().__init__("ZooKeeper of Kafka", ZOOKEEPER_FROM, work / "zookeeper")
+
+    @property
+    def connect(self) -> str:
+        """`host:port`, for `zookeeper.connect`."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {
+            "dataDir": str(self.folder / "data"),
+            "clientPort": str(self.port),
+            "clientPortAddress": HOST,
+            "tickTime": "1000",  # sessions of 2 to 20 s
+            "maxClientCnxns": "0",
+        }
+
+    def _answers(self) -> bool:
+        with socket.create_connection((HOST, self.port), timeout=5) as connection:
+            connection.sendall(b"srvr")
+            return b"Mode: standalone" in connection.recv(4096)
+
+
+class _Controller(_Server):
+    """A KRaft controller alone, so that every broker of a cluster may be killed."""
+
+    heap = "192m"
+
+    def __init__(self, version: str, work: Path) -> None:
+        super().__init__("Controller", version, work / "controller")
+
+    @property
+    def voter(self) -> str:
+        """Its entry in `controller.quorum.voters`."""
+        return f"{CONTROLLER_ID}@{HOST}:{self.port}"
+
+    @property
+    def config(self) -> dict[str, str]:
+        return _common_config(self.version) | {
+            **_kraft_config(CONTROLLER_ID, "controller", self.voter),
+            "listeners": f"CONTROLLER://{HOST}:{self.port}",
+            "log.dirs": str(self.folder / "data"),
+        }
+
+    def prepare(self) -> None:
+        super().prepare()
+        _format(self.version, self.config_file, self.folder / "data")
+
+    def _answers(self) -> bool:
+        with socket.create_connection((HOST, self.port), timeout=5):
+            return True
+
+
+class Broker(_Server):
+    """One Kafka broker. In KRaft mode it is its own controller, unless a cluster has one."""
+
+    def __init__(
+        self,
+        version: str,
+        work: Path,
+        *,
+        broker_id: int = 1,
+        zookeeper: ZooKeeper | None = None,
+        controller: _Controller | None = None,
+        config: Mapping[str, str] | None = None,
+        rack: str | None = None,
+    ) -> None:
+        super().__init__("Kafka", version, work / f"kafka-{broker_id}")
+        self.broker_id = broker_id
+        self.zookeeper = zookeeper
+        self.rack = rack
+        self.log_dir = self.folder / "data"
+        self._config = dict(config or {})
+        self._controller = controller
+        self._controller_port = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, for `bootstrap.servers`."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def config(self) -> dict[str, str]:
+        mode = self._kraft() if self.zookeeper is None else self._zookeeper(self.zookeeper)
+        rack = {} if self.rack is None else {"broker.rack": self.rack}
+        return _common_config(self.version) | mode | rack | self._config
+
+    def await_cluster(self, n: int) -> None:
+        """Wait until this broker knows `n` live ones."""
+        deadline = time.monotonic() + START_DEADLINE_S
+        while len(self._live_brokers()) != n:
+            if time.monotonic() > deadline:
+                raise ServerError(f"{self} does not see {n} brokers\n{self.log_tail()}")
+            time.sleep(0.1)
+
+    def restart(self) -> None:
+        """Stop where it runs, then start on the same port and data, also after `kill`."""
+        self.stop()
+        self._await_deregistered()
+        self.start()
+
+    def _kraft(self) -> dict[str, str]:
+        listeners = f"PLAINTEXT://{HOST}:{self.port}"
+        if self._controller is not None:
+            config = _kraft_config(self.broker_id, "broker", self._controller.voter)
+        else:
+            voter = f"{self.broker_id}@{HOST}:{self._controller_port}"
+            config = _kraft_config(self.broker_id, "broker,controller", voter)
+            listeners += f",CONTROLLER://{HOST}:{self._controller_port}"
+        return config | {"listeners": listeners, "log.dirs": str(self.log_dir)}
+
+    def _zookeeper(self, zookeeper: ZooKeeper) -> dict[str, str]:
+        config = {
+            "broker.id": str(self.broker_id),
+            "zookeeper.connect": zookeeper.connect,
+            "zookeeper.connection.timeout.ms": "30000",
+            "zookeeper.session.timeout.ms": "6000",
+            "log.dirs": str(self.log_dir),
+        }
+        if version_tuple(self.version) < (0, 9):
+            return config | {"host.name": HOST, "port": str(self.port)}
+        return config | {"listeners": f"PLAINTEXT://{HOST}:{self.port}"}
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self.zookeeper is None:
+            _format(self.version, self.config_file, self.log_dir)
+
+    def _answers(self) -> bool:
+        return (self.broker_id, self.port) in self._live_brokers()
+
+    def _choose_ports(self) -> None:
+        self.port, self._controller_port = _free_port(), _free_port()
+
+    def _await_deregistered(self) -> None:
+        """Wait until ZooKeeper has dropped the session of a killed broker.
+
+        A broker that finds its own id registered by a session still alive gives up.
+        """
+        deadline = time.monotonic() + START_DEADLINE_S
+        while self.zookeeper is not None and self.broker_id in dict(self._registered()):
+            if time.monotonic() > deadline:
+                raise ServerError(f"{self} is still registered in ZooKeeper")
+            time.sleep(0.2)
+
+    def _live_brokers(self) -> set[tuple[int, int]]:
+        """Id and port of each broker of the cluster that this one knows to be alive.
+
+        A 0.8 controller tells the brokers nothing before there is a topic.
+        """
+        if version_tuple(self.version) < (0, 9):
+            with socket.create_connection((HOST, self.port), timeout=5):
+                return self._registered()
+        return _metadata_brokers(self.port)
+
+    def _registered(self) -> set[tuple[int, int]]:
+        """Id and port of each broker registered in ZooKeeper."""
+        client = KazooClient(hosts=self.config["zookeeper.connect"], timeout=20)
+        client.start(timeout=START_DEADLINE_S)
+        try:
+            brokers = set()
+            with suppress(NoNodeError):
+                for broker_id in client.get_children("/brokers/ids"):
+                    data, _ = client.get(f"/brokers/ids/{broker_id}")
+                    brokers.add((int(broker_id), int(json.loads(data)["port"])))
+            return brokers
+        finally:
+            client.stop()
+            client.close()
+
+
+@contextmanager
+def zookeeper(work: Path) -> Iterator[ZooKeeper]:
+    """A ZooKeeper on `work/zookeeper`, with the data that is there already."""
+    server = ZooKeeper(work)
+    with _running(server):
+        yield server
+
+
+@contextmanager
+def broker(
+    version: str,
+    work: Path,
+    *,
+    zookeeper: ZooKeeper | None = None,
+    broker_id: int = 1,
+    config: Mapping[str, str] | None = None,
+    rack: str | None = None,
+) -> Iterator[Broker]:
+    """A broker on `work/kafka-<id>`, with the data that is there already.
+
+    Given a ZooKeeper it uses that. Else 2.8 and older start their own on the same `work`, and
+    3.9 and newer run in KRaft mode. `config` overrides any of `server.properties`.
+    """
+    with ExitStack() as stack:
+        if zookeeper is None and version_tuple(version) < KRAFT_SINCE:
+            zookeeper = ZooKeeper(work)
+            stack.enter_context(_running(zookeeper))
+        server = Broker(
+            version, work, broker_id=broker_id, zookeeper=zookeeper, config=config, rack=rack
+        )
+        stack.enter_context(_running(server))
+        yield server
+
+
+@contextmanager
+def cluster(
+    version: str,
+    n: int,
+    work: Path,
+    *,
+    zookeeper: ZooKeeper | None = None,
+    config: Mapping[str, str] | None = None,
+    racks: Sequence[str] | None = None,
+) -> Iterator[tuple[Broker, ...]]:
+    """Brokers 1 to `n` of one cluster, any of which may be stopped, killed and restarted.
+
+    They share a ZooKeeper (2.8 and older, or the one given) or one separate KRaft controller.
+    """
+    with ExitStack() as stack:
+        controller = None
+        if zookeeper is None and version_tuple(version) < KRAFT_SINCE:
+            zookeeper = ZooKeeper(work)
+            stack.enter_context(_running(zookeeper))
+        elif zookeeper is None:
+            controller = _Controller(version, work)
+        brokers = tuple(
+            Broker(
+                version,
+                work,
+                broker_id=number + 1,
+                zookeeper=zookeeper,
+                controller=controller,
+                config=config,
+                rack=racks[number] if racks else None,
+            )
+            for number in range(n)
+        )
+        if controller is not None:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(lambda server: server.prepare(), (controller, *brokers)))
+            stack.enter_context(_running(controller))
+        stack.enter_context(_running(*brokers))
+        for server in brokers:
+            server.await_cluster(n)
+        yield brokers
+
+
+@contextmanager
+def _running(*servers: _Server) -> Iterator[None]:
+    """Servers started together, and stopped together; killed where an exception passes."""
+    try:
+        for server in servers:
+            server.launch()
+        for server in servers:
+            server.await_ready()
+        yield
+        for server in servers:
+            server.ask_to_stop()
+        for server in servers:
+            server.await_stop()
+    finally:
+        for server in servers:
+            server.kill()
+
+
+def _common_config(version: str) -> dict[str, str]:
+    """Small, quick and local; what a version does not know it ignores with a warning."""
+    number = version_tuple(version)
+    config = {
+        "num.network.threads": "2",
+        "num.io.threads": "2",
+        "background.threads": "2",
+        "log.cleaner.dedupe.buffer.size": str(4 << 20),
+        "auto.create.topics.enable": "false",
+        "delete.topic.enable": "true",
+        "controlled.shutdown.enable": "true",
+        "controlled.shutdown.max.retries": "1",
+        "controlled.shutdown.retry.backoff.ms": "100",
+        "offsets.topic.num.partitions": "4",
+        "offsets.topic.replication.factor": "1",
+    }
+    if number >= (0, 11):
+        config |= {
+            "group.initial.rebalance.delay.ms": "0",
+            "transaction.state.log.num.partitions": "2",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+        }
+    if number >= (4,):
+        config |= {
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+    if (4,) <= number < (4, 2):  # early access and preview; 4.2 has them as they are
+        protocols = "classic,consumer,share" + (",streams" if number >= (4, 1) else "")
+        config |= {
+            "group.coordinator.rebalance.protocols": protocols,
+            "group.share.enable": "true",
+            "unstable.api.versions.enable": "true",
+            "unstable.feature.versions.enable": "true",
+        }
+    return config
+
+
+def _kraft_config(node_id: int, roles: str, voter: str) -> dict[str, str]:
+    return {
+        "node.id": str(node_id),
+        "process.roles": roles,
+        "controller.quorum.voters": voter,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    }
+
+
+def _format(version: str, config: Path, log_dir: Path) -> None:
+    """Format the log directory for KRaft, once, with share and streams groups where they exist."""
+    if (log_dir / "meta.properties").exists():
+        return
+    number = version_tuple(version)
+    features = []
+    if number >= (4, 1):
+        features += ["--feature", "share.version=1", "--feature", "streams.version=1"]
+    arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(config), *features]
+    run_java(version, "kafka.tools.StorageTool", arguments)
+
+
+def _metadata_brokers(port: int) -> set[tuple[int, int]]:
+    """Id and port of each broker that the one on `port` names in a Metadata answer.
+
+    Request and response of version 0, which every Kafka speaks:
+        request   int32 size, int16 api key 3, int16 version 0, int32 correlation id,
+                  string client id, int32 0 (no topic named)
+        response  int32 size, int32 correlation id, int32 count, count of
+                  (int32 node id, string host, int32 port), topics
+    """
+    client = b"kgroup-test"
+    body = struct.pack(f">hhih{len(client)}si", 3, 0, 1, len(client), client, 0)
+    with socket.create_connection((HOST, port), timeout=10) as connection:
+        connection.sendall(struct.pack(">i", len(body)) + body)
+        with connection.makefile("rb") as answer:
+            _, _, count = struct.unpack(">iii", _exactly(answer, 12))
+            brokers = set()
+            for _ in range(count):
+                node_id, length = struct.unpack(">ih", _exactly(answer, 6))
+                _exactly(answer, length)
+                (broker_port,) = struct.unpack(">i", _exactly(answer, 4))
+                brokers.add((node_id, broker_port))
+            return brokers
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise ConnectionError("the server closed the connection")
+    return data
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+_launched: set[subprocess.Popen[bytes]] = set()
+
+
+@atexit.register
+def _kill_launched() -> None:
+    """The last resort, for a server whose context was never left."""
+    for process in _launched:
+        process.kill()

@@ -1,0 +1,44 @@
+"""Who owns what: partitions for consumers and share groups, tasks for streams groups."""
+
+from dataclasses import dataclass
+
+__all__ = ["AssignedPartition", "Task", "TaskAssignment"]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedPartition:
+    """One partition of a user's topic in an assignment.
+
+    Attributes:
+        topic_id: Kafka's base64url text; None where the record names the topic only (classic
+            protocol).
+        topic: name; None where the record gives the id only (KIP-848, share) and no source knows
+            its name.
+        partition: partition of that topic.
+    """
+
+    topic_id: str | None
+    topic: str | None
+    partition: int
+
+    @property
+    def sort_key(self) -> tuple[str, str, int]:
+        """Order in every report: named topics by name, then the others by id, then partitions."""
+        return (self.topic or "\uffff", self.topic_id or "", self.partition)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Task:
+    """One task of a streams group (KIP-1071): a subtopology on one partition number."""
+
+    subtopology_id: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAssignment:
+    """The tasks of one streams member, each list sorted."""
+
+    active: tuple[Task, ...] = ()
+    standby: tuple[Task, ...] = ()
+    warmup: tuple[Task, ...] = ()

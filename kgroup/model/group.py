@@ -1,0 +1,331 @@
+"""Groups and their members, of every type, as one coordinator sees them at one instant.
+
+One pair of dataclasses serves all types, so that list, describe and everything after them have one
+path. What a type does not have, or a source cannot know, is None:
+
+===================  =========================================================================
+generation_id,       classic groups only
+leader_id,
+state_timestamp_ms
+group_epoch,         consumer (KIP-848), share and streams groups only
+assignment_epoch
+topology             streams groups only
+share_offsets        share groups only
+===================  =========================================================================
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kgroup.model.assignment import AssignedPartition, TaskAssignment
+from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+
+__all__ = [
+    "CLASSIC_TRANSITIONS",
+    "Broker",
+    "Group",
+    "GroupState",
+    "GroupType",
+    "Member",
+    "MemberState",
+    "Subscription",
+    "Subtopology",
+    "Topology",
+]
+
+
+class GroupType(StrEnum):
+    """The protocol that a group's coordinator runs; the words of ListGroups (KIP-848)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+
+    @property
+    def sentence(self) -> str:
+        """What the type means, for people."""
+        return _TYPE_SENTENCES[self]
+
+
+_TYPE_SENTENCES = {
+    GroupType.CLASSIC: (
+        "Members join in rounds (JoinGroup, SyncGroup) and a leader among them assigns; also "
+        "groups that only commit offsets."
+    ),
+    GroupType.CONSUMER: "The coordinator assigns partitions, member by member (KIP-848).",
+    GroupType.SHARE: "Members share partitions and acknowledge record by record (KIP-932).",
+    GroupType.STREAMS: "The coordinator assigns the tasks of a Streams topology (KIP-1071).",
+}
+
+
+class GroupState(StrEnum):
+    """The states of every group type; the words of ListGroups and the describe APIs.
+
+    Classic groups move along `CLASSIC_TRANSITIONS`. The other types have no transitions of their
+    own: their coordinator derives the state from epochs and members after every record
+    (`ConsumerGroup.maybeUpdateGroupState` and its like), so any state can follow any other.
+    """
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    NOT_READY = "NotReady"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+    @property
+    def sentence(self) -> str:
+        """What the state means, for people."""
+        return _STATE_SENTENCES[self]
+
+
+_STATE_SENTENCES = {
+    GroupState.EMPTY: "The group has no members; what it committed is kept until it expires.",
+    GroupState.PREPARING_REBALANCE: (
+        "A rebalance has begun: the coordinator waits until the members have joined again."
+    ),
+    GroupState.COMPLETING_REBALANCE: (
+        "All members have joined: the coordinator waits for the assignment from the leader."
+    ),
+    GroupState.ASSIGNING: (
+        "Members or topics have changed and a new target assignment is still to be computed."
+    ),
+    GroupState.RECONCILING: (
+        "The target assignment is known and some members have not taken or given up all of theirs."
+    ),
+    GroupState.NOT_READY: (
+        "The topology cannot run yet: topics that it needs are missing or do not fit."
+    ),
+    GroupState.STABLE: "Every member has its assignment.",
+    GroupState.DEAD: "The group does not exist, or is being removed.",
+}
+
+CLASSIC_TRANSITIONS: Mapping[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset(
+        {GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}
+    ),
+    GroupState.COMPLETING_REBALANCE: frozenset(
+        {GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}
+    ),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.DEAD: frozenset({GroupState.DEAD}),
+}
+"""From each state of a classic group to those that may follow (Kafka's `ClassicGroupState`)."""
+
+
+class MemberState(StrEnum):
+    """Where a member of a consumer, share or streams group stands; recorded with its assignment.
+
+    The coordinator chooses one after every heartbeat (`CurrentAssignmentBuilder`), so there is no
+    table of transitions.
+    """
+
+    STABLE = "Stable"
+    UNREVOKED_PARTITIONS = "UnrevokedPartitions"
+    UNRELEASED_PARTITIONS = "UnreleasedPartitions"
+    UNREVOKED_TASKS = "UnrevokedTasks"
+    UNRELEASED_TASKS = "UnreleasedTasks"
+
+    @property
+    def sentence(self) -> str:
+        """What the state means, for people."""
+        return _MEMBER_STATE_SENTENCES[self]
+
+
+_MEMBER_STATE_SENTENCES = {
+    MemberState.STABLE: "The member has all that it should have at its epoch.",
+    MemberState.UNREVOKED_PARTITIONS: "The member must give up partitions before it can go on.",
+    MemberState.UNRELEASED_PARTITIONS: "The member waits for partitions that others still hold.",
+    MemberState.UNREVOKED_TASKS: "The member must give up tasks before it can go on.",
+    MemberState.UNRELEASED_TASKS: "The member waits for tasks that others still hold.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as other programs reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member asked for.
+
+    Attributes:
+        topics: names, sorted.
+        regex: regular expression that the coordinator resolves (KIP-848), RE2 syntax.
+        owned: partitions that the member said it owned when it joined (classic protocol v1 and
+            later; a consumer that uses the classic protocol in a consumer group too).
+        generation_id: generation in which it owned them (classic protocol v2 and later).
+        user_data: what the client-side assignor added: decoded for the sticky assignors, else
+            base64; None where there is none.
+    """
+
+    topics: tuple[str, ...] | None
+    regex: str | None = None
+    owned: tuple[AssignedPartition, ...] | None = None
+    generation_id: int | None = None
+    user_data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a group.
+
+    Attributes:
+        member_id: given by the coordinator, or by the client in KIP-848's later versions.
+        instance_id: `group.instance.id` of a static member.
+        client_id: as the client calls itself.
+        client_host: address, as the broker saw it ("/127.0.0.1").
+        rack_id: `client.rack`.
+        session_timeout_ms: None where the broker's configuration decides (all but classic).
+        rebalance_timeout_ms: None where there is none (share groups).
+        member_epoch: epoch that the member has reached (not classic); -1 and -2 are kept as
+            stored: a member that leaves, a static member that may come back.
+        subscription: None where the member speaks no consumer protocol (see `protocol_metadata`).
+        assignment: partitions that the member may read, those that it is to revoke included;
+            None where assignments are no partitions (streams, connect).
+        target_assignment: partitions that the member shall get in the end (not classic).
+        state: of a member of a consumer, share or streams group.
+        previous_member_epoch: epoch before `member_epoch`, still accepted from the member.
+        pending_revocation: the part of `assignment` that the member must give up.
+        uses_classic_protocol: a consumer of a consumer group that still speaks the classic
+            protocol; None outside consumer groups.
+        assignor: server-side assignor that the member asked for (KIP-848).
+        classic_protocols: client-side assignors that it offers, where it uses the classic protocol
+            in a consumer group.
+        protocol_metadata: classic member whose bytes are no consumer subscription (connect, say):
+            the decoded object, or ``{"raw", "error"}``.
+        protocol_assignment: likewise for its assignment.
+        tasks: streams: tasks that the member runs, without those that it is to revoke.
+        target_tasks: streams: tasks that the member shall get in the end.
+        pending_revocation_tasks: streams: tasks that the member must give up.
+        topology_epoch: streams: epoch of the topology that the member runs.
+        process_id: streams: the process it lives in.
+        user_endpoint: streams: "host:port" for interactive queries.
+        client_tags: streams: tags for rack-aware assignment.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    rack_id: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    member_epoch: int | None = None
+    subscription: Subscription | None = None
+    assignment: tuple[AssignedPartition, ...] | None = None
+    target_assignment: tuple[AssignedPartition, ...] | None = None
+    state: MemberState | None = None
+    previous_member_epoch: int | None = None
+    pending_revocation: tuple[AssignedPartition, ...] | None = None
+    uses_classic_protocol: bool | None = None
+    assignor: str | None = None
+    classic_protocols: tuple[str, ...] | None = None
+    protocol_metadata: Any = None
+    protocol_assignment: Any = None
+    tasks: TaskAssignment | None = None
+    target_tasks: TaskAssignment | None = None
+    pending_revocation_tasks: TaskAssignment | None = None
+    topology_epoch: int | None = None
+    process_id: str | None = None
+    user_endpoint: str | None = None
+    client_tags: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    """A part of a streams topology whose tasks run together."""
+
+    subtopology_id: str
+    source_topics: tuple[str, ...]
+    source_topic_regex: tuple[str, ...]
+    repartition_source_topics: tuple[str, ...]
+    repartition_sink_topics: tuple[str, ...]
+    state_changelog_topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The topology of a streams group; subtopologies sorted by id."""
+
+    epoch: int
+    subtopologies: tuple[Subtopology, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group.
+
+    Attributes:
+        group_id: its name.
+        type: protocol of its coordinator.
+        state: None where it cannot be known.
+        protocol_type: "consumer", "connect", "share", "streams" or what the clients say; None for
+            a group that only commits offsets.
+        assignor: classic: the protocol that the members agreed on; consumer: the server-side
+            assignor that most members ask for. None where the broker's configuration decides.
+        generation_id: classic: number of the last completed rebalance.
+        group_epoch: raised when members or topics change.
+        assignment_epoch: group epoch for which the target assignment was computed; None before
+            there is any.
+        leader_id: classic: the member that assigns.
+        coordinator: the broker that runs the group.
+        offsets_partition: partition of `__consumer_offsets` that holds the group.
+        state_timestamp_ms: classic: when the last rebalance ended (record version 2 and later).
+        members: sorted by member id.
+        offsets: sorted by topic and partition.
+        pending_offsets: of open transactions, sorted by topic, partition and producer.
+        topology: of a streams group.
+        share_offsets: of a share group, sorted by topic and partition.
+        resolved_regexes: consumer groups: the topics that the coordinator found for each regular
+            expression.
+    """
+
+    group_id: str
+    type: GroupType
+    state: GroupState | None
+    protocol_type: str | None = None
+    assignor: str | None = None
+    generation_id: int | None = None
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+    leader_id: str | None = None
+    coordinator: Broker | None = None
+    offsets_partition: int | None = None
+    state_timestamp_ms: int | None = None
+    members: tuple[Member, ...] = ()
+    offsets: tuple[CommittedOffset, ...] = ()
+    pending_offsets: tuple[PendingOffset, ...] = ()
+    topology: Topology | None = None
+    share_offsets: tuple[ShareOffset, ...] | None = None
+    resolved_regexes: Mapping[str, tuple[str, ...]] | None = None
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Names of the topics that the group subscribes to, was assigned, or has committed."""
+        names = {offset.topic for offset in self.offsets}
+        names.update(offset.topic for offset in self.pending_offsets)
+        names.update(offset.topic for offset in self.share_offsets or () if offset.topic)
+        names.update(topic for found in (self.resolved_regexes or {}).values() for topic in found)
+        for member in self.members:
+            if member.subscription and member.subscription.topics:
+                names.update(member.subscription.topics)
+            for owned in member.assignment or ():
+                if owned.topic:
+                    names.add(owned.topic)
+        for subtopology in self.topology.subtopologies if self.topology else ():
+            names.update(subtopology.source_topics)
+            names.update(subtopology.repartition_source_topics)
+        return frozenset(names)

@@ -1,0 +1,76 @@
+"""What a group has committed."""
+
+from dataclasses import dataclass
+
+__all__ = ["CommittedOffset", "PendingOffset", "ShareOffset"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """The position that a group committed for one partition of a user's topic.
+
+    Attributes:
+        topic: name of the user's topic.
+        partition: its partition.
+        committed_offset: offset of the next record to read.
+        leader_epoch: epoch of the last record read; None before value version 3 or not told.
+        metadata: text that the client stored with the offset, often empty.
+        commit_timestamp_ms: when the coordinator took the commit.
+        expire_timestamp_ms: only where the record carries it (value version 1: a commit with an
+            explicit retention); None means that retention, which is not in the log, decides.
+        topic_id: only where the record carries it (value version 4, Kafka 4.1 and later).
+        log_offset: offset of the commit's record in `__consumer_offsets`; None from sources that
+            are no log.
+    """
+
+    topic: str
+    partition: int
+    committed_offset: int
+    leader_epoch: int | None = None
+    metadata: str | None = None
+    commit_timestamp_ms: int | None = None
+    expire_timestamp_ms: int | None = None
+    topic_id: str | None = None
+    log_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOffset:
+    """A commit of a transaction that has no marker yet: not visible until it is committed.
+
+    Attributes are those of `CommittedOffset`, without expiry (transactions carry none), and the
+    producer whose marker will decide.
+    """
+
+    topic: str
+    partition: int
+    committed_offset: int
+    leader_epoch: int | None
+    metadata: str | None
+    commit_timestamp_ms: int | None
+    producer_id: int
+    producer_epoch: int | None
+    log_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOffset:
+    """A partition that a share group works on.
+
+    Attributes:
+        topic_id: Kafka's base64url text.
+        topic: its name.
+        partition: its partition.
+        state: "initialized", "initializing" or "deleting": what the group coordinator noted about
+            the partition's share-group state.
+        start_offset: first offset that the group has not finished; lives in `__share_group_state`,
+            so None from a log of `__consumer_offsets`.
+        leader_epoch: likewise.
+    """
+
+    topic_id: str
+    topic: str | None
+    partition: int | None
+    state: str | None = None
+    start_offset: int | None = None
+    leader_epoch: int | None = None

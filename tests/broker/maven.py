@@ -147,6 +147,8 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:8]
     number = version_tuple(version)
     profiles = ["log4j2" if number >= (4,) else "log4j1"]
+    if number < (1,):
+        profiles.append("jaxb")
     if number >= (3,):
         profiles.append("tools")
     if artifacts == "streams":

@@ -1,0 +1,156 @@
+"""Kafka's message definitions (JSON) as trees of fields, one tree for each version.
+
+A definition is a file under `kgroup/schema`, in the format that Kafka's own generator reads
+(generator/src/main/java/org/apache/kafka/message/{MessageSpec,FieldSpec}.java). It is named by its
+path without `.json`: "coordinator/OffsetCommitValue".
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+__all__ = ["FIXED", "Field", "Versions", "fields", "flexible", "versions"]
+
+FIXED = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "uuid": 16}
+"""The types of one length, with their width in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A range of versions, both ends included; `lowest > highest` is the empty range."""
+
+    lowest: int
+    highest: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of one version of a message, in the order of the wire.
+
+    Attributes:
+        name: as Kafka's JSON has it (camelCase).
+        type: one of `FIXED`, "string", "bytes" or "struct"; of an array the type of its elements.
+        array: True for a list of `type`.
+        nullable: null is allowed (for an array: the array, never its elements).
+        compact: lengths are unsigned varints of length + 1; else int16 for a string and int32 for
+            bytes and arrays, where negative is null. A nullable struct has a byte (for a tagged
+            one: a varint) in front, -1 (0) for null.
+        tag: None for a field in its fixed place, else its number in the tagged section that ends
+            every struct of a flexible version (count, then tag, size and value of each).
+        default: what a tagged field is when it is absent; for a struct a dict.
+        fields: of a struct, else None.
+    """
+
+    name: str
+    type: str
+    array: bool
+    nullable: bool
+    compact: bool
+    tag: int | None
+    default: Any
+    fields: tuple["Field", ...] | None
+
+
+@cache
+def fields(name: str, version: int) -> tuple[Field, ...]:
+    """The fields of one version of a message; ValueError for a version that it does not have."""
+    definition = _definition(name)
+    if version not in versions(name):
+        raise ValueError(f"{name} has no version {version}")
+    structs = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", ())}
+    return _fields(definition["fields"], version, flexible(name, version), structs)
+
+
+@cache
+def versions(name: str) -> Versions:
+    """The versions that a message has."""
+    return _range(_definition(name)["validVersions"])
+
+
+@cache
+def flexible(name: str, version: int) -> bool:
+    """Whether a version has compact lengths and tagged fields."""
+    return version in _range(_definition(name).get("flexibleVersions", "none"))
+
+
+def _fields(
+    specs: list[dict[str, Any]],
+    version: int,
+    compact: bool,
+    structs: dict[str, list[dict[str, Any]]],
+) -> tuple[Field, ...]:
+    return tuple(
+        _field(spec, version, compact, structs)
+        for spec in specs
+        if version in _range(spec["versions"] if "versions" in spec else spec["taggedVersions"])
+    )
+
+
+def _field(
+    spec: dict[str, Any],
+    version: int,
+    compact: bool,
+    structs: dict[str, list[dict[str, Any]]],
+) -> Field:
+    array = spec["type"].startswith("[]")
+    kind = spec["type"].removeprefix("[]")
+    nested = None
+    if kind not in FIXED and kind not in ("string", "bytes"):
+        nested = _fields(spec.get("fields") or structs[kind], version, compact, structs)
+        kind = "struct"
+    tagged = version in _range(spec.get("taggedVersions", "none"))
+    return Field(
+        name=spec["name"][0].lower() + spec["name"][1:],
+        type=kind,
+        array=array,
+        nullable=version in _range(spec.get("nullableVersions", "none")),
+        compact=compact,
+        tag=spec["tag"] if tagged else None,
+        default=_default(spec.get("default"), kind, array, nested),
+        fields=nested,
+    )
+
+
+def _default(
+    default: str | int | None, kind: str, array: bool, nested: tuple[Field, ...] | None
+) -> Any:
+    """What Kafka's generator makes of "default": the text "null" is null, JSON's null is unset."""
+    if default == "null":
+        return None
+    if array:
+        return []
+    if nested is not None:
+        return {field.name: field.default for field in nested if field.tag is None}
+    if kind == "string":
+        return default or ""
+    if kind == "bytes":
+        return ""
+    if kind == "uuid":
+        return "A" * 22
+    return int(default or 0)
+
+
+def _range(text: str) -> Versions:
+    """Read "3", "0-4", "2+" or "none"."""
+    if text == "none":
+        return Versions(0, -1)
+    lowest, dash, highest = text.removesuffix("+").partition("-")
+    if text.endswith("+"):
+        return Versions(int(lowest), 0x7FFF)
+    return Versions(int(lowest), int(highest if dash else lowest))
+
+
+@cache
+def _definition(name: str) -> dict[str, Any]:
+    from importlib.resources import files
+
+    text = files("kgroup").joinpath("schema", f"{name}.json").read_text(encoding="utf-8")
+    # Kafka's files are JSON with comments, each on lines of its own.
+    definition = json.loads(re.sub(r"^\s*(//.*|/\*.*\*/)$", "", text, flags=re.MULTILINE))
+    assert isinstance(definition, dict)
+    return definition

@@ -1,0 +1,113 @@
+"""The few values that Kafka's messages are made of, read as Kafka's Java reads them.
+
+Wire layout (big endian):
+    unsigned varint    7 bits a byte, lowest first, high bit = another byte follows, at most 5 bytes
+    compact length     unsigned varint of length + 1; 0 is null
+    uuid               16 bytes; as text base64 with the URL alphabet and no padding
+    string             UTF-8; what is no UTF-8 becomes U+FFFD
+"""
+
+import codecs
+import re
+from binascii import a2b_base64, b2a_base64
+from functools import lru_cache
+
+__all__ = [
+    "JAVA_UTF8",
+    "DecodeError",
+    "base64_bytes",
+    "base64_text",
+    "compact_length",
+    "signed_varint32",
+    "unsigned_varint",
+    "uuid_bytes",
+    "uuid_text",
+]
+
+
+class DecodeError(ValueError):
+    """Bytes that do not fit their layout; never leaves `kgroup.protocol`.
+
+    Attributes:
+        position: of the first byte that does not fit, counted from the start of the buffer.
+        reason: what was expected and found there, without the position.
+    """
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"{reason} (at byte {position})")
+        self.position = position
+        self.reason = reason
+
+
+JAVA_UTF8 = "java-replace"
+"""Error handler of `bytes.decode` that puts U+FFFD where Java's `new String(…, UTF_8)` does."""
+
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
+    """One U+FFFD for each ill-formed sequence, as Java and Python agree, but for surrogates.
+
+    A surrogate in three bytes (CESU-8) is one ill-formed sequence to Java, three to Python.
+    """
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    surrogate = _SURROGATE.match(error.object, error.start)
+    return "\ufffd", surrogate.end() if surrogate else error.end
+
+
+codecs.register_error(JAVA_UTF8, _replace_as_java)
+
+
+def unsigned_varint(buffer: bytes, position: int, size: int, field: str) -> tuple[int, int]:
+    """Read an unsigned varint; give its value as a Java int (it may be negative) and its end.
+
+    Like Kafka's `ByteUtils.readUnsignedVarint`: leading zeros are accepted, bits beyond the 32nd
+    are lost, and a fifth byte that says that another one follows is an error.
+    """
+    value = 0
+    for index in range(5):
+        if position + index >= size:
+            raise DecodeError(position, f"{field}: the bytes end inside a variable-length integer")
+        byte = buffer[position + index]
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return signed_varint32(value), position + index + 1
+    raise DecodeError(position, f"{field}: a variable-length integer of more than 5 bytes")
+
+
+def signed_varint32(value: int) -> int:
+    """The low 32 bits of a value as a Java int."""
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def compact_length(buffer: bytes, position: int, size: int, field: str) -> tuple[int, int]:
+    """Read a compact length (-1 and less: null); give it and where what it measures begins."""
+    value, position = unsigned_varint(buffer, position, size, field)
+    return signed_varint32(value - 1), position
+
+
+@lru_cache(maxsize=8192)
+def uuid_text(raw: bytes) -> str:
+    """Kafka's text of a uuid: `AAAAAAAAAAAAAAAAAAAAAA` is 0 (`org.apache.kafka.common.Uuid`)."""
+    text = b2a_base64(raw, newline=False)[:22]
+    return text.replace(b"+", b"-").replace(b"/", b"_").decode("ascii")
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of a uuid's text; ValueError where it is no uuid."""
+    raw = a2b_base64(text.replace("-", "+").replace("_", "/") + "==")
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is no uuid: {len(raw)} bytes instead of 16")
+    return raw
+
+
+def base64_text(raw: bytes) -> str:
+    """Bytes as Kafka's JSON has them: base64, standard alphabet, padded, one line."""
+    return b2a_base64(raw, newline=False).decode("ascii")
+
+
+def base64_bytes(text: str) -> bytes:
+    """The bytes of a base64 text; ValueError where it is none."""
+    return a2b_base64(text, strict_mode=True)

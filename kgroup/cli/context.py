@@ -1,0 +1,99 @@
+"""Where a command's output goes: data to standard output, everything else to standard error."""
+
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kgroup.cli.options import Output
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.model.problem import Problem
+    from kgroup.operation.report import Report
+    from kgroup.render.sheet import Sheet
+
+__all__ = ["complain", "complain_of", "is_terminal", "show", "write"]
+
+MAX_LINES = 20
+"""Problems of one kind of trouble told one by one on standard error."""
+
+
+def is_terminal() -> bool:
+    """Tell whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def write(blocks: Iterable[str | bytes | memoryview]) -> None:
+    """Write blocks of data to standard output, as UTF-8."""
+    out = sys.stdout.buffer
+    for block in blocks:
+        out.write(block.encode(errors="backslashreplace") if isinstance(block, str) else block)
+
+
+def complain(text: str) -> None:
+    """Write a line to standard error; a closed standard error is no reason to fail."""
+    from kgroup.render.cell import visible
+
+    with suppress(OSError):
+        print(f"kgroup: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def complain_of(problems: "Iterable[Problem]", count: int) -> None:
+    """Tell the first problems one by one, and how many more there are.
+
+    Args:
+        problems: to tell.
+        count: of all problems, also those that were not kept.
+    """
+    from itertools import islice
+
+    from kgroup.render.problem import problem_line
+
+    lines = [problem_line(problem) for problem in islice(problems, MAX_LINES)]
+    for line in lines:
+        complain(line)
+    if count > len(lines):
+        complain(f"… and {count - len(lines)} more")
+
+
+def show(
+    command: str,
+    report: "Report[Any]",
+    output: Output,
+    sheet: "Callable[[tuple[Any, ...]], Sheet]",
+    page: "Callable[[tuple[Any, ...]], Iterable[str]] | None" = None,
+) -> ExitStatus:
+    """Write a report in the form that the user chose.
+
+    Args:
+        command: name for the JSON document.
+        report: rows, errors and notes.
+        output: form, columns and heads.
+        sheet: makes rows and columns of the report's data.
+        page: writes table and markdown instead of the sheet, where no columns are chosen.
+
+    Returns:
+        DONE, or PARTLY where the report has errors.
+    """
+    if output.form in ("json", "jsonl"):
+        from kgroup.render.document import document, json_rows
+
+        lines = json_rows(report.data)
+        write(lines if output.form == "jsonl" else document(command, lines, report.errors))
+    elif page is not None and output.form in ("table", "markdown") and not output.columns:
+        write(page(report.data))
+    else:
+        from kgroup.render.sheet import sheet_text
+
+        chosen = sheet(report.data)
+        if output.columns:
+            chosen = chosen.select(output.columns)
+        elif output.form == "table":
+            chosen = chosen.without_unknown()
+        write(sheet_text(chosen, output.form, headers=output.headers, terminal=is_terminal()))
+    sys.stdout.flush()
+    for note in report.notes:
+        complain(f"note: {note}")
+    complain_of(report.errors, len(report.errors))
+    return ExitStatus.PARTLY if report.errors else ExitStatus.DONE

@@ -1,0 +1,162 @@
+"""The `kgroup` command and the one boundary where errors become exit statuses.
+
+Only click is imported here. Each command lives in a module of its own, imported when it is run, so
+that ``kgroup --help`` and completion answer at once.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from signal import SIGTERM, signal
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from kgroup import __version__
+from kgroup.cli.context import complain
+from kgroup.errors import ExitStatus, KgroupError
+
+__all__ = ["COMMANDS", "kgroup", "run"]
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "list": ("list_groups", "Groups with their type, state, protocol and coordinator."),
+    "describe": ("describe", "State, members, assignment and offsets of groups."),
+    "coordinator": ("coordinator", "The __consumer_offsets partition of a group."),
+    "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
+}
+"""Name of each command -> module in `kgroup.cli` that has it as `command`, and its line of help."""
+
+INTERRUPTED = 130
+"""As shells report a process that SIGINT ended (128 + 2)."""
+PIPE_CLOSED = 141
+"""As shells report a process that SIGPIPE ended (128 + 13): what `cat x | head` gives."""
+TERMINATED = 143
+"""As shells report a process that SIGTERM ended (128 + 15)."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are needed, and not for its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"kgroup.cli.{COMMANDS[cmd_name][0]}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands from the static table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one might have been meant."""
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS)
+            meant = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Run 'kgroup COMMAND --help' for the options and examples of a command.",
+)
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+@click.pass_context
+def kgroup(ctx: click.Context) -> None:
+    """Inspect and administer Kafka consumer groups of every era.
+
+    Groups come from a broker's log directory (--log-dir) or from recorded data inside the package
+    (--sample). Nothing here ever joins a group or writes to a log.
+
+    \b
+    Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,
+    4 partly done (a group is missing, or damaged records were skipped and reported).
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(ExitStatus.USAGE)
+
+
+def run(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end the process with its exit status."""
+    signal(SIGTERM, _terminate)
+    sys.exit(_status(sys.argv[1:] if args is None else args))
+
+
+def _status(args: Sequence[str]) -> int:
+    try:
+        status = _invoke(args)
+        sys.stdout.flush()
+    except (click.Abort, KeyboardInterrupt):
+        status = INTERRUPTED
+    except click.UsageError as error:
+        complain(f"error: {error.format_message()}")
+        if error.ctx is not None:
+            complain(f"try '{error.ctx.command_path} --help'")
+        status = ExitStatus.USAGE
+    except click.ClickException as error:
+        complain(f"error: {error.format_message()}")
+        status = ExitStatus.FAILED
+    except KgroupError as error:
+        complain(f"error: {error}")
+        status = error.exit_status
+    except BrokenPipeError:
+        status = PIPE_CLOSED
+    except OSError as error:
+        complain(f"error: {_describe_os_error(error)}")
+        status = ExitStatus.FAILED
+    except MemoryError:
+        complain("error: not enough memory for this; narrow it down with filters")
+        status = ExitStatus.FAILED
+    except Exception as error:
+        if os.environ.get("KGROUP_DEBUG"):
+            raise
+        complain(
+            f"error: this is a bug in kgroup {__version__}: {type(error).__name__}: {error}; "
+            "run it again with KGROUP_DEBUG=1 to see where, and report that"
+        )
+        status = ExitStatus.FAILED
+    return _close_stdout(status)
+
+
+def _invoke(args: Sequence[str]) -> int:
+    """Parse and run; click's own `main` has another idea of broken pipes and interrupts."""
+    try:
+        with kgroup.make_context("kgroup", list(args)) as ctx:
+            return int(kgroup.invoke(ctx) or ExitStatus.DONE)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+
+
+def _close_stdout(status: int) -> int:
+    """Keep the interpreter from complaining about standard output when it shuts down."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
+
+
+def _describe_os_error(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename is not None else ""
+    return f"{place}{error.strerror or error}"
+
+
+def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
+    """Leave by an exception, so that temporary files are removed."""
+    sys.exit(TERMINATED)

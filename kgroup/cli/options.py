@@ -1,0 +1,138 @@
+"""Options that mean the same in every command, and the values that they take."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kgroup.cli.parameter import parse_regex
+
+__all__ = [
+    "FORMS",
+    "Output",
+    "examples",
+    "output_options",
+    "parsed",
+    "regex_option",
+    "source_options",
+]
+
+FORMS = ("table", "json", "jsonl", "csv", "tsv", "markdown")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the output options say.
+
+    Attributes:
+        form: one of `FORMS`.
+        columns: names chosen, in order; empty: those that the form has by default.
+        headers: whether tables, csv and tsv begin with the names of their columns.
+    """
+
+    form: str
+    columns: tuple[str, ...]
+    headers: bool
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-o`, `--columns` and `--no-headers`; the command takes ``output: Output``."""
+
+    @wraps(command)
+    def with_output(*, form: str, columns: str | None, no_headers: bool, **rest: Any) -> Any:
+        names = tuple(filter(None, (name.strip() for name in (columns or "").split(","))))
+        if names and form in ("json", "jsonl"):
+            raise click.UsageError(f"--columns is for tables, csv and tsv; {form} has fields")
+        return command(output=Output(form, names, not no_headers), **rest)
+
+    return _add(
+        with_output,
+        click.option(
+            "-o",
+            "--output",
+            "form",
+            type=click.Choice(FORMS),
+            default="table",
+            show_default=True,
+            help="Form of the output. A table is coloured on a terminal and plain in a pipe.",
+        ),
+        click.option(
+            "--columns",
+            metavar="A,B,…",
+            help="Columns of table, csv, tsv and markdown, in this order.",
+        ),
+        click.option("--no-headers", is_flag=True, help="Leave out the names of the columns."),
+    )
+
+
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the choice of a source; the command takes ``path``, the log directory to read."""
+
+    @wraps(command)
+    def with_source(*, log_dir: Path | None, sample: bool, **rest: Any) -> Any:
+        return command(path=_path(log_dir, sample), **rest)
+
+    return _add(
+        with_source,
+        click.option(
+            "--log-dir",
+            metavar="PATH",
+            type=click.Path(path_type=Path),
+            help="A broker's log directory, or a folder of __consumer_offsets-N segments.",
+        ),
+        click.option("--sample", is_flag=True, help="Recorded data inside the package."),
+    )
+
+
+def _path(log_dir: Path | None, sample: bool) -> Path:
+    if (log_dir is not None) == sample:
+        problem = "only one of them at a time" if sample else "one of them is needed"
+        raise click.UsageError(
+            "where do the groups come from? --log-dir PATH (a broker's log directory) or --sample "
+            f"(recorded data inside the package): {problem}"
+        )
+    if log_dir is not None:
+        return log_dir
+    from kgroup.sample import sample_log_dir
+
+    return sample_log_dir()
+
+
+def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--regex`; the command takes ``regex``, a compiled pattern or None."""
+    return _add(
+        command,
+        click.option(
+            "--regex",
+            metavar="RE",
+            callback=parsed(parse_regex),
+            help="Groups whose whole id matches this regular expression.",
+        ),
+    )
+
+
+def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Make a callback that reads an option with a function that raises ValueError for the user."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            return None if value is None else parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
+
+
+def examples(*lines: str) -> str:
+    """Write the examples that end a command's help; tests run each of them."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _add(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Add options so that the help shows them in the order given."""
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -1,0 +1,96 @@
+"""Values of options that click has no type for: instants and pasted bytes."""
+
+import re
+import time
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+__all__ = ["parse_bytes", "parse_instant", "parse_regex"]
+
+_UNITS: Mapping[str, int] = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+_DURATION = re.compile(r"(?:\d+(?:ms|[smhdw]))+")
+_DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
+
+
+def parse_instant(text: str) -> int:
+    """Read a time as epoch milliseconds.
+
+    Args:
+        text: RFC 3339 (``2023-11-14T22:13:20.004Z``; a date alone is its midnight, a time without
+            zone is UTC), epoch milliseconds, ``now``, or how long ago (``2h``, ``1d12h``, ``90s``).
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    text = text.strip()
+    if text == "now":
+        return _now_ms()
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    if _DURATION.fullmatch(text):
+        ago = sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))
+        return _now_ms() - ago
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time; expected RFC 3339 (2023-11-14T22:13:20Z), epoch milliseconds "
+            "(1700000000000), now, or how long ago (2h, 1d12h)"
+        ) from None
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    seconds = instant.replace(microsecond=0)
+    return int(seconds.timestamp()) * 1000 + instant.microsecond // 1000
+
+
+def parse_bytes(text: str) -> bytes:
+    r"""Read bytes pasted from elsewhere.
+
+    Args:
+        text: hexadecimal digits in pairs (spaces, colons, ``0x`` and ``\x`` are passed over), or
+            base64 (standard or URL alphabet). What could be both is hexadecimal, unless it begins
+            with ``AA``: every key and value here begins with a zero byte, ``00`` or base64 ``AA``.
+            ``hex:`` or ``base64:`` before it settles the matter.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    form, colon, rest = text.strip().partition(":")
+    if not colon or form not in ("hex", "base64"):
+        form, rest = "", text
+    digits = re.sub(r"\\x|0x|[\s:]", "", rest)
+    is_hex = re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits) is not None
+    if form == "hex" or (form == "" and is_hex and not digits.startswith("AA")):
+        if not is_hex:
+            raise ValueError(f"{rest!r} is not made of pairs of hexadecimal digits")
+        return bytes.fromhex(digits)
+    base64 = re.sub(r"\s", "", rest).replace("-", "+").replace("_", "/")
+    try:
+        return b64decode(base64 + "=" * (-len(base64) % 4), validate=True)
+    except Base64Error:
+        raise ValueError(f"{rest!r} is neither hexadecimal nor base64") from None
+
+
+def parse_regex(text: str) -> "re.Pattern[str]":
+    """Compile a regular expression.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,98 @@
+"""One value as the text of one table cell."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["UNKNOWN", "Column", "Kind", "cell", "rfc3339", "visible"]
+
+UNKNOWN = "-"
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# What would break a line, drive a terminal, reverse the reading order or be no character at all.
+_HARMFUL = re.compile(
+    "[\\\\\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+class Kind(StrEnum):
+    """How a column's values are written for people and aligned."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    TIME = "time"
+    """Epoch milliseconds; RFC 3339 in tables."""
+    DURATION = "duration"
+    """Milliseconds."""
+    FLAG = "flag"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    The name is the one of JSON, csv and `--columns`, so it ends in `_ms` where the values are
+    milliseconds. Tables for people show times instead, under a `title` without that ending.
+
+    Attributes:
+        name: stable, snake_case.
+        kind: how its values are written.
+        meaning: for the reference page.
+        value: what a row's object has in this column; by default the attribute of that name.
+    """
+
+    name: str
+    kind: Kind
+    meaning: str
+    value: Callable[[Any], object] | None = None
+
+    def of(self, item: Any) -> object:
+        """Take the column's value from a row's object."""
+        return getattr(item, self.name) if self.value is None else self.value(item)
+
+    @property
+    def title(self) -> str:
+        """Head of the column in a table for people."""
+        return self.name.removesuffix("_ms")
+
+
+def visible(text: str) -> str:
+    r"""Write control characters, and what else could harm a line or a terminal, as escapes.
+
+    ``\n``, ``\r``, ``\t``, ``\xNN``, ``\uNNNN``; a backslash is doubled, so that the text can be
+    told from one that held the escape itself.
+    """
+    return _HARMFUL.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    return _ESCAPES.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+def cell(value: object, kind: Kind) -> str:
+    """Write a value for people; None is unknown."""
+    if value is None:
+        return UNKNOWN
+    if kind is Kind.TIME and isinstance(value, int):
+        return rfc3339(value)
+    if kind is Kind.DURATION and isinstance(value, int):
+        return f"{value // 1000} s" if value % 1000 == 0 else f"{value} ms"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return visible(value)
+    return visible(str(value))
+
+
+def rfc3339(epoch_ms: int) -> str:
+    """Write epoch milliseconds as a time in UTC; what no calendar holds stays a number."""
+    try:
+        time = datetime.fromtimestamp(epoch_ms // 1000, UTC).replace(tzinfo=None)
+    except (OverflowError, ValueError, OSError):
+        return f"{epoch_ms} ms"
+    return f"{time.isoformat()}.{epoch_ms % 1000:03}Z"

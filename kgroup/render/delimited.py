@@ -1,0 +1,120 @@
+r"""Text with a separator between fields and one row a line: csv and tsv.
+
+csv: RFC 4180 with ``\n`` between lines. A text is quoted where it holds a comma, a quote or a line
+break, and where it is empty, so that it can be told from an unknown value, whose field is empty.
+
+tsv: for shells. A text is written with the escapes of `visible`, so that a row is a line and a tab
+ends a field; an unknown value is ``-`` (an empty field would be lost by ``read``).
+
+Numbers are bare, times epoch milliseconds as the columns' names say, flags ``true`` and ``false``,
+lists and objects JSON.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kgroup.render.cell import UNKNOWN, Column, visible
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["CSV", "TSV", "Delimited", "delimited_batch", "delimited_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delimited:
+    """One of the two forms.
+
+    Attributes:
+        separator: between fields.
+        unknown: field of an unknown value.
+        special: regular expression (RE2 and Python) that finds the texts to be escaped.
+    """
+
+    separator: str
+    unknown: str
+    special: str
+
+    def escape(self, text: str) -> str:
+        """Write one text as a field."""
+        if self.separator == "\t":
+            return visible(text)
+        if text == "" or any(character in text for character in ',"\r\n'):
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+
+CSV = Delimited(separator=",", unknown="", special='^$|[,"\r\n]')
+TSV = Delimited(separator="\t", unknown=UNKNOWN, special="[^ -\\[\\]-~]")
+
+
+def delimited_table(
+    form: Delimited, columns: Sequence[Column], rows: Iterable[Sequence[object]], *, headers: bool
+) -> Iterator[str]:
+    """Write rows of Python values, a line at a time."""
+    if headers:
+        yield form.separator.join(column.name for column in columns) + "\n"
+    for row in rows:
+        yield form.separator.join(_field(form, value) for value in row) + "\n"
+
+
+def _field(form: Delimited, value: object) -> str:
+    if value is None:
+        return form.unknown
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return form.escape(value)
+    import orjson
+
+    return form.escape(orjson.dumps(value).decode())
+
+
+def delimited_batch(form: Delimited, batch: "pa.RecordBatch") -> memoryview:
+    """Write the rows of an Arrow batch of texts, dictionaries of texts, and integers, as UTF-8.
+
+    No Python object is made but for a text that needs escapes: the fields become text columns,
+    these are joined row by row, and the buffer of the joined column is the result.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if batch.num_rows == 0:
+        return memoryview(b"")
+    rows = pc.binary_join_element_wise(
+        *(_text_column(form, column) for column in batch.columns),
+        pa.scalar(form.separator, pa.large_string()),
+        null_handling="replace",
+        null_replacement=form.unknown,
+    )
+    empty, newline = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
+    lines = pc.binary_join_element_wise(rows, empty, newline)
+    _, offsets, text = lines.buffers()
+    return memoryview(text)[: memoryview(offsets).cast("q")[len(lines)]]
+
+
+def _text_column(form: Delimited, column: "pa.Array") -> "pa.Array":
+    """Make a column of fields; large, since a batch may pass 2 GiB of text."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        escaped = _escaped(form, column.dictionary.cast(pa.large_string()))
+        return escaped.take(column.indices)
+    if pa.types.is_string(column.type):
+        return _escaped(form, column.cast(pa.large_string()))
+    return column.cast(pa.large_string())
+
+
+def _escaped(form: Delimited, texts: "pa.Array") -> "pa.Array":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    special = pc.match_substring_regex(texts, form.special)
+    found = texts.filter(special)
+    if len(found) == 0:
+        return texts
+    fields = pa.array(map(form.escape, found.to_pylist()), pa.large_string())
+    return pc.replace_with_mask(texts, special, fields)

@@ -1,0 +1,109 @@
+"""Descriptions of groups as a page for people: what is going on first, then members and offsets."""
+
+from collections.abc import Collection, Iterator
+
+from kgroup.operation.describe import GroupDescription
+from kgroup.render.cell import Column, Kind, rfc3339, visible
+from kgroup.render.group import (
+    members_sheet,
+    offsets_sheet,
+    pending_sheet,
+    share_sheet,
+    topology_sheet,
+)
+from kgroup.render.sheet import Sheet, sheet_text
+
+__all__ = ["SECTIONS", "description_text"]
+
+SECTIONS = ("state", "members", "offsets")
+
+_FACT_COLUMNS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
+
+
+def description_text(
+    group: GroupDescription,
+    sections: Collection[str],
+    form: str,
+    *,
+    headers: bool,
+    terminal: bool,
+) -> Iterator[str]:
+    """Write one group as a page.
+
+    Args:
+        group: to describe.
+        sections: of `SECTIONS`.
+        form: "table" or "markdown".
+        headers: whether the tables have heads.
+        terminal: whether to write for a terminal.
+    """
+
+    def part(title: str, sheet: Sheet) -> Iterator[str]:
+        rows = list(sheet.rows)
+        if rows:
+            yield f"\n### {title}\n\n" if form == "markdown" else f"\n{title}\n"
+            known = Sheet(sheet.columns, rows).without_unknown()
+            yield from sheet_text(known, form, headers=headers, terminal=terminal)
+
+    name = f"Group {visible(group.group_id) or repr('')}"
+    yield f"## {name}\n\n" if form == "markdown" else f"{name}\n"
+    if "state" in sections:
+        facts = Sheet(_FACT_COLUMNS, _facts(group))
+        yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+        yield from part("Topology", topology_sheet(group))
+    if "members" in sections:
+        yield from part("Members", _without_group(members_sheet([group])))
+    if "offsets" in sections:
+        yield from part("Offsets", _without_group(offsets_sheet([group])))
+        yield from part("Offsets of open transactions, not visible yet", pending_sheet(group))
+        yield from part("Share offsets", share_sheet(group))
+
+
+def _facts(group: GroupDescription) -> Iterator[tuple[str, str]]:
+    yield "state", "unknown" if group.state is None else f"{group.state}: {group.state.sentence}"
+    yield "type", f"{group.type}: {group.type.sentence}"
+    if group.protocol_type is not None or group.assignor is not None:
+        yield (
+            "protocol",
+            f"{group.protocol_type or 'unknown'}, assignor {group.assignor or 'unknown'}",
+        )
+    if group.generation_id is not None:
+        since = (
+            ""
+            if group.state_timestamp_ms is None
+            else f" since {rfc3339(group.state_timestamp_ms)}"
+        )
+        yield "generation", f"{group.generation_id}{since}"
+    if group.group_epoch is not None:
+        yield (
+            "epoch",
+            f"{group.group_epoch}, target assignment of {_or_unknown(group.assignment_epoch)}",
+        )
+    if group.topology is not None:
+        yield "topology", f"epoch {group.topology.epoch}"
+    leader = next((m for m in group.members if m.member_id == group.leader_id), None)
+    if group.leader_id is not None:
+        place = f" ({leader.client_id} at {leader.client_host})" if leader else ""
+        yield "leader", f"{group.leader_id}{place}"
+    yield "members", str(len(group.members))
+    known = sum(offset.lag is not None for offset in group.offsets)
+    if group.offsets:
+        yield (
+            "lag",
+            f"{_or_unknown(group.total_lag)} ({known} of {len(group.offsets)} partitions known)",
+        )
+    broker = group.coordinator
+    place = f"{broker.host}:{broker.port} ({broker.id}), " if broker else ""
+    yield (
+        "coordinator",
+        f"{place}partition {_or_unknown(group.offsets_partition)} of __consumer_offsets",
+    )
+
+
+def _or_unknown(number: int | None) -> str:
+    return "unknown" if number is None else str(number)
+
+
+def _without_group(sheet: Sheet) -> Sheet:
+    """Drop the first column: the page is about one group."""
+    return sheet.select([column.name for column in sheet.columns[1:]])

@@ -1,0 +1,54 @@
+"""Versioned JSON documents and JSON lines.
+
+A document is one object, a row of `data` a line, so that it can be written while it is read::
+
+    {"command":"list","schema_version":1,"data":[
+    {"group_id":"a"},
+    {"group_id":"b"}
+    ],"errors":[]}
+
+What each command's rows hold is written down in ``docs/output.md``. A change that takes a field
+away, or gives one another meaning, raises `SCHEMA_VERSION`; a new field does not.
+"""
+
+from collections.abc import Iterable, Iterator
+
+__all__ = ["SCHEMA_VERSION", "document", "json_rows"]
+
+SCHEMA_VERSION = 1
+
+
+def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
+    """Write dataclasses, or what else orjson takes, as JSON lines."""
+    import orjson
+
+    for row in rows:
+        yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def document(
+    command: str, lines: Iterable[bytes | memoryview], errors: Iterable[object]
+) -> Iterator[bytes]:
+    """Write a document.
+
+    Args:
+        command: that made it.
+        lines: blocks of whole JSON lines, `data`.
+        errors: read after all `lines`; rows as for `json_rows`.
+    """
+    yield f'{{"command":"{command}","schema_version":{SCHEMA_VERSION},"data":['.encode()
+    yield from _elements(lines)
+    yield b'],"errors":['
+    yield from _elements(json_rows(errors))
+    yield b"]}\n"
+
+
+def _elements(lines: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    """Put commas between lines; a JSON line holds no line break of its own."""
+    before = b"\n"
+    for block in lines:
+        if len(block):
+            yield before + bytes(block[:-1]).replace(b"\n", b",\n")
+            before = b",\n"
+    if before != b"\n":
+        yield b"\n"

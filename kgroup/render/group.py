@@ -1,0 +1,272 @@
+"""Lists, descriptions and locations of groups as sheets, ."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
+from kgroup.model.group import Broker, Subscription
+from kgroup.operation.describe import GroupDescription
+from kgroup.operation.list_groups import ListedGroup
+from kgroup.operation.locate import GroupLocation
+from kgroup.render.cell import Column, Kind
+from kgroup.render.sheet import Sheet
+
+__all__ = [
+    "list_sheet",
+    "location_sheet",
+    "members_sheet",
+    "offsets_sheet",
+    "pending_sheet",
+    "share_sheet",
+    "state_sheet",
+    "topology_sheet",
+]
+
+_GROUP = Column("group_id", Kind.TEXT, "id of the group")
+_TYPE = Column("type", Kind.TEXT, "classic, consumer, share or streams")
+_STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")
+_PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT, "what the clients say: consumer, connect, …")
+_ASSIGNOR = Column("assignor", Kind.TEXT, "assignor that the group uses")
+_COORDINATOR = Column(
+    "coordinator",
+    Kind.TEXT,
+    "broker that runs the group: host:port (id)",
+    lambda item: _broker(item.coordinator),
+)
+_OFFSETS_PARTITION = Column(
+    "offsets_partition", Kind.NUMBER, "partition of __consumer_offsets that holds the group"
+)
+_MEMBER_COUNT = Column(
+    "member_count",
+    Kind.NUMBER,
+    "number of members",
+    lambda item: item.member_count if isinstance(item, ListedGroup) else len(item.members),
+)
+_TOPIC = Column("topic", Kind.TEXT, "name of the topic")
+_PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
+
+_LIST_COLUMNS = (
+    _GROUP,
+    _TYPE,
+    _STATE,
+    _PROTOCOL_TYPE,
+    _ASSIGNOR,
+    _COORDINATOR,
+    _OFFSETS_PARTITION,
+    _MEMBER_COUNT,
+    Column(
+        "topics",
+        Kind.TEXT,
+        "topics subscribed, assigned or committed, with commas between",
+        lambda item: ",".join(item.topics),
+    ),
+)
+_LOCATION_COLUMNS = (
+    _GROUP,
+    _OFFSETS_PARTITION,
+    Column("partition_count", Kind.NUMBER, "partitions of __consumer_offsets it is computed with"),
+    Column("found_in", Kind.NUMBER, "partition in which the source holds the group"),
+    Column("agrees", Kind.FLAG, "whether the group was found where it belongs"),
+    _COORDINATOR,
+    Column(
+        "leader",
+        Kind.TEXT,
+        "leader of the partition: host:port (id)",
+        lambda item: _broker(item.leader),
+    ),
+    Column(
+        "replicas", Kind.TEXT, "broker ids, with commas between", lambda item: _ids(item.replicas)
+    ),
+    Column(
+        "isr",
+        Kind.TEXT,
+        "broker ids of the in-sync replicas, with commas between",
+        lambda item: _ids(item.isr),
+    ),
+)
+_STATE_COLUMNS = (
+    _GROUP,
+    _TYPE,
+    _STATE,
+    _PROTOCOL_TYPE,
+    _ASSIGNOR,
+    Column("generation_id", Kind.NUMBER, "classic: number of the last completed rebalance"),
+    Column("group_epoch", Kind.NUMBER, "raised when members or topics change (not classic)"),
+    Column("assignment_epoch", Kind.NUMBER, "group epoch of the target assignment (not classic)"),
+    Column("leader_id", Kind.TEXT, "classic: the member that assigns"),
+    _COORDINATOR,
+    _OFFSETS_PARTITION,
+    Column("state_timestamp_ms", Kind.TIME, "classic: when the last rebalance ended"),
+    _MEMBER_COUNT,
+    Column("total_lag", Kind.NUMBER, "sum of the lags that are known"),
+)
+_MEMBER_COLUMNS = (
+    Column("member_id", Kind.TEXT, "id of the member"),
+    Column("instance_id", Kind.TEXT, "group.instance.id of a static member"),
+    Column("client_id", Kind.TEXT, "as the client calls itself"),
+    Column("client_host", Kind.TEXT, "address that the broker saw"),
+    Column("rack_id", Kind.TEXT, "client.rack"),
+    Column("session_timeout_ms", Kind.DURATION, "classic: silence after which it is removed"),
+    Column("rebalance_timeout_ms", Kind.DURATION, "time it has to join a rebalance"),
+    Column("member_epoch", Kind.NUMBER, "epoch that it has reached (not classic)"),
+    Column("state", Kind.TEXT, "where it stands in a reconciliation (not classic)"),
+    Column(
+        "subscription",
+        Kind.TEXT,
+        "topics with commas between, or /regular expression/",
+        lambda item: _subscription(item.subscription),
+    ),
+    Column(
+        "assignment",
+        Kind.TEXT,
+        "what it owns: topic(0,1) topic(2), or tasks subtopology_0",
+        lambda item: _owned(item.assignment, item.tasks),
+    ),
+    Column(
+        "target_assignment",
+        Kind.TEXT,
+        "what it shall own in the end (not classic)",
+        lambda item: _owned(item.target_assignment, item.target_tasks),
+    ),
+)
+_OFFSET_COLUMNS = (
+    _TOPIC,
+    _PARTITION,
+    Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
+    Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
+    Column("lag", Kind.NUMBER, "log_end_offset minus committed_offset"),
+    Column("leader_epoch", Kind.NUMBER, "epoch of the last record read"),
+    Column("metadata", Kind.TEXT, "text stored with the offset"),
+    Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
+    Column("expire_timestamp_ms", Kind.TIME, "only of a commit with a retention of its own"),
+    Column("member_id", Kind.TEXT, "member that owns the partition"),
+    Column("topic_id", Kind.TEXT, "id of the topic"),
+)
+_PENDING_COLUMNS = (
+    _TOPIC,
+    _PARTITION,
+    Column("committed_offset", Kind.NUMBER, "offset that counts when the transaction commits"),
+    Column("metadata", Kind.TEXT, "text stored with the offset"),
+    Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
+    Column("producer_id", Kind.NUMBER, "producer whose transaction is open"),
+    Column("producer_epoch", Kind.NUMBER, "its epoch"),
+)
+_SHARE_COLUMNS = (
+    _TOPIC,
+    _PARTITION,
+    Column("state", Kind.TEXT, "initialized, initializing or deleting"),
+    Column("start_offset", Kind.NUMBER, "first offset that the group has not finished"),
+    Column("leader_epoch", Kind.NUMBER, "epoch of the partition's leader"),
+    Column("topic_id", Kind.TEXT, "id of the topic"),
+)
+_TOPOLOGY_COLUMNS = (
+    Column("subtopology_id", Kind.TEXT, "id of the subtopology"),
+    Column(
+        "source_topics",
+        Kind.TEXT,
+        "topics it reads, with commas between",
+        lambda item: ",".join(item.source_topics + item.repartition_source_topics),
+    ),
+    Column(
+        "repartition_sink_topics",
+        Kind.TEXT,
+        "topics it writes for other subtopologies",
+        lambda item: ",".join(item.repartition_sink_topics) or None,
+    ),
+    Column(
+        "state_changelog_topics",
+        Kind.TEXT,
+        "topics of its state stores",
+        lambda item: ",".join(item.state_changelog_topics) or None,
+    ),
+)
+
+
+def list_sheet(groups: Sequence[ListedGroup]) -> Sheet:
+    """One row a group."""
+    return _sheet(_LIST_COLUMNS, groups)
+
+
+def location_sheet(locations: Sequence[GroupLocation]) -> Sheet:
+    """One row a group."""
+    return _sheet(_LOCATION_COLUMNS, locations)
+
+
+def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:
+    """One row a group."""
+    return _sheet(_STATE_COLUMNS, groups)
+
+
+def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:
+    """One row a member."""
+    return _part_sheet(_MEMBER_COLUMNS, ((group, group.members) for group in groups))
+
+
+def offsets_sheet(groups: Sequence[GroupDescription]) -> Sheet:
+    """One row a partition that is committed or owned."""
+    return _part_sheet(_OFFSET_COLUMNS, ((group, group.offsets) for group in groups))
+
+
+def pending_sheet(group: GroupDescription) -> Sheet:
+    """One row a commit of an open transaction."""
+    return _sheet(_PENDING_COLUMNS, group.pending_offsets)
+
+
+def share_sheet(group: GroupDescription) -> Sheet:
+    """One row a partition that a share group works on."""
+    return _sheet(_SHARE_COLUMNS, group.share_offsets or ())
+
+
+def topology_sheet(group: GroupDescription) -> Sheet:
+    """One row a subtopology of a streams group."""
+    return _sheet(_TOPOLOGY_COLUMNS, group.topology.subtopologies if group.topology else ())
+
+
+def _sheet(columns: tuple[Column, ...], items: Iterable[object]) -> Sheet:
+    return Sheet(columns, [[column.of(item) for column in columns] for item in items])
+
+
+def _part_sheet(
+    columns: tuple[Column, ...], groups: Iterable[tuple[GroupDescription, Iterable[object]]]
+) -> Sheet:
+    """Make a row of each part of each group, the group's id first."""
+    rows = [
+        [group.group_id, *(column.of(part) for column in columns)]
+        for group, parts in groups
+        for part in parts
+    ]
+    return Sheet((_GROUP, *columns), rows)
+
+
+def _broker(broker: Broker | None) -> str | None:
+    return None if broker is None else f"{broker.host}:{broker.port} ({broker.id})"
+
+
+def _ids(ids: Iterable[int] | None) -> str | None:
+    return None if ids is None else ",".join(map(str, ids))
+
+
+def _subscription(subscription: Subscription | None) -> str | None:
+    if subscription is None:
+        return None
+    topics = list(subscription.topics or ())
+    return ",".join([*topics, f"/{subscription.regex}/"] if subscription.regex else topics)
+
+
+def _owned(
+    partitions: Sequence[AssignedPartition] | None, tasks: TaskAssignment | None
+) -> str | None:
+    if tasks is not None:
+        kinds = (("", tasks.active), ("standby ", tasks.standby), ("warmup ", tasks.warmup))
+        return " ".join(f"{word}{_task(task)}" for word, tasks_ in kinds for task in tasks_)
+    if partitions is None:
+        return None
+    by_topic = groupby(
+        sorted(partitions, key=lambda owned: owned.sort_key),
+        key=lambda owned: owned.topic or owned.topic_id or "?",
+    )
+    return " ".join(f"{topic}({_ids(p.partition for p in owned)})" for topic, owned in by_topic)
+
+
+def _task(task: Task) -> str:
+    return f"{task.subtopology_id}_{task.partition}"

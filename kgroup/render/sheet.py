@@ -1,0 +1,69 @@
+"""A report as rows and columns, and its way into every form that has them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kgroup.errors import UsageError
+from kgroup.render.cell import Column
+
+__all__ = ["Sheet", "choose", "sheet_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Rows of one kind.
+
+    Attributes:
+        columns: all that there are, in the order of csv and tsv.
+        rows: a value for each column.
+    """
+
+    columns: tuple[Column, ...]
+    rows: Iterable[Sequence[object]]
+
+    def select(self, names: Sequence[str]) -> "Sheet":
+        """Keep the named columns, in that order; all where none is named."""
+        if not names:
+            return self
+        indices = choose(self.columns, names)
+        rows = ([row[index] for index in indices] for row in self.rows)
+        return Sheet(tuple(self.columns[index] for index in indices), rows)
+
+    def without_unknown(self) -> "Sheet":
+        """Leave out columns in which no row has a value: they tell people nothing."""
+        rows = list(self.rows)
+        known = [
+            column.name
+            for index, column in enumerate(self.columns)
+            if any(row[index] is not None for row in rows)
+        ]
+        return Sheet(self.columns, rows).select(known)
+
+
+def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
+    """Find columns by their names.
+
+    Raises:
+        UsageError: a name that no column has.
+    """
+    known = [column.name for column in columns]
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise UsageError(f"no column {', '.join(missing)}; there are: {', '.join(known)}")
+    return [known.index(name) for name in names]
+
+
+def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    """Write a sheet as table, markdown, csv or tsv."""
+    if form in ("csv", "tsv"):
+        from kgroup.render.delimited import CSV, TSV, delimited_table
+
+        rows = delimited_table(
+            CSV if form == "csv" else TSV, sheet.columns, sheet.rows, headers=headers
+        )
+        yield from rows
+        return
+    from kgroup.render.table import markdown_table, plain_table, rich_table
+
+    write = markdown_table if form == "markdown" else rich_table if terminal else plain_table
+    yield from write(sheet.columns, sheet.rows, headers=headers)

@@ -286,7 +286,7 @@ class Group:
         state_timestamp_ms: classic: when the last rebalance ended (record version 2 and later).
         members: sorted by member id.
         offsets: sorted by topic and partition.
-        pending_offsets: of open transactions, sorted by topic, partition and producer.
+        pending_offsets: of open transactions, sorted by topic, partition and place in the log.
         topology: of a streams group.
         share_offsets: of a share group, sorted by topic and partition.
         resolved_regexes: consumer groups: the topics that the coordinator found for each regular

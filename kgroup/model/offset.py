@@ -48,7 +48,7 @@ class PendingOffset:
     leader_epoch: int | None
     metadata: str | None
     commit_timestamp_ms: int | None
-    producer_id: int
+    producer_id: int | None
     producer_epoch: int | None
     log_offset: int | None
 

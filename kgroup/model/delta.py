@@ -1,0 +1,295 @@
+"""Replay records of one partition of `__consumer_offsets` into groups, as a coordinator loads them.
+
+After Kafka's `GroupMetadataManager.replay` and `OffsetMetadataManager.replay` (4.3.1), which for
+logs of older brokers give the groups that their `GroupMetadataManager.doLoadGroupsAndOffsets`
+gives. What that means:
+
+- Only tombstones remove. Nothing expires while a log is loaded, whatever its age.
+- Commits of a transaction wait for the marker of their producer. A commit of that transaction
+  whose record is older than the newest commit of the partition is dropped.
+- A group that has nothing but offsets is a "simple" group: classic, Empty, no protocol.
+- A group changes its type when the records of the old one have been removed by tombstones. Records
+  of another type that come without are reported, and believed.
+
+One difference: a group that neither has a record nor an offset is not there, while a running broker
+may still list it until its next clean-up.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kgroup.model.group import Group, GroupType
+from kgroup.model.group_log import GroupLog
+from kgroup.model.offset import CommittedOffset, PendingOffset
+from kgroup.model.problem import Problem, ProblemLog
+from kgroup.model.record import DecodedRecord
+
+__all__ = ["Delta"]
+
+Data = Mapping[str, Any]
+
+_MARKERS = ("ControlCommit", "ControlAbort")
+_ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
+_MEMBER_GONE: Data = {"memberEpoch": -1, "previousMemberEpoch": -1, "state": 0}
+"""What is left of a member between the tombstones of its assignment and of itself."""
+
+_ONE_VALUE = {
+    "ConsumerGroupMetadata": (GroupType.CONSUMER, "metadata"),
+    "ConsumerGroupPartitionMetadata": (GroupType.CONSUMER, "partition_metadata"),
+    "ConsumerGroupTargetAssignmentMetadata": (GroupType.CONSUMER, "target_metadata"),
+    "ShareGroupMetadata": (GroupType.SHARE, "metadata"),
+    "ShareGroupPartitionMetadata": (GroupType.SHARE, "partition_metadata"),
+    "ShareGroupTargetAssignmentMetadata": (GroupType.SHARE, "target_metadata"),
+    "ShareGroupStatePartitionMetadata": (GroupType.SHARE, "share_state"),
+    "StreamsGroupMetadata": (GroupType.STREAMS, "metadata"),
+    "StreamsGroupPartitionMetadata": (GroupType.STREAMS, "partition_metadata"),
+    "StreamsGroupTargetAssignmentMetadata": (GroupType.STREAMS, "target_metadata"),
+    "StreamsGroupTopology": (GroupType.STREAMS, "topology"),
+}
+"""Records of which a group has one: the group's type, and where `GroupLog` keeps the value."""
+
+_MANY_VALUES = {
+    "ConsumerGroupMemberMetadata": (GroupType.CONSUMER, "members", "memberId"),
+    "ConsumerGroupTargetAssignmentMember": (GroupType.CONSUMER, "targets", "memberId"),
+    "ConsumerGroupCurrentMemberAssignment": (GroupType.CONSUMER, "current", "memberId"),
+    "ConsumerGroupRegularExpression": (GroupType.CONSUMER, "regexes", "regularExpression"),
+    "ShareGroupMemberMetadata": (GroupType.SHARE, "members", "memberId"),
+    "ShareGroupTargetAssignmentMember": (GroupType.SHARE, "targets", "memberId"),
+    "ShareGroupCurrentMemberAssignment": (GroupType.SHARE, "current", "memberId"),
+    "StreamsGroupMemberMetadata": (GroupType.STREAMS, "members", "memberId"),
+    "StreamsGroupTargetAssignmentMember": (GroupType.STREAMS, "targets", "memberId"),
+    "StreamsGroupCurrentMemberAssignment": (GroupType.STREAMS, "current", "memberId"),
+}
+"""Records of which a group has many: type, place, and the key's field that tells them apart."""
+
+_Handler = Callable[["Delta", DecodedRecord, Data, Data | None], None]
+
+
+class Delta:
+    """The groups of one partition of `__consumer_offsets`, record after record.
+
+    Feed it with `replay` in the log's order, then ask for `groups`. A caller that knows the newest
+    record of each key (a compacted log, the latest view of a decoder) may feed it just those and
+    the transaction markers: the result is the same.
+    """
+
+    def __init__(self, offsets_partition: int | None = None) -> None:
+        self.offsets_partition = offsets_partition
+        self.topic_names: dict[str, str] = {}
+        self._logs: dict[str, GroupLog] = {}
+        self._pending: dict[int | None, dict[tuple[str, str, int], PendingOffset]] = {}
+        self._problems = ProblemLog()
+        self._unknown: dict[int | None, tuple[int, int]] = {}
+
+    def replay(self, record: DecodedRecord) -> None:
+        """Apply one record; what cannot be applied is kept as a problem, never raised.
+
+        Any `record.transaction` other than None makes an offset wait for the marker, so a reader
+        that has not looked ahead may say "open" for all of them.
+        """
+        if record.type in _MARKERS:  # the type says it all; Kafka does not read their values either
+            self._end_transaction(record, committed=record.type == "ControlCommit")
+            return
+        handler = _HANDLERS.get(record.type)
+        if handler is None or record.key is None:
+            self._unknown_record(record)
+            return
+        value = None
+        if record.value is not None:
+            value = record.value["data"]
+            if value is None:
+                self._bad_record(record, record.value)
+                return
+        handler(self, record, record.key["data"], value)
+
+    def groups(self, topic_names: Mapping[str, str] | None = None) -> dict[str, Group]:
+        """Interpret what was replayed so far: groups by id, sorted.
+
+        `topic_names` tells names of topics by their ids, beyond those that the records tell.
+        """
+        names = {**self.topic_names, **(topic_names or {})}
+        pending: dict[str, list[PendingOffset]] = {}
+        for offsets in self._pending.values():
+            for (group_id, _, _), offset in offsets.items():
+                pending.setdefault(group_id, []).append(offset)
+        return {
+            group_id: log.group(names, pending.get(group_id, ()), self.offsets_partition)
+            for group_id, log in sorted(self._logs.items())
+            if log.type is not None or log.offsets or group_id in pending
+        }
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what could not be replayed: unknown records by type, then the rest in order."""
+        unknown = tuple(
+            Problem(
+                "unknown-record",
+                f"{count} record{'s' if count > 1 else ''} "
+                + ("without a key" if key_type is None else f"of the unknown key type {key_type}")
+                + f" left out, the first at offset {first}.",
+                offsets_partition=self.offsets_partition,
+                offset=first,
+            )
+            for key_type, (count, first) in self._unknown.items()
+        )
+        return unknown + self._problems.problems()
+
+    def _unknown_record(self, record: DecodedRecord) -> None:
+        if record.key and "error" in record.key:
+            self._bad_record(record, record.key)
+            return
+        key_type = record.key.get("type") if record.key else None
+        count, first = self._unknown.get(key_type, (0, record.offset))
+        self._unknown[key_type] = (count + 1, first)
+
+    def _bad_record(self, record: DecodedRecord, part: Data) -> None:
+        what = part.get("error") or f"version {part.get('version')} of its value is not known"
+        self._problem("bad-record", record, f"{record.type} record left out: {what}.")
+
+    def _problem(
+        self, kind: str, record: DecodedRecord, reason: str, group_id: str | None = None
+    ) -> None:
+        self._problems.add(
+            Problem(
+                kind,
+                reason,
+                group_id=group_id,
+                offsets_partition=self.offsets_partition,
+                offset=record.offset,
+            )
+        )
+
+    def _log(self, group_id: str) -> GroupLog:
+        log = self._logs.get(group_id)
+        if log is None:
+            log = self._logs[group_id] = GroupLog(group_id)
+        return log
+
+    def _offset_commit(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
+        group_id, topic, partition = key["group"], key["topic"], key["partition"]
+        if value is None:
+            if log := self._logs.get(group_id):
+                log.offsets.pop((topic, partition), None)
+            for offsets in self._pending.values():
+                offsets.pop((group_id, topic, partition), None)
+            return
+        log = self._log(group_id)
+        leader_epoch = value.get("leaderEpoch", -1)
+        leader_epoch = None if leader_epoch == -1 else leader_epoch
+        if record.transaction is not None:
+            self._pending.setdefault(record.producer_id, {})[group_id, topic, partition] = (
+                PendingOffset(
+                    topic,
+                    partition,
+                    value["offset"],
+                    leader_epoch,
+                    value["metadata"],
+                    value["commitTimestamp"],
+                    record.producer_id,
+                    record.producer_epoch,
+                    record.offset,
+                )
+            )
+            return
+        expire_timestamp_ms = value.get("expireTimestamp", -1)
+        topic_id = value.get("topicId")
+        if topic_id == _ZERO_UUID:
+            topic_id = None
+        if topic_id is not None:
+            self.topic_names[topic_id] = topic
+        log.offsets[topic, partition] = CommittedOffset(
+            topic,
+            partition,
+            value["offset"],
+            leader_epoch,
+            value["metadata"],
+            value["commitTimestamp"],
+            None if expire_timestamp_ms == -1 else expire_timestamp_ms,
+            topic_id,
+            record.offset,
+        )
+
+    def _end_transaction(self, record: DecodedRecord, *, committed: bool) -> None:
+        ended = self._pending.pop(record.producer_id, {})
+        if not committed:
+            return
+        for (group_id, topic, partition), pending in ended.items():
+            offsets = self._log(group_id).offsets
+            current = offsets.get((topic, partition))
+            # A plain commit that came after the transaction's record, but before its marker, wins.
+            if current is None or (pending.log_offset or 0) > (current.log_offset or 0):
+                offsets[topic, partition] = CommittedOffset(
+                    topic,
+                    partition,
+                    pending.committed_offset,
+                    pending.leader_epoch,
+                    pending.metadata,
+                    pending.commit_timestamp_ms,
+                    log_offset=pending.log_offset,
+                )
+
+    def _classic_metadata(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
+        log = self._log(key["group"])
+        # A tombstone removes a group of any type, and a value replaces one, as in the coordinator.
+        log.become(None if value is None else GroupType.CLASSIC)
+        log.metadata = value
+
+    def _one_value(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
+        group_type, place = _ONE_VALUE[record.type]
+        log = self._typed_log(record, key["groupId"], group_type, value)
+        if log is None:
+            return
+        if value is None and place == "metadata":
+            log.become(None)
+            return
+        setattr(log, place, value)
+        if value is not None and place in ("partition_metadata", "share_state"):
+            for topics in value.values():
+                for topic in topics if isinstance(topics, list) else ():
+                    self.topic_names[topic["topicId"]] = topic["topicName"]
+
+    def _many_values(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
+        group_type, place, name = _MANY_VALUES[record.type]
+        log = self._typed_log(record, key["groupId"], group_type, value)
+        if log is None:
+            return
+        values: dict[str, Data] = getattr(log, place)
+        if value is not None:
+            values[key[name]] = value
+        elif place == "current":
+            if key[name] in log.members:
+                values[key[name]] = _MEMBER_GONE
+            else:
+                values.pop(key[name], None)
+        else:
+            values.pop(key[name], None)
+            if place == "members":
+                log.current.pop(key[name], None)
+
+    def _typed_log(
+        self, record: DecodedRecord, group_id: str, group_type: GroupType, value: Data | None
+    ) -> GroupLog | None:
+        """Return the group as one of this type; None for a tombstone of what is not there."""
+        if value is None:
+            log = self._logs.get(group_id)
+            return log if log and log.type is group_type else None
+        log = self._log(group_id)
+        if log.type is not group_type:
+            if not log.is_simple:
+                self._problem(
+                    "inconsistent",
+                    record,
+                    f"{record.type} of group {group_id!r} found while it is a {log.type} group "
+                    "without a tombstone between; the later record was believed.",
+                    group_id,
+                )
+            log.become(group_type)
+        return log
+
+
+_HANDLERS: Mapping[str, _Handler] = {
+    "OffsetCommit": Delta._offset_commit,
+    "LegacyOffsetCommit": Delta._offset_commit,
+    "GroupMetadata": Delta._classic_metadata,
+    **dict.fromkeys(_ONE_VALUE, Delta._one_value),
+    **dict.fromkeys(_MANY_VALUES, Delta._many_values),
+}

@@ -1,0 +1,483 @@
+"""One group as its records say, and the `Group` that a coordinator makes of them.
+
+`GroupLog` keeps what compaction would keep, the newest value of each key, so updating it costs
+next to nothing; interpretation waits until the group is asked for. Values are the ``data`` objects
+of decoded records, with Kafka's own field names.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
+from kgroup.model.group import (
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    MemberState,
+    Subscription,
+    Subtopology,
+    Topology,
+)
+from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+
+__all__ = ["GroupLog"]
+
+Data = Mapping[str, Any]
+
+_CONSUMER_PROTOCOL_TYPE = "consumer"
+_MEMBER_STATES = {
+    0: MemberState.STABLE,
+    1: MemberState.UNREVOKED_PARTITIONS,
+    2: MemberState.UNRELEASED_PARTITIONS,
+}
+_STREAMS_MEMBER_STATES = {
+    1: MemberState.STABLE,
+    2: MemberState.UNREVOKED_TASKS,
+    3: MemberState.UNRELEASED_TASKS,
+}
+_NO_TASKS = TaskAssignment()
+
+
+class GroupLog:
+    """The newest value of each of a group's keys.
+
+    Attributes:
+        type: None while only offsets are known of the group.
+        metadata: value of GroupMetadata, ConsumerGroupMetadata, … as `type` says.
+        target_metadata: value of …TargetAssignmentMetadata.
+        members: values of …MemberMetadata by member id.
+        current: values of …CurrentMemberAssignment by member id.
+        targets: values of …TargetAssignmentMember by member id.
+        regexes: values of ConsumerGroupRegularExpression by expression.
+        partition_metadata: value of ConsumerGroupPartitionMetadata or its like (before 4.1).
+        topology: value of StreamsGroupTopology.
+        share_state: value of ShareGroupStatePartitionMetadata.
+        offsets: commits by topic and partition.
+    """
+
+    __slots__ = (
+        "current",
+        "group_id",
+        "members",
+        "metadata",
+        "offsets",
+        "partition_metadata",
+        "regexes",
+        "share_state",
+        "target_metadata",
+        "targets",
+        "topology",
+        "type",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.offsets: dict[tuple[str, int], CommittedOffset] = {}
+        self.become(None)
+
+    def become(self, group_type: GroupType | None) -> None:
+        """Forget everything but the offsets, and be a group of this type."""
+        self.type = group_type
+        self.metadata: Data | None = None
+        self.target_metadata: Data | None = None
+        self.members: dict[str, Data] = {}
+        self.current: dict[str, Data] = {}
+        self.targets: dict[str, Data] = {}
+        self.regexes: dict[str, Data] = {}
+        self.partition_metadata: Data | None = None
+        self.topology: Data | None = None
+        self.share_state: Data | None = None
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether nothing but offsets backs the group (Kafka: `ClassicGroup.isSimpleGroup`)."""
+        if self.type is None:
+            return True
+        return self.type is GroupType.CLASSIC and not (
+            self.metadata and (self.metadata.get("protocolType") or self.metadata.get("members"))
+        )
+
+    def group(
+        self,
+        topic_names: Mapping[str, str],
+        pending_offsets: Iterable[PendingOffset],
+        offsets_partition: int | None,
+    ) -> Group:
+        """Interpret the values as a coordinator does when it has loaded them."""
+        build = _BUILDERS[self.type]
+        return build(
+            self,
+            topic_names,
+            {
+                "group_id": self.group_id,
+                "offsets_partition": offsets_partition,
+                "offsets": tuple(self.offsets[at] for at in sorted(self.offsets)),
+                "pending_offsets": tuple(
+                    sorted(pending_offsets, key=lambda o: (o.topic, o.partition, o.log_offset or 0))
+                ),
+            },
+        )
+
+
+def _simple_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
+    """Make a group without members or protocol: ListGroups says classic and Empty."""
+    return Group(type=GroupType.CLASSIC, state=GroupState.EMPTY, **common)
+
+
+# --- classic -------------------------------------------------------------------------------------
+
+
+def _classic_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
+    """Kafka: `GroupMetadataManager.replay(GroupMetadataKey, GroupMetadataValue)`.
+
+    The record is written when a rebalance is complete (and when the last member has left), so
+    members mean Stable. A rebalance in flight is not in the log.
+    """
+    data = log.metadata or {}
+    protocol_type = data.get("protocolType") or None
+    members = sorted(data.get("members", ()), key=lambda member: str(member["memberId"]))
+    return Group(
+        type=GroupType.CLASSIC,
+        state=GroupState.STABLE if members else GroupState.EMPTY,
+        protocol_type=protocol_type,
+        assignor=data.get("protocol"),
+        generation_id=data.get("generation"),
+        leader_id=data.get("leader"),
+        state_timestamp_ms=_known(data.get("currentStateTimestamp")),
+        members=tuple(_classic_member(member, protocol_type) for member in members),
+        **common,
+    )
+
+
+def _classic_member(data: Data, protocol_type: str | None) -> Member:
+    session_timeout_ms = data["sessionTimeout"]
+    rebalance_timeout_ms = _known(data.get("rebalanceTimeout"))
+    subscription, assignment = data.get("subscription"), data.get("assignment")
+    is_consumer = protocol_type == _CONSUMER_PROTOCOL_TYPE
+    understood = is_consumer and isinstance(subscription, Mapping) and "topics" in subscription
+    assigned = (
+        is_consumer and isinstance(assignment, Mapping) and "assignedPartitions" in assignment
+    )
+    return Member(
+        member_id=data["memberId"],
+        instance_id=data.get("groupInstanceId"),
+        client_id=data["clientId"],
+        client_host=data["clientHost"],
+        rack_id=(subscription.get("rackId") or None) if understood and subscription else None,
+        session_timeout_ms=session_timeout_ms,
+        # Before 0.10.1 (record version 0) the session timeout bounded rebalances too.
+        rebalance_timeout_ms=(
+            session_timeout_ms if rebalance_timeout_ms is None else rebalance_timeout_ms
+        ),
+        subscription=_classic_subscription(subscription) if understood and subscription else None,
+        assignment=(
+            _named_partitions(assignment["assignedPartitions"]) if assigned and assignment else None
+        ),
+        protocol_metadata=None if understood else _meaningful(subscription),
+        protocol_assignment=None if assigned else _meaningful(assignment),
+    )
+
+
+def _classic_subscription(data: Data) -> Subscription:
+    owned = data.get("ownedPartitions")
+    return Subscription(
+        topics=tuple(sorted(data["topics"])),
+        owned=None if owned is None else _named_partitions(owned),
+        generation_id=_known(data.get("generationId")),
+        user_data=_meaningful(data.get("userData")),
+    )
+
+
+def _meaningful(decoded: Any) -> Any:
+    """None for empty bytes, in either of the forms that the decoder gives them."""
+    return None if not decoded or decoded == {"raw": ""} else decoded
+
+
+def _named_partitions(topics: Iterable[Data]) -> tuple[AssignedPartition, ...]:
+    return _sorted(
+        AssignedPartition(None, each["topic"], partition)
+        for each in topics
+        for partition in each["partitions"]
+    )
+
+
+# --- consumer (KIP-848) and share (KIP-932) ------------------------------------------------------
+
+
+def _consumer_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
+    """Kafka: `ConsumerGroup`, its `maybeUpdateGroupState` and `preferredServerAssignor`."""
+    member_ids = sorted(log.members.keys() | log.current.keys())
+    wanted = Counter(
+        data["serverAssignor"] for data in log.members.values() if data.get("serverAssignor")
+    ).most_common(2)
+    # On a tie the coordinator's choice hangs on the order of a hash table.
+    decided = len(wanted) == 1 or (len(wanted) == 2 and wanted[0][1] > wanted[1][1])
+    return Group(
+        type=GroupType.CONSUMER,
+        state=_epoch_state(log, member_ids, stable=0),
+        protocol_type=_CONSUMER_PROTOCOL_TYPE,
+        assignor=wanted[0][0] if decided else None,
+        group_epoch=_field(log.metadata, "epoch"),
+        assignment_epoch=_field(log.target_metadata, "assignmentEpoch"),
+        members=tuple(_consumer_member(log, member_id, topic_names) for member_id in member_ids),
+        resolved_regexes={
+            regex: tuple(sorted(log.regexes[regex]["topics"])) for regex in sorted(log.regexes)
+        },
+        **common,
+    )
+
+
+def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, str]) -> Member:
+    data = log.members.get(member_id, {})
+    current = log.current.get(member_id, {})
+    target = log.targets.get(member_id, {})
+    classic = data.get("classicMemberMetadata")
+    held = current.get("assignedPartitions", ())
+    revoked = current.get("partitionsPendingRevocation", ())
+    topics = data.get("subscribedTopicNames")
+    return Member(
+        member_id=member_id,
+        instance_id=data.get("instanceId"),
+        client_id=data.get("clientId"),
+        client_host=data.get("clientHost"),
+        rack_id=data.get("rackId"),
+        session_timeout_ms=_field(classic, "sessionTimeoutMs"),
+        rebalance_timeout_ms=_known(data.get("rebalanceTimeoutMs")),
+        member_epoch=current.get("memberEpoch"),
+        subscription=(
+            None
+            if topics is None
+            else Subscription(tuple(sorted(topics)), data.get("subscribedTopicRegex") or None)
+        ),
+        # The member answers for what it is to revoke until it has done so; the broker counts it too
+        # (ConsumerGroupMember.asConsumerGroupDescribeMember).
+        assignment=_partitions((*held, *revoked), topic_names),
+        target_assignment=_partitions(target.get("topicPartitions", ()), topic_names),
+        state=_MEMBER_STATES.get(current.get("state", -1)),
+        previous_member_epoch=_known(current.get("previousMemberEpoch")),
+        pending_revocation=_partitions(revoked, topic_names),
+        uses_classic_protocol=classic is not None if data else None,
+        assignor=data.get("serverAssignor"),
+        classic_protocols=(
+            tuple(protocol["name"] for protocol in classic["supportedProtocols"])
+            if classic
+            else None
+        ),
+    )
+
+
+def _share_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
+    """Kafka: `ShareGroup`; start offsets are in `__share_group_state`, not here."""
+    member_ids = sorted(log.members.keys() | log.current.keys())
+    return Group(
+        type=GroupType.SHARE,
+        state=GroupState.STABLE if member_ids else GroupState.EMPTY,
+        protocol_type=GroupType.SHARE.value,
+        group_epoch=_field(log.metadata, "epoch"),
+        assignment_epoch=_field(log.target_metadata, "assignmentEpoch"),
+        members=tuple(_share_member(log, member_id, topic_names) for member_id in member_ids),
+        share_offsets=_share_offsets(log.share_state or {}, topic_names),
+        **common,
+    )
+
+
+def _share_member(log: GroupLog, member_id: str, topic_names: Mapping[str, str]) -> Member:
+    data = log.members.get(member_id, {})
+    current = log.current.get(member_id, {})
+    target = log.targets.get(member_id, {})
+    topics = data.get("subscribedTopicNames")
+    return Member(
+        member_id=member_id,
+        client_id=data.get("clientId"),
+        client_host=data.get("clientHost"),
+        rack_id=data.get("rackId"),
+        member_epoch=current.get("memberEpoch"),
+        subscription=None if topics is None else Subscription(tuple(sorted(topics))),
+        assignment=_partitions(current.get("assignedPartitions", ()), topic_names),
+        target_assignment=_partitions(target.get("topicPartitions", ()), topic_names),
+        state=_MEMBER_STATES.get(current.get("state", -1)),
+        previous_member_epoch=_known(current.get("previousMemberEpoch")),
+    )
+
+
+def _share_offsets(data: Data, topic_names: Mapping[str, str]) -> tuple[ShareOffset, ...]:
+    offsets = [
+        ShareOffset(topic["topicId"], topic["topicName"], partition, state)
+        for field, state in (
+            ("initializingTopics", "initializing"),
+            ("initializedTopics", "initialized"),
+        )
+        for topic in data.get(field, ())
+        for partition in topic["partitions"]
+    ]
+    offsets += [
+        ShareOffset(topic["topicId"], topic["topicName"], None, "deleting")
+        for topic in data.get("deletingTopics", ())
+    ]
+    return tuple(
+        sorted(
+            offsets,
+            key=lambda o: (o.topic or "", o.topic_id, -1 if o.partition is None else o.partition),
+        )
+    )
+
+
+def _partitions(
+    topics: Iterable[Data], topic_names: Mapping[str, str]
+) -> tuple[AssignedPartition, ...]:
+    return _sorted(
+        AssignedPartition(each["topicId"], topic_names.get(each["topicId"]), partition)
+        for each in topics
+        for partition in each["partitions"]
+    )
+
+
+def _epoch_state(log: GroupLog, member_ids: Iterable[str], stable: int) -> GroupState | None:
+    """Derive the state from epochs and members (Kafka: `ConsumerGroup.maybeUpdateGroupState`).
+
+    `stable` is the number that member records use for a member with nothing left to do.
+    """
+    if not member_ids:
+        return GroupState.EMPTY
+    if log.metadata is None:
+        return None
+    if log.target_metadata is None or log.metadata["epoch"] > (
+        epoch := log.target_metadata["assignmentEpoch"]
+    ):
+        return GroupState.ASSIGNING
+    for member_id in member_ids:
+        current = log.current.get(member_id)
+        if current is None or current["memberEpoch"] != epoch:
+            return GroupState.RECONCILING
+        if "state" not in current:  # early access (3.7)
+            return None
+        if current["state"] != stable:
+            return GroupState.RECONCILING
+    return GroupState.STABLE
+
+
+# --- streams (KIP-1071) --------------------------------------------------------------------------
+
+
+def _streams_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
+    """Kafka: `StreamsGroup` and its `maybeUpdateGroupState`."""
+    member_ids = sorted(log.members.keys() | log.current.keys())
+    return Group(
+        type=GroupType.STREAMS,
+        state=_streams_state(log, member_ids),
+        protocol_type=GroupType.STREAMS.value,
+        group_epoch=_field(log.metadata, "epoch"),
+        assignment_epoch=_field(log.target_metadata, "assignmentEpoch"),
+        members=tuple(_streams_member(log, member_id) for member_id in member_ids),
+        topology=_topology(log.topology) if log.topology else None,
+        **common,
+    )
+
+
+def _streams_state(log: GroupLog, member_ids: Iterable[str]) -> GroupState | None:
+    """Not ready until the topics of the group's topology were found fit.
+
+    4.2 and later record the epoch of the topology that was found fit; they record the assignment's
+    configuration too, by which they are known. Before 4.2 the log does not tell.
+    """
+    if not member_ids:
+        return GroupState.EMPTY
+    if log.metadata is None or (
+        "validatedTopologyEpoch" not in log.metadata
+        and log.metadata.get("lastAssignmentConfigs") is None
+    ):
+        return None
+    validated = log.metadata.get("validatedTopologyEpoch", -1)
+    if log.topology is None or log.topology["epoch"] != validated:
+        return GroupState.NOT_READY
+    return _epoch_state(log, member_ids, stable=1)
+
+
+def _streams_member(log: GroupLog, member_id: str) -> Member:
+    data = log.members.get(member_id, {})
+    current = log.current.get(member_id, {})
+    endpoint = data.get("userEndpoint")
+    return Member(
+        member_id=member_id,
+        instance_id=data.get("instanceId"),
+        client_id=data.get("clientId"),
+        client_host=data.get("clientHost"),
+        rack_id=data.get("rackId"),
+        rebalance_timeout_ms=_known(data.get("rebalanceTimeoutMs")),
+        member_epoch=current.get("memberEpoch"),
+        state=_STREAMS_MEMBER_STATES.get(current.get("state", -1)),
+        previous_member_epoch=_known(current.get("previousMemberEpoch")),
+        tasks=_tasks(current),
+        target_tasks=_tasks(log.targets.get(member_id, {})),
+        pending_revocation_tasks=_tasks(current, "PendingRevocation"),
+        topology_epoch=data.get("topologyEpoch"),
+        process_id=data.get("processId"),
+        user_endpoint=f"{endpoint['host']}:{endpoint['port']}" if endpoint else None,
+        client_tags={tag["key"]: tag["value"] for tag in data.get("clientTags", ())},
+    )
+
+
+def _tasks(data: Data, suffix: str = "") -> TaskAssignment:
+    if not data:
+        return _NO_TASKS
+
+    def tasks(field: str) -> tuple[Task, ...]:
+        return tuple(
+            sorted(
+                Task(each["subtopologyId"], partition)
+                for each in data.get(field + suffix, ())
+                for partition in each["partitions"]
+            )
+        )
+
+    return TaskAssignment(tasks("activeTasks"), tasks("standbyTasks"), tasks("warmupTasks"))
+
+
+def _topology(data: Data) -> Topology:
+    return Topology(
+        epoch=data["epoch"],
+        subtopologies=tuple(
+            Subtopology(
+                subtopology_id=each["subtopologyId"],
+                source_topics=tuple(each["sourceTopics"]),
+                source_topic_regex=tuple(each["sourceTopicRegex"]),
+                repartition_source_topics=tuple(
+                    topic["name"] for topic in each["repartitionSourceTopics"]
+                ),
+                repartition_sink_topics=tuple(each["repartitionSinkTopics"]),
+                state_changelog_topics=tuple(
+                    topic["name"] for topic in each["stateChangelogTopics"]
+                ),
+            )
+            for each in sorted(data["subtopologies"], key=lambda each: str(each["subtopologyId"]))
+        ),
+    )
+
+
+# --- common --------------------------------------------------------------------------------------
+
+
+def _known(number: int | None) -> int | None:
+    """Kafka writes -1 for what it does not know."""
+    return None if number == -1 else number
+
+
+def _field(data: Data | None, name: str) -> Any:
+    return None if data is None else data.get(name)
+
+
+def _sorted(partitions: Iterable[AssignedPartition]) -> tuple[AssignedPartition, ...]:
+    return tuple(sorted(partitions, key=lambda each: each.sort_key))
+
+
+_BUILDERS: Mapping[
+    GroupType | None, Callable[[GroupLog, Mapping[str, str], dict[str, Any]], Group]
+] = {
+    None: _simple_group,
+    GroupType.CLASSIC: _classic_group,
+    GroupType.CONSUMER: _consumer_group,
+    GroupType.SHARE: _share_group,
+    GroupType.STREAMS: _streams_group,
+}

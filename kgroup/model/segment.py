@@ -1,0 +1,54 @@
+"""A file of records, as it lies in a folder."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+__all__ = ["Segment", "SegmentStatus"]
+
+
+class SegmentStatus(StrEnum):
+    """What the end of a segment's file name says to a broker that starts there (`LogLoader`)."""
+
+    LIVE = "live"
+    DELETED = "deleted"
+    CLEANED = "cleaned"
+    SWAP = "swap"
+
+    @property
+    def sentence(self) -> str:
+        """What the status means, for people."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    SegmentStatus.LIVE: "A part of the log.",
+    SegmentStatus.DELETED: "Marked for deletion; a broker removes it when it starts.",
+    SegmentStatus.CLEANED: "Half of a compaction's work; a broker removes it when it starts.",
+    SegmentStatus.SWAP: (
+        "A compaction's finished work; a broker puts it in the place of the segments it covers."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment file.
+
+    Attributes:
+        path: where it lies.
+        partition: of `__consumer_offsets`, from the folder's name; None where that does not tell.
+        base_offset: offset that its name gives; None where the name is no number.
+        status: from the end of its name.
+        size: in bytes, when it was found.
+        is_loaded: whether a broker that starts with this folder reads it.
+        reason: why not, as a sentence; None where it is loaded.
+    """
+
+    path: Path
+    partition: int | None
+    base_offset: int | None
+    status: SegmentStatus
+    size: int
+    is_loaded: bool = True
+    reason: str | None = None

@@ -58,7 +58,7 @@ def parse_bytes(text: str) -> bytes:
     Args:
         text: hexadecimal digits in pairs (spaces, colons, ``0x`` and ``\x`` are passed over), or
             base64 (standard or URL alphabet). What could be both is hexadecimal, unless it begins
-            with ``AA``: every key and value here begins with a zero byte, ``00`` or base64 ``AA``.
+            with a capital A: keys and values begin with a zero byte, and their base64 with A.
             ``hex:`` or ``base64:`` before it settles the matter.
 
     Raises:
@@ -69,7 +69,7 @@ def parse_bytes(text: str) -> bytes:
         form, rest = "", text
     digits = re.sub(r"\\x|0x|[\s:]", "", rest)
     is_hex = re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits) is not None
-    if form == "hex" or (form == "" and is_hex and not digits.startswith("AA")):
+    if form == "hex" or (form == "" and is_hex and not digits.startswith("A")):
         if not is_hex:
             raise ValueError(f"{rest!r} is not made of pairs of hexadecimal digits")
         return bytes.fromhex(digits)

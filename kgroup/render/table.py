@@ -48,9 +48,8 @@ def plain_table(
     Yields:
         Text that ends in a newline.
     """
-    import tabulate
+    from tabulate import tabulate
 
-    tabulate.PRESERVE_WHITESPACE = True  # 0.9 has no argument for it
     align = ["right" if column.kind in _RIGHT else "left" for column in columns]
     head = [[column.title for column in columns]] if headers else []
     widths = [0] * len(columns)
@@ -63,7 +62,13 @@ def plain_table(
             text.rjust(width) if side == "right" else text.ljust(width)
             for text, width, side in zip(page[0], widths, align, strict=True)
         ]
-        text = tabulate.tabulate(page, tablefmt="plain", disable_numparse=True, colalign=align)
+        text = tabulate(
+            page,
+            tablefmt="plain",
+            disable_numparse=True,
+            preserve_whitespace=True,
+            colalign=align,
+        )
         yield "".join(f"{line.rstrip()}\n" for line in text.split("\n"))
 
 

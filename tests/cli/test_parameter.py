@@ -1,0 +1,111 @@
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroup.cli import parameter
+from kgroup.cli.parameter import parse_bytes, parse_instant, parse_regex
+
+NOW = 1_700_000_000_004
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parameter, "_now_ms", lambda: NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14T22:13:20.004Z", 1_700_000_000_004),
+        ("2023-11-14T22:13:20", 1_700_000_000_000),
+        ("2023-11-14 23:13:20+01:00", 1_700_000_000_000),
+        ("2023-11-14", 1_699_920_000_000),
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("1700000000000", 1_700_000_000_000),
+        ("-1", -1),
+        ("now", NOW),
+        ("2h", NOW - 7_200_000),
+        ("1d12h", NOW - 36 * 3_600_000),
+        ("90s", NOW - 90_000),
+        ("5m", NOW - 300_000),
+        ("1w", NOW - 7 * 86_400_000),
+        ("250ms", NOW - 250),
+        (" 2h ", NOW - 7_200_000),
+    ],
+)
+def test_instant(text: str, expected: int) -> None:
+    assert parse_instant(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2h later", "h", "1y", "2023-13-01", "1.5h"])
+def test_no_instant(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time; expected RFC 3339"):
+        parse_instant(text)
+
+
+@given(
+    st.datetimes(
+        min_value=datetime(1900, 1, 1),
+        timezones=st.just(UTC) | st.just(timezone(timedelta(hours=-5, minutes=-30))),
+    )
+)
+def test_instant_is_exact(instant: datetime) -> None:
+    elapsed = instant - datetime(1970, 1, 1, tzinfo=UTC)
+    assert parse_instant(instant.isoformat()) == elapsed // timedelta(milliseconds=1)
+
+
+KEY = bytes.fromhex("0001000167000174" + "00000000")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "000100016700017400000000",
+        "00 01 00 01 67 00 01 74 00 00 00 00",
+        "00:01:00:01:67:00:01:74:00:00:00:00",
+        "0x000100016700017400000000",
+        r"\x00\x01\x00\x01\x67\x00\x01\x74\x00\x00\x00\x00",
+        "hex:000100016700017400000000",
+        b64encode(KEY).decode(),
+        "base64:" + b64encode(KEY).decode(),
+        b64encode(KEY).decode().rstrip("="),
+        b64encode(KEY).decode() + "\n",
+    ],
+)
+def test_bytes(text: str) -> None:
+    assert parse_bytes(text) == KEY
+
+
+@given(st.binary())
+def test_bytes_that_begin_as_keys_do_are_told_apart(rest: bytes) -> None:
+    data = b"\x00" + rest
+    assert parse_bytes(data.hex()) == data
+    assert parse_bytes(data.hex().upper()) == data
+    assert parse_bytes(data.hex(" ")) == data
+    assert parse_bytes(b64encode(data).decode()) == data
+
+
+@given(st.binary())
+def test_bytes_with_their_form_told(data: bytes) -> None:
+    assert parse_bytes("hex:" + data.hex()) == data
+    assert parse_bytes("base64:" + b64encode(data).decode()) == data
+
+
+def test_base64_of_the_url_alphabet() -> None:
+    assert parse_bytes("AP-_") == b"\x00\xff\xbf"
+
+
+@pytest.mark.parametrize("text", ["not bytes!", "0", "hex:0", "hex:xy", "base64:!"])
+def test_no_bytes(text: str) -> None:
+    with pytest.raises(ValueError, match="hexadecimal"):
+        parse_bytes(text)
+
+
+def test_regex() -> None:
+    assert parse_regex("a.*").fullmatch("abc")
+    with pytest.raises(ValueError, match="is no regular expression"):
+        parse_regex("a(")

@@ -1,0 +1,64 @@
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kgroup.render.document import SCHEMA_VERSION, document, json_rows
+
+
+class State(StrEnum):
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    group_id: str
+    state: State | None
+    topics: tuple[str, ...]
+
+
+def test_json_rows_writes_a_dataclass_a_line_in_the_order_of_its_fields() -> None:
+    rows = [Row("a\nb", State.STABLE, ("t",)), Row("ü", None, ())]
+    assert b"".join(json_rows(rows)).decode() == (
+        '{"group_id":"a\\nb","state":"Stable","topics":["t"]}\n'
+        '{"group_id":"ü","state":null,"topics":[]}\n'
+    )
+
+
+def test_document() -> None:
+    rows = [Row("a\nb", State.STABLE, ("t",)), Row("c", None, ())]
+    text = b"".join(document("list", json_rows(rows), [{"kind": "torn-tail"}]))
+    assert json.loads(text) == {
+        "command": "list",
+        "schema_version": SCHEMA_VERSION,
+        "data": [
+            {"group_id": "a\nb", "state": "Stable", "topics": ["t"]},
+            {"group_id": "c", "state": None, "topics": []},
+        ],
+        "errors": [{"kind": "torn-tail"}],
+    }
+    assert list(json.loads(text)) == ["command", "schema_version", "data", "errors"]
+
+
+def test_document_takes_blocks_of_many_lines_and_empty_blocks() -> None:
+    blocks: list[bytes | memoryview] = [b"", b'{"a":1}\n{"a":2}\n', b"", memoryview(b'{"a":3}\n')]
+    assert json.loads(b"".join(document("x", blocks, [])))["data"] == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+def test_empty_document() -> None:
+    assert json.loads(b"".join(document("x", [b""], []))) == {
+        "command": "x",
+        "schema_version": SCHEMA_VERSION,
+        "data": [],
+        "errors": [],
+    }
+
+
+def test_errors_are_read_after_the_rows() -> None:
+    errors: list[dict[str, str]] = []
+
+    def lines() -> object:
+        yield b"{}\n"
+        errors.append({"kind": "late"})
+
+    text = b"".join(document("x", lines(), errors))  # type: ignore[arg-type]
+    assert json.loads(text)["errors"] == [{"kind": "late"}]

@@ -1,0 +1,113 @@
+"""What is read from a log: record batches, records, and the damage between and inside them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = [
+    "CODECS",
+    "LOG_OVERHEAD",
+    "MAX_BATCH_SIZE",
+    "MAX_UNCOMPRESSED",
+    "Damage",
+    "DamageKind",
+    "Record",
+    "RecordBatch",
+]
+
+LOG_OVERHEAD = 12
+"""Bytes before the part that a batch's length field counts: base offset and the length itself."""
+
+MAX_BATCH_SIZE = 64 * 1024 * 1024
+"""Largest batch, in bytes, that is believed to be one; brokers take 1 MiB by default."""
+
+MAX_UNCOMPRESSED = 128 * 1024 * 1024
+"""Largest size, in bytes, to which the records of one batch may be decompressed."""
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Names of the compression codecs, by their number in a batch's attributes."""
+
+DamageKind = Literal[
+    "bad-compression",  # the codec is unknown, or its data are not what it writes
+    "bad-crc",  # a whole batch whose checksum is wrong
+    "bad-length",  # a length that no batch has, or that the bytes contradict
+    "bad-offset",  # an offset below 0 or above the largest; v2's checksum does not cover it
+    "bad-magic",  # a message format that Kafka never had
+    "bad-record",  # a batch with the right checksum whose records contradict its header
+    "garbage",  # bytes that do not look like a batch at all
+    "too-large",  # more bytes than the limits allow
+    "torn-tail",  # the last batch is cut off
+    "zeros",  # space that was allocated and never written, or was lost
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """A batch of message format v2, or one outer message of v0 or v1, whose checksum is right.
+
+    Attributes:
+        position: byte position of its first byte in the file or stream.
+        size: bytes, header included.
+        magic: message format, 0, 1 or 2.
+        base_offset: offset of the first record when it was written (compaction may have removed
+            it since); None for a compressed message of v0/v1, which tells only its last.
+        last_offset: offset of the last record, kept also where compaction removed it.
+        compression: one of `CODECS`, or "unknown" for a number that is none of theirs.
+        timestamp_type: "create" or "log_append"; None in v0.
+        base_timestamp_ms: what records' timestamps are relative to; None before v2.
+        max_timestamp_ms: the largest timestamp of the records; None in v0.
+        delete_horizon_ms: when compaction may remove the tombstones in it, if it was set; it is
+            then the base timestamp too (KIP-534).
+        leader_epoch: of the partition's leader that appended it; None before v2.
+        producer_id: of an idempotent or transactional producer, with epoch and first sequence.
+        is_transactional: whether it belongs to a transaction.
+        is_control: whether it holds a control record: a transaction's marker.
+        record_count: how many records it holds; None for a compressed message of v0/v1.
+        data: all of its bytes; they keep the chunk that they were read with in memory.
+    """
+
+    position: int
+    size: int
+    magic: int
+    base_offset: int | None
+    last_offset: int
+    compression: str
+    timestamp_type: str | None
+    base_timestamp_ms: int | None
+    max_timestamp_ms: int | None
+    delete_horizon_ms: int | None
+    leader_epoch: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    base_sequence: int | None
+    is_transactional: bool
+    is_control: bool
+    record_count: int | None
+    data: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record; `timestamp_ms` is None where it has none (v0, or -1 as stored)."""
+
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that could not be read.
+
+    Attributes:
+        position: byte position of the first of them in the file or stream.
+        size: how many; inside a compressed batch the whole batch's.
+        kind: a stable short word.
+        reason: a sentence: what was expected, what was found.
+    """
+
+    position: int
+    size: int
+    kind: DamageKind
+    reason: str

@@ -1,0 +1,74 @@
+"""Which transactional records of one partition were committed, aborted, or are still open.
+
+A producer has one transaction at a time in a partition. Its end is a marker: a control batch of
+the same producer id, later in the log (KIP-98). So the first marker of a producer behind a record
+decides. Producer epochs play no part: when a producer is fenced, the coordinator aborts for it
+with an epoch above that of the records.
+
+Compaction keeps a marker as long as a record of its transaction remains
+(`CleanedTransactionMetadata`), so a later marker is never taken for a missing earlier one; a
+marker without records is harmless.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kgroup.protocol.record_batch import Record, RecordBatch, read_records
+
+__all__ = ["TransactionIndex", "TransactionStatus"]
+
+TransactionStatus = Literal["committed", "aborted", "open"]
+
+_OUTCOMES: dict[int, TransactionStatus] = {0: "aborted", 1: "committed"}
+
+
+@dataclass(slots=True)
+class _Markers:
+    offsets: list[int] = field(default_factory=list)
+    outcomes: list[TransactionStatus] = field(default_factory=list)
+
+
+class TransactionIndex:
+    """The markers of one partition.
+
+    Feed it every batch; the order does not matter, that of the log is the fastest.
+    """
+
+    def __init__(self) -> None:
+        self._markers: dict[int, _Markers] = {}
+
+    def add(self, batch: RecordBatch) -> None:
+        """Take note of a batch; only markers matter."""
+        if not batch.is_control or batch.producer_id is None:
+            return
+        for record in read_records(batch):
+            if isinstance(record, Record):
+                outcome = _outcome(record.key)
+                if outcome is not None:
+                    self._add_marker(batch.producer_id, record.offset, outcome)
+
+    def _add_marker(self, producer_id: int, offset: int, outcome: TransactionStatus) -> None:
+        markers = self._markers.setdefault(producer_id, _Markers())
+        index = bisect_left(markers.offsets, offset)
+        if index < len(markers.offsets) and markers.offsets[index] == offset:
+            markers.outcomes[index] = outcome  # the same segment twice
+        else:
+            markers.offsets.insert(index, offset)
+            markers.outcomes.insert(index, outcome)
+
+    def status(self, producer_id: int, offset: int) -> TransactionStatus:
+        """Say what became of the transactional record, or marker, of a producer at an offset."""
+        markers = self._markers.get(producer_id)
+        if markers is not None:
+            index = bisect_left(markers.offsets, offset)
+            if index < len(markers.offsets):
+                return markers.outcomes[index]
+        return "open"
+
+
+def _outcome(key: bytes | None) -> TransactionStatus | None:
+    """Say what a control record's key says: version int16, type int16 (0 abort, 1 commit)."""
+    if key is None or len(key) < 4 or key[0] > 0x7F:
+        return None
+    return _OUTCOMES.get(int.from_bytes(key[2:4], "big", signed=True))

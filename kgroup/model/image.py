@@ -16,6 +16,7 @@ class Image:
         groups: by group id, sorted.
         topic_names: names of topics by their ids, as far as the source knows them.
         cluster_id: Kafka's base64url text.
+        broker_ids: brokers whose log directories were read; empty for a live cluster.
         offsets_partition_count: partitions of `__consumer_offsets`; None where the source cannot
             know it.
     """
@@ -23,4 +24,5 @@ class Image:
     groups: Mapping[str, Group] = field(default_factory=dict)
     topic_names: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
+    broker_ids: tuple[int, ...] = ()
     offsets_partition_count: int | None = None

@@ -11,7 +11,7 @@ class Problem:
 
     Attributes:
         kind: stable short word for programs: the kinds of `record_batch.Damage`, or
-            "unknown-record", "bad-record", "inconsistent", "not-found", "more".
+            "unknown-record", "bad-record", "inconsistent", "unreadable", "not-found", "more".
         reason: whole sentence for people: what was expected, what was found.
         group_id: the group concerned.
         path: file concerned.

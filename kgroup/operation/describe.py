@@ -1,11 +1,18 @@
 """Describe groups: state, members, who owns what, what is committed and how far behind it is."""
 
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from kgroup.model.group import Broker, GroupState, GroupType, Member, Topology
-from kgroup.model.offset import PendingOffset, ShareOffset
+from kgroup.errors import NotFoundError
+from kgroup.model.assignment import AssignedPartition
+from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Topology
+from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.problem import Problem
+from kgroup.operation.report import Report
+from kgroup.source.base import Capability, GroupSource
 
-__all__ = ["GroupDescription", "OffsetDescription"]
+__all__ = ["GroupDescription", "OffsetDescription", "describe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +74,160 @@ class GroupDescription:
     total_lag: int | None
     topology: Topology | None
     share_offsets: tuple[ShareOffset, ...] | None
+
+
+def describe(
+    source: GroupSource,
+    group_ids: Collection[str] = (),
+    *,
+    regex: re.Pattern[str] | None = None,
+) -> Report[GroupDescription]:
+    """Describe the groups of these ids, those whose whole id matches, or all.
+
+    Returns:
+        Groups sorted by id. A group that was named and does not exist is an error in the report.
+
+    Raises:
+        NotFoundError: groups were asked for by name or pattern, and none of them exists.
+        InputError: the source has nothing to read.
+    """
+    reading = source.read(group_ids if group_ids and regex is None else None)
+    chosen = [
+        group
+        for group_id, group in reading.image.groups.items()
+        if (not group_ids and regex is None)
+        or group_id in group_ids
+        or (regex is not None and regex.fullmatch(group_id))
+    ]
+    if not chosen and (group_ids or regex is not None):
+        wanted = [repr(group_id) for group_id in group_ids]
+        wanted += [f"matches {regex.pattern!r}"] if regex is not None else []
+        raise NotFoundError(f"no such group: {', '.join(wanted)}")
+    missing = tuple(
+        Problem("not-found", "The group does not exist.", group_id=group_id)
+        for group_id in dict.fromkeys(group_ids)
+        if group_id not in reading.image.groups
+    )
+    ends = source.log_end_offsets({at for group in chosen for at in _partitions(group)})
+    notes = reading.notes
+    if Capability.SHARE_START_OFFSETS not in source.capabilities and any(
+        group.share_offsets for group in chosen
+    ):
+        notes += (
+            "Start offsets of share groups are kept in the topic __share_group_state, which this "
+            "source does not read.",
+        )
+    return Report(
+        data=tuple(_describe(group, ends) for group in chosen),
+        errors=missing + reading.problems,
+        notes=notes,
+    )
+
+
+def _describe(group: Group, ends: Mapping[tuple[str, int], int]) -> GroupDescription:
+    offsets = tuple(sorted(_offsets(group, ends), key=_order))
+    lags = [offset.lag for offset in offsets if offset.lag is not None]
+    return GroupDescription(
+        group_id=group.group_id,
+        type=group.type,
+        state=group.state,
+        protocol_type=group.protocol_type,
+        assignor=group.assignor,
+        generation_id=group.generation_id,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        leader_id=group.leader_id,
+        coordinator=group.coordinator,
+        offsets_partition=group.offsets_partition,
+        state_timestamp_ms=group.state_timestamp_ms,
+        members=group.members,
+        offsets=offsets,
+        pending_offsets=group.pending_offsets,
+        total_lag=sum(lags) if lags else None,
+        topology=group.topology,
+        share_offsets=group.share_offsets,
+    )
+
+
+def _partitions(group: Group) -> Iterator[tuple[str, int]]:
+    """Yield the partitions of which the end is of interest."""
+    for offset in group.offsets:
+        yield (offset.topic, offset.partition)
+    for owned in _owners(group):
+        if owned.topic is not None:
+            yield (owned.topic, owned.partition)
+
+
+def _offsets(group: Group, ends: Mapping[tuple[str, int], int]) -> Iterator[OffsetDescription]:
+    owners = _owners(group)
+    by_name = {(owned.topic, owned.partition): owned for owned in owners}
+    task_owners = _task_owners(group)
+    for offset in group.offsets:
+        at = (offset.topic, offset.partition)
+        owned = by_name.pop(at, None)
+        yield _offset(
+            at,
+            offset,
+            ends.get(at),
+            task_owners.get(at) if owned is None else owners[owned],
+            (owned and owned.topic_id) or offset.topic_id,
+        )
+    for owned, member_id in owners.items():
+        if owned.topic is None or (owned.topic, owned.partition) in by_name:
+            end = None if owned.topic is None else ends.get((owned.topic, owned.partition))
+            yield _offset((owned.topic, owned.partition), None, end, member_id, owned.topic_id)
+
+
+def _offset(
+    at: tuple[str | None, int],
+    commit: CommittedOffset | None,
+    end: int | None,
+    member_id: str | None,
+    topic_id: str | None,
+) -> OffsetDescription:
+    return OffsetDescription(
+        topic=at[0],
+        partition=at[1],
+        committed_offset=commit.committed_offset if commit else None,
+        leader_epoch=commit.leader_epoch if commit else None,
+        metadata=commit.metadata if commit else None,
+        commit_timestamp_ms=commit.commit_timestamp_ms if commit else None,
+        expire_timestamp_ms=commit.expire_timestamp_ms if commit else None,
+        log_end_offset=end,
+        lag=end - commit.committed_offset if commit and end is not None else None,
+        member_id=member_id,
+        topic_id=topic_id,
+    )
+
+
+def _owners(group: Group) -> dict[AssignedPartition, str]:
+    """Return who owns each partition; of a share group nobody does, its members share them."""
+    if group.type is GroupType.SHARE:
+        return {}
+    return {
+        owned: member.member_id for member in group.members for owned in member.assignment or ()
+    }
+
+
+def _task_owners(group: Group) -> dict[tuple[str, int], str]:
+    """Return which streams member reads each partition, as far as topics are named.
+
+    A task reads the partition of its number of each source topic of its subtopology. Whether there
+    is such a partition in each of them is known only of those that were committed.
+    """
+    topics = {
+        subtopology.subtopology_id: subtopology.source_topics
+        + subtopology.repartition_source_topics
+        for subtopology in (group.topology.subtopologies if group.topology else ())
+    }
+    return {
+        (topic, task.partition): member.member_id
+        for member in group.members
+        for tasks in (member.pending_revocation_tasks, member.tasks)
+        for task in (tasks.active if tasks else ())
+        for topic in topics.get(task.subtopology_id, ())
+    }
+
+
+def _order(offset: OffsetDescription) -> tuple[str, str, int]:
+    return AssignedPartition(offset.topic_id, offset.topic, offset.partition).sort_key

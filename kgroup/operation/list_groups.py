@@ -1,10 +1,14 @@
 """List groups, filtered by state, type, name and topic."""
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kgroup.model.group import Broker, GroupState, GroupType
+from kgroup.operation.report import Report
+from kgroup.source.base import GroupSource
 
-__all__ = ["ListedGroup"]
+__all__ = ["ListedGroup", "list_groups"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +30,48 @@ class ListedGroup:
     offsets_partition: int | None
     member_count: int | None
     topics: tuple[str, ...]
+
+
+def list_groups(
+    source: GroupSource,
+    *,
+    states: Collection[GroupState] = (),
+    types: Collection[GroupType] = (),
+    regex: re.Pattern[str] | None = None,
+    topics: Collection[str] = (),
+) -> Report[ListedGroup]:
+    """List the groups that pass every filter given, sorted by id.
+
+    Args:
+        source: where groups come from.
+        states: any of them; a group whose state is unknown passes no such filter.
+        types: any of them.
+        regex: matches the whole group id.
+        topics: the group has to do with any of them (`ListedGroup.topics`).
+
+    Raises:
+        InputError: the source has nothing to read.
+    """
+    reading = source.read()
+    return Report(
+        data=tuple(
+            ListedGroup(
+                group_id=group.group_id,
+                type=group.type,
+                state=group.state,
+                protocol_type=group.protocol_type,
+                assignor=group.assignor,
+                coordinator=group.coordinator,
+                offsets_partition=group.offsets_partition,
+                member_count=len(group.members),
+                topics=tuple(sorted(group.topics)),
+            )
+            for group in reading.image.groups.values()
+            if (not states or group.state in states)
+            and (not types or group.type in types)
+            and (regex is None or regex.fullmatch(group.group_id))
+            and (not topics or not group.topics.isdisjoint(topics))
+        ),
+        errors=reading.problems,
+        notes=reading.notes,
+    )

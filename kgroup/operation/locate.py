@@ -1,10 +1,17 @@
 """Find a group's coordinator: its partition of `__consumer_offsets`, and who leads that."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kgroup.model.group import Broker
+from kgroup.model.java_hash import string_hash
+from kgroup.operation.report import Report
+from kgroup.source.base import GroupSource
 
-__all__ = ["GroupLocation"]
+__all__ = ["DEFAULT_PARTITION_COUNT", "GroupLocation", "locate", "offsets_partition"]
+
+DEFAULT_PARTITION_COUNT = 50
+"""Kafka's default for `offsets.topic.num.partitions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +40,61 @@ class GroupLocation:
     leader: Broker | None = None
     replicas: tuple[int, ...] | None = None
     isr: tuple[int, ...] | None = None
+
+
+def offsets_partition(group_id: str, partition_count: int) -> int:
+    """Return the partition of `__consumer_offsets` in which a group is coordinated.
+
+    Kafka: ``Utils.abs(groupId.hashCode()) % numPartitions``, where abs of Integer.MIN_VALUE is 0;
+    the same in every version since 0.8.2.
+    """
+    hashed = string_hash(group_id)
+    return (0 if hashed == -(1 << 31) else abs(hashed)) % partition_count
+
+
+def locate(
+    group_ids: Collection[str],
+    *,
+    partition_count: int | None = None,
+    source: GroupSource | None = None,
+) -> Report[GroupLocation]:
+    """Locate groups, which need not exist, in the order given.
+
+    Args:
+        group_ids: names.
+        partition_count: partitions of `__consumer_offsets`; None for what the source knows, or
+            else Kafka's default.
+        source: tells where it found the groups; None to compute only.
+
+    Raises:
+        InputError: the source has nothing to read.
+    """
+    reading = source.read(group_ids) if source else None
+    notes = list(reading.notes) if reading else []
+    known = reading.image.offsets_partition_count if reading else None
+    count = partition_count or known or DEFAULT_PARTITION_COUNT
+    rows = []
+    for group_id in dict.fromkeys(group_ids):
+        group = reading.image.groups.get(group_id) if reading else None
+        computed = offsets_partition(group_id, count)
+        found = group.offsets_partition if group else None
+        rows.append(
+            GroupLocation(
+                group_id=group_id,
+                offsets_partition=computed,
+                partition_count=count,
+                found_in=found,
+                agrees=None if found is None else found == computed,
+                coordinator=group.coordinator if group else None,
+            )
+        )
+    if partition_count is None and known is None:
+        notes.append(
+            f"Computed for {count} partitions of __consumer_offsets, which is Kafka's default."
+        )
+    if elsewhere := [row.group_id for row in rows if row.agrees is False]:
+        notes.append(
+            f"Found in another partition than computed: {', '.join(map(repr, elsewhere))}. "
+            f"The topic probably has or had another number of partitions than {count}."
+        )
+    return Report(tuple(rows), errors=reading.problems if reading else (), notes=tuple(notes))

@@ -1,0 +1,271 @@
+"""Groups from a broker's log directory, or any folder of `__consumer_offsets` segments.
+
+The state is what a coordinator has when it has loaded the partitions: see `kgroup.model.delta`.
+Files are only read. What beyond the records is known comes from the files that brokers keep beside
+them: names of topics from ``partition.metadata`` (Kafka 2.8 and later), the cluster and the broker
+from ``meta.properties``, and the ends of users' partitions from their own segments. Such an end is
+the end of this replica's log at the time of the copy: neither a high watermark nor the leader's.
+
+Where several folders hold the same partition (replicas of several brokers), the one whose log ends
+last is read. Where two partitions hold the same group (the topic's partition count was changed),
+the one in which it was seen last wins.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kgroup.model.delta import Delta
+from kgroup.model.group import Group
+from kgroup.model.image import Image
+from kgroup.model.problem import Problem, ProblemLog
+from kgroup.model.record import DecodedRecord
+from kgroup.model.segment import Segment
+from kgroup.protocol.batch import Damage, RecordBatch
+from kgroup.protocol.coordinator_record import decode_control, decode_record
+from kgroup.protocol.record_batch import read_file_batches, read_records
+from kgroup.source.base import Capability, Reading
+from kgroup.source.log_end import log_end
+from kgroup.source.segment_file import find_segments, partition_of
+
+__all__ = ["LogDir", "find_segments"]
+
+
+class LogDir:
+    """A source of groups; implements `GroupSource`."""
+
+    capabilities = frozenset(
+        {
+            Capability.GENERATION,
+            Capability.PENDING_OFFSETS,
+            Capability.COMMIT_TIMESTAMPS,
+            Capability.LOG_END_OFFSETS,
+        }
+    )
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = tuple(paths)
+
+    def read(self, group_ids: Collection[str] | None = None) -> Reading:
+        """Replay every partition found; see `GroupSource.read`."""
+        segments = find_segments(self._paths)
+        notes = [
+            f"{segment.path} left out. {segment.reason}"
+            for segment in segments
+            if not segment.is_loaded
+        ]
+        logs = list(_choose_replicas(segments, notes))
+        damage = ProblemLog()
+        deltas = [_replay(log, damage) for log in logs]
+        directories = self._directories()
+        topic_names = _topic_names(directories)
+        for delta in deltas:
+            topic_names = {**delta.topic_names, **topic_names}
+        cluster_ids, broker_ids = _identities(directories, notes)
+        groups = _merge([delta.groups(topic_names) for delta in deltas], notes)
+        return Reading(
+            Image(
+                groups={
+                    group_id: groups[group_id]
+                    for group_id in sorted(groups)
+                    if group_ids is None or group_id in group_ids
+                },
+                topic_names=topic_names,
+                cluster_id=cluster_ids[0] if len(cluster_ids) == 1 else None,
+                broker_ids=broker_ids,
+            ),
+            problems=(
+                *damage.problems(),
+                *(problem for delta in deltas for problem in delta.problems()),
+            ),
+            notes=tuple(notes),
+        )
+
+    def log_end_offsets(
+        self, partitions: Collection[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], int]:
+        """Look for the partitions' own segments; see `GroupSource.log_end_offsets`."""
+        ends: dict[tuple[str, int], int] = {}
+        for directory in self._directories():
+            for topic, partition in partitions:
+                folder = directory / f"{topic}-{partition}"
+                if folder.is_dir() and (end := _folder_end(folder)) is not None:
+                    ends[topic, partition] = max(end, ends.get((topic, partition), 0))
+        return ends
+
+    def _directories(self) -> list[Path]:
+        """Log directories that the paths are, or lie in; each once."""
+        directories = {}
+        for path in self._paths:
+            folder = path.absolute() if path.is_dir() else path.absolute().parent
+            if partition_of(folder) is not None:
+                folder = folder.parent
+            directories[folder.resolve()] = folder
+        return list(directories.values())
+
+
+def _choose_replicas(segments: Iterable[Segment], notes: list[str]) -> Iterator[list[Segment]]:
+    """Yield the segments to read, one list for each log."""
+    folders: dict[tuple[int | None, Path], list[Segment]] = {}
+    for segment in segments:
+        if segment.is_loaded:
+            folders.setdefault((segment.partition, segment.path.parent), []).append(segment)
+    best: dict[int, tuple[int, Path]] = {}
+    for (partition, folder), found in folders.items():
+        if partition is not None:
+            end = log_end(found[-1].path, found[-1].base_offset or 0)
+            if partition not in best or end > best[partition][0]:
+                best[partition] = (end, folder)
+    for (partition, folder), found in folders.items():
+        if partition is None or best[partition][1] == folder:
+            yield found
+        else:
+            end, chosen = best[partition]
+            notes.append(
+                f"{folder} left out. {chosen} holds the same partition and ends at offset {end}, "
+                "not earlier."
+            )
+
+
+def _replay(segments: Iterable[Segment], damage: ProblemLog) -> Delta:
+    delta: Delta | None = None
+    for segment in segments:
+        delta = delta or Delta(segment.partition)
+        try:
+            for record in _read_segment(segment, damage):
+                delta.replay(record)
+        except OSError as error:
+            damage.add(
+                Problem(
+                    "unreadable",
+                    f"The file cannot be read: {error.strerror or error}.",
+                    path=str(segment.path),
+                    offsets_partition=segment.partition,
+                )
+            )
+    return delta or Delta()
+
+
+def _read_segment(segment: Segment, damage: ProblemLog) -> Iterator[DecodedRecord]:
+    with segment.path.open("rb") as file:
+        for batch in read_file_batches(file):
+            if isinstance(batch, Damage):
+                damage.add(_problem(batch, segment))
+                continue
+            for record in _read_batch(batch, segment.partition):
+                if isinstance(record, Damage):
+                    damage.add(_problem(record, segment))
+                else:
+                    yield record
+
+
+def _read_batch(batch: RecordBatch, partition: int | None) -> Iterator[DecodedRecord | Damage]:
+    decode = decode_control if batch.is_control else decode_record
+    # Whether a marker follows is seen when it comes, as it is for a coordinator.
+    transaction = "open" if batch.is_transactional and not batch.is_control else None
+    for record in read_records(batch):
+        if isinstance(record, Damage):
+            yield record
+            continue
+        kind, key, value = decode(record.key, record.value)
+        yield DecodedRecord(
+            partition,
+            record.offset,
+            record.timestamp_ms,
+            batch.timestamp_type,
+            batch.leader_epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            transaction,
+            kind,
+            key,
+            value,
+        )
+
+
+def _problem(damage: Damage, segment: Segment) -> Problem:
+    return Problem(
+        damage.kind,
+        damage.reason,
+        path=str(segment.path),
+        position=damage.position,
+        offsets_partition=segment.partition,
+    )
+
+
+def _merge(partitions: Iterable[Mapping[str, Group]], notes: list[str]) -> dict[str, Group]:
+    groups: dict[str, Group] = {}
+    for partition in partitions:
+        for group_id, group in partition.items():
+            other = groups.setdefault(group_id, group)
+            if other is group:
+                continue
+            chosen = max(other, group, key=_last_seen_ms)
+            notes.append(
+                f"Group {group_id!r} found in partitions {other.offsets_partition} and "
+                f"{group.offsets_partition}; the newer, in partition {chosen.offsets_partition}, "
+                "was taken. The number of partitions may have been changed."
+            )
+            groups[group_id] = chosen
+    return groups
+
+
+def _last_seen_ms(group: Group) -> int:
+    return max(
+        group.state_timestamp_ms or 0,
+        *(offset.commit_timestamp_ms or 0 for offset in group.offsets),
+        0,
+    )
+
+
+def _topic_names(directories: Iterable[Path]) -> dict[str, str]:
+    """Read topics' ids from one ``partition.metadata`` of each topic."""
+    names: dict[str, str] = {}
+    seen: set[str] = set()
+    for directory in directories:
+        for folder in sorted(directory.iterdir()):
+            topic, dash, number = folder.name.rpartition("-")
+            if not dash or not number.isdecimal() or topic in seen:
+                continue
+            topic_id = _properties(folder / "partition.metadata", ":").get("topic_id")
+            if topic_id is not None:
+                seen.add(topic)
+                names[topic_id] = topic
+    return names
+
+
+def _identities(
+    directories: Iterable[Path], notes: list[str]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Read the ids of clusters and brokers from each ``meta.properties``."""
+    clusters, brokers = set(), set()
+    for directory in directories:
+        found = _properties(directory / "meta.properties", "=")
+        if "cluster.id" in found:
+            clusters.add(found["cluster.id"])
+        broker_id = found.get("node.id", found.get("broker.id", ""))
+        if broker_id.isdecimal():
+            brokers.add(int(broker_id))
+    if len(clusters) > 1:
+        notes.append(f"The folders belong to different clusters: {', '.join(sorted(clusters))}.")
+    return tuple(sorted(clusters)), tuple(sorted(brokers))
+
+
+def _properties(path: Path, separator: str) -> dict[str, str]:
+    """Read the lines ``name<separator>value`` of a small file; none where it cannot be read."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.partition(separator) for line in lines if not line.startswith("#"))
+    return {name.strip(): value.strip() for name, found, value in pairs if found}
+
+
+def _folder_end(folder: Path) -> int | None:
+    """Return where the log in a partition's folder ends; None where there is no segment."""
+    last = max(folder.glob("[0-9]*.log"), default=None)
+    if last is None or not last.stem.isdecimal():
+        return None
+    try:
+        return log_end(last, int(last.stem))
+    except OSError:
+        return None

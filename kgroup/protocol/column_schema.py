@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from kgroup.model.record import DecodedRecord
 from kgroup.protocol.coordinator_record import decode_control, decode_record
+from kgroup.protocol.record_batch import Damage, RecordBatch, read_records
+from kgroup.protocol.transaction import TransactionIndex
 
 __all__ = ["COMMIT_TYPES", "DECODED", "ColumnBuilder", "commit_key", "commit_value", "records"]
 
@@ -64,7 +66,8 @@ value_version: null for a tombstone, and where the value is too short to have on
 committed_offset, metadata, commit_timestamp_ms: as stored.
 committed_leader_epoch, expire_timestamp_ms: null where stored as -1 or not in this version.
 topic_id: base64url as Kafka prints it; null where not stored.
-key_json, value_json: null for an offset commit that the typed columns hold whole.
+key_json, value_json: JSON texts; null for an offset commit that the typed columns hold whole, and
+    for a key or a value that is null.
 key, value: raw bytes, where key_json or value_json is given.
 """
 
@@ -100,11 +103,7 @@ class ColumnBuilder:
         value_data = (value_tree or {}).get("data") or {}
         is_commit = type_name in COMMIT_TYPES
         commit = value_data if is_commit else {}
-        whole = (
-            is_commit
-            and "_tagged" not in value_data
-            and (value_tree is None or value_tree.get("data") is not None)
-        )
+        whole = is_commit and _is_whole(key_tree, value_tree)
         leader_epoch_of_commit = commit.get("leaderEpoch", -1)
         expire_timestamp_ms = commit.get("expireTimestamp", -1)
         row = (
@@ -136,8 +135,41 @@ class ColumnBuilder:
         for column, cell in zip(self._columns, row, strict=True):
             column.append(cell)
 
+    def add_batch(
+        self, batch: RecordBatch, transactions: TransactionIndex | None = None
+    ) -> list[Damage]:
+        """Append a row for each record of a batch; give what of it could not be read.
+
+        Without `transactions`, transactional records count as "open".
+        """
+        damages = []
+        for record in read_records(batch):
+            if isinstance(record, Damage):
+                damages.append(record)
+                continue
+            transaction = None
+            if batch.is_transactional and batch.producer_id is not None:
+                transaction = (
+                    "open"
+                    if transactions is None
+                    else transactions.status(batch.producer_id, record.offset)
+                )
+            self.add(
+                record.key,
+                record.value,
+                offset=record.offset,
+                timestamp_ms=record.timestamp_ms,
+                timestamp_type=batch.timestamp_type,
+                leader_epoch=batch.leader_epoch,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                transaction=transaction,
+                is_control=batch.is_control,
+            )
+        return damages
+
     def finish(self) -> pa.RecordBatch:
-        """The rows so far as one batch; the builder is empty again."""
+        """Give the rows so far as one batch, and begin anew."""
         arrays = [
             pa.array(column, type=field.type)
             for column, field in zip(self._columns, DECODED, strict=True)
@@ -147,13 +179,13 @@ class ColumnBuilder:
 
 
 def commit_key(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The key of an offset commit, as in `DecodedRecord`, from its typed columns."""
+    """Build the key of an offset commit, as in `DecodedRecord`, from its typed columns."""
     data = {"group": row["group"], "topic": row["topic"], "partition": row["topic_partition"]}
     return {"type": row["key_type"], "data": data}
 
 
 def commit_value(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The value of an offset commit, as in `DecodedRecord`, from its typed columns."""
+    """Build the value of an offset commit, as in `DecodedRecord`, from its typed columns."""
     version = row["value_version"]
     if version is None:
         return None
@@ -172,7 +204,7 @@ def commit_value(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def records(batch: pa.RecordBatch) -> Iterator[DecodedRecord]:
-    """The rows of `DECODED` as objects, one by one."""
+    """Yield the rows of `DECODED` as objects."""
     for row in batch.to_pylist():
         key: Mapping[str, Any] | None
         value: Mapping[str, Any] | None
@@ -186,6 +218,18 @@ def records(batch: pa.RecordBatch) -> Iterator[DecodedRecord]:
             key=key,
             value=value,
         )
+
+
+def _is_whole(key_tree: Mapping[str, Any] | None, value_tree: Mapping[str, Any] | None) -> bool:
+    """Whether the typed columns say all about an offset commit: nothing raw, unknown or left."""
+    return (
+        key_tree is not None
+        and key_tree.keys() == {"type", "data"}
+        and (
+            value_tree is None
+            or (value_tree.keys() == {"version", "data"} and "_tagged" not in value_tree["data"])
+        )
+    )
 
 
 def _json(tree: Mapping[str, Any] | None) -> str | None:

@@ -38,6 +38,7 @@ _STREAMS_MEMBER_STATES = {
     3: MemberState.UNRELEASED_TASKS,
 }
 _NO_TASKS = TaskAssignment()
+_NO_BYTES = {"raw": ""}
 
 
 class GroupLog:
@@ -157,9 +158,12 @@ def _classic_member(data: Data, protocol_type: str | None) -> Member:
     subscription, assignment = data.get("subscription"), data.get("assignment")
     is_consumer = protocol_type == _CONSUMER_PROTOCOL_TYPE
     understood = is_consumer and isinstance(subscription, Mapping) and "topics" in subscription
-    assigned = (
-        is_consumer and isinstance(assignment, Mapping) and "assignedPartitions" in assignment
-    )
+    assigned: tuple[AssignedPartition, ...] | None = None
+    if is_consumer and isinstance(assignment, Mapping):
+        if "assignedPartitions" in assignment:
+            assigned = _named_partitions(assignment["assignedPartitions"])
+        elif assignment == _NO_BYTES:  # the leader gave it nothing
+            assigned = ()
     return Member(
         member_id=data["memberId"],
         instance_id=data.get("groupInstanceId"),
@@ -172,11 +176,9 @@ def _classic_member(data: Data, protocol_type: str | None) -> Member:
             session_timeout_ms if rebalance_timeout_ms is None else rebalance_timeout_ms
         ),
         subscription=_classic_subscription(subscription) if understood and subscription else None,
-        assignment=(
-            _named_partitions(assignment["assignedPartitions"]) if assigned and assignment else None
-        ),
+        assignment=assigned,
         protocol_metadata=None if understood else _meaningful(subscription),
-        protocol_assignment=None if assigned else _meaningful(assignment),
+        protocol_assignment=None if assigned is not None else _meaningful(assignment),
     )
 
 
@@ -191,8 +193,8 @@ def _classic_subscription(data: Data) -> Subscription:
 
 
 def _meaningful(decoded: Any) -> Any:
-    """None for empty bytes, in either of the forms that the decoder gives them."""
-    return None if not decoded or decoded == {"raw": ""} else decoded
+    """Return None for empty bytes, in either of the forms that the decoder gives them."""
+    return None if not decoded or decoded == _NO_BYTES else decoded
 
 
 def _named_partitions(topics: Iterable[Data]) -> tuple[AssignedPartition, ...]:

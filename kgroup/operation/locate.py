@@ -90,11 +90,12 @@ def locate(
         )
     if partition_count is None and known is None:
         notes.append(
-            f"Computed for {count} partitions of __consumer_offsets, which is Kafka's default."
+            f"Computed for {count} partitions of __consumer_offsets, Kafka's default, because the "
+            "real number is not known."
         )
-    if elsewhere := [row.group_id for row in rows if row.agrees is False]:
+    if elsewhere := sum(row.agrees is False for row in rows):
         notes.append(
-            f"Found in another partition than computed: {', '.join(map(repr, elsewhere))}. "
-            f"The topic probably has or had another number of partitions than {count}."
+            f"{elsewhere} of {len(rows)} groups found in another partition than computed: the "
+            f"topic has, or had, another number of partitions than {count}."
         )
     return Report(tuple(rows), errors=reading.problems if reading else (), notes=tuple(notes))

@@ -6,6 +6,10 @@ them: names of topics from ``partition.metadata`` (Kafka 2.8 and later), the clu
 from ``meta.properties``, and the ends of users' partitions from their own segments. Such an end is
 the end of this replica's log at the time of the copy: neither a high watermark nor the leader's.
 
+How many partitions `__consumer_offsets` has is known only if all of them are there: that is
+believed where the folders are numbered without a gap and each group lies in the one that its name
+gives for that many.
+
 Where several folders hold the same partition (replicas of several brokers), the one whose log ends
 last is read. Where two partitions hold the same group (the topic's partition count was changed),
 the one in which it was seen last wins.
@@ -20,6 +24,7 @@ from kgroup.model.image import Image
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord
 from kgroup.model.segment import Segment
+from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.batch import Damage, RecordBatch
 from kgroup.protocol.coordinator_record import decode_control, decode_record
 from kgroup.protocol.record_batch import read_file_batches, read_records
@@ -72,6 +77,7 @@ class LogDir:
                 topic_names=topic_names,
                 cluster_id=cluster_ids[0] if len(cluster_ids) == 1 else None,
                 broker_ids=broker_ids,
+                offsets_partition_count=_partition_count(logs, groups),
             ),
             problems=(
                 *damage.problems(),
@@ -124,6 +130,16 @@ def _choose_replicas(segments: Iterable[Segment], notes: list[str]) -> Iterator[
                 f"{folder} left out. {chosen} holds the same partition and ends at offset {end}, "
                 "not earlier."
             )
+
+
+def _partition_count(logs: Iterable[list[Segment]], groups: Mapping[str, Group]) -> int | None:
+    partitions = {log[0].partition for log in logs}
+    count = len(partitions)
+    is_whole = partitions == set(range(count)) and all(
+        group.offsets_partition == offsets_partition(group_id, count)
+        for group_id, group in groups.items()
+    )
+    return count if groups and is_whole else None
 
 
 def _replay(segments: Iterable[Segment], damage: ProblemLog) -> Delta:

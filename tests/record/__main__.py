@@ -1,0 +1,24 @@
+"""`python -m tests.record [name …]`: record the named scenarios again, or all of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from tests.record.recording import DATA, Recording, recording
+from tests.record.scenario_current import record_4_3_1
+
+SCENARIOS: dict[str, Callable[[Recording], None]] = {
+    "kafka-4.3.1": record_4_3_1,
+}
+
+
+def main(names: list[str]) -> None:
+    for name in names or SCENARIOS:
+        print(f"recording {name}", flush=True)
+        with recording(DATA / name) as current:
+            SCENARIOS[name](current)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

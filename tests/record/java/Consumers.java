@@ -1,0 +1,216 @@
+import java.lang.reflect.Method;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * The Java consumer of Kafka 0.9.0.1 to 4.3.1, each in a thread of its own that polls all the time.
+ *
+ * <p>Verbs: join (name, topics | pattern | regex, config.*); settle (names, partitions): waits until
+ * each of the named owns a partition, all together own that many, and nothing moves for a second;
+ * commit (name, offsets, metadata); leave (name). Methods that changed between versions are found
+ * by reflection.
+ */
+public final class Consumers implements Session.Actor {
+    private final Map<String, Member> members = new ConcurrentHashMap<>();
+
+    @Override
+    public Map<String, Session.Verb> verbs() {
+        Map<String, Session.Verb> verbs = new HashMap<>();
+        verbs.put("join", this::join);
+        verbs.put("settle", this::settle);
+        verbs.put("commit", arguments -> member(arguments).call(consumer -> {
+            consumer.commitSync(offsets(arguments.get("offsets"), arguments.get("metadata")));
+            return "";
+        }));
+        verbs.put("leave", arguments -> {
+            Member member = member(arguments);
+            members.remove(member.getName());
+            member.running = false;
+            member.join();
+            return "";
+        });
+        return verbs;
+    }
+
+    private String join(Map<String, String> arguments) throws Exception {
+        Map<String, Object> config = new HashMap<>();
+        String bytes = "org.apache.kafka.common.serialization.ByteArrayDeserializer";
+        config.put("key.deserializer", bytes);
+        config.put("value.deserializer", bytes);
+        config.put("enable.auto.commit", "false");
+        config.put("auto.offset.reset", "earliest");
+        config.putAll(Session.config(arguments));
+        Member member = new Member(arguments.get("name"), new KafkaConsumer<byte[], byte[]>(config));
+        Consumer<byte[], byte[]> consumer = member.consumer;
+        if (arguments.containsKey("topics")) {
+            consumer.subscribe(Arrays.asList(arguments.get("topics").split(",")));
+        } else if (arguments.containsKey("pattern")) {
+            Method subscribe = Consumer.class.getMethod("subscribe", Pattern.class,
+                Class.forName("org.apache.kafka.clients.consumer.ConsumerRebalanceListener"));
+            subscribe.invoke(consumer, Pattern.compile(arguments.get("pattern")), new NoListener());
+        } else if (arguments.containsKey("regex")) {
+            Class<?> pattern = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+            Consumer.class.getMethod("subscribe", pattern).invoke(
+                consumer, pattern.getConstructor(String.class).newInstance(arguments.get("regex")));
+        }
+        members.put(arguments.get("name"), member);
+        member.start();
+        return "";
+    }
+
+    private String settle(Map<String, String> arguments) throws Exception {
+        int partitions = Integer.parseInt(arguments.get("partitions"));
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+        Map<String, Set<String>> before = new TreeMap<>();
+        for (int steady = 0; steady < 10; Thread.sleep(100)) {
+            Map<String, Set<String>> owned = new TreeMap<>();
+            int total = 0;
+            boolean idle = false;
+            for (String name : arguments.get("names").split(",")) {
+                Member member = members.get(name);
+                if (member.failure != null) {
+                    throw new IllegalStateException(name + " died", member.failure);
+                }
+                owned.put(name, member.owned);
+                total += member.owned.size();
+                idle |= member.owned.isEmpty();
+            }
+            steady = total == partitions && !idle && owned.equals(before) ? steady + 1 : 0;
+            before = owned;
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("owned after a minute: " + owned);
+            }
+        }
+        return before.toString();
+    }
+
+    private Member member(Map<String, String> arguments) {
+        Member member = members.get(arguments.get("name"));
+        if (member == null) {
+            throw new IllegalArgumentException("no consumer " + arguments.get("name"));
+        }
+        return member;
+    }
+
+    /** Reads {@code topic:partition:offset[:leader epoch]}, separated by commas. */
+    static Map<TopicPartition, OffsetAndMetadata> offsets(String text, String metadata)
+            throws Exception {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        for (String item : text.split(",")) {
+            String[] words = item.split(":");
+            OffsetAndMetadata value = new OffsetAndMetadata(Long.parseLong(words[2]), metadata);
+            if (words.length > 3) {
+                value = OffsetAndMetadata.class
+                    .getConstructor(long.class, Optional.class, String.class)
+                    .newInstance(Long.parseLong(words[2]),
+                        Optional.of(Integer.parseInt(words[3])), metadata);
+            }
+            offsets.put(new TopicPartition(words[0], Integer.parseInt(words[1])), value);
+        }
+        return offsets;
+    }
+
+    private interface Task {
+        String run(Consumer<byte[], byte[]> consumer) throws Exception;
+    }
+
+    /** A consumer and the only thread that touches it. */
+    private static final class Member extends Thread {
+        final Consumer<byte[], byte[]> consumer;
+        volatile boolean running = true;
+        private final LinkedBlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
+        volatile Set<String> owned = Collections.emptySet();
+        volatile Throwable failure;
+
+        Member(String name, Consumer<byte[], byte[]> consumer) {
+            super(name);
+            this.consumer = consumer;
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            try {
+                Poll poll = new Poll();
+                while (running) {
+                    for (Runnable task = tasks.poll(); task != null; task = tasks.poll()) {
+                        task.run();
+                    }
+                    poll.once(consumer);
+                    Set<String> now = new TreeSet<>();
+                    for (TopicPartition partition : consumer.assignment()) {
+                        now.add(partition.toString());
+                    }
+                    owned = now;
+                }
+                consumer.close();
+            } catch (Throwable problem) {
+                failure = problem;
+                problem.printStackTrace();
+            }
+        }
+
+        String call(Task task) throws Exception {
+            CompletableFuture<String> result = new CompletableFuture<>();
+            tasks.add(() -> {
+                try {
+                    result.complete(task.run(consumer));
+                } catch (Throwable problem) {
+                    result.completeExceptionally(problem);
+                }
+            });
+            return result.get(60, TimeUnit.SECONDS);
+        }
+    }
+
+    /** {@code poll(long)} until 1.1, {@code poll(Duration)} since 2.0. */
+    private static final class Poll {
+        private final Method method;
+        private final Object timeout;
+
+        Poll() throws Exception {
+            Method found = null;
+            for (Method method : Consumer.class.getMethods()) {
+                if (method.getName().equals("poll")
+                        && (found == null || method.getParameterTypes()[0] != long.class)) {
+                    found = method;
+                }
+            }
+            method = found;
+            timeout = found.getParameterTypes()[0] == long.class
+                ? (Object) 50L : java.time.Duration.ofMillis(50);
+        }
+
+        void once(Consumer<byte[], byte[]> consumer) throws Throwable {
+            try {
+                method.invoke(consumer, timeout);
+            } catch (java.lang.reflect.InvocationTargetException wrapped) {
+                throw wrapped.getCause();
+            }
+        }
+    }
+
+    private static final class NoListener
+            implements org.apache.kafka.clients.consumer.ConsumerRebalanceListener {
+        @Override
+        public void onPartitionsRevoked(java.util.Collection<TopicPartition> partitions) { }
+
+        @Override
+        public void onPartitionsAssigned(java.util.Collection<TopicPartition> partitions) { }
+    }
+}

@@ -1,0 +1,202 @@
+"""What the recording does by raw requests: set-up, and clients that no library would let be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.record.wire import Wire, WireError
+
+__all__ = [
+    "RawMember",
+    "await_coordinator",
+    "add_offsets_to_transaction",
+    "commit",
+    "create_topics",
+    "delete_groups",
+    "delete_offsets",
+    "configure_group",
+    "join",
+]
+
+SESSION_TIMEOUT_MS = 300_000
+"""Long enough for a raw member that never sends a heartbeat to outlive the recording."""
+
+
+def await_coordinator(wire: Wire) -> None:
+    """Ask for a group's coordinator until `__consumer_offsets` exists and is loaded."""
+    deadline = time.monotonic() + 60
+    while wire.call("FindCoordinator", 0, key="anything")["error_code"]:
+        if time.monotonic() > deadline:
+            raise WireError("no group coordinator within a minute")
+        time.sleep(0.2)
+    time.sleep(1)
+
+
+def create_topics(wire: Wire, topics: Mapping[str, int], **config: str) -> None:
+    """Create topics with one replica, given their numbers of partitions (brokers since 0.10.1)."""
+    answer = wire.call(
+        "CreateTopics",
+        timeout_ms=30_000,
+        topics=[
+            {
+                "name": name,
+                "num_partitions": partitions,
+                "replication_factor": 1,
+                "assignments": [],
+                "configs": [{"name": key, "value": value} for key, value in config.items()],
+            }
+            for name, partitions in topics.items()
+        ],
+    )
+    _check("CreateTopics", *answer["topics"])
+
+
+def configure_group(wire: Wire, group: str, **config: str) -> None:
+    """Set dynamic configuration of a group (brokers since 4.0); option names have `_` for `.`."""
+    rows = [
+        {"name": key.replace("_", "."), "config_operation": 0, "value": value}
+        for key, value in config.items()
+    ]
+    resource = {"resource_type": 32, "resource_name": group, "configs": rows}
+    answer = wire.call("IncrementalAlterConfigs", resources=[resource], validate_only=False)
+    _check(f"IncrementalAlterConfigs {group!r}", *answer["responses"])
+
+
+def commit(
+    wire: Wire,
+    group: str,
+    offsets: Mapping[tuple[str, int], int],
+    *,
+    metadata: str | None = "",
+    version: int | None = None,
+    member: tuple[str, int] = ("", -1),
+    **more: Any,
+) -> None:
+    """Commit offsets of (topic, partition); `version` chooses what the request can carry.
+
+    `more` sets further fields: `retention_time_ms` (request versions 2 to 4), or, for each
+    partition, `commit_timestamp` (version 1) and `committed_leader_epoch` (version 6 and later).
+    """
+    whole = {key: more.pop(key) for key in ("retention_time_ms",) if key in more}
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, []).append(
+            {
+                "partition_index": partition,
+                "committed_offset": offset,
+                "committed_metadata": metadata,
+                **more,
+            }
+        )
+    answer = wire.call(
+        "OffsetCommit",
+        version,
+        group_id=group,
+        member_id=member[0],
+        generation_id_or_member_epoch=member[1],
+        topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+        **whole,
+    )
+    for topic in answer["topics"]:
+        _check(f"OffsetCommit {group!r}", *topic["partitions"])
+
+
+class RawMember:
+    """A member of a classic group that sits on one connection, with any bytes as metadata."""
+
+    def __init__(self, version: str, bootstrap: str, client_id: str) -> None:
+        self.wire = Wire(version, bootstrap, client_id)
+        self.member_id = ""
+        self.generation = -1
+
+    def close(self) -> None:
+        """Close the connection; the member stays in its group until its session times out."""
+        self.wire._socket.close()
+
+
+def join(
+    member: RawMember,
+    group: str,
+    protocols: Mapping[str, bytes],
+    assignments: Mapping[str, bytes] | bytes,
+    *,
+    protocol_type: str = "consumer",
+    instance_id: str | None = None,
+) -> None:
+    """Join a group alone, as its leader, and hand out assignments (to itself where bytes)."""
+    fields: dict[str, Any] = {
+        "group_id": group,
+        "session_timeout_ms": SESSION_TIMEOUT_MS,
+        "rebalance_timeout_ms": SESSION_TIMEOUT_MS,
+        "protocol_type": protocol_type,
+        "protocols": [{"name": name, "metadata": data} for name, data in protocols.items()],
+        "group_instance_id": instance_id,
+    }
+    answer = member.wire.call("JoinGroup", **fields, member_id="")
+    if answer["error_code"] == 79:  # MEMBER_ID_REQUIRED: join again with the id given
+        answer = member.wire.call("JoinGroup", **fields, member_id=answer["member_id"])
+    _check(f"JoinGroup {group!r}", answer)
+    member.member_id = answer["member_id"]
+    member.generation = answer["generation_id"]
+    if isinstance(assignments, bytes):
+        assignments = {member.member_id: assignments}
+    synced = member.wire.call(
+        "SyncGroup",
+        group_id=group,
+        generation_id=member.generation,
+        member_id=member.member_id,
+        group_instance_id=instance_id,
+        protocol_type=protocol_type,
+        protocol_name=answer["protocol_name"],
+        assignments=[{"member_id": key, "assignment": data} for key, data in assignments.items()],
+    )
+    _check(f"SyncGroup {group!r}", synced)
+
+
+def delete_groups(wire: Wire, *groups: str) -> None:
+    """Delete empty groups (brokers since 1.1)."""
+    answer = wire.call("DeleteGroups", groups_names=list(groups))
+    _check("DeleteGroups", *answer["results"])
+
+
+def delete_offsets(wire: Wire, group: str, partitions: Sequence[tuple[str, int]]) -> None:
+    """Delete committed offsets of a group (brokers since 2.4)."""
+    answer = wire.call(
+        "OffsetDelete",
+        group_id=group,
+        topics=[
+            {"name": topic, "partitions": [{"partition_index": partition}]}
+            for topic, partition in partitions
+        ],
+    )
+    _check("OffsetDelete", answer)
+    for topic in answer["topics"]:
+        _check(f"OffsetDelete {group!r}", *topic["partitions"])
+
+
+def add_offsets_to_transaction(
+    wire: Wire, transactional_id: str, group: str, *, commit: bool
+) -> None:
+    """A transaction that takes in a group's partition, commits no offset and ends: only a marker.
+
+    Old request versions only, those before transactions of version 2.
+    """
+    init = wire.call(
+        "InitProducerId", 0, transactional_id=transactional_id, transaction_timeout_ms=60_000
+    )
+    _check("InitProducerId", init)
+    producer = {key: init[key] for key in ("producer_id", "producer_epoch")}
+    added = wire.call(
+        "AddOffsetsToTxn", 0, transactional_id=transactional_id, group_id=group, **producer
+    )
+    _check("AddOffsetsToTxn", added)
+    ended = wire.call("EndTxn", 0, transactional_id=transactional_id, committed=commit, **producer)
+    _check("EndTxn", ended)
+
+
+def _check(what: str, *answers: Mapping[str, Any]) -> None:
+    for answer in answers:
+        if answer["error_code"]:
+            raise WireError(f"{what}: {dict(answer)}")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
 
-from kgroup.protocol import messages
+from kgroup.protocol import messages, streams_protocol
 from kgroup.protocol.primitives import DecodeError, base64_bytes, base64_text
 
 __all__ = [
@@ -42,7 +42,7 @@ def decode_subscription(raw: bytes, protocol: str | None = None) -> dict[str, An
 
 def decode_assignment(raw: bytes, protocol: str | None = None) -> dict[str, Any]:
     """Decode a member's assignment; otherwise like `decode_subscription`."""
-    return _decode(_ASSIGNMENT, raw, None)
+    return _decode(_ASSIGNMENT, raw, _ASSIGNMENT_USER_DATA.get(protocol))
 
 
 def encode_subscription(data: Mapping[str, Any]) -> bytes:
@@ -56,7 +56,7 @@ def encode_assignment(data: Mapping[str, Any]) -> bytes:
 
 
 def _decode(
-    name: str, raw: bytes, decode_user_data: Callable[[bytes], dict[str, Any]] | None
+    name: str, raw: bytes, read_user_data: Callable[[bytes], dict[str, Any]] | None
 ) -> dict[str, Any]:
     if not raw:
         return {"raw": ""}
@@ -65,9 +65,9 @@ def _decode(
     except DecodeError as error:
         return {"raw": base64_text(raw), "error": str(error)}
     user_data = data["userData"]
-    if user_data and decode_user_data is not None:
+    if user_data and read_user_data is not None:
         try:
-            data["userData"] = decode_user_data(user_data)
+            data["userData"] = read_user_data(user_data)
         except DecodeError as error:
             data["userData"] = {"raw": base64_text(user_data), "error": str(error)}
     elif user_data is not None:
@@ -75,7 +75,7 @@ def _decode(
     return data
 
 
-def _decode_sticky(raw: bytes) -> dict[str, Any]:
+def _read_sticky(raw: bytes) -> dict[str, Any]:
     """The generation came with version 1, which nothing announces: try 1, then 0, like Kafka."""
     try:
         return _with_trailing(raw, *messages.read(_STICKY, 1, raw))
@@ -83,7 +83,7 @@ def _decode_sticky(raw: bytes) -> dict[str, Any]:
         return _with_trailing(raw, *messages.read(_STICKY, 0, raw))
 
 
-def _decode_cooperative(raw: bytes) -> dict[str, Any]:
+def _read_cooperative(raw: bytes) -> dict[str, Any]:
     return _with_trailing(raw, *messages.read(_COOPERATIVE, 0, raw))
 
 
@@ -94,8 +94,12 @@ def _with_trailing(raw: bytes, data: dict[str, Any], end: int) -> dict[str, Any]
 
 
 _SUBSCRIPTION_USER_DATA: Mapping[str | None, Callable[[bytes], dict[str, Any]]] = {
-    "sticky": _decode_sticky,
-    "cooperative-sticky": _decode_cooperative,
+    "sticky": _read_sticky,
+    "cooperative-sticky": _read_cooperative,
+    "stream": streams_protocol.read_subscription_info,
+}
+_ASSIGNMENT_USER_DATA: Mapping[str | None, Callable[[bytes], dict[str, Any]]] = {
+    "stream": streams_protocol.read_assignment_info,
 }
 
 

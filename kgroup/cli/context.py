@@ -90,7 +90,7 @@ def show(
         if output.columns:
             chosen = chosen.select(output.columns)
         elif output.form == "table":
-            chosen = chosen.without_unknown()
+            chosen = chosen.without_blank()
         write(sheet_text(chosen, output.form, headers=output.headers, terminal=is_terminal()))
     sys.stdout.flush()
     for note in report.notes:

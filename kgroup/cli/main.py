@@ -18,12 +18,12 @@ from kgroup import __version__
 from kgroup.cli.context import complain
 from kgroup.errors import ExitStatus, KgroupError
 
-__all__ = ["COMMANDS", "kgroup", "run"]
+__all__ = ["COMMANDS", "kgroup", "run", "status_of"]
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "list": ("list_groups", "Groups with their type, state, protocol and coordinator."),
-    "describe": ("describe", "State, members, assignment and offsets of groups."),
-    "coordinator": ("coordinator", "The __consumer_offsets partition of a group."),
+    "list": ("list_groups", "List groups with their type, state, protocol and coordinator."),
+    "describe": ("describe", "Show state, members, assignment and offsets of groups."),
+    "coordinator": ("coordinator", "Find the __consumer_offsets partition of a group."),
     "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
 }
 """Name of each command -> module in `kgroup.cli` that has it as `command`, and its line of help."""
@@ -96,10 +96,11 @@ def kgroup(ctx: click.Context) -> None:
 def run(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit status."""
     signal(SIGTERM, _terminate)
-    sys.exit(_status(sys.argv[1:] if args is None else args))
+    sys.exit(status_of(sys.argv[1:] if args is None else args))
 
 
-def _status(args: Sequence[str]) -> int:
+def status_of(args: Sequence[str]) -> int:
+    """Run the command line and give the exit status that it ends with."""
     try:
         status = _invoke(args)
         sys.stdout.flush()

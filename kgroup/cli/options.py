@@ -68,37 +68,47 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the choice of a source; the command takes ``path``, the log directory to read."""
+def source_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the choice of a source; the command takes ``paths``, the log directories to read.
 
-    @wraps(command)
-    def with_source(*, log_dir: Path | None, sample: bool, **rest: Any) -> Any:
-        return command(path=_path(log_dir, sample), **rest)
+    Args:
+        required: whether it is wrong usage to choose none; else ``paths`` may be empty.
+    """
 
-    return _add(
-        with_source,
-        click.option(
-            "--log-dir",
-            metavar="PATH",
-            type=click.Path(path_type=Path),
-            help="A broker's log directory, or a folder of __consumer_offsets-N segments.",
-        ),
-        click.option("--sample", is_flag=True, help="Recorded data inside the package."),
-    )
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_source(*, log_dir: tuple[Path, ...], sample: bool, **rest: Any) -> Any:
+            return command(paths=_paths(log_dir, sample, required), **rest)
 
-
-def _path(log_dir: Path | None, sample: bool) -> Path:
-    if (log_dir is not None) == sample:
-        problem = "only one of them at a time" if sample else "one of them is needed"
-        raise click.UsageError(
-            "where do the groups come from? --log-dir PATH (a broker's log directory) or --sample "
-            f"(recorded data inside the package): {problem}"
+        return _add(
+            with_source,
+            click.option(
+                "--log-dir",
+                metavar="PATH",
+                multiple=True,
+                type=click.Path(path_type=Path),
+                help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
+                "Repeat it for a broker with several.",
+            ),
+            click.option("--sample", is_flag=True, help="Recorded data inside the package."),
         )
-    if log_dir is not None:
-        return log_dir
-    from kgroup.sample import sample_log_dir
 
-    return sample_log_dir()
+    return decorate
+
+
+def _paths(log_dir: tuple[Path, ...], sample: bool, required: bool) -> tuple[Path, ...]:
+    if sample and log_dir:
+        raise click.UsageError("--log-dir and --sample are two sources; choose one of them")
+    if required and not sample and not log_dir:
+        raise click.UsageError(
+            "where do the groups come from? Choose --log-dir PATH (a broker's log directory) or "
+            "--sample (recorded data inside the package)"
+        )
+    if sample:
+        from kgroup.sample import sample_log_dir
+
+        return (sample_log_dir(),)
+    return log_dir
 
 
 def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,6 +22,8 @@ class Kind(StrEnum):
     """How a column's values are written for people and aligned."""
 
     TEXT = "text"
+    NAME = "name"
+    """A text that identifies something: quoted where it is empty or its ends are blank."""
     NUMBER = "number"
     TIME = "time"
     """Epoch milliseconds; RFC 3339 in tables."""
@@ -85,7 +87,9 @@ def cell(value: object, kind: Kind) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return visible(value)
+        text = visible(value)
+        hidden = not text or text != text.strip()
+        return f"'{text}'" if kind is Kind.NAME and hidden else text
     return visible(str(value))
 
 

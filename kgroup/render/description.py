@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from kgroup.operation.describe import GroupDescription
-from kgroup.render.cell import Column, Kind, rfc3339, visible
+from kgroup.render.cell import Column, Kind, cell, rfc3339
 from kgroup.render.group import (
     members_sheet,
     offsets_sheet,
@@ -11,12 +11,16 @@ from kgroup.render.group import (
     share_sheet,
     topology_sheet,
 )
-from kgroup.render.sheet import Sheet, sheet_text
+from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 __all__ = ["SECTIONS", "description_text"]
 
 SECTIONS = ("state", "members", "offsets")
 
+_OWN = frozenset(
+    {"partition", "committed_offset", "log_end_offset", "lag", "assignment", "target_assignment"}
+)
+"""Columns that stay in a table also where all rows have the same value."""
 _FACT_COLUMNS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
 
 
@@ -41,20 +45,22 @@ def description_text(
     def part(title: str, sheet: Sheet) -> Iterator[str]:
         rows = list(sheet.rows)
         if rows:
-            yield f"\n### {title}\n\n" if form == "markdown" else f"\n{title}\n"
-            known = Sheet(sheet.columns, rows).without_unknown()
-            yield from sheet_text(known, form, headers=headers, terminal=terminal)
+            yield "\n"
+            short, common = _abridge(Sheet(sheet.columns, rows))
+            title = f"{title} (all: {common})" if common else title
+            yield from title_text(title, form, level=3, terminal=terminal)
+            yield from sheet_text(short, form, headers=headers, terminal=terminal)
 
-    name = f"Group {visible(group.group_id) or repr('')}"
-    yield f"## {name}\n\n" if form == "markdown" else f"{name}\n"
+    title = f"Group {cell(group.group_id, Kind.NAME)}"
+    yield from title_text(title, form, level=2, terminal=terminal)
     if "state" in sections:
         facts = Sheet(_FACT_COLUMNS, _facts(group))
         yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
         yield from part("Topology", topology_sheet(group))
     if "members" in sections:
-        yield from part("Members", _without_group(members_sheet([group])))
+        yield from part("Members", members_sheet([group]))
     if "offsets" in sections:
-        yield from part("Offsets", _without_group(offsets_sheet([group])))
+        yield from part("Offsets", offsets_sheet([group]))
         yield from part("Offsets of open transactions, not visible yet", pending_sheet(group))
         yield from part("Share offsets", share_sheet(group))
 
@@ -104,6 +110,28 @@ def _or_unknown(number: int | None) -> str:
     return "unknown" if number is None else str(number)
 
 
-def _without_group(sheet: Sheet) -> Sheet:
-    """Drop the first column: the page is about one group."""
-    return sheet.select([column.name for column in sheet.columns[1:]])
+def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
+    """Make a table readable: what all rows have in common is said once.
+
+    Returns:
+        The sheet without the group's id, blank columns, ids of topics where all have names, and
+        columns with one value in all of several rows; and these values as text, or "".
+    """
+    telling = sheet.without_blank()
+    rows = list(telling.rows)
+    columns = {column.name: index for index, column in enumerate(telling.columns)}
+    columns.pop("group_id", None)
+    if "topic" in columns and all(row[columns["topic"]] is not None for row in rows):
+        columns.pop("topic_id", None)
+    common = []
+    if len(rows) > 1:
+        for name in [name for name in list(columns)[1:] if name not in _OWN]:
+            column = telling.columns[columns[name]]
+            if len({row[columns[name]] for row in rows}) == 1:
+                common.append(f"{column.title} {cell(rows[0][columns.pop(name)], column.kind)}")
+    if "target_assignment" in columns and all(
+        row[columns["target_assignment"]] == row[columns["assignment"]] for row in rows
+    ):
+        del columns["target_assignment"]
+        common.append("target assignment reached")
+    return Sheet(telling.columns, rows).select(list(columns)), ", ".join(common)

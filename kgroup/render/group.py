@@ -22,7 +22,7 @@ __all__ = [
     "topology_sheet",
 ]
 
-_GROUP = Column("group_id", Kind.TEXT, "id of the group")
+_GROUP = Column("group_id", Kind.NAME, "id of the group")
 _TYPE = Column("type", Kind.TEXT, "classic, consumer, share or streams")
 _STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")
 _PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT, "what the clients say: consumer, connect, …")
@@ -93,7 +93,7 @@ _STATE_COLUMNS = (
     Column("generation_id", Kind.NUMBER, "classic: number of the last completed rebalance"),
     Column("group_epoch", Kind.NUMBER, "raised when members or topics change (not classic)"),
     Column("assignment_epoch", Kind.NUMBER, "group epoch of the target assignment (not classic)"),
-    Column("leader_id", Kind.TEXT, "classic: the member that assigns"),
+    Column("leader_id", Kind.NAME, "classic: the member that assigns"),
     _COORDINATOR,
     _OFFSETS_PARTITION,
     Column("state_timestamp_ms", Kind.TIME, "classic: when the last rebalance ended"),
@@ -101,9 +101,9 @@ _STATE_COLUMNS = (
     Column("total_lag", Kind.NUMBER, "sum of the lags that are known"),
 )
 _MEMBER_COLUMNS = (
-    Column("member_id", Kind.TEXT, "id of the member"),
-    Column("instance_id", Kind.TEXT, "group.instance.id of a static member"),
-    Column("client_id", Kind.TEXT, "as the client calls itself"),
+    Column("member_id", Kind.NAME, "id of the member"),
+    Column("instance_id", Kind.NAME, "group.instance.id of a static member"),
+    Column("client_id", Kind.NAME, "as the client calls itself"),
     Column("client_host", Kind.TEXT, "address that the broker saw"),
     Column("rack_id", Kind.TEXT, "client.rack"),
     Column("session_timeout_ms", Kind.DURATION, "classic: silence after which it is removed"),
@@ -139,7 +139,7 @@ _OFFSET_COLUMNS = (
     Column("metadata", Kind.TEXT, "text stored with the offset"),
     Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
     Column("expire_timestamp_ms", Kind.TIME, "only of a commit with a retention of its own"),
-    Column("member_id", Kind.TEXT, "member that owns the partition"),
+    Column("member_id", Kind.NAME, "member that owns the partition"),
     Column("topic_id", Kind.TEXT, "id of the topic"),
 )
 _PENDING_COLUMNS = (

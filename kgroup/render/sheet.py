@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kgroup.errors import UsageError
 from kgroup.render.cell import Column
 
-__all__ = ["Sheet", "choose", "sheet_text"]
+__all__ = ["Sheet", "choose", "sheet_text", "title_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class Sheet:
         rows = ([row[index] for index in indices] for row in self.rows)
         return Sheet(tuple(self.columns[index] for index in indices), rows)
 
-    def without_unknown(self) -> "Sheet":
-        """Leave out columns in which no row has a value: they tell people nothing."""
+    def without_blank(self) -> "Sheet":
+        """Leave out columns in which no row has a value or a text: they tell people nothing."""
         rows = list(self.rows)
-        known = [
+        telling = [
             column.name
             for index, column in enumerate(self.columns)
-            if any(row[index] is not None for row in rows)
+            if any(row[index] not in (None, "") for row in rows)
         ]
-        return Sheet(self.columns, rows).select(known)
+        return Sheet(self.columns, rows).select(telling)
 
 
 def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
@@ -67,3 +67,15 @@ def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Ite
 
     write = markdown_table if form == "markdown" else rich_table if terminal else plain_table
     yield from write(sheet.columns, sheet.rows, headers=headers)
+
+
+def title_text(title: str, form: str, *, level: int, terminal: bool) -> Iterator[str]:
+    """Write the title of a table or of a part, in table or markdown."""
+    if form == "markdown":
+        yield f"{'#' * level} {title}\n\n"
+    elif terminal:
+        from kgroup.render.table import rich_title
+
+        yield rich_title(title)
+    else:
+        yield f"{title}\n"

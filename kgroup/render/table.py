@@ -7,11 +7,14 @@ terminal every page has its own.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kgroup.render.cell import Column, Kind, cell
 
-__all__ = ["markdown_table", "plain_table", "rich_table"]
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["markdown_table", "plain_table", "rich_table", "rich_title"]
 
 Row = Sequence[object]
 
@@ -19,6 +22,7 @@ PLAIN_PAGE = 2000
 """Rows; about what widths can be judged from."""
 RICH_PAGE = 500
 
+_GAP = 2
 _RIGHT = (Kind.NUMBER, Kind.DURATION)
 _STYLES = {
     "Stable": "green",
@@ -53,11 +57,11 @@ def plain_table(
     align = ["right" if column.kind in _RIGHT else "left" for column in columns]
     head = [[column.title for column in columns]] if headers else []
     widths = [0] * len(columns)
-    for page in _pages(columns, rows, PLAIN_PAGE, head):
-        widths = [
-            max(width, *map(len, texts))
-            for width, texts in zip(widths, zip(*page, strict=True), strict=True)
-        ]
+    for rows_of_page in _pages(columns, rows, PLAIN_PAGE):
+        page, head = head + rows_of_page, []
+        if not page:
+            return
+        widths = [max(w, *(len(row[index]) for row in page)) for index, w in enumerate(widths)]
         page[0] = [
             text.rjust(width) if side == "right" else text.ljust(width)
             for text, width, side in zip(page[0], widths, align, strict=True)
@@ -88,35 +92,68 @@ def rich_table(
     rows: Iterable[Row],
     *,
     headers: bool = True,
-    width: int | None = None,
+    terminal_width: int | None = None,
 ) -> Iterator[str]:
-    """Write a table for a terminal `width` characters wide, None: as wide as the terminal is."""
-    from io import StringIO
-
+    """Write a table for a terminal; a width of None is that of the terminal itself."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    for page in _pages(columns, rows, RICH_PAGE, []):
-        table = Table(box=None, pad_edge=False, show_header=headers, header_style="bold")
-        for column in columns:
+    room = (terminal_width or Console().width) - _GAP * (len(columns) - 1)
+    titles = [column.title.replace("_", " ") for column in columns]  # broken between words only
+    for page in _pages(columns, rows, RICH_PAGE):
+        table = Table(
+            box=None,
+            pad_edge=False,
+            padding=(0, _GAP, 0, 0),
+            show_header=headers,
+            header_style="bold",
+        )
+        needed = [
+            max(map(cell_len, (*title.split(), *(row[index] for row in page))))
+            for index, title in enumerate(titles)
+        ]
+        for column, title, width in zip(columns, titles, _fit(needed, room), strict=True):
             side: Literal["left", "right"] = "right" if column.kind in _RIGHT else "left"
-            table.add_column(column.title, justify=side, overflow="fold")
-        for texts in page:
-            table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in texts))
-        text = StringIO()
-        Console(file=text, force_terminal=True, width=width).print(table)
-        yield text.getvalue()
+            table.add_column(title, justify=side, overflow="fold", width=width)
+        for row in page:
+            table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
+        yield _on_terminal(table, terminal_width)
 
 
-def _pages(
-    columns: Sequence[Column], rows: Iterable[Row], size: int, head: list[list[str]]
-) -> Iterator[list[list[str]]]:
-    rest = iter(rows)
-    page = head
-    while page := page + [_texts(columns, row) for row in islice(rest, size)]:
+def _fit(needed: Sequence[int], room: int) -> list[int]:
+    """Shorten the widest columns until all of them have room; short ones stay whole."""
+    limit = max(needed)
+    while limit > 1 and sum(min(width, limit) for width in needed) > room:
+        limit -= 1
+    return [min(width, limit) for width in needed]
+
+
+def rich_title(title: str) -> str:
+    """Write a line that stands out on a terminal."""
+    from rich.text import Text
+
+    return _on_terminal(Text(title, style="bold"), None)
+
+
+def _on_terminal(renderable: "RenderableType", width: int | None) -> str:
+    from io import StringIO
+
+    from rich.console import Console
+
+    text = StringIO()
+    Console(file=text, force_terminal=True, width=width).print(renderable)
+    return text.getvalue()
+
+
+def _pages(columns: Sequence[Column], rows: Iterable[Row], size: int) -> Iterator[list[list[str]]]:
+    """Yield the texts of so many rows at a time; one empty page where there are none."""
+    texts = (_texts(columns, row) for row in rows)
+    page = list(islice(texts, size))
+    yield page
+    while page := list(islice(texts, size)):
         yield page
-        page = []
 
 
 def _texts(columns: Sequence[Column], row: Row) -> list[str]:

@@ -1,4 +1,7 @@
 import re
+from collections.abc import Iterable
+
+from rich.cells import cell_len
 
 from kgroup.render.cell import Column, Kind
 from kgroup.render.table import PLAIN_PAGE, RICH_PAGE, markdown_table, plain_table, rich_table
@@ -69,7 +72,7 @@ def test_markdown_table() -> None:
 
 
 def test_rich_table_is_bold_at_the_head_and_lets_no_escape_through() -> None:
-    text = "".join(rich_table(COLUMNS, [*ROWS, ("[bold]g[/bold]", 1, None)], width=80))
+    text = "".join(rich_table(COLUMNS, [*ROWS, ("[bold]g[/bold]", 1, None)], terminal_width=80))
     assert text.startswith("\x1b[1m")
     assert "\x1b[31m" not in text
     bare = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
@@ -78,15 +81,36 @@ def test_rich_table_is_bold_at_the_head_and_lets_no_escape_through() -> None:
     assert bare[3].split() == ["[bold]g[/bold]", "1", "-"]
 
 
-def test_rich_table_folds_and_cuts_nothing() -> None:
-    name = "abcdefghij" * 10
-    text = re.sub(r"\x1b\[[0-9;]*m", "", "".join(rich_table(COLUMNS, [(name, 1, None)], width=40)))
-    assert all(len(line) <= 40 for line in text.splitlines())
-    assert "".join(line.split()[0] for line in text.splitlines()[1:]).startswith("abcdefghij")
-    assert sum(line.count("j") for line in text.splitlines()) == 10
+def bare(pages: Iterable[str]) -> list[str]:
+    return re.sub(r"\x1b\[[0-9;]*m", "", "".join(pages)).splitlines()
+
+
+def test_a_narrow_terminal_folds_long_texts_and_loses_nothing() -> None:
+    names = ["abcdefghij" * 10, "日本" * 20, "short"]
+    rows = [(name, 1_000_000, 1_700_000_000_004) for name in names]
+    lines = bare(rich_table(COLUMNS, rows, terminal_width=50))
+    assert max(map(cell_len, lines)) <= 50
+    first = "".join(line[: line.find("  ")].strip() for line in lines)
+    for name in names:
+        assert name in first
+    assert sum("1000000" in line for line in lines) == 3
+    assert "".join(lines).count("13:20.004Z") == 3
+
+
+def test_a_terminal_shortens_the_widest_columns_only() -> None:
+    rows = [("x" * 200, 1_000_000, 1_700_000_000_004)]
+    lines = bare(rich_table(COLUMNS, rows, terminal_width=80))
+    assert "  1000000  2023-11-14T22:13:20.004Z" in lines[1]
+
+
+def test_rich_table_without_rows_has_its_head() -> None:
+    lines = bare(rich_table(COLUMNS, [], terminal_width=80))
+    assert sorted(" ".join(lines).split()) == ["commit", "group", "id", "lag", "timestamp"]
 
 
 def test_every_page_of_a_rich_table_has_a_head() -> None:
-    pages = list(rich_table(COLUMNS, [("g", n, None) for n in range(RICH_PAGE + 1)], width=80))
+    pages = list(
+        rich_table(COLUMNS, [("g", n, None) for n in range(RICH_PAGE + 1)], terminal_width=80)
+    )
     assert len(pages) == 2
-    assert all("group_id" in page for page in pages)
+    assert all("group" in page for page in pages)

@@ -1,0 +1,79 @@
+"""`kgroup describe`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.context import is_terminal, show
+from kgroup.cli.options import Output, examples, output_options, regex_option, source_options
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.describe import GroupDescription
+
+__all__ = ["command"]
+
+
+@click.command(
+    "describe",
+    epilog=examples(
+        "kgroup describe --sample --all",
+        "kgroup describe --sample --all --members",
+        "kgroup describe --sample --all --offsets -o tsv --columns group_id,topic,partition,lag",
+        "kgroup describe --log-dir /var/lib/kafka/data billing shipping -o json",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every group.")
+@regex_option
+@source_options(required=True)
+@click.option("--state", is_flag=True, help="Section: state, generation or epochs, leader, lag.")
+@click.option("--members", is_flag=True, help="Section: members and what they own.")
+@click.option("--offsets", is_flag=True, help="Section: committed offsets and lag.")
+@output_options
+def command(
+    groups: Sequence[str],
+    every: bool,
+    regex: re.Pattern[str] | None,
+    paths: Sequence[Path],
+    state: bool,
+    members: bool,
+    offsets: bool,
+    output: Output,
+) -> ExitStatus:
+    """Show state, members, assignment and offsets of groups.
+
+    Name groups, or choose them by --regex, or take --all. A table has the sections that are
+    chosen, or all; csv, tsv and --columns need one section, which is --offsets unless another is
+    chosen; json always has everything.
+    """
+    if every == (bool(groups) or regex is not None):
+        raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
+    chosen = {"state": state, "members": members, "offsets": offsets}
+    sections = [name for name, wanted in chosen.items() if wanted]
+    if (output.columns or output.form in ("csv", "tsv")) and len(sections) > 1:
+        raise click.UsageError(
+            "csv, tsv and --columns take one section: choose --state, --members or --offsets"
+        )
+    from kgroup.operation.describe import describe
+    from kgroup.render.description import SECTIONS, description_text
+    from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
+    from kgroup.source.log_dir import LogDir
+
+    def page(descriptions: "tuple[GroupDescription, ...]") -> Iterator[str]:
+        for number, group in enumerate(descriptions):
+            yield "\n" if number else ""
+            yield from description_text(
+                group,
+                sections or SECTIONS,
+                output.form,
+                headers=output.headers,
+                terminal=is_terminal(),
+            )
+
+    sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
+    report = describe(LogDir(paths), groups, regex=regex)
+    return show("describe", report, output, sheets[(sections or ["offsets"])[0]], page)

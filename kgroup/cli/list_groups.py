@@ -1,0 +1,74 @@
+"""`kgroup list`."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kgroup.cli.context import show
+from kgroup.cli.options import Output, examples, output_options, regex_option, source_options
+from kgroup.errors import ExitStatus
+from kgroup.model.group import GroupState, GroupType
+
+__all__ = ["command"]
+
+
+@click.command(
+    "list",
+    epilog=examples(
+        "kgroup list --sample",
+        "kgroup list --sample --type classic --state Stable",
+        "kgroup list --sample --topic orders -o tsv --no-headers --columns group_id",
+        "kgroup list --log-dir /var/lib/kafka/data --regex 'billing-.*' -o json",
+    ),
+)
+@source_options(required=True)
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([state.value for state in GroupState], case_sensitive=False),
+    help="Groups in this state. Repeat it for more.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    type=click.Choice([type_.value for type_ in GroupType], case_sensitive=False),
+    help="Groups of this type. Repeat it for more.",
+)
+@regex_option
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME",
+    multiple=True,
+    help="Groups that subscribe to the topic, own a part of it or have committed. "
+    "Repeat it for more.",
+)
+@output_options
+def command(
+    paths: Sequence[Path],
+    states: Sequence[str],
+    types: Sequence[str],
+    regex: re.Pattern[str] | None,
+    topics: Sequence[str],
+    output: Output,
+) -> ExitStatus:
+    """List groups with their type, state, protocol and coordinator.
+
+    A group is listed that passes every filter given.
+    """
+    from kgroup.operation.list_groups import list_groups
+    from kgroup.render.group import list_sheet
+    from kgroup.source.log_dir import LogDir
+
+    report = list_groups(
+        LogDir(paths),
+        states=[GroupState(state) for state in states],
+        types=[GroupType(type_) for type_ in types],
+        regex=regex,
+        topics=topics,
+    )
+    return show("list", report, output, list_sheet)

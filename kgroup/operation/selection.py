@@ -1,0 +1,105 @@
+"""Which rows of the decoded log are wanted, as masks over Arrow columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Selection", "row_time_ms"]
+
+CONTROL_TYPES = ("ControlCommit", "ControlAbort")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to keep of batches of `DECODED`; an empty set, or None, keeps everything.
+
+    Attributes:
+        groups: ids of groups, as they are.
+        group_pattern: which the whole id of a group must match; a group is kept that is in
+            `groups` or matches.
+        topics: names of users' topics.
+        topic_partitions: partitions of users' topics.
+        types: record types.
+        from_offset: smallest offset.
+        since_ms: smallest time, see `row_time_ms`; a row without any is left out.
+        until_ms: first time that is too late.
+        committed_only: whether rows of aborted and open transactions, and control records, are
+            left out.
+    """
+
+    groups: frozenset[str] = frozenset()
+    group_pattern: re.Pattern[str] | None = None
+    topics: frozenset[str] = frozenset()
+    topic_partitions: frozenset[int] = frozenset()
+    types: frozenset[str] = frozenset()
+    from_offset: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    committed_only: bool = False
+
+    def by_key(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Keep rows by what their keys say: group, topic, partition and type.
+
+        All records of one key are kept, or none, so this may come before a view that looks for
+        the last record of each key.
+        """
+        masks = []
+        if self.groups or self.group_pattern is not None:
+            masks.append(_text_mask(batch["group"], self._wants_group))
+        if self.topics:
+            masks.append(_text_mask(batch["topic"], self.topics.__contains__))
+        if self.topic_partitions:
+            wanted = pa.array(sorted(self.topic_partitions), pa.int64())
+            masks.append(pc.is_in(batch["topic_partition"].cast(pa.int64()), wanted))
+        if self.types:
+            masks.append(_text_mask(batch["type"], self.types.__contains__))
+        return _filter(batch, masks)
+
+    def by_fate(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Keep rows by their offset and by what became of their transaction."""
+        masks = []
+        if self.from_offset is not None:
+            masks.append(pc.greater_equal(batch["offset"], self.from_offset))
+        if self.committed_only:
+            masks.append(_text_mask(batch["transaction"], "committed".__eq__, null=True))
+            masks.append(_text_mask(batch["type"], lambda name: name not in CONTROL_TYPES))
+        return _filter(batch, masks)
+
+    def by_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Keep rows by their time; after a view, since it is the times of the result that count."""
+        masks = []
+        if self.since_ms is not None:
+            masks.append(pc.greater_equal(row_time_ms(batch), self.since_ms))
+        if self.until_ms is not None:
+            masks.append(pc.less(row_time_ms(batch), self.until_ms))
+        return _filter(batch, masks)
+
+    def _wants_group(self, group_id: str) -> bool:
+        return group_id in self.groups or (
+            self.group_pattern is not None and self.group_pattern.fullmatch(group_id) is not None
+        )
+
+
+def row_time_ms(batch: pa.RecordBatch) -> pa.Array:
+    """Say when each record was written: its timestamp, else (format v0) that of the commit."""
+    return pc.coalesce(batch["timestamp_ms"], batch["commit_timestamp_ms"])
+
+
+def _text_mask(column: pa.Array, wants: Callable[[str], bool], *, null: bool = False) -> pa.Array:
+    """Ask once for each text of a dictionary column; `null` is the answer for rows without one."""
+    answers = pa.array([wants(text) for text in column.dictionary.to_pylist()], pa.bool_())
+    return pc.fill_null(answers.take(column.indices), null)
+
+
+def _filter(batch: pa.RecordBatch, masks: list[pa.Array]) -> pa.RecordBatch:
+    if not masks:
+        return batch
+    mask = masks[0]
+    for other in masks[1:]:
+        mask = pc.and_kleene(mask, other)
+    return batch.filter(mask)

@@ -1,0 +1,36 @@
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from kgroup.cli.main import status_of
+
+Cli = Callable[..., "Result"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command line came to.
+
+    Attributes:
+        status: exit status.
+        out: standard output.
+        err: standard error.
+    """
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
+    """Runs a command line in this process, through the error boundary."""
+
+    def run(*args: object) -> Result:
+        capfdbinary.readouterr()
+        status = status_of([str(arg) for arg in args])
+        out, err = capfdbinary.readouterr()
+        return Result(status, out.decode(), err.decode())
+
+    return run

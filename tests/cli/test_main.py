@@ -1,0 +1,148 @@
+import errno
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import click
+import pytest
+
+import kgroup.cli.main
+from kgroup import __version__
+from kgroup.cli.main import COMMANDS
+from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
+from tests.cli.conftest import Cli
+
+
+def process(*args: str, **options: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "kgroup", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help(cli: Cli, option: str) -> None:
+    result = cli(option)
+    assert result.status == 0
+    assert result.err == ""
+    assert "Usage: kgroup [OPTIONS] COMMAND" in result.out
+    listed = result.out.partition("Commands:")[2].partition("Run 'kgroup")[0]
+    names = [line.split()[0] for line in listed.splitlines() if line.strip()]
+    assert names == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_of_each_command(cli: Cli, name: str, option: str) -> None:
+    result = cli(name, option)
+    assert result.status == 0
+    assert f"Usage: kgroup {name}" in result.out
+    assert "Examples:" in result.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_in_the_list_is_the_first_of_the_command_s_own_help(name: str) -> None:
+    module, text = COMMANDS[name]
+    command = import_module(f"kgroup.cli.{module}").command
+    assert isinstance(command, click.Command)
+    assert command.name == name
+    assert (command.help or "").splitlines()[0] == text
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_version(cli: Cli, option: str) -> None:
+    assert cli(option).out == f"kgroup {__version__}\n"
+
+
+def test_without_a_command_the_help_goes_to_standard_error(cli: Cli) -> None:
+    result = cli()
+    assert (result.status, result.out) == (2, "")
+    assert "Commands:" in result.err
+
+
+def test_unknown_command_with_a_suggestion(cli: Cli) -> None:
+    result = cli("descibe")
+    assert (result.status, result.out) == (2, "")
+    assert "No such command 'descibe'. Did you mean describe?" in result.err
+    assert "Did you mean" not in cli("xyzzy").err
+
+
+def test_unknown_option(cli: Cli) -> None:
+    result = cli("list", "--no-such-option")
+    assert (result.status, result.out) == (2, "")
+    assert "--no-such-option" in result.err
+    assert "try 'kgroup list --help'" in result.err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (KgroupError("it broke"), 1, "kgroup: error: it broke\n"),
+        (InputError("no such file"), 1, "kgroup: error: no such file\n"),
+        (UsageError("not together"), 2, "kgroup: error: not together\n"),
+        (NotFoundError("no group 'x'"), 3, "kgroup: error: no group 'x'\n"),
+        (InputError("line\nbreak \x1b[31m"), 1, "kgroup: error: line\\nbreak \\x1b[31m\n"),
+        (click.UsageError("what?"), 2, "kgroup: error: what?\n"),
+        (click.ClickException("no"), 1, "kgroup: error: no\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (click.Abort(), 130, ""),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
+        (PermissionError(errno.EACCES, "Permission denied", "f"), 1, "f: Permission denied\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device\n"),
+        (MemoryError(), 1, "not enough memory"),
+        (RecursionError("too deep"), 1, "this is a bug in kgroup"),
+        (ZeroDivisionError("division by zero"), 1, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_errors_become_one_line_and_a_status(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, text: str
+) -> None:
+    def fail(ctx: click.Context) -> None:
+        raise error
+
+    monkeypatch.setattr(kgroup.cli.main.kgroup, "invoke", fail)
+    result = cli("list", "--sample")
+    assert result.status == status
+    assert result.out == ""
+    assert text in result.err
+    assert len(result.err.splitlines()) == (1 if text else 0)
+
+
+def test_a_traceback_only_where_it_is_asked_for(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(ctx: click.Context) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(kgroup.cli.main.kgroup, "invoke", fail)
+    monkeypatch.setenv("KGROUP_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli("list", "--sample")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from kgroup.cli.main import status_of\n"
+        "status_of(['--help'])\n"
+        "print(*sorted(sys.modules), sep='\\n', file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stderr.split()}
+    assert "click" in loaded
+    assert not loaded & {"numpy", "pyarrow", "numba", "rich", "tabulate", "orjson", "cramjam"}
+
+
+def test_module_and_console_script_are_one() -> None:
+    assert process("--version").stdout == f"kgroup {__version__}\n"
+    script = os.path.join(os.path.dirname(sys.executable), "kgroup")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"kgroup {__version__}\n"
+
+
+def test_full_standard_output_is_an_error() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kgroup", "--help"], stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"kgroup: error: No space left on device\n"

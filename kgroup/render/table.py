@@ -21,6 +21,8 @@ Row = Sequence[object]
 PLAIN_PAGE = 2000
 """Rows; about what widths can be judged from."""
 RICH_PAGE = 500
+LEAST_TEXT = 8
+"""Characters to which a column of texts is shortened before one of numbers or times is."""
 
 _GAP = 2
 _RIGHT = (Kind.NUMBER, Kind.DURATION)
@@ -114,7 +116,7 @@ def rich_table(
             max(map(cell_len, (*title.split(), *(row[index] for row in page))))
             for index, title in enumerate(titles)
         ]
-        for column, title, width in zip(columns, titles, _fit(needed, room), strict=True):
+        for column, title, width in zip(columns, titles, _fit(columns, needed, room), strict=True):
             side: Literal["left", "right"] = "right" if column.kind in _RIGHT else "left"
             table.add_column(title, justify=side, overflow="fold", width=width)
         for row in page:
@@ -122,12 +124,18 @@ def rich_table(
         yield _on_terminal(table, terminal_width)
 
 
-def _fit(needed: Sequence[int], room: int) -> list[int]:
-    """Shorten the widest columns until all of them have room; short ones stay whole."""
-    limit = max(needed)
-    while limit > 1 and sum(min(width, limit) for width in needed) > room:
-        limit -= 1
-    return [min(width, limit) for width in needed]
+def _fit(columns: Sequence[Column], needed: Sequence[int], room: int) -> list[int]:
+    """Shorten the widest columns until all of them have room: texts first, short ones never."""
+    widths = list(needed)
+    for least, kinds in ((LEAST_TEXT, (Kind.TEXT, Kind.NAME)), (1, tuple(Kind))):
+        limit = max(widths)
+        while sum(widths) > room and limit > least:
+            limit -= 1
+            widths = [
+                min(width, limit) if column.kind in kinds else width
+                for column, width in zip(columns, widths, strict=True)
+            ]
+    return widths
 
 
 def rich_title(title: str) -> str:

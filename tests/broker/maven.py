@@ -47,17 +47,17 @@ class JavaError(AssertionError):
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
-    """`"0.10.2.2"` as `(0, 10, 2, 2)`, to compare versions."""
+    """Return `"0.10.2.2"` as `(0, 10, 2, 2)`, to compare versions."""
     return tuple(int(part) for part in version.split("."))
 
 
 def kafka_jars(version: str, artifacts: Artifacts = "server") -> list[Path]:
-    """All jars of one Kafka version: broker, its tools and a logging binding."""
+    """Return all jars of one Kafka version: broker, its tools and a logging binding."""
     return sorted(_jar_folder(version, artifacts).glob("*.jar"))
 
 
 def java_classpath(version: str, artifacts: Artifacts = "server") -> str:
-    """The class path of `kafka_jars`."""
+    """Return the class path of `kafka_jars`."""
     return os.pathsep.join(str(jar) for jar in kafka_jars(version, artifacts))
 
 
@@ -70,7 +70,7 @@ def java_command(
     classes: Path | None = None,
     artifacts: Artifacts = "server",
 ) -> list[str]:
-    """`java` with options for short lives and small memory, up to the main class's name."""
+    """Return `java` with options for a short life and small memory, up to the main class's name."""
     classpath = java_classpath(version, artifacts)
     if classes is not None:
         classpath = f"{classes}{os.pathsep}{classpath}"
@@ -95,7 +95,7 @@ def run_java(
     main: str,
     args: Sequence[str],
     *,
-    input: bytes | None = None,
+    input: bytes | None = None,  # noqa: A002 -- subprocess.run's name
     classes: Path | None = None,
     timeout: float = 120,
     heap: str = "256m",
@@ -104,7 +104,7 @@ def run_java(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a Java class against one Kafka version; raise `JavaError` where it fails."""
     command = java_command(version, heap=heap, jvm=jvm, classes=classes, artifacts=artifacts)
-    return _run([*command, main, *args], input=input, timeout=timeout, what=f"{main} {version}")
+    return _run([*command, main, *args], stdin=input, timeout=timeout, what=f"{main} {version}")
 
 
 def compile_java(sources: list[Path], version: str, artifacts: Artifacts = "server") -> Path:
@@ -118,13 +118,13 @@ def compile_java(sources: list[Path], version: str, artifacts: Artifacts = "serv
     def compile_into(target: Path) -> None:
         options = ["-nowarn", "-proc:none", "-d", str(target), "-cp", f"{jars}/*"]
         command = [_tool("javac"), *options, *(str(source) for source in sources)]
-        _run(command, input=None, timeout=300, what=f"javac {version}")
+        _run(command, stdin=None, timeout=300, what=f"javac {version}")
 
     return _made_once(folder, compile_into)
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """A `preexec_fn` after which the kernel kills the child when its parent dies (Linux).
+    """Return a `preexec_fn` after which the kernel kills the child when its parent dies (Linux).
 
     The parent is the thread that starts the child: start long-lived ones in a thread that stays.
     """
@@ -168,13 +168,13 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
             f"--activate-profiles={','.join(profiles)}",
             "dependency:copy-dependencies",
         ]
-        _run(command, input=None, timeout=900, what=f"mvn for Kafka {version}")
+        _run(command, stdin=None, timeout=900, what=f"mvn for Kafka {version}")
 
     return _made_once(CACHE / f"kafka-{version}-{artifacts}-{digest}", fetch_into)
 
 
 def _made_once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """`folder`, made by one process and complete when anyone sees it."""
+    """Return `folder`, made by one process and complete when anyone sees it."""
     if folder.is_dir():
         return folder
     with _cache_lock():
@@ -191,7 +191,7 @@ def _made_once(folder: Path, make: Callable[[Path], None]) -> Path:
 
 @contextmanager
 def _cache_lock() -> Iterator[None]:
-    """One lock for the whole cache: two Mavens must not share a local repository either."""
+    """Hold the one lock of the whole cache: two Mavens must not share a local repository either."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -209,14 +209,12 @@ def _tool(name: str) -> str:
 
 
 def _run(
-    command: list[str], *, input: bytes | None, timeout: float, what: str
+    command: list[str], *, stdin: bytes | None, timeout: float, what: str
 ) -> subprocess.CompletedProcess[bytes]:
-    stdin = subprocess.DEVNULL if input is None else None
     try:
         done = subprocess.run(
             command,
-            input=input,
-            stdin=stdin,
+            input=b"" if stdin is None else stdin,
             capture_output=True,
             timeout=timeout,
             preexec_fn=die_with_parent(),
@@ -231,6 +229,6 @@ def _run(
 
 
 def _tail(*outputs: bytes | None) -> str:
-    """The last output of a failed program, standard error last."""
+    """Return the last output of a failed program, standard error last."""
     kept = [(output or b"")[-4000:].decode(errors="replace") for output in outputs]
     return "\n".join(text for text in kept if text.strip())

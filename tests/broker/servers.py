@@ -23,8 +23,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -81,6 +83,7 @@ class _Server(ABC):
     server_log: Path
     config_file: Path
     main = "kafka.Kafka"
+    started = "started (kafka.server.Kafka"
     heap = "256m"
     jvm: Sequence[str] = ()
 
@@ -149,8 +152,9 @@ class _Server(ABC):
         deadline = time.monotonic() + START_DEADLINE_S
         attempts = 1
         while True:
+            # The log comes first: an answer may come from whoever took our port.
             with suppress(OSError):
-                if self.is_running() and self._answers():
+                if self.is_running() and self.started in self._log_text() and self._answers():
                     return
             if not self.is_running():
                 if attempts == PORT_ATTEMPTS or not self._port_was_taken():
@@ -199,7 +203,7 @@ class _Server(ABC):
         self.start()
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines that the current process logged."""
+        """Return the last lines that the current process logged."""
         return "\n".join(self._log_text().splitlines()[-lines:])
 
     def _log_text(self) -> str:
@@ -222,6 +226,7 @@ class ZooKeeper(_Server):
     """One ZooKeeper server."""
 
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    started = "PrepRequestProcessor (sid:0) started"
     heap = "128m"
     jvm = (
         "-Dzookeeper.admin.enableServer=false",
@@ -318,6 +323,29 @@ class Broker(_Server):
         rack = {} if self.rack is None else {"broker.rack": self.rack}
         return _common_config(self.version) | mode | rack | self._config
 
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """What every kafka-python client of this broker needs; it detects 0.10 and newer."""
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap}
+        number = version_tuple(self.version)
+        if number < (0, 10):
+            options["api_version"] = number[:3] if number < (0, 9) else number[:2]
+        return options
+
+    def create_topic(self, name: str, partitions: int = 1, replication: int = 1) -> None:
+        """Create a topic, in ZooKeeper where Kafka has no API for it yet (before 0.10.1)."""
+        if version_tuple(self.version) < (0, 10, 1):
+            where = ["--zookeeper", self.config["zookeeper.connect"]]
+            size = ["--partitions", str(partitions), "--replication-factor", str(replication)]
+            arguments = [*where, "--create", "--topic", name, *size]
+            run_java(self.version, "kafka.admin.TopicCommand", arguments)
+            return
+        admin = KafkaAdminClient(**self.client_options)
+        try:
+            admin.create_topics([NewTopic(name, partitions, replication)])
+        finally:
+            admin.close()
+
     def await_cluster(self, n: int) -> None:
         """Wait until this broker knows `n` live ones."""
         deadline = time.monotonic() + START_DEADLINE_S
@@ -377,7 +405,7 @@ class Broker(_Server):
             time.sleep(0.2)
 
     def _live_brokers(self) -> set[tuple[int, int]]:
-        """Id and port of each broker of the cluster that this one knows to be alive.
+        """Return id and port of each broker of the cluster that this one knows to be alive.
 
         A 0.8 controller tells the brokers nothing before there is a topic.
         """
@@ -387,7 +415,7 @@ class Broker(_Server):
         return _metadata_brokers(self.port)
 
     def _registered(self) -> set[tuple[int, int]]:
-        """Id and port of each broker registered in ZooKeeper."""
+        """Return id and port of each broker registered in ZooKeeper."""
         client = KazooClient(hosts=self.config["zookeeper.connect"], timeout=20)
         client.start(timeout=START_DEADLINE_S)
         try:
@@ -404,7 +432,7 @@ class Broker(_Server):
 
 @contextmanager
 def zookeeper(work: Path) -> Iterator[ZooKeeper]:
-    """A ZooKeeper on `work/zookeeper`, with the data that is there already."""
+    """Run a ZooKeeper on `work/zookeeper`, with the data that is there already."""
     server = ZooKeeper(work)
     with _running(server):
         yield server
@@ -420,7 +448,7 @@ def broker(
     config: Mapping[str, str] | None = None,
     rack: str | None = None,
 ) -> Iterator[Broker]:
-    """A broker on `work/kafka-<id>`, with the data that is there already.
+    """Run a broker on `work/kafka-<id>`, with the data that is there already.
 
     Given a ZooKeeper it uses that. Else 2.8 and older start their own on the same `work`, and
     3.9 and newer run in KRaft mode. `config` overrides any of `server.properties`.
@@ -446,7 +474,7 @@ def cluster(
     config: Mapping[str, str] | None = None,
     racks: Sequence[str] | None = None,
 ) -> Iterator[tuple[Broker, ...]]:
-    """Brokers 1 to `n` of one cluster, any of which may be stopped, killed and restarted.
+    """Run brokers 1 to `n` of one cluster, any of which may be stopped, killed and restarted.
 
     They share a ZooKeeper (2.8 and older, or the one given) or one separate KRaft controller.
     """
@@ -481,7 +509,7 @@ def cluster(
 
 @contextmanager
 def _running(*servers: _Server) -> Iterator[None]:
-    """Servers started together, and stopped together; killed where an exception passes."""
+    """Start servers together, stop them together; kill them where an exception passes."""
     try:
         for server in servers:
             server.launch()
@@ -498,7 +526,7 @@ def _running(*servers: _Server) -> Iterator[None]:
 
 
 def _common_config(version: str) -> dict[str, str]:
-    """Small, quick and local; what a version does not know it ignores with a warning."""
+    """Keep it small, quick and local; what a version does not know it ignores with a warning."""
     number = version_tuple(version)
     config = {
         "num.network.threads": "2",
@@ -543,6 +571,8 @@ def _kraft_config(node_id: int, roles: str, voter: str) -> dict[str, str]:
         "process.roles": roles,
         "controller.quorum.voters": voter,
         "controller.listener.names": "CONTROLLER",
+        "broker.heartbeat.interval.ms": "1000",
+        "broker.session.timeout.ms": "5000",  # a killed broker is missed, and may return, after it
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     }
 
@@ -560,7 +590,7 @@ def _format(version: str, config: Path, log_dir: Path) -> None:
 
 
 def _metadata_brokers(port: int) -> set[tuple[int, int]]:
-    """Id and port of each broker that the one on `port` names in a Metadata answer.
+    """Return id and port of each broker that the one on `port` names in a Metadata answer.
 
     Request and response of version 0, which every Kafka speaks:
         request   int32 size, int16 api key 3, int16 version 0, int32 correlation id,
@@ -602,6 +632,6 @@ _launched: set[subprocess.Popen[bytes]] = set()
 
 @atexit.register
 def _kill_launched() -> None:
-    """The last resort, for a server whose context was never left."""
+    """Kill, as the last resort, a server whose context was never left."""
     for process in _launched:
         process.kill()

@@ -47,12 +47,14 @@ def test_what_kafka_wrote(lines: list[dict[str, Any]]) -> None:
         expected = json.loads(line["keyText"])
         assert name == KEY_TYPES[int(expected["type"])]
         assert our_key == {"type": int(expected["type"]), "data": expected["data"]}
+        assert list(our_key["data"]) == list(expected["data"])
         if value is None:
             assert our_value is None
         else:
             assert our_value is not None
             assert our_value.keys() == {"version", "data"}
             _compare_value(line, our_value)
+            _compare_order(our_value["data"], _tool_json(line["valueText"])["data"])
         counts[name, "tombstone" if our_value is None else our_value["version"]] += 1
     print(f"{counts.total()} records of {len(counts)} types and versions, 0 differences")
     assert counts.total() == 22_500
@@ -183,6 +185,17 @@ def _compare_value(line: dict[str, Any], ours: dict[str, Any]) -> None:
         for mine, theirs in zip(data["members"], expected["data"]["members"], strict=True):
             assert mine["subscription"] == {"raw": theirs["subscription"]}
             assert mine["assignment"] == {"raw": theirs["assignment"]}
+
+
+def _compare_order(ours: Any, theirs: Any) -> None:
+    """Fields come in the order in which Kafka prints them."""
+    if isinstance(theirs, dict) and "version" not in ours:
+        assert [name for name in ours if name != "_tagged"] == list(theirs)
+        for name in theirs:
+            _compare_order(ours[name], theirs[name])
+    elif isinstance(theirs, list):
+        for mine, other in zip(ours, theirs, strict=True):
+            _compare_order(mine, other)
 
 
 def _without_bytes(member: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -11,6 +11,7 @@ Task -1 is the connector itself. Version 2 ("sessioned") has the layout of versi
 ("compatible"); a newer one is read like 2.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kgroup.protocol import messages
@@ -19,12 +20,16 @@ from kgroup.protocol.primitives import DecodeError, base64_text
 __all__ = ["decode_assignment", "decode_metadata"]
 
 
+_read_metadata = messages.versioned_reader("member_metadata/ConnectMetadata", raw_bytes=True)
+_read_assignment = messages.versioned_reader("member_metadata/ConnectAssignment")
+
+
 def decode_metadata(raw: bytes) -> dict[str, Any]:
     """Decode a worker's metadata; never raises.
 
     `{"raw": ""}` for no bytes at all, `{"raw", "error"}` for bytes that are no such thing.
     """
-    data = _decode("member_metadata/ConnectMetadata", raw)
+    data = _decode(_read_metadata, raw)
     allocation = data.get("allocation")
     if allocation is not None:
         data["allocation"] = decode_assignment(allocation)
@@ -33,13 +38,13 @@ def decode_metadata(raw: bytes) -> dict[str, Any]:
 
 def decode_assignment(raw: bytes) -> dict[str, Any]:
     """Decode a worker's assignment; otherwise like `decode_metadata`."""
-    return _decode("member_metadata/ConnectAssignment", raw)
+    return _decode(_read_assignment, raw)
 
 
-def _decode(name: str, raw: bytes) -> dict[str, Any]:
+def _decode(read: Callable[[bytes], dict[str, Any]], raw: bytes) -> dict[str, Any]:
     if not raw:
         return {"raw": ""}
     try:
-        return messages.read_versioned(name, raw, raw_bytes=True)
+        return read(raw)
     except DecodeError as error:
         return {"raw": base64_text(raw), "error": str(error)}

@@ -11,6 +11,7 @@ error (they are kept under "trailing"), and a negative version is one.
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from struct import Struct
 from typing import Any
 
@@ -24,8 +25,12 @@ __all__ = [
     "encode_subscription",
 ]
 
+_Read = Callable[[bytes], dict[str, Any]]  # raises DecodeError
+
 _SUBSCRIPTION = "consumer_protocol/ConsumerProtocolSubscription"
 _ASSIGNMENT = "consumer_protocol/ConsumerProtocolAssignment"
+_read_subscription = messages.versioned_reader(_SUBSCRIPTION, raw_bytes=True)
+_read_assignment = messages.versioned_reader(_ASSIGNMENT, raw_bytes=True)
 _STICKY = "member_metadata/StickyUserData"
 _COOPERATIVE = "member_metadata/CooperativeStickyUserData"
 
@@ -35,14 +40,33 @@ def decode_subscription(raw: bytes, protocol: str | None = None) -> dict[str, An
 
     Gives Kafka's fields and "version". "userData" is decoded where `protocol`, the assignor's
     name, says what it is, else base64 text. `{"raw": ""}` for no bytes at all, `{"raw", "error"}`
-    for bytes that are no subscription.
+    for bytes that are no subscription. Equal bytes may share the lists inside: do not change them.
     """
-    return _decode(_SUBSCRIPTION, raw, _SUBSCRIPTION_USER_DATA.get(protocol))
+    if len(raw) <= _SMALL:
+        return {**_decode_small_subscription(raw, protocol)}
+    return _decode(_read_subscription, raw, _SUBSCRIPTION_USER_DATA.get(protocol))
 
 
 def decode_assignment(raw: bytes, protocol: str | None = None) -> dict[str, Any]:
     """Decode a member's assignment; otherwise like `decode_subscription`."""
-    return _decode(_ASSIGNMENT, raw, _ASSIGNMENT_USER_DATA.get(protocol))
+    if len(raw) <= _SMALL:
+        return {**_decode_small_assignment(raw, protocol)}
+    return _decode(_read_assignment, raw, _ASSIGNMENT_USER_DATA.get(protocol))
+
+
+# A group's members write the same bytes again in every generation, so the last ones are kept: 1024
+# of at most 512 bytes are some megabytes.
+_SMALL = 512
+
+
+@lru_cache(maxsize=1024)
+def _decode_small_subscription(raw: bytes, protocol: str | None) -> dict[str, Any]:
+    return _decode(_read_subscription, raw, _SUBSCRIPTION_USER_DATA.get(protocol))
+
+
+@lru_cache(maxsize=1024)
+def _decode_small_assignment(raw: bytes, protocol: str | None) -> dict[str, Any]:
+    return _decode(_read_assignment, raw, _ASSIGNMENT_USER_DATA.get(protocol))
 
 
 def encode_subscription(data: Mapping[str, Any]) -> bytes:
@@ -55,13 +79,11 @@ def encode_assignment(data: Mapping[str, Any]) -> bytes:
     return _encode(_ASSIGNMENT, data)
 
 
-def _decode(
-    name: str, raw: bytes, read_user_data: Callable[[bytes], dict[str, Any]] | None
-) -> dict[str, Any]:
+def _decode(read: _Read, raw: bytes, read_user_data: _Read | None) -> dict[str, Any]:
     if not raw:
         return {"raw": ""}
     try:
-        data = messages.read_versioned(name, raw, raw_bytes=True)
+        data = read(raw)
     except DecodeError as error:
         return {"raw": base64_text(raw), "error": str(error)}
     user_data = data["userData"]
@@ -93,12 +115,12 @@ def _with_trailing(raw: bytes, data: dict[str, Any], end: int) -> dict[str, Any]
     return data
 
 
-_SUBSCRIPTION_USER_DATA: Mapping[str | None, Callable[[bytes], dict[str, Any]]] = {
+_SUBSCRIPTION_USER_DATA: Mapping[str | None, _Read] = {
     "sticky": _read_sticky,
     "cooperative-sticky": _read_cooperative,
     "stream": streams_protocol.read_subscription_info,
 }
-_ASSIGNMENT_USER_DATA: Mapping[str | None, Callable[[bytes], dict[str, Any]]] = {
+_ASSIGNMENT_USER_DATA: Mapping[str | None, _Read] = {
     "stream": streams_protocol.read_assignment_info,
 }
 

@@ -91,6 +91,7 @@ counts, which decides every record that those releases write:
 
 _VERSION = Struct(">h")
 _read_version = _VERSION.unpack_from
+_read_marker = messages.versioned_reader("coordinator/EndTxnMarker")
 _Decoded = dict[str, Any]
 
 
@@ -174,7 +175,7 @@ def decode_control(
     if name == "Unknown":
         return name, decoded, decode_value(name, value)
     try:
-        marker = messages.read_versioned("coordinator/EndTxnMarker", value)
+        marker = _read_marker(value)
     except DecodeError as error:
         version = _read_version(value)[0] if len(value) >= 2 else None
         return name, decoded, _damaged("version", version, value, str(error))

@@ -5,7 +5,6 @@ A definition is a file under `kgroup/schema`, in the format that Kafka's own gen
 path without `.json`: "coordinator/OffsetCommitValue".
 """
 
-import json
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -147,6 +146,7 @@ def _range(text: str) -> Versions:
 
 @cache
 def _definition(name: str) -> dict[str, Any]:
+    import json
     from importlib.resources import files
 
     text = files("kgroup").joinpath("schema", f"{name}.json").read_text(encoding="utf-8")

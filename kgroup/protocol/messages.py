@@ -14,10 +14,11 @@ Each version of a message gets a reader of its own, generated as Python source: 
 fixed length are read in one go, and nothing is looked up while reading.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from struct import Struct
-from struct import unpack_from as _unpack_from
 from typing import Any, NoReturn
 
 from kgroup.protocol.message_schema import FIXED, Field, Versions, fields, flexible, versions
@@ -40,8 +41,8 @@ __all__ = [
     "fields",
     "flexible",
     "read",
-    "read_versioned",
     "reader",
+    "versioned_reader",
     "versions",
     "write",
 ]
@@ -61,138 +62,140 @@ def read(name: str, version: int, buffer: bytes, position: int = 0) -> tuple[dic
     return reader(name, version)(buffer, position, len(buffer))
 
 
-def read_versioned(name: str, buffer: bytes, *, raw_bytes: bool = False) -> dict[str, Any]:
-    """Read a message behind its version (int16) as Kafka's clients do; raises `DecodeError`.
+def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes], dict[str, Any]]:
+    """Make a reader of messages behind their version (int16), as Kafka's clients read them.
 
-    Gives `{"version", …fields}`. A version newer than the newest known one is read like that one,
-    and what follows the message is kept as base64 under "trailing".
+    It gives `{"version", …fields}`, and raises `DecodeError`. A version newer than the newest known
+    one is read like that one, and what follows the message is kept as base64 under "trailing".
     """
-    if len(buffer) < 2:
-        raise DecodeError(0, f"version: 2 bytes expected, {len(buffer)} left")
-    (version,) = _VERSION(buffer)
-    if version < 0:
-        raise DecodeError(0, f"version: {version} is negative")
-    readers = _readers(name, raw_bytes)
-    data, end = readers[min(version, len(readers) - 1)](buffer, 2, len(buffer))
-    data = {"version": version, **data}
-    if end != len(buffer):
-        data["trailing"] = base64_text(buffer[end:])
-    return data
+    readers: list[Reader] = []  # one for each version from 0 on; made when first needed
 
+    def read(buffer: bytes) -> dict[str, Any]:
+        if not readers:
+            known = range(versions(name).highest + 1)
+            readers.extend(_compile(name, version, raw_bytes, version) for version in known)
+        size = len(buffer)
+        if size < 2:
+            raise DecodeError(0, f"version: 2 bytes expected, {size} left")
+        (version,) = _VERSION(buffer)
+        if version < 0:
+            raise DecodeError(0, f"version: {version} is negative")
+        if version < len(readers):
+            data, end = readers[version](buffer, 2, size)
+        else:
+            data, end = readers[-1](buffer, 2, size)
+            data["version"] = version
+        if end != size:
+            data["trailing"] = base64_text(buffer[end:])
+        return data
 
-@cache
-def _readers(name: str, raw_bytes: bool) -> tuple[Reader, ...]:
-    """The readers of all versions of a message that begins with version 0."""
-    return tuple(reader(name, v, raw_bytes=raw_bytes) for v in range(versions(name).highest + 1))
+    return read
 
 
 @cache
 def reader(name: str, version: int, *, raw_bytes: bool = False) -> Reader:
-    """The reader of one version of a message; with `raw_bytes` its bytes fields stay `bytes`."""
+    """Make the reader of one version of a message; `raw_bytes`: bytes fields stay `bytes`."""
+    return _compile(name, version, raw_bytes, None)
+
+
+def _compile(name: str, version: int, raw_bytes: bool, shown_version: int | None) -> Reader:
+    """Make a reader; with `shown_version`, that is the message's first field, "version"."""
     source = _Source(raw_bytes)
-    source.struct("read", fields(name, version), flexible(name, version), "")
-    code = compile(source.text(), f"<{name} v{version}>", "exec")
+    source.struct("data", fields(name, version), flexible(name, version), "", shown_version)
+    text = "\n    ".join(["def read(buf, pos, size):", *source.lines, "return data, pos"])
     scope = dict(source.names)
-    exec(code, scope)
+    exec(compile(text, f"<{name} v{version}>", "exec"), scope)
     made: Reader = scope["read"]
     return made
 
 
 class _Source:
-    """Collects the source of one reader: a function for each struct."""
+    """Collects the source of one reader: straight code, a loop for each array.
+
+    Every method adds lines that read something at `pos` and leave it in the variable `target`.
+    Fixed fields wait in `run`, to be read together with those that follow them.
+    """
 
     def __init__(self, raw_bytes: bool) -> None:
         self.raw_bytes = raw_bytes
-        self.functions: list[str] = []
+        self.lines: list[str] = []
+        self.indent = ""
+        self.run: list[tuple[str, str, str]] = []  # variable, code of struct, path of the field
         self.names: dict[str, Any] = {
-            "compact_length": compact_length,
-            "cut": _cut,
+            "Struct": Struct,
             "bad_length": _bad_length,
             "base64": base64_text,
-            "unpack": _unpack_from,
+            "compact_length": compact_length,
+            "cut": _cut,
             "uuid": uuid_text,
             "varint": unsigned_varint,
         }
 
-    def text(self) -> str:
-        return "\n".join(self.functions)
+    def line(self, *texts: str) -> None:
+        self.lines += [self.indent + text for text in texts]
 
-    def struct(self, function: str, members: Sequence[Field], tags: bool, path: str) -> None:
-        body = _Body(self, path)
-        for field in members:
-            if field.tag is None:
-                body.field(field)
-        body.flush()
-        tagged = [field for field in members if field.tag is not None]
-        if tags:
-            body.tagged_section(tagged)
-        pairs = [f"{f.name!r}: {body.variable(f)}" for f in members if f.tag is None]
-        body.line(f"data = {{{', '.join(pairs)}}}")
-        for field in tagged:
-            default = self.name(f"default_{field.name}", field.default)
-            body.line(f"if {body.variable(field)} != {default}:")
-            body.line(f"    data[{field.name!r}] = {body.variable(field)}")
-        if tags:
-            body.line("if unknown is not None:")
-            body.line("    data['_tagged'] = unknown")
-        body.line("return data, pos")
-        self.functions.append(
-            f"def {function}(buf, pos, size):\n" + "\n".join(f"    {x}" for x in body.lines)
-        )
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Indent what is added inside, under `head`."""
+        self.line(head)
+        self.indent += "    "
+        yield
+        self.indent = self.indent[:-4]
 
     def name(self, hint: str, value: Any) -> str:
-        """A global name of the generated source for a value."""
+        """Give a value a global name."""
         name = f"{hint}_{len(self.names)}"
         self.names[name] = value
         return name
 
+    def struct(
+        self,
+        target: str,
+        members: Sequence[Field],
+        tags: bool,
+        path: str,
+        version: int | None = None,
+    ) -> None:
+        """Read all fields of a struct, as a dict."""
+        for field in members:
+            if field.tag is None:
+                self.field(f"{target}_{field.name}", field, f"{path}{field.name}")
+        self.flush()
+        if tags:
+            self.tagged_section(target, members, path)
+        pairs = [f"{f.name!r}: {target}_{f.name}" for f in members if f.tag is None]
+        if version is not None:
+            pairs.insert(0, f"'version': {version}")
+        self.line(f"{target} = {{{', '.join(pairs)}}}")
+        if tags:
+            for field in members:
+                if field.tag is not None:
+                    value = f"{target}_{field.name}"
+                    default = self.name("default", field.default)
+                    self.line(f"if {value} != {default}: {target}[{field.name!r}] = {value}")
+            self.line(f"if {target}__unknown: {target}['_tagged'] = {target}__unknown")
 
-class _Body:
-    """The lines of one struct's function; fixed fields wait in `run` to be read together."""
-
-    def __init__(self, source: _Source, path: str) -> None:
-        self.source = source
-        self.path = path
-        self.lines: list[str] = []
-        self.indent = ""
-        self.run: list[tuple[str, str, str]] = []  # variable, struct code, path of the field
-
-    def line(self, text: str) -> None:
-        self.lines.append(self.indent + text)
-
-    def variable(self, field: Field) -> str:
-        return f"v_{field.name}"
-
-    def field(self, field: Field) -> None:
-        """Read one field into its variable."""
-        target, path = self.variable(field), f"{self.path}{field.name}"
-        if field.type in FIXED and not field.array:
-            self.run.append((target, _CODES[field.type], path))
-            return
-        if field.type == "struct" and not field.array:
-            self.flush()
-            self.single_struct(field, target, path)
-            return
-        self.length(field.array or field.type == "bytes", field.compact, path)
+    def field(self, target: str, field: Field, path: str) -> None:
         if field.array:
-            self.open_length(target, field.nullable, path, "n > size - pos")
-            self.elements(field, target, path)
+            self.length("i", field.compact, path)
+            self.variable(target, field, path, lambda: self.elements(target, field, path))
+        elif field.type in FIXED:
+            self.run.append((target, _CODES[field.type], path))
+        elif field.type == "struct":
+            self.nullable_struct(target, field, path)
         else:
-            limit = "n > size - pos" + (" or n > 32767" if field.type == "string" else "")
-            self.open_length(target, field.nullable, path, limit)
-            self.content(field.type, target)
-        self.indent = self.indent[:-4]
+            self.length("h" if field.type == "string" else "i", field.compact, path)
+            self.variable(target, field, path, lambda: self.content(target, field))
 
     def flush(self) -> None:
-        """Read the waiting run of fixed fields (and perhaps the length after them)."""
+        """Read the waiting run."""
         if not self.run:
             return
         layout = Struct(">" + "".join(code for _, code, _ in self.run))
-        unpack = self.source.name("unpack", layout.unpack_from)
-        waiting = self.source.name("run", [(path, Struct(f">{c}").size) for _, c, path in self.run])
+        unpack = self.name("unpack", layout.unpack_from)
+        run = self.name("run", [(path, Struct(f">{code}").size) for _, code, path in self.run])
         self.line(f"end = pos + {layout.size}")
-        self.line("if end > size:")
-        self.line(f"    cut({waiting}, pos, size)")
+        self.line(f"if end > size: cut({run}, pos, size)")
         self.line(f"{', '.join(target for target, _, _ in self.run)}, = {unpack}(buf, pos)")
         self.line("pos = end")
         for target, code, _ in self.run:
@@ -200,126 +203,109 @@ class _Body:
                 self.line(f"{target} = uuid({target})")
         self.run.clear()
 
-    def length(self, wide: bool, compact: bool, path: str) -> None:
+    def length(self, code: str, compact: bool, path: str) -> None:
         """Read a length into `n`; negative is null."""
         if not compact:
-            self.run.append(("n", "i" if wide else "h", path))
+            self.run.append(("n", code, path))
             self.flush()
             return
         self.flush()
-        self.line("if pos < size and (n := buf[pos]) < 128:")
-        self.line("    n -= 1")
-        self.line("    pos += 1")
-        self.line("else:")
-        self.line(f"    n, pos = compact_length(buf, pos, size, {path!r})")
+        self.line("if pos < size and (n := buf[pos]) < 128: n -= 1; pos += 1")
+        self.line(f"else: n, pos = compact_length(buf, pos, size, {path!r})")
 
-    def open_length(self, target: str, nullable: bool, path: str, too_long: str) -> None:
-        """Refuse a wrong `n`, and open the block for a good one."""
-        if nullable:
-            self.line("if n < 0:")
-            self.line(f"    {target} = None")
-            self.line(f"elif {too_long}:")
-        else:
-            self.line(f"if n < 0 or {too_long}:")
-        self.line(f"    bad_length({path!r}, n, pos, size)")
-        self.line("else:")
-        self.indent += "    "
+    def varint(self, target: str, path: str) -> None:
+        self.line(f"if pos < size and ({target} := buf[pos]) < 128: pos += 1")
+        self.line(f"else: {target}, pos = varint(buf, pos, size, {path!r})")
 
-    def content(self, kind: str, target: str) -> None:
-        """Take `n` bytes as a string or as bytes."""
+    def variable(self, target: str, field: Field, path: str, content: Callable[[], None]) -> None:
+        """Check the length `n`, then read what it measures, of which a byte is the least."""
+        if field.type == "string" and field.compact and not field.array:
+            self.line(f"if n > 32767: bad_length({path!r}, n, pos, size)")
         self.line("end = pos + n")
-        if kind == "string":
+        if field.nullable:
+            self.line(f"if n < 0: {target} = None")
+            self.line(f"elif end > size: bad_length({path!r}, n, pos, size)")
+            with self.block("else:"):
+                content()
+        else:
+            self.line(f"if n < 0 or end > size: bad_length({path!r}, n, pos, size)")
+            content()
+
+    def content(self, target: str, field: Field) -> None:
+        """Take the bytes up to `end`."""
+        if field.type == "string":
             self.line(f"{target} = buf[pos:end].decode('utf-8', {JAVA_UTF8!r})")
-        elif self.source.raw_bytes:
+        elif self.raw_bytes:
             self.line(f"{target} = buf[pos:end]")
         else:
             self.line(f"{target} = base64(buf[pos:end])")
         self.line("pos = end")
 
-    def elements(self, field: Field, target: str, path: str) -> None:
+    def elements(self, target: str, field: Field, path: str) -> None:
         """Take `n` elements of an array."""
-        if field.type in FIXED and field.type != "uuid":
-            width = FIXED[field.type]
-            self.line(f"end = pos + {width} * n")
-            self.line("if end > size:")
-            self.line(f"    bad_length({path!r}, n, pos, size)")
-            self.line(f"{target} = list(unpack(f'>{{n}}{_CODES[field.type]}', buf, pos))")
+        if field.type in FIXED:
+            self.line(f"end = pos + {FIXED[field.type]} * n")
+            self.line(f"if end > size: bad_length({path!r}, n, pos, size)")
+            code = _CODES[field.type]
+            short = self.name("short", [Struct(f">{n}{code}").unpack_from for n in range(16)])
+            long = f"Struct(f'>{{n}}{code}').unpack_from"
+            self.line(f"{target} = [*({short}[n] if n < 16 else {long})(buf, pos)]")
             self.line("pos = end")
             return
+        element = f"{target}__element"
         self.line(f"{target} = []")
-        self.line("for _ in range(n):")
-        self.indent += "    "
-        if field.type == "struct":
-            self.line(f"element, pos = {self.nested(field, path)}(buf, pos, size)")
-        elif field.type == "uuid":
-            self.run.append(("element", "16s", path))
-            self.flush()
-        else:
-            self.length(field.type == "bytes", field.compact, path)
-            self.open_length("element", False, path, "n > size - pos")
-            self.content(field.type, "element")
-            self.indent = self.indent[:-4]
-        self.line(f"{target}.append(element)")
-        self.indent = self.indent[:-4]
+        with self.block("for _ in range(n):"):
+            if field.fields is not None:
+                self.struct(element, field.fields, field.compact, f"{path}.")
+            else:
+                single = replace(field, array=False, nullable=False)
+                self.field(element, single, path)
+            self.line(f"{target}.append({element})")
 
-    def single_struct(self, field: Field, target: str, path: str) -> None:
-        function = self.nested(field, path)
+    def nullable_struct(self, target: str, field: Field, path: str) -> None:
+        """Read a struct that is no array's element."""
+        assert field.fields is not None
         if not field.nullable:
-            self.line(f"{target}, pos = {function}(buf, pos, size)")
+            self.flush()
+            self.struct(target, field.fields, field.compact, f"{path}.")
             return
         if field.tag is None:
             self.run.append(("n", "b", path))
             self.flush()
-            self.line("if n < 0:")
+            self.line(f"if n < 0: {target} = None")
         else:
-            self.line(f"n, pos = varint(buf, pos, size, {path!r})")
-            self.line("if n <= 0:")
-        self.line(f"    {target} = None")
-        self.line("else:")
-        self.line(f"    {target}, pos = {function}(buf, pos, size)")
+            self.varint("n", path)
+            self.line(f"if n <= 0: {target} = None")
+        with self.block("else:"):
+            self.struct(target, field.fields, field.compact, f"{path}.")
 
-    def nested(self, field: Field, path: str) -> str:
-        """The function that reads a field's struct."""
-        assert field.fields is not None
-        function = f"read_{len(self.source.names)}_{len(self.source.functions)}"
-        self.source.names[function] = None  # reserves the name
-        self.source.struct(function, field.fields, field.compact, f"{path}.")
-        return function
-
-    def tagged_section(self, tagged: Sequence[Field]) -> None:
+    def tagged_section(self, target: str, members: Sequence[Field], path: str) -> None:
         """Read the tagged fields in any order; of one that comes twice the last counts.
 
         The size of a known tag is read and not used, as in Kafka's own generated classes.
         """
-        path = f"{self.path}tagged fields"
+        tagged = [field for field in members if field.tag is not None]
+        path += "tagged fields"
         for field in tagged:
-            default = self.source.name(f"default_{field.name}", field.default)
-            self.line(f"{self.variable(field)} = {default}")
-        self.line("unknown = None")
-        self.line("if pos < size and buf[pos] == 0:")
-        self.line("    pos += 1")
-        self.line("else:")
-        self.line(f"    count, pos = varint(buf, pos, size, {path!r})")
-        self.line("    for _ in range(count):")
-        self.line(f"        tag, pos = varint(buf, pos, size, {path!r})")
-        self.line(f"        length, pos = varint(buf, pos, size, {path!r})")
-        self.indent = " " * 8
-        branch = "if"
-        for field in tagged:
-            self.line(f"{branch} tag == {field.tag}:")
-            self.indent += "    "
-            self.field(field)
-            self.flush()
-            self.indent = self.indent[:-4]
-            branch = "elif"
-        self.line("else:" if tagged else "if True:")
-        self.line("    if length < 0 or length > size - pos:")
-        self.line(f"        bad_length({path!r}, length, pos, size)")
-        self.line("    end = pos + length")
-        self.line("    unknown = unknown or []")
-        self.line("    unknown.append({'tag': tag, 'data': base64(buf[pos:end])})")
-        self.line("    pos = end")
-        self.indent = ""
+            self.line(f"{target}_{field.name} = {self.name('default', field.default)}")
+        self.line(f"{target}__unknown = None")
+        self.line("if pos < size and buf[pos] == 0: pos += 1")
+        with self.block("else:"):
+            self.varint("n", path)
+            with self.block("for _ in range(n):"):
+                self.varint("tag", path)
+                self.varint("n", path)
+                for field in tagged:
+                    with self.block(f"if tag == {field.tag}:"):
+                        self.field(f"{target}_{field.name}", field, f"{path}.{field.name}")
+                        self.flush()
+                        self.line("continue")
+                self.line("end = pos + n")
+                self.line(f"if n < 0 or end > size: bad_length({path!r}, n, pos, size)")
+                self.line(f"{target}__unknown = {target}__unknown or []")
+                tag = "{'tag': tag, 'data': base64(buf[pos:end])}"
+                self.line(f"{target}__unknown.append({tag})")
+                self.line("pos = end")
 
 
 def _cut(run: list[tuple[str, int]], position: int, size: int) -> NoReturn:

@@ -1,0 +1,42 @@
+"""The recorded log directories that come with the broker's own answers about its groups."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["SCENARIOS", "Scenario", "scenario"]
+
+_DATA = Path(__file__).parents[1] / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A recorded log directory.
+
+    `answers` holds, under "groups" what ListGroups said (nothing before Kafka 0.9), under
+    "described" the describe API of each group's type, under "offsets" OffsetFetch, with Kafka's
+    field names in snake case.
+    """
+
+    name: str
+    broker: str
+    log_dir: Path
+    config: dict[str, str]
+    answers: dict[str, Any]
+
+
+def scenario(name: str) -> Scenario:
+    folder = _DATA / name
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    return Scenario(
+        name, manifest["broker"], folder, manifest.get("config", {}), manifest["answers"]
+    )
+
+
+SCENARIOS = sorted(
+    path.parent.name
+    for path in _DATA.glob("*/manifest.json")
+    if "answers" in json.loads(path.read_text("utf-8"))
+)
+"""Names of all of them."""

@@ -1,0 +1,261 @@
+"""Groups rebuilt from a log directory against what the broker that wrote it says of them."""
+
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kgroup.model.assignment import TaskAssignment
+from kgroup.model.group import Group, GroupType, Member
+from kgroup.operation.locate import offsets_partition
+from kgroup.protocol.consumer_protocol import decode_assignment, decode_subscription
+from kgroup.source.log_dir import LogDir
+from tests.source.scenarios import SCENARIOS, Scenario, scenario
+
+Answer = Mapping[str, Any]
+
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+
+
+@pytest.fixture(scope="module", params=SCENARIOS)
+def recorded(request: pytest.FixtureRequest) -> Scenario:
+    return scenario(request.param)
+
+
+@pytest.fixture(scope="module")
+def groups(recorded: Scenario) -> Mapping[str, Group]:
+    reading = LogDir([recorded.log_dir]).read()
+    assert reading.problems == ()
+    return reading.image.groups
+
+
+def test_there_is_something_to_compare() -> None:
+    assert "kafka-4.3.1" in SCENARIOS
+
+
+def test_same_groups(recorded: Scenario, groups: Mapping[str, Group]) -> None:
+    listed = {group["group_id"]: group for group in recorded.answers["groups"]}
+    with_offsets = {name for name, found in recorded.answers["offsets"].items() if found}
+    assert set(groups) == set(listed) | with_offsets
+    for group_id, answer in listed.items():
+        group = groups[group_id]
+        assert (group.protocol_type or "") == answer["protocol_type"], group_id
+        assert group.type == answer.get("group_type", "classic").lower(), group_id
+        if "group_state" in answer:
+            assert group.state in _states(answer["group_state"]), group_id
+
+
+def test_same_partition_of_each_group(recorded: Scenario, groups: Mapping[str, Group]) -> None:
+    count = int(recorded.config["offsets.topic.num.partitions"])
+    for group_id, group in groups.items():
+        assert group.offsets_partition == offsets_partition(group_id, count)
+
+
+def test_same_offsets(recorded: Scenario, groups: Mapping[str, Group]) -> None:
+    for group_id, answer in recorded.answers["offsets"].items():
+        assert [
+            (
+                offset.topic,
+                offset.partition,
+                offset.committed_offset,
+                -1 if offset.leader_epoch is None else offset.leader_epoch,
+                offset.metadata,
+            )
+            for offset in (groups[group_id].offsets if group_id in groups else ())
+        ] == [
+            (
+                row["topic"],
+                row["partition"],
+                row["offset"],
+                row.get("leader_epoch", -1),
+                row["metadata"],
+            )
+            for row in answer
+        ], group_id
+
+
+def test_same_description(recorded: Scenario, groups: Mapping[str, Group]) -> None:
+    for group_id, answer in recorded.answers["described"].items():
+        group = groups[group_id]
+        assert group.state in _states(answer["group_state"]), group_id
+        if answer["group_state"] in _REBALANCING:
+            continue
+        if answer["api"] == "DescribeGroups":
+            assert group.type is GroupType.CLASSIC, group_id
+            assert (group.protocol_type or "") == answer["protocol_type"], group_id
+            assert (group.assignor or "") == answer["protocol_data"], group_id
+        else:
+            assert group.group_epoch == answer["group_epoch"], group_id
+            # A coordinator without such a record starts from an epoch of its own.
+            if group.assignment_epoch is not None:
+                assert group.assignment_epoch == answer["assignment_epoch"], group_id
+        if group.type is GroupType.CONSUMER and group.assignor is not None:
+            assert group.assignor == answer["assignor_name"], group_id
+        if group.type is GroupType.STREAMS:
+            assert group.topology is not None
+            assert _topology(group) == _described_topology(answer["topology"])
+        compare = _MEMBERS[answer["api"]]
+        members = {member.member_id: member for member in group.members}
+        assert set(members) == {each["member_id"] for each in answer["members"]}, group_id
+        for each in answer["members"]:
+            compare(members[each["member_id"]], each, group)
+
+
+def test_same_log_ends(recorded: Scenario) -> None:
+    """Users' topics did not change between the answer and the copy."""
+    ends = {
+        (topic, partition): end
+        for topic, found in recorded.answers["log_end_offsets"].items()
+        if not topic.startswith("__")
+        for partition, end in enumerate(found)
+    }
+    assert LogDir([recorded.log_dir]).log_end_offsets(set(ends)) == ends
+
+
+def test_names_of_topics(recorded: Scenario) -> None:
+    names = LogDir([recorded.log_dir]).read().image.topic_names
+    for topic, answer in recorded.answers["topics"].items():
+        if answer["topic_id"] in names:
+            assert names[answer["topic_id"]] == topic
+    for folder in recorded.log_dir.glob("*/partition.metadata"):
+        assert folder.parent.name.rpartition("-")[0] in names.values()
+
+
+def _states(answer: str) -> tuple[str, ...]:
+    """States that a log may give: of a rebalance that is not over it has what was before."""
+    return ("Stable", "Empty") if answer in _REBALANCING else (answer,)
+
+
+def _compare_classic(member: Member, answer: Answer, group: Group) -> None:
+    assert member.instance_id == answer.get("group_instance_id")
+    assert (member.client_id, member.client_host) == (answer["client_id"], answer["client_host"])
+    if group.protocol_type != "consumer":
+        return
+    said = decode_subscription(b64decode(answer["member_metadata"]), group.assignor)
+    if "topics" in said:
+        assert member.subscription is not None
+        assert member.subscription.topics == tuple(sorted(said["topics"]))
+        assert _partitions(member.subscription.owned) == _topics(said.get("ownedPartitions", ()))
+    else:
+        assert member.subscription is None
+    given = decode_assignment(b64decode(answer["member_assignment"]))
+    if "assignedPartitions" in given:
+        assert _partitions(member.assignment) == _topics(given["assignedPartitions"])
+    else:
+        assert not member.assignment
+
+
+def _compare_consumer(member: Member, answer: Answer, group: Group) -> None:
+    for name in ("instance_id", "rack_id", "client_id", "client_host", "member_epoch"):
+        assert getattr(member, name) == answer[name]
+    assert member.subscription is not None
+    assert set(member.subscription.topics or ()) == set(answer["subscribed_topic_names"] or ())
+    assert (member.subscription.regex or "") == (answer["subscribed_topic_regex"] or "")
+    for ours, theirs in (
+        (member.assignment, answer["assignment"]),
+        (member.target_assignment, answer["target_assignment"]),
+    ):
+        assert _id_partitions(ours) == _id_topics(theirs)
+    if "member_type" in answer:
+        assert member.uses_classic_protocol == (answer["member_type"] == 0)
+
+
+def _compare_share(member: Member, answer: Answer, group: Group) -> None:
+    for name in ("rack_id", "client_id", "client_host", "member_epoch"):
+        assert getattr(member, name) == answer[name]
+    assert member.subscription is not None
+    assert set(member.subscription.topics or ()) == set(answer["subscribed_topic_names"])
+    assert _id_partitions(member.assignment) == _id_topics(answer["assignment"])
+
+
+def _compare_streams(member: Member, answer: Answer, group: Group) -> None:
+    for name in (
+        "instance_id",
+        "rack_id",
+        "client_id",
+        "client_host",
+        "member_epoch",
+        "topology_epoch",
+        "process_id",
+    ):
+        assert getattr(member, name) == answer[name]
+    endpoint = answer["user_endpoint"]
+    assert member.user_endpoint == (f"{endpoint['host']}:{endpoint['port']}" if endpoint else None)
+    assert member.client_tags == {tag["key"]: tag["value"] for tag in answer["client_tags"]}
+    assert _tasks(member.tasks) == _described_tasks(answer["assignment"])
+    assert _tasks(member.target_tasks) == _described_tasks(answer["target_assignment"])
+
+
+_MEMBERS = {
+    "DescribeGroups": _compare_classic,
+    "ConsumerGroupDescribe": _compare_consumer,
+    "ShareGroupDescribe": _compare_share,
+    "StreamsGroupDescribe": _compare_streams,
+}
+
+
+def _partitions(assigned: Any) -> set[tuple[str, int]]:
+    return {(each.topic, each.partition) for each in assigned or ()}
+
+
+def _topics(topics: Any) -> set[tuple[str, int]]:
+    return {(each["topic"], partition) for each in topics for partition in each["partitions"]}
+
+
+def _id_partitions(assigned: Any) -> set[tuple[str, str, int]]:
+    return {(each.topic_id, each.topic, each.partition) for each in assigned or ()}
+
+
+def _id_topics(assignment: Answer) -> set[tuple[str, str, int]]:
+    return {
+        (each["topic_id"], each["topic_name"], partition)
+        for each in assignment["topic_partitions"]
+        for partition in each["partitions"]
+    }
+
+
+def _tasks(tasks: TaskAssignment | None) -> dict[str, set[tuple[str, int]]]:
+    assert tasks is not None
+    return {
+        kind: {(task.subtopology_id, task.partition) for task in getattr(tasks, kind)}
+        for kind in ("active", "standby", "warmup")
+    }
+
+
+def _described_tasks(answer: Answer) -> dict[str, set[tuple[str, int]]]:
+    return {
+        kind: {
+            (each["subtopology_id"], partition)
+            for each in answer[f"{kind}_tasks"]
+            for partition in each["partitions"]
+        }
+        for kind in ("active", "standby", "warmup")
+    }
+
+
+def _topology(group: Group) -> Any:
+    assert group.topology is not None
+    return group.topology.epoch, [
+        (
+            each.subtopology_id,
+            set(each.source_topics),
+            set(each.repartition_sink_topics),
+            set(each.repartition_source_topics),
+            set(each.state_changelog_topics),
+        )
+        for each in group.topology.subtopologies
+    ]
+
+
+def _described_topology(answer: Answer) -> Any:
+    return answer["epoch"], [
+        (
+            each["subtopology_id"],
+            set(each["source_topics"]),
+            set(each["repartition_sink_topics"]),
+            {topic["name"] for topic in each["repartition_source_topics"]},
+            {topic["name"] for topic in each["state_changelog_topics"]},
+        )
+        for each in answer["subtopologies"]
+    ]

@@ -159,8 +159,8 @@ def read_batch_records(batch: RecordBatch, max_uncompressed: int) -> Iterator[Re
     assert count is not None
     data = batch.data[HEADER_SIZE:]
     is_compressed = batch.compression != "none"
-    if count == 0 and (is_compressed or not data):
-        return  # Kafka does not open these either
+    if count == 0 and not data and batch.compression != "unknown":
+        return
     if is_compressed:
         try:
             records = decompress(batch.compression, data, limit=max_uncompressed)

@@ -7,12 +7,13 @@ from typing import Any
 
 __all__ = ["SCENARIOS", "Scenario", "scenario"]
 
-_DATA = Path(__file__).parents[1] / "data"
+_ROOT = Path(__file__).parents[2]
+_DATA = _ROOT / "tests" / "data"
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A recorded log directory.
+    """A recorded log directory, which lies beside its manifest or where that says.
 
     `answers` holds, under "groups" what ListGroups said (nothing before Kafka 0.9), under
     "described" the describe API of each group's type, under "offsets" OffsetFetch, with Kafka's
@@ -30,7 +31,11 @@ def scenario(name: str) -> Scenario:
     folder = _DATA / name
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     return Scenario(
-        name, manifest["broker"], folder, manifest.get("config", {}), manifest["answers"]
+        name,
+        manifest["broker"],
+        _ROOT / manifest["root"] if "root" in manifest else folder,
+        manifest.get("config", {}),
+        manifest["answers"],
     )
 
 

@@ -1,0 +1,11 @@
+"""Real recorded data, so that every read command can be tried without a server."""
+
+from importlib.resources import files
+from pathlib import Path
+
+__all__ = ["sample_log_dir"]
+
+
+def sample_log_dir() -> Path:
+    """Return the log directory of a small shop's broker (Kafka 4.3.1)."""
+    return Path(str(files(__package__) / "log-dir"))

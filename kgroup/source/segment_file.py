@@ -51,17 +51,16 @@ def find_segments(
         Segments sorted by partition, folder and base offset.
 
     Raises:
-        InputError: a path does not exist, or holds no segment at all.
+        InputError: a path does not exist, a folder or all of the files hold no segment.
     """
     folders: dict[Path, dict[Path, Segment]] = {}
+    paths = list(paths)
     for path in paths:
-        found = {file.resolve(): file for file in _segment_files(path)}
-        if not found:
-            raise InputError(
-                f"{path}: expected segments (*.log) or folders named {OFFSETS_TOPIC}-N, found none"
-            )
-        for resolved, file in found.items():
+        for file in _segment_files(path):
+            resolved = file.resolve()
             folders.setdefault(resolved.parent, {}).setdefault(resolved, _segment(file))
+    if not folders:
+        raise InputError(_nothing_in(" ".join(map(str, paths))))
     segments = [
         segment
         for folder in folders.values()
@@ -84,10 +83,18 @@ def _segment_files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
     folders = [child for child in path.iterdir() if partition_of(child) is not None]
+    is_empty = True
     for folder in folders or [path]:
         for child in folder.iterdir():
             if _SEGMENT_NAME.fullmatch(child.name) and child.is_file():
+                is_empty = False
                 yield child
+    if is_empty:
+        raise InputError(_nothing_in(str(path)))
+
+
+def _nothing_in(where: str) -> str:
+    return f"{where}: expected segments (*.log) or folders named {OFFSETS_TOPIC}-N, found none"
 
 
 def _segment(path: Path) -> Segment:

@@ -68,9 +68,9 @@ _Handler = Callable[["Delta", DecodedRecord, Data, Data | None], None]
 class Delta:
     """The groups of one partition of `__consumer_offsets`, record after record.
 
-    Feed it with `replay` in the log's order, then ask for `groups`. A caller that knows the newest
-    record of each key (a compacted log, the latest view of a decoder) may feed it just those and
-    the transaction markers: the result is the same.
+    Feed it with `replay` in the log's order, then ask for `groups`. What compaction keeps is
+    enough, and gives the same groups: the newest record of each key, without those of aborted
+    transactions, the markers, and every record of transactions that are open.
     """
 
     def __init__(self, offsets_partition: int | None = None) -> None:

@@ -7,15 +7,16 @@ from ``meta.properties``, and the ends of users' partitions from their own segme
 the end of this replica's log at the time of the copy: neither a high watermark nor the leader's.
 
 How many partitions `__consumer_offsets` has is known only if all of them are there: that is
-believed where the folders are numbered without a gap and each group lies in the one that its name
-gives for that many.
+believed where several folders are numbered without a gap and each group lies in the one that its
+name gives for that many.
 
 Where several folders hold the same partition (replicas of several brokers), the one whose log ends
 last is read. Where two partitions hold the same group (the topic's partition count was changed),
 the one in which it was seen last wins.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from kgroup.model.delta import Delta
@@ -32,7 +33,7 @@ from kgroup.source.base import Capability, Reading
 from kgroup.source.log_end import log_end
 from kgroup.source.segment_file import find_segments, partition_of
 
-__all__ = ["LogDir", "find_segments"]
+__all__ = ["LogDir", "find_segments", "read_segment"]
 
 
 class LogDir:
@@ -111,25 +112,28 @@ class LogDir:
 
 def _choose_replicas(segments: Iterable[Segment], notes: list[str]) -> Iterator[list[Segment]]:
     """Yield the segments to read, one list for each log."""
-    folders: dict[tuple[int | None, Path], list[Segment]] = {}
-    for segment in segments:
-        if segment.is_loaded:
-            folders.setdefault((segment.partition, segment.path.parent), []).append(segment)
-    best: dict[int, tuple[int, Path]] = {}
-    for (partition, folder), found in folders.items():
-        if partition is not None:
-            end = log_end(found[-1].path, found[-1].base_offset or 0)
-            if partition not in best or end > best[partition][0]:
-                best[partition] = (end, folder)
-    for (partition, folder), found in folders.items():
-        if partition is None or best[partition][1] == folder:
-            yield found
-        else:
-            end, chosen = best[partition]
-            notes.append(
-                f"{folder} left out. {chosen} holds the same partition and ends at offset {end}, "
-                "not earlier."
-            )
+    logs: dict[int | Path, list[list[Segment]]] = {}
+    for (partition, folder), log in groupby(
+        (segment for segment in segments if segment.is_loaded),
+        key=lambda segment: (segment.partition, segment.path.parent),
+    ):
+        logs.setdefault(folder if partition is None else partition, []).append(list(log))
+    for replicas in logs.values():
+        chosen = max(replicas, key=_end) if len(replicas) > 1 else replicas[0]
+        yield chosen
+        for other in replicas:
+            if other is not chosen:
+                notes.append(
+                    f"{other[0].path.parent} left out: it ends at offset {_end(other)}, and "
+                    f"{chosen[0].path.parent}, which holds the same partition, at {_end(chosen)}."
+                )
+
+
+def _end(log: Sequence[Segment]) -> int:
+    try:
+        return log_end(log[-1].path, log[-1].base_offset or 0)
+    except OSError:
+        return -1
 
 
 def _partition_count(logs: Iterable[list[Segment]], groups: Mapping[str, Group]) -> int | None:
@@ -139,7 +143,7 @@ def _partition_count(logs: Iterable[list[Segment]], groups: Mapping[str, Group])
         group.offsets_partition == offsets_partition(group_id, count)
         for group_id, group in groups.items()
     )
-    return count if groups and is_whole else None
+    return count if count > 1 and groups and is_whole else None
 
 
 def _replay(segments: Iterable[Segment], damage: ProblemLog) -> Delta:
@@ -147,7 +151,7 @@ def _replay(segments: Iterable[Segment], damage: ProblemLog) -> Delta:
     for segment in segments:
         delta = delta or Delta(segment.partition)
         try:
-            for record in _read_segment(segment, damage):
+            for record in read_segment(segment, damage):
                 delta.replay(record)
         except OSError as error:
             damage.add(
@@ -161,7 +165,14 @@ def _replay(segments: Iterable[Segment], damage: ProblemLog) -> Delta:
     return delta or Delta()
 
 
-def _read_segment(segment: Segment, damage: ProblemLog) -> Iterator[DecodedRecord]:
+def read_segment(segment: Segment, damage: ProblemLog) -> Iterator[DecodedRecord]:
+    """Decode a segment's records in order, for `Delta`: transactional ones are all "open".
+
+    What cannot be read goes to `damage`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     with segment.path.open("rb") as file:
         for batch in read_file_batches(file):
             if isinstance(batch, Damage):

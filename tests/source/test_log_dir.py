@@ -1,0 +1,218 @@
+"""What a log directory tells beside the groups, and what becomes of damage and doubles."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kgroup.model.delta import Delta
+from kgroup.model.problem import ProblemLog
+from kgroup.model.record import DecodedRecord
+from kgroup.protocol.batch import RecordBatch
+from kgroup.protocol.record_batch import read_batches
+from kgroup.source.log_dir import LogDir, find_segments, read_segment
+from kgroup.source.log_end import log_end
+from tests.source.scenarios import SCENARIOS, scenario
+
+RECORDED = scenario("kafka-4.3.1")
+FOLDER = "__consumer_offsets-0"
+SEGMENT = f"{0:020}.log"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A log directory with one partition of the recorded one."""
+    shutil.copytree(RECORDED.log_dir / FOLDER, tmp_path / "a" / FOLDER)
+    return tmp_path / "a"
+
+
+def batches(path: Path) -> list[RecordBatch]:
+    return [each for each in read_batches(path.read_bytes()) if isinstance(each, RecordBatch)]
+
+
+def records(name: str) -> Iterator[list[DecodedRecord]]:
+    """The records of each recorded segment of a scenario."""
+    for segment in find_segments([scenario(name).log_dir]):
+        yield list(read_segment(segment, ProblemLog()))
+
+
+def test_cluster_broker_and_partition_count() -> None:
+    image = LogDir([RECORDED.log_dir]).read().image
+    properties = (RECORDED.log_dir / "meta.properties").read_text("utf-8").splitlines()
+    assert f"cluster.id={image.cluster_id}" in properties
+    assert [f"node.id={broker_id}" for broker_id in image.broker_ids] == [
+        line for line in properties if line.startswith("node.id")
+    ]
+    assert str(image.offsets_partition_count) == RECORDED.config["offsets.topic.num.partitions"]
+
+
+def test_folders_and_files_of_a_log_directory_have_its_names(copy: Path) -> None:
+    for path in (RECORDED.log_dir / FOLDER, RECORDED.log_dir / FOLDER / SEGMENT):
+        image = LogDir([path]).read().image
+        assert "orders" in image.topic_names.values()
+        assert image.cluster_id is not None
+    assert LogDir([copy]).read().image.cluster_id is None
+
+
+def test_partition_count_is_not_guessed_from_a_part(tmp_path: Path) -> None:
+    """Of partitions 0 to 2 of four it would be three, but for the groups that do not fit."""
+    for partition in (0, 1, 2):
+        name = f"__consumer_offsets-{partition}"
+        shutil.copytree(RECORDED.log_dir / name, tmp_path / name)
+    assert LogDir([tmp_path]).read().image.offsets_partition_count is None
+    assert LogDir([tmp_path / FOLDER]).read().image.offsets_partition_count is None
+
+
+def test_only_the_groups_asked_for() -> None:
+    source = LogDir([RECORDED.log_dir])
+    everything = source.read().image.groups
+    chosen = sorted(everything)[3:5]
+    assert source.read([*chosen, "no such group"]).image.groups == {
+        group_id: everything[group_id] for group_id in chosen
+    }
+
+
+def test_groups_are_sorted() -> None:
+    groups = LogDir([RECORDED.log_dir]).read().image.groups
+    assert list(groups) == sorted(groups)
+
+
+def test_torn_tail_is_reported_and_the_rest_read(copy: Path) -> None:
+    path = copy / FOLDER / SEGMENT
+    last = batches(path)[-1]
+    path.write_bytes(path.read_bytes()[:-1])
+    reading = LogDir([copy]).read()
+    (problem,) = reading.problems
+    assert (problem.kind, problem.path, problem.position, problem.offsets_partition) == (
+        "torn-tail",
+        str(path),
+        last.position,
+        0,
+    )
+    assert len(reading.image.groups) > 3
+
+
+def test_flipped_bit_costs_one_batch(copy: Path) -> None:
+    """And the groups are those of the log without that batch."""
+    path = copy / FOLDER / SEGMENT
+    data = bytearray(path.read_bytes())
+    bad = batches(path)[4]
+    data[bad.position + bad.size - 1] ^= 1
+    path.write_bytes(data)
+    reading = LogDir([copy]).read()
+    (problem,) = reading.problems
+    assert (problem.kind, problem.position) == ("bad-crc", bad.position)
+    del data[bad.position : bad.position + bad.size]
+    path.write_bytes(data)
+    assert LogDir([copy]).read().image.groups == reading.image.groups
+
+
+def test_unreadable_file_is_reported(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It vanished, say, since the folder was listed."""
+    found = find_segments([copy])
+    (copy / FOLDER / SEGMENT).unlink()
+    monkeypatch.setattr("kgroup.source.log_dir.find_segments", lambda paths: found)
+    reading = LogDir([copy]).read()
+    (problem,) = reading.problems
+    assert (problem.kind, problem.path) == ("unreadable", str(copy / FOLDER / SEGMENT))
+    assert reading.image.groups == {}
+
+
+def test_replica_that_ends_last_is_read(copy: Path, tmp_path: Path) -> None:
+    behind = tmp_path / "b"
+    shutil.copytree(copy, behind)
+    path = behind / FOLDER / SEGMENT
+    path.write_bytes(path.read_bytes()[: batches(path)[5].position])
+    alone = LogDir([copy]).read()
+    for paths in ([copy, behind], [behind, copy]):
+        reading = LogDir(paths).read()
+        assert reading.image.groups == alone.image.groups
+        (note,) = reading.notes
+        assert note.startswith(str(path.parent))
+        assert str(log_end(path, 0)) in note
+
+
+def test_group_in_two_partitions_is_the_newer(tmp_path: Path) -> None:
+    """As after the partition count was changed: here the older half lies in partition 7."""
+    source = RECORDED.log_dir / FOLDER / SEGMENT
+    cut = batches(source)[-1].position // 2
+    for name, data in ((FOLDER, source.read_bytes()), ("__consumer_offsets-7", b"")):
+        (tmp_path / name).mkdir()
+        half = (
+            data
+            or source.read_bytes()[: next(b for b in batches(source) if b.position > cut).position]
+        )
+        (tmp_path / name / SEGMENT).write_bytes(half)
+    expected = LogDir([tmp_path / FOLDER]).read().image.groups
+    reading = LogDir([tmp_path]).read()
+    changed = [
+        group_id for group_id, group in reading.image.groups.items() if group.offsets_partition == 0
+    ]
+    assert changed
+    assert all(reading.image.groups[group_id] == expected[group_id] for group_id in changed)
+    assert len(reading.notes) == len(
+        LogDir([tmp_path / "__consumer_offsets-7"]).read().image.groups.keys() & expected.keys()
+    )
+
+
+def test_what_a_broker_would_not_read_is_said(copy: Path) -> None:
+    shutil.copy(copy / FOLDER / SEGMENT, copy / FOLDER / f"{SEGMENT}.deleted")
+    expected = LogDir([RECORDED.log_dir / FOLDER]).read().image.groups
+    reading = LogDir([copy]).read()
+    assert {g: len(x.offsets) for g, x in reading.image.groups.items()} == {
+        g: len(x.offsets) for g, x in expected.items()
+    }
+    (note,) = reading.notes
+    assert f"{SEGMENT}.deleted left out" in note
+
+
+def test_log_ends_of_absent_partitions_are_not_told() -> None:
+    source = LogDir([RECORDED.log_dir])
+    assert source.log_end_offsets({("orders", 999), ("absent", 0), ("../orders", 0)}) == {}
+
+
+def test_different_clusters_are_noted(copy: Path, tmp_path: Path) -> None:
+    other = tmp_path / "b"
+    shutil.copytree(copy, other)
+    (copy / "meta.properties").write_text("cluster.id=one\nbroker.id=1\n")
+    (other / "meta.properties").write_text("# 0.8\nbroker.id=2\ncluster.id=two\n")
+    reading = LogDir([copy, other]).read()
+    assert any("different clusters" in note for note in reading.notes)
+    assert (reading.image.cluster_id, reading.image.broker_ids) == (None, (1, 2))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_prefix_of_a_log_can_be_replayed(name: str) -> None:
+    for log in records(name):
+        delta = Delta(0)
+        for record in log:
+            delta.replay(record)
+            delta.groups()
+        assert delta.problems() == ()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_compaction_keeps_gives_the_same_groups(name: str) -> None:
+    for log in records(name):
+        whole, compacted = Delta(0), Delta(0)
+        for record in log:
+            whole.replay(record)
+        for record in _compacted(log):
+            compacted.replay(record)
+        assert compacted.groups(whole.topic_names) == whole.groups()
+
+
+def _compacted(log: list[DecodedRecord]) -> list[DecodedRecord]:
+    """The newest record of each key that is in no aborted transaction, and the open ones."""
+    kept: dict[str, DecodedRecord] = {}
+    ended: dict[int | None, str] = {}
+    for record in reversed(log):
+        if record.type.startswith("Control"):
+            ended[record.producer_id] = record.type
+            kept[f"marker {record.offset}"] = record
+        elif record.transaction is not None and record.producer_id not in ended:
+            kept[f"open {record.offset}"] = record
+        elif record.transaction is None or ended[record.producer_id] == "ControlCommit":
+            kept.setdefault(f"{record.type} {record.key}", record)
+    return sorted(kept.values(), key=lambda record: record.offset)

@@ -5,18 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from tests.record.recording import DATA, Recording, recording
+from tests.record.recording import DATA, SAMPLE, Recording, recording
 from tests.record.scenario_current import record_4_3_1
+from tests.record.scenario_sample import record_sample
 
 SCENARIOS: dict[str, Callable[[Recording], None]] = {
+    "sample": record_sample,
     "kafka-4.3.1": record_4_3_1,
 }
+
+TARGETS = {"sample": SAMPLE / "log-dir"}
+"""Where a scenario's files go, if not beside its manifest."""
 
 
 def main(names: list[str]) -> None:
     for name in names or SCENARIOS:
         print(f"recording {name}", flush=True)
-        with recording(DATA / name) as current:
+        with recording(name, TARGETS.get(name, DATA / name)) as current:
             SCENARIOS[name](current)
 
 

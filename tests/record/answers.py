@@ -54,7 +54,7 @@ def ask(
 
 
 def _topics(wire: Wire) -> dict[str, dict[str, Any]]:
-    everything = None if version_tuple(wire.version) >= (0, 10) else []
+    everything: list[Any] | None = None if version_tuple(wire.version) >= (0, 10) else []
     topics = {}
     for topic in wire.call("Metadata", topics=everything)["topics"]:
         topics[topic["name"]] = {
@@ -89,7 +89,8 @@ def _list_groups(wire: Wire) -> list[dict[str, Any]]:
 def _describe(wire: Wire, name: str, group_type: str) -> dict[str, Any]:
     api = _DESCRIBE.get(group_type, "DescribeGroups")
     field = "groups" if api == "DescribeGroups" else "group_ids"
-    (group,) = wire.call(api, **{field: [name]})["groups"]
+    answer = wire.call(api, None, **{field: [name]})
+    group: dict[str, Any] = answer["groups"][0]
     if group["error_code"]:
         raise WireError(f"{api} {name!r}: {group}")
     return {"api": api} | group

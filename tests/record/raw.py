@@ -10,14 +10,15 @@ from tests.record.wire import Wire, WireError
 
 __all__ = [
     "RawMember",
-    "await_coordinator",
     "add_offsets_to_transaction",
+    "await_coordinator",
     "commit",
+    "configure_group",
     "create_topics",
     "delete_groups",
     "delete_offsets",
-    "configure_group",
     "join",
+    "knock",
 ]
 
 SESSION_TIMEOUT_MS = 300_000
@@ -113,7 +114,14 @@ class RawMember:
 
     def close(self) -> None:
         """Close the connection; the member stays in its group until its session times out."""
-        self.wire._socket.close()
+        self.wire.close()
+
+
+def knock(member: RawMember, group: str, protocols: Mapping[str, bytes]) -> None:
+    """Ask to join a group that has other members, and do not wait: it begins to rebalance."""
+    fields = _join_fields(group, protocols, "consumer", None)
+    answer = member.wire.call("JoinGroup", **fields, member_id="")
+    member.wire.send("JoinGroup", **fields, member_id=answer["member_id"])
 
 
 def join(
@@ -126,14 +134,7 @@ def join(
     instance_id: str | None = None,
 ) -> None:
     """Join a group alone, as its leader, and hand out assignments (to itself where bytes)."""
-    fields: dict[str, Any] = {
-        "group_id": group,
-        "session_timeout_ms": SESSION_TIMEOUT_MS,
-        "rebalance_timeout_ms": SESSION_TIMEOUT_MS,
-        "protocol_type": protocol_type,
-        "protocols": [{"name": name, "metadata": data} for name, data in protocols.items()],
-        "group_instance_id": instance_id,
-    }
+    fields = _join_fields(group, protocols, protocol_type, instance_id)
     answer = member.wire.call("JoinGroup", **fields, member_id="")
     if answer["error_code"] == 79:  # MEMBER_ID_REQUIRED: join again with the id given
         answer = member.wire.call("JoinGroup", **fields, member_id=answer["member_id"])
@@ -153,6 +154,19 @@ def join(
         assignments=[{"member_id": key, "assignment": data} for key, data in assignments.items()],
     )
     _check(f"SyncGroup {group!r}", synced)
+
+
+def _join_fields(
+    group: str, protocols: Mapping[str, bytes], protocol_type: str, instance_id: str | None
+) -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "session_timeout_ms": SESSION_TIMEOUT_MS,
+        "rebalance_timeout_ms": SESSION_TIMEOUT_MS,
+        "protocol_type": protocol_type,
+        "protocols": [{"name": name, "metadata": data} for name, data in protocols.items()],
+        "group_instance_id": instance_id,
+    }
 
 
 def delete_groups(wire: Wire, *groups: str) -> None:
@@ -179,7 +193,7 @@ def delete_offsets(wire: Wire, group: str, partitions: Sequence[tuple[str, int]]
 def add_offsets_to_transaction(
     wire: Wire, transactional_id: str, group: str, *, commit: bool
 ) -> None:
-    """A transaction that takes in a group's partition, commits no offset and ends: only a marker.
+    """Take a group's partition into a transaction, commit no offset, end it: only a marker.
 
     Old request versions only, those before transactions of version 2.
     """

@@ -24,10 +24,11 @@ Keep = Callable[[str], bool]
 class Recording:
     """What a scenario collects: the steps that were done, answers of brokers, log directories."""
 
-    def __init__(self, target: Path, work: Path) -> None:
-        self.target = target
+    def __init__(self, name: str, work: Path) -> None:
         self.work = work
-        self.manifest: dict[str, Any] = {"scenario": target.name, "done": []}
+        self.kept = work / "kept"
+        self.kept.mkdir()
+        self.manifest: dict[str, Any] = {"scenario": name, "done": []}
 
     def did(self, what: str) -> None:
         """Note one step for the readers of the manifest."""
@@ -43,7 +44,7 @@ class Recording:
         for path in sorted(log_dir.rglob("*")):
             name = path.relative_to(log_dir).as_posix()
             if path.is_file() and chosen(name):
-                copy = self.target / into / name
+                copy = self.kept / into / name
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
 
@@ -59,31 +60,32 @@ def log_and_identity(name: str) -> bool:
 
 
 @contextmanager
-def recording(target: Path) -> Iterator[Recording]:
+def recording(name: str, target: Path) -> Iterator[Recording]:
     """Record into `target`, which is replaced as a whole once the scenario has succeeded.
 
-    A work folder is left behind where it has not, with the logs of servers and clients.
+    The manifest goes to `tests/data/<name>/`. A work folder is left behind where the scenario has
+    failed, with the logs of servers and clients.
     """
     work = Path(tempfile.mkdtemp(prefix="kgroup-record-"))
-    aside = work / "recorded" / target.name
-    aside.mkdir(parents=True)
     try:
-        current = Recording(aside, work)
+        current = Recording(name, work)
         yield current
-        write_manifest(aside, current.manifest)
-        if target.exists():
-            shutil.rmtree(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(aside, target)
+        for old in {target, DATA / name}:
+            if old.exists():
+                shutil.rmtree(old)
+        shutil.copytree(current.kept, target)
+        (DATA / name).mkdir(parents=True, exist_ok=True)
+        write_manifest(DATA / name, target, current.manifest)
     except BaseException:
         print(f"the logs of servers and clients are kept in {work}")
         raise
     shutil.rmtree(work)
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write `manifest.json` with the list of all files beside it."""
-    manifest["files"] = file_entries(folder)
+def write_manifest(folder: Path, files: Path, manifest: dict[str, Any]) -> None:
+    """Write `manifest.json` into `folder`, with the list of all recorded files below `files`."""
+    manifest["root"] = files.relative_to(ROOT).as_posix()
+    manifest["files"] = file_entries(files)
     text = json.dumps(manifest, indent=1, ensure_ascii=False)
     (folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 
 from tests.broker.servers import Broker, broker
-from tests.record.answers import ask
+from tests.record.clients import ASSIGNOR, finish, java, join_java, make_topics, settle
 from tests.record.raw import (
     RawMember,
     add_offsets_to_transaction,
-    await_coordinator,
     commit,
     configure_group,
-    create_topics,
     delete_groups,
     delete_offsets,
     join,
+    knock,
 )
+from tests.record.raw_consumer import RawConsumer
 from tests.record.recording import Recording
-from tests.record.session import Session, session
+from tests.record.session import Session
 from tests.record.wire import Wire
 
 __all__ = ["record_4_3_1"]
@@ -37,64 +37,30 @@ CONFIG = {
     "log.message.timestamp.after.max.ms": "9223372036854775807",
 }
 
-ASSIGNOR = "org.apache.kafka.clients.consumer."
+TOPICS = {"orders": 6, "payments": 3, "shipments": 4, "audit.log": 1, "order-totals": 3}
 
 
 def record_4_3_1(recording: Recording) -> None:
     """Everything that a 4.3.1 broker knows, in one log directory."""
-    version = "4.3.1"
-    recording.note(broker=version, mode="KRaft", config=CONFIG)
-    clients_log = recording.work / "clients.log"
+    recording.note(broker="4.3.1", mode="KRaft", config=CONFIG)
     with (
-        broker(version, recording.work, config=CONFIG) as server,
-        session(
-            version,
-            ["Consumers", "Producers", "Transactions", "ShareConsumers"],
-            bootstrap=server.bootstrap,
-            log=clients_log,
+        broker("4.3.1", recording.work, config=CONFIG) as server,
+        java(
+            recording, server, "Consumers", "Producers", "Transactions", "ShareConsumers"
         ) as clients,
-        session(
-            version,
-            ["StreamsApps"],
-            bootstrap=server.bootstrap,
-            log=clients_log,
-            artifacts="streams",
-        ) as apps,
+        java(recording, server, "StreamsApps", artifacts="streams") as apps,
     ):
-        make_topics(recording, server, clients)
+        make_topics(recording, server, clients, TOPICS)
         classic_groups(recording, clients)
         consumer_groups(recording, clients)
         upgraded_groups(recording, clients)
         share_groups(recording, server, clients)
         streams_groups(recording, apps)
         transactions(recording, server, clients)
-        deletions(recording, server, clients)
+        deletions(recording, server)
         odd_groups(recording, server)
+        unfinished_groups(recording, server, clients)
         finish(recording, server)
-
-
-def make_topics(recording: Recording, server: Broker, clients: Session) -> None:
-    topics = {"orders": 6, "payments": 3, "shipments": 4, "audit.log": 1, "order-totals": 3}
-    with Wire(server.version, server.bootstrap) as wire:
-        create_topics(wire, topics)
-        await_coordinator(wire)
-    for topic, partitions in topics.items():
-        for partition in range(partitions if topic != "order-totals" else 0):
-            clients.call("produce", topic=topic, partition=partition, count=10 + partition)
-    recording.did(f"created topics {topics} and produced 10 + partition records to each partition")
-
-
-def join_java(clients: Session, group: str, name: str, topics: str, **config: str) -> None:
-    """Start a Java consumer called `name`; option names have `_` for `.`."""
-    options = {key.replace("_", "."): value for key, value in config.items()}
-    options |= {"group.id": group, "client.id": name}
-    key = "regex" if topics.startswith("^") else "topics"
-    clients.call("join", name=name, **{key: topics}, config=options)
-
-
-def settle(clients: Session, partitions: int, *names: str) -> None:
-    """Wait until the named consumers, and they alone, own so many partitions in peace."""
-    clients.call("settle", names=",".join(names), partitions=partitions)
 
 
 def classic_groups(recording: Recording, clients: Session) -> None:
@@ -287,7 +253,7 @@ def transactions(recording: Recording, server: Broker, clients: Session) -> None
     )
 
 
-def deletions(recording: Recording, server: Broker, clients: Session) -> None:
+def deletions(recording: Recording, server: Broker) -> None:
     with Wire(server.version, server.bootstrap) as wire:
         commit(wire, "cleanup-partly", {("orders", 0): 1, ("orders", 1): 2, ("orders", 2): 3})
         delete_offsets(wire, "cleanup-partly", [("orders", 1)])
@@ -358,8 +324,39 @@ RAW_GROUPS = (
 """Group, protocol type, member metadata, assignment: bytes that are no ConsumerProtocol."""
 
 
-def finish(recording: Recording, server: Broker) -> None:
-    """Take the broker's answers, stop it while its clients live, keep its log directory."""
-    recording.note(answers=ask(server.version, server.bootstrap))
-    server.stop()
-    recording.keep(server.log_dir)
+def unfinished_groups(recording: Recording, server: Broker, clients: Session) -> None:
+    """Rebalances that never end: last of all, for these members soon time out."""
+    clients.call("leave", name="warehouse-static-2")
+    recording.did("warehouse-static: the second closed and is away until it times out (epoch -2)")
+    consumers = []
+    for number in (1, 2):
+        name = f"restocking-{number}"
+        consumer = RawConsumer(server.version, server.bootstrap, name, "restocking-unfinished")
+        consumer.join(["orders"])
+        consumers.append(consumer)
+    consumers[0].heartbeat(topic_partitions=consumers[0].owned)
+    consumers[1].heartbeat(topic_partitions=consumers[1].owned)
+    recording.did("restocking-unfinished: a raw KIP-848 member does not give up what a second gets")
+    away = RawConsumer(
+        server.version, server.bootstrap, "carrier-1", "carriers-away", instance_id="carrier-pod-1"
+    )
+    away.join(["shipments"])
+    away.pause()
+    recording.did("carriers-away: a raw static KIP-848 member went away for a while (epoch -2)")
+    member = RawMember(server.version, server.bootstrap, "cart-1")
+    join(member, "cart-rebalancing", {"range": SUBSCRIPTION}, ASSIGNMENT)
+    second = RawMember(server.version, server.bootstrap, "cart-2")
+    knock(second, "cart-rebalancing", {"range": SUBSCRIPTION})
+    recording.did(
+        "cart-rebalancing: a raw classic member was stable when a second asked to join; the broker "
+        "says PreparingRebalance, which is nowhere in the log"
+    )
+
+
+SUBSCRIPTION = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("ffffffff")
+ASSIGNMENT = (
+    bytes.fromhex("0000 00000001 0006")
+    + b"orders"
+    + bytes.fromhex("00000002 00000000 00000001 ffffffff")
+)
+"""ConsumerProtocol version 0: topic orders; its partitions 0 and 1."""

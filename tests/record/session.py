@@ -67,7 +67,7 @@ def session(
     log: Path,
     artifacts: Artifacts = "server",
 ) -> Iterator[Session]:
-    """A JVM with the clients of one Kafka version; its clients vanish with it."""
+    """Start a JVM with the clients of one Kafka version; its clients vanish with it."""
     sources = [JAVA / f"{name}.java" for name in ["Session", *actors]]
     classes = compile_java(sources, version, artifacts)
     command = java_command(version, classes=classes, artifacts=artifacts)

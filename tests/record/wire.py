@@ -73,6 +73,10 @@ class Wire:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; what was asked for stays done."""
         self._socket.close()
 
     def call(self, api: str, version: int | None = None, **fields: Any) -> dict[str, Any]:
@@ -95,7 +99,7 @@ class Wire:
         self._awaited = _message_class(self.version, f"{api}Response"), version
 
     def receive(self) -> dict[str, Any]:
-        """The answer to the last `send`."""
+        """Wait for the answer to the last `send`."""
         (size,) = struct.unpack(">i", self._exactly(4))
         response_class, version = self._awaited
         answer = response_class.decode(self._exactly(size), version=version, header=True)
@@ -106,7 +110,7 @@ class Wire:
         number = version_tuple(self.version)
         if number < (0, 10):
             return _BEFORE_API_VERSIONS.get(api, (0, 0))[number < (0, 9)]
-        newest = min(self._newest[request_class.API_KEY], request_class.max_version)
+        newest: int = min(self._newest[request_class.API_KEY], request_class.max_version)
         return min(newest, _BY_TOPIC_NAME.get(api, newest))
 
     def _exactly(self, size: int) -> bytes:
@@ -158,7 +162,7 @@ def _message_class(version: str, name: str) -> Any:
 
 
 def _message_package(version: str) -> str:
-    """A package with the message definitions of one Kafka version, from its jar."""
+    """Make a package of the message definitions of one Kafka version, from its jar."""
     package = f"kafka_messages_{version.replace('.', '_')}"
     folder = CACHE / "messages" / package
     if str(folder.parent) not in sys.path:

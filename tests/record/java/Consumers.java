@@ -22,7 +22,7 @@ import org.apache.kafka.common.TopicPartition;
  *
  * <p>Verbs: join (name, topics | pattern | regex, config.*); settle (names, partitions): waits until
  * each of the named owns a partition, all together own that many, and nothing moves for a second;
- * commit (name, offsets, metadata); leave (name). Methods that changed between versions are found
+ * owned (name); commit (name, offsets, metadata); leave (name). Methods that changed between versions are found
  * by reflection.
  */
 public final class Consumers implements Session.Actor {
@@ -33,6 +33,7 @@ public final class Consumers implements Session.Actor {
         Map<String, Session.Verb> verbs = new HashMap<>();
         verbs.put("join", this::join);
         verbs.put("settle", this::settle);
+        verbs.put("owned", arguments -> String.join(",", member(arguments).owned));
         verbs.put("commit", arguments -> member(arguments).call(consumer -> {
             consumer.commitSync(offsets(arguments.get("offsets"), arguments.get("metadata")));
             return "";

@@ -1,0 +1,70 @@
+"""What every scenario does: topics with a few records, Java consumers, the recording's end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from tests.broker.maven import Artifacts
+from tests.broker.servers import Broker
+from tests.record.answers import ask
+from tests.record.raw import await_coordinator, create_topics
+from tests.record.recording import Keep, Recording
+from tests.record.session import Session, session
+from tests.record.wire import Wire
+
+__all__ = ["ASSIGNOR", "finish", "java", "join_java", "make_topics", "settle"]
+
+ASSIGNOR = "org.apache.kafka.clients.consumer."
+"""The package of the Java client's assignors."""
+
+
+@contextmanager
+def java(
+    recording: Recording, server: Broker, *actors: str, artifacts: Artifacts = "server"
+) -> Iterator[Session]:
+    """Run a JVM with clients of the broker's own version."""
+    with session(
+        server.version,
+        list(actors),
+        bootstrap=server.bootstrap,
+        log=recording.work / "clients.log",
+        artifacts=artifacts,
+    ) as clients:
+        yield clients
+
+
+def make_topics(
+    recording: Recording, server: Broker, clients: Session, topics: Mapping[str, int]
+) -> None:
+    """Create topics (brokers since 0.10.1) and produce 10 + partition records everywhere."""
+    with Wire(server.version, server.bootstrap) as wire:
+        create_topics(wire, topics)
+        await_coordinator(wire)
+    for topic, partitions in topics.items():
+        for partition in range(partitions):
+            clients.call("produce", topic=topic, partition=partition, count=10 + partition)
+    recording.did(f"topics {dict(topics)}, 10 + partition records in each partition")
+
+
+def join_java(clients: Session, group: str, name: str, topics: str, **config: str) -> None:
+    """Start a Java consumer called `name`; option names have `_` for `.`.
+
+    Topics that begin with `^` are a regex that the broker resolves (KIP-848).
+    """
+    options = {key.replace("_", "."): value for key, value in config.items()}
+    options |= {"group.id": group, "client.id": name}
+    key = "regex" if topics.startswith("^") else "topics"
+    clients.call("join", name=name, **{key: topics}, config=options)
+
+
+def settle(clients: Session, partitions: int, *names: str) -> None:
+    """Wait until the named consumers, and they alone, own so many partitions in peace."""
+    clients.call("settle", names=",".join(names), partitions=partitions)
+
+
+def finish(recording: Recording, server: Broker, *, wanted: Keep | None = None) -> None:
+    """Take the broker's answers, stop it while its clients live, keep its log directory."""
+    recording.note(answers=ask(server.version, server.bootstrap))
+    server.stop()
+    recording.keep(server.log_dir, wanted=wanted)

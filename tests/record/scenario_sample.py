@@ -1,0 +1,188 @@
+"""The sample inside the package: one small shop on Kafka 4.3.1, as an operator might meet it."""
+
+from __future__ import annotations
+
+import time
+
+from tests.broker.servers import Broker, broker
+from tests.record.clients import ASSIGNOR, finish, java, join_java, make_topics, settle
+from tests.record.raw import commit, configure_group, delete_groups, delete_offsets
+from tests.record.recording import Recording
+from tests.record.scenario_current import CONFIG
+from tests.record.session import Session
+from tests.record.wire import Wire
+
+__all__ = ["record_sample"]
+
+TOPICS = {"orders": 6, "payments": 3, "shipments": 4, "order-totals": 3}
+
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+def record_sample(recording: Recording) -> None:
+    """A dozen groups of every type: most are stable, some empty, one has a hung transaction."""
+    config = CONFIG | {"offsets.topic.num.partitions": "8"}
+    recording.note(broker="4.3.1", mode="KRaft", config=config)
+    with (
+        broker("4.3.1", recording.work, config=config) as server,
+        java(
+            recording, server, "Consumers", "Producers", "Transactions", "ShareConsumers"
+        ) as clients,
+        java(recording, server, "StreamsApps", artifacts="streams") as apps,
+    ):
+        make_topics(recording, server, clients, TOPICS)
+        with Wire(server.version, server.bootstrap, "ops-laptop") as wire:
+            configure_group(wire, "notifications", share_auto_offset_reset="earliest")
+        services(recording, clients)
+        migrations(recording, clients)
+        others(recording, server, clients, apps)
+        finish(recording, server)
+
+
+def services(recording: Recording, clients: Session) -> None:
+    names = ["order-service-1", "order-service-2", "order-service-3"]
+    cooperative = ASSIGNOR + "CooperativeStickyAssignor"
+    for number, name in enumerate(names, 1):
+        join_java(
+            clients, "order-service", name, "orders", partition_assignment_strategy=cooperative
+        )
+        settle(clients, 6, *names[:number])
+    for partition, offset in enumerate([10, 11, 12, 9, 4, 15]):
+        offsets = f"orders:{partition}:{offset}:0"
+        clients.call(
+            "commit", name=owner(clients, "orders", partition, names), offsets=offsets, metadata=""
+        )
+    recording.did("order-service: classic, cooperative-sticky, three members, some lag")
+    for number in (0, 1):
+        join_java(
+            clients,
+            "payment-service",
+            f"payment-service-{number}",
+            "payments",
+            group_instance_id=f"payment-service-{number}",
+            session_timeout_ms="60000",
+        )
+    settle(clients, 3, "payment-service-0", "payment-service-1")
+    clients.call(
+        "commit", name="payment-service-0", offsets="payments:0:10:0,payments:1:11:0", metadata=""
+    )
+    recording.did("payment-service: classic, range, two static members")
+    names = ["shipping-1", "shipping-2"]
+    for rack, name in zip(["eu-central-1a", "eu-central-1b"], names, strict=True):
+        join_java(
+            clients,
+            "shipping",
+            name,
+            "shipments,orders",
+            group_protocol="consumer",
+            client_rack=rack,
+        )
+    settle(clients, 10, *names)
+    clients.call("commit", name="shipping-1", offsets="shipments:0:10:0", metadata="")
+    clients.call("commit", name="shipping-2", offsets="shipments:2:7:0", metadata="")
+    recording.did("shipping: KIP-848, two members with racks")
+    names = ["fraud-check-1", "fraud-check-2"]
+    for name in names:
+        join_java(
+            clients,
+            "fraud-check",
+            name,
+            "^(orders|payments)$",
+            group_protocol="consumer",
+            group_remote_assignor="range",
+        )
+    settle(clients, 9, *names)
+    clients.call("commit", name="fraud-check-1", offsets="payments:0:9:0", metadata="model 2026-11")
+    recording.did("fraud-check: KIP-848, two members that subscribe by regex")
+
+
+def migrations(recording: Recording, clients: Session) -> None:
+    cooperative = ASSIGNOR + "CooperativeStickyAssignor"
+    for name in ("pricing-1", "pricing-2"):
+        join_java(clients, "pricing", name, "orders", partition_assignment_strategy=cooperative)
+    settle(clients, 6, "pricing-1", "pricing-2")
+    clients.call("commit", name="pricing-1", offsets="orders:0:10:0", metadata="")
+    join_java(clients, "pricing", "pricing-3", "orders", group_protocol="consumer")
+    settle(clients, 6, "pricing-1", "pricing-2", "pricing-3")
+    recording.did("pricing: half way to KIP-848, two classic members and one new")
+    join_java(clients, "invoice-batch", "invoice-batch-1", "payments")
+    settle(clients, 3, "invoice-batch-1")
+    for offset in (4, 8):
+        clients.call(
+            "commit",
+            name="invoice-batch-1",
+            offsets=f"payments:0:{offset}:0,payments:1:{offset}:0,payments:2:{offset}:0",
+            metadata="nightly run",
+        )
+    clients.call("leave", name="invoice-batch-1")
+    recording.did("invoice-batch: classic, committed twice and left")
+
+
+def others(recording: Recording, server: Broker, clients: Session, apps: Session) -> None:
+    for number in (1, 2):
+        clients.call(
+            "share-join",
+            name=f"notifications-{number}",
+            topics="payments",
+            config={"group.id": "notifications", "client.id": f"notifications-{number}"},
+        )
+    clients.call("share-read", names="notifications-1,notifications-2", count=33)
+    recording.did("notifications: share group, two members")
+    for number in (1, 2):
+        apps.call(
+            "streams-start",
+            name=f"order-totals-{number}",
+            source="orders",
+            sink="order-totals",
+            config={
+                "application.id": "order-totals",
+                "client.id": f"order-totals-{number}",
+                "group.protocol": "streams",
+                "commit.interval.ms": "500",
+                "state.dir": str(recording.work / f"state-{number}"),
+                "application.server": f"order-totals-{number}.shop.internal:8080",
+                "replication.factor": "1",
+            },
+        )
+        apps.call("streams-running", name=f"order-totals-{number}")
+    time.sleep(3)
+    recording.did("order-totals: streams group, two processes, with a standby replica")
+    for end, offsets in [
+        ("commit", "payments:0:5:0,payments:1:5:0"),
+        ("abort", "payments:0:6:0"),
+        ("commit", "payments:0:7:0"),
+        ("open", "payments:0:9:0,payments:2:9:0"),
+    ]:
+        clients.call(
+            "transaction",
+            id="ledger-writer-1",
+            group="ledger",
+            offsets=offsets,
+            metadata="",
+            end=end,
+        )
+        recording.did(f"ledger: transaction of {offsets}, then {end}")
+    with Wire(server.version, server.bootstrap, "ops-laptop") as wire:
+        commit(
+            wire,
+            "legacy-report",
+            {("orders", 0): 3},
+            version=2,
+            retention_time_ms=WEEK_MS,
+            metadata="monthly",
+        )
+        commit(wire, "search-index", {("orders", p): 10 for p in range(6)})
+        delete_offsets(wire, "search-index", [("orders", 5)])
+        commit(wire, "old-dashboard", {("orders", 0): 1, ("orders", 1): 1})
+        delete_groups(wire, "old-dashboard")
+    recording.did("legacy-report: OffsetCommit v2 with a retention of a week")
+    recording.did("search-index: commits without membership, the offset of orders-5 deleted")
+    recording.did("old-dashboard: committed, then deleted")
+
+
+def owner(clients: Session, topic: str, partition: int, names: list[str]) -> str:
+    """The consumer that owns a partition."""
+    for name in names:
+        if f"{topic}-{partition}" in clients.call("owned", name=name).split(","):
+            return name
+    raise AssertionError(f"nobody owns {topic}-{partition}")

@@ -22,9 +22,9 @@ class AssignedPartition:
     partition: int
 
     @property
-    def sort_key(self) -> tuple[str, str, int]:
-        """Order in every report: named topics by name, then the others by id, then partitions."""
-        return (self.topic or "\uffff", self.topic_id or "", self.partition)
+    def sort_key(self) -> tuple[bool, str, int]:
+        """Order in every report: topics by name, after them those of which only the id is known."""
+        return (self.topic is None, self.topic or self.topic_id or "", self.partition)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -229,5 +229,5 @@ def _task_owners(group: Group) -> dict[tuple[str, int], str]:
     }
 
 
-def _order(offset: OffsetDescription) -> tuple[str, str, int]:
+def _order(offset: OffsetDescription) -> tuple[bool, str, int]:
     return AssignedPartition(offset.topic_id, offset.topic, offset.partition).sort_key

@@ -1,0 +1,249 @@
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from kgroup.errors import NotFoundError
+from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
+from kgroup.model.group import (
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Subscription,
+    Subtopology,
+    Topology,
+)
+from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.problem import Problem
+from kgroup.operation.describe import GroupDescription, OffsetDescription, describe
+from kgroup.source.base import Capability
+from tests.operation.sources import FakeSource
+
+ID = "vSfqgMKeR9eannCdjVzeYQ"
+
+
+def owned(
+    topic: str | None, *partitions: int, topic_id: str | None = None
+) -> tuple[AssignedPartition, ...]:
+    return tuple(AssignedPartition(topic_id, topic, partition) for partition in partitions)
+
+
+def group(group_id: str, *members: Member, offsets: tuple[CommittedOffset, ...] = ()) -> Group:
+    state = GroupState.STABLE if members else GroupState.EMPTY
+    return Group(group_id, GroupType.CLASSIC, state, members=members, offsets=offsets)
+
+
+def only(source: FakeSource) -> GroupDescription:
+    (row,) = describe(source).data
+    return row
+
+
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        (
+            GroupDescription,
+            "group_id type state protocol_type assignor generation_id group_epoch "
+            "assignment_epoch leader_id coordinator offsets_partition state_timestamp_ms members "
+            "offsets",
+        ),
+        (
+            Member,
+            "member_id instance_id client_id client_host rack_id session_timeout_ms "
+            "rebalance_timeout_ms member_epoch subscription assignment target_assignment",
+        ),
+        (Subscription, "topics regex owned generation_id user_data"),
+        (AssignedPartition, "topic_id topic partition"),
+        (
+            OffsetDescription,
+            "topic partition committed_offset leader_epoch metadata commit_timestamp_ms "
+            "expire_timestamp_ms log_end_offset lag member_id",
+        ),
+    ],
+)
+def test_fields_that_are_promised_come_first_and_in_their_order(row: Any, names: str) -> None:
+    """Others may follow."""
+    assert f"{' '.join(field.name for field in fields(row))} ".startswith(f"{names} ")
+
+
+def test_fields_of_the_group_are_passed_on() -> None:
+    given = Group(
+        "g",
+        GroupType.CLASSIC,
+        GroupState.STABLE,
+        protocol_type="consumer",
+        assignor="range",
+        generation_id=7,
+        leader_id="m",
+        offsets_partition=3,
+        state_timestamp_ms=9,
+        members=(Member("m"),),
+        pending_offsets=(PendingOffset("orders", 0, 5, None, "", 1, 2, 0, 4),),
+    )
+    row = only(FakeSource(given))
+    for field in fields(Group):
+        if field.name not in ("offsets", "resolved_regexes"):
+            assert getattr(row, field.name) == getattr(given, field.name)
+
+
+def test_offsets_with_end_lag_and_owner() -> None:
+    row = only(
+        FakeSource(
+            group(
+                "g",
+                Member("m1", assignment=owned("orders", 0)),
+                Member("m2", assignment=owned("orders", 1, 2)),
+                offsets=(
+                    CommittedOffset("orders", 0, 5, 2, "text", 10, 20, ID),
+                    CommittedOffset("orders", 1, 7),
+                    CommittedOffset("payments", 0, 9),
+                ),
+            ),
+            ends={("orders", 0): 8, ("orders", 2): 4, ("payments", 0): 6},
+        )
+    )
+    assert row.offsets == (
+        OffsetDescription("orders", 0, 5, 2, "text", 10, 20, 8, 3, "m1", ID),
+        OffsetDescription("orders", 1, 7, None, None, None, None, None, None, "m2", None),
+        OffsetDescription("orders", 2, None, None, None, None, None, 4, None, "m2", None),
+        OffsetDescription("payments", 0, 9, None, None, None, None, 6, -3, None, None),
+    )
+    assert row.total_lag == 0
+
+
+def test_total_lag_is_unknown_where_none_is_known() -> None:
+    assert (
+        only(FakeSource(group("g", offsets=(CommittedOffset("orders", 0, 5),)))).total_lag is None
+    )
+    assert only(FakeSource(group("g"))).total_lag is None
+
+
+def test_owned_partition_of_a_topic_without_a_name() -> None:
+    row = only(FakeSource(group("g", Member("m", assignment=owned(None, 1, 0, topic_id=ID)))))
+    assert [(o.topic, o.topic_id, o.partition, o.member_id) for o in row.offsets] == [
+        (None, ID, 0, "m"),
+        (None, ID, 1, "m"),
+    ]
+
+
+def test_id_of_the_assignment_goes_before_that_of_the_commit() -> None:
+    """The topic was made anew since the commit."""
+    row = only(
+        FakeSource(
+            group(
+                "g",
+                Member("m", assignment=owned("orders", 0, topic_id=ID)),
+                offsets=(CommittedOffset("orders", 0, 5, topic_id="older"),),
+            )
+        )
+    )
+    assert [offset.topic_id for offset in row.offsets] == [ID]
+
+
+def test_nobody_owns_the_partitions_of_a_share_group() -> None:
+    share = Group(
+        "s",
+        GroupType.SHARE,
+        GroupState.STABLE,
+        members=(Member("a", assignment=owned("orders", 0)),),
+        share_offsets=(ShareOffset(ID, "orders", 0, "initialized"),),
+    )
+    row = only(FakeSource(share))
+    assert row.offsets == ()
+    assert row.share_offsets == share.share_offsets
+
+
+def test_start_offsets_that_a_source_cannot_know_are_noted() -> None:
+    share = Group(
+        "s",
+        GroupType.SHARE,
+        GroupState.STABLE,
+        share_offsets=(ShareOffset(ID, "orders", 0, "initialized"),),
+    )
+    (note,) = describe(FakeSource(share, capabilities=())).notes
+    assert "__share_group_state" in note
+    all_but = frozenset(Capability)
+    assert describe(FakeSource(share, capabilities=all_but)).notes == ()
+    assert describe(FakeSource(group("g"), capabilities=())).notes == ()
+
+
+def test_streams_tasks_own_the_partitions_that_were_committed() -> None:
+    def subtopology(name: str, sources: str, repartition: str) -> Subtopology:
+        return Subtopology(name, (sources,), (), (repartition,), (), ())
+
+    streams = Group(
+        "t",
+        GroupType.STREAMS,
+        GroupState.STABLE,
+        members=(
+            Member("a", tasks=TaskAssignment(active=(Task("0", 0),), standby=(Task("0", 1),))),
+            Member(
+                "b",
+                tasks=TaskAssignment(active=(Task("1", 0),)),
+                pending_revocation_tasks=TaskAssignment(active=(Task("0", 1),)),
+            ),
+        ),
+        offsets=(
+            CommittedOffset("by-key", 0, 1),
+            CommittedOffset("clicks", 0, 1),
+            CommittedOffset("orders", 0, 1),
+            CommittedOffset("orders", 1, 1),
+            CommittedOffset("orders", 2, 1),
+        ),
+        topology=Topology(
+            0, (subtopology("0", "orders", "x"), subtopology("1", "clicks", "by-key"))
+        ),
+    )
+    assert {(o.topic, o.partition): o.member_id for o in only(FakeSource(streams)).offsets} == {
+        ("by-key", 0): "b",
+        ("clicks", 0): "b",
+        ("orders", 0): "a",
+        ("orders", 1): "b",
+        ("orders", 2): None,
+    }
+
+
+THREE = FakeSource(group("a1"), group("a2"), group("b"))
+
+
+@pytest.mark.parametrize(
+    ("group_ids", "regex", "expected"),
+    [
+        ((), None, ["a1", "a2", "b"]),
+        (("b", "a1"), None, ["a1", "b"]),
+        ((), "a.", ["a1", "a2"]),
+        (("b",), "a1", ["a1", "b"]),
+        (("a1",), "nothing", ["a1"]),
+    ],
+)
+def test_choice_of_groups(
+    group_ids: tuple[str, ...], regex: str | None, expected: list[str]
+) -> None:
+    report = describe(THREE, group_ids, regex=re.compile(regex) if regex else None)
+    assert [row.group_id for row in report.data] == expected
+    assert report.errors == ()
+
+
+def test_missing_groups_are_errors_beside_the_rest() -> None:
+    damage = Problem("garbage", "bytes")
+    source = FakeSource(group("a"), problems=[damage])
+    report = describe(source, ["a", "x", "x", "y"])
+    assert [row.group_id for row in report.data] == ["a"]
+    assert [(error.kind, error.group_id) for error in report.errors] == [
+        ("not-found", "x"),
+        ("not-found", "y"),
+        ("garbage", None),
+    ]
+
+
+def test_none_of_the_named_groups() -> None:
+    with pytest.raises(NotFoundError, match="'x', 'y'"):
+        describe(THREE, ["x", "y"])
+    with pytest.raises(NotFoundError, match="x"):
+        describe(THREE, regex=re.compile("x.*"))
+
+
+def test_no_groups_at_all_is_no_error() -> None:
+    assert describe(FakeSource()).data == ()

@@ -1,0 +1,60 @@
+import pytest
+
+from kgroup.model.group import Broker, Group, GroupType
+from kgroup.operation.locate import locate, offsets_partition
+from tests.operation.sources import FakeSource
+
+
+@pytest.mark.parametrize(
+    ("group_id", "count", "expected"),
+    [
+        ("", 50, 0),
+        ("a", 50, 47),
+        ("Hello World", 50, 26),  # hash -862545276
+        ("polygenelubricants", 50, 0),  # hash Integer.MIN_VALUE, whose abs is 0 to Kafka
+        ("polygenelubricants", 7, 0),
+    ],
+)
+def test_partition(group_id: str, count: int, expected: int) -> None:
+    assert offsets_partition(group_id, count) == expected
+
+
+def group(group_id: str, partition: int) -> Group:
+    return Group(group_id, GroupType.CLASSIC, None, offsets_partition=partition)
+
+
+def test_without_a_source() -> None:
+    report = locate(["a", "", "a"])
+    assert [(row.group_id, row.offsets_partition) for row in report.data] == [("a", 47), ("", 0)]
+    assert {(row.partition_count, row.found_in, row.agrees) for row in report.data} == {
+        (50, None, None)
+    }
+    (note,) = report.notes
+    assert "50" in note
+
+
+def test_with_a_count() -> None:
+    report = locate(["a"], partition_count=4)
+    assert (report.data[0].offsets_partition, report.data[0].partition_count) == (1, 4)
+    assert report.notes == ()
+
+
+def test_count_of_the_source_is_taken_unless_another_is_given() -> None:
+    source = FakeSource(group("a", 1), partition_count=4)
+    row = locate(["a"], source=source).data[0]
+    assert (row.offsets_partition, row.found_in, row.agrees) == (1, 1, True)
+    assert locate(["a"], source=source).notes == ()
+    assert locate(["a"], source=source, partition_count=50).data[0].offsets_partition == 47
+
+
+def test_group_found_elsewhere() -> None:
+    report = locate(["a", "b"], source=FakeSource(group("a", 3), partition_count=4))
+    assert [(row.found_in, row.agrees) for row in report.data] == [(3, False), (None, None)]
+    (note,) = report.notes
+    assert note.startswith("1 of 2 groups")
+
+
+def test_coordinator_of_a_live_source() -> None:
+    broker = Broker(1, "h", 9092)
+    live = Group("a", GroupType.CLASSIC, None, coordinator=broker)
+    assert locate(["a"], source=FakeSource(live)).data[0].coordinator == broker

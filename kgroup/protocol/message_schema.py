@@ -15,6 +15,8 @@ __all__ = ["FIXED", "Field", "Versions", "fields", "flexible", "versions"]
 FIXED = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "uuid": 16}
 """The types of one length, with their width in bytes."""
 
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//.*|/\*.*?\*/')  # in Kafka's JSON
+
 
 @dataclass(frozen=True, slots=True)
 class Versions:
@@ -150,7 +152,6 @@ def _definition(name: str) -> dict[str, Any]:
     from importlib.resources import files
 
     text = files("kgroup").joinpath("schema", f"{name}.json").read_text(encoding="utf-8")
-    # Kafka's files are JSON with comments, each on lines of its own.
-    definition = json.loads(re.sub(r"^\s*(//.*|/\*.*\*/)$", "", text, flags=re.MULTILINE))
+    definition = json.loads(_STRING_OR_COMMENT.sub(lambda found: found[1] or "", text))
     assert isinstance(definition, dict)
     return definition

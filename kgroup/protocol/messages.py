@@ -68,16 +68,17 @@ def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes],
     It gives `{"version", …fields}`, and raises `DecodeError`. A version newer than the newest known
     one is read like that one, and what follows the message is kept as base64 under "trailing".
     """
-    readers: list[Reader] = []  # one for each version from 0 on; made when first needed
+    readers: tuple[Reader, ...] = ()  # one for each version from 0 on; made when first needed
 
     def read(buffer: bytes) -> dict[str, Any]:
+        nonlocal readers
         if not readers:
             known = range(versions(name).highest + 1)
-            readers.extend(_compile(name, version, raw_bytes, version) for version in known)
+            readers = tuple(_compile(name, version, raw_bytes, version) for version in known)
         size = len(buffer)
         if size < 2:
             raise DecodeError(0, f"version: 2 bytes expected, {size} left")
-        (version,) = _VERSION(buffer)
+        version: int = _VERSION(buffer)[0]
         if version < 0:
             raise DecodeError(0, f"version: {version} is negative")
         if version < len(readers):

@@ -1,15 +1,13 @@
 package org.apache.kafka.tools;
 
-import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
-import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
-import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
+import kgroup.RandomMessages;
+
 import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
-import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.message.ConsumerProtocolAssignment;
 import org.apache.kafka.common.message.ConsumerProtocolAssignmentJsonConverter;
@@ -29,18 +27,11 @@ import org.apache.kafka.coordinator.group.generated.GroupMetadataValue;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 import java.io.BufferedOutputStream;
-import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.Base64;
-import java.util.HashMap;
 import java.util.HexFormat;
-import java.util.List;
-import java.util.Map;
-import java.util.Optional;
-import java.util.Random;
 
 /**
  * Random records of __consumer_offsets, made and read by Kafka itself.
@@ -55,10 +46,8 @@ import java.util.Random;
  *                  assignmentBytes in hex, and what Kafka's clients read in them as subscription and
  *                  assignment: JSON, or null where they throw
  */
-public class RandomCoordinatorRecords {
-    private static final String FOLDER = "/common/message/";
-    private static final ObjectMapper JSON =
-        new ObjectMapper().configure(JsonParser.Feature.ALLOW_COMMENTS, true);
+public class RandomCoordinatorRecords extends RandomMessages {
+    private static final ObjectMapper JSON = new ObjectMapper();
     private static final HexFormat HEX = HexFormat.of();
     private static final GroupCoordinatorRecordSerde SERDE = new GroupCoordinatorRecordSerde();
     private static final DumpLogSegments.OffsetsMessageParser PARSER =
@@ -67,11 +56,10 @@ public class RandomCoordinatorRecords {
         "range", "roundrobin", "sticky", "cooperative-sticky", "stream", "", "uniform"
     };
 
-    private final Random random;
     private final OutputStream out = new BufferedOutputStream(System.out, 1 << 16);
 
     private RandomCoordinatorRecords(long seed) {
-        this.random = new Random(seed);
+        super(seed);
     }
 
     public static void main(String[] args) throws Exception {
@@ -91,20 +79,20 @@ public class RandomCoordinatorRecords {
 
     private void record(CoordinatorRecordType type, short version, boolean tombstone, int damaged)
         throws Exception {
-        JsonNode keySpec = spec(type.newRecordKey());
-        JsonNode valueSpec = spec(type.newRecordValue());
+        Class<?> keyType = type.newRecordKey().getClass();
+        Class<?> valueType = type.newRecordValue().getClass();
         ApiMessage key = CoordinatorRecordJsonConverters.readRecordKeyFromJson(
-            struct(keySpec, keySpec.get("fields"), (short) 0), type.id());
+            message(keyType, (short) 0), type.id());
         CoordinatorRecord record;
         if (tombstone) {
             record = CoordinatorRecord.tombstone(key);
         } else {
             ApiMessage value = CoordinatorRecordJsonConverters.readRecordValueFromJson(
-                struct(valueSpec, valueSpec.get("fields"), version), type.id(), version);
+                message(valueType, version), type.id(), version);
             if (value instanceof GroupMetadataValue group) {
                 fillMembers(group);
             }
-            if (within(valueSpec.get("flexibleVersions").asText(), version) && chance(8)) {
+            if (flexible(valueType, version) && chance(8)) {
                 value.unknownTaggedFields().add(new RawTaggedField(100 + random.nextInt(9), bytes()));
             }
             record = CoordinatorRecord.record(key, new ApiMessageAndVersion(value, version));
@@ -116,84 +104,6 @@ public class RandomCoordinatorRecords {
             boolean inKey = valueBytes == null || chance(4);
             print(inKey ? damage(keyBytes) : keyBytes, inKey ? valueBytes : damage(valueBytes), true);
         }
-    }
-
-    // ---- random messages, by Kafka's own definitions ----
-
-    private final Map<String, JsonNode> specs = new HashMap<>();
-
-    private JsonNode spec(ApiMessage message) throws Exception {
-        String name = message.getClass().getSimpleName();
-        JsonNode known = specs.get(name);
-        if (known == null) {
-            try (InputStream in = message.getClass().getResourceAsStream(FOLDER + name + ".json")) {
-                known = JSON.readTree(in);
-            }
-            specs.put(name, known);
-        }
-        return known;
-    }
-
-    private ObjectNode struct(JsonNode message, JsonNode fields, short version) {
-        ObjectNode node = JSON.createObjectNode();
-        for (JsonNode field : fields) {
-            String tagged = field.path("taggedVersions").asText("none");
-            if (!within(field.path("versions").asText(tagged), version)) {
-                continue;
-            }
-            if (within(tagged, version) && random.nextBoolean()) {
-                continue;
-            }
-            String name = field.get("name").asText();
-            name = name.substring(0, 1).toLowerCase() + name.substring(1);
-            if (within(field.path("nullableVersions").asText("none"), version) && chance(3)) {
-                node.putNull(name);
-                continue;
-            }
-            String type = field.get("type").asText();
-            if (type.startsWith("[]")) {
-                ArrayNode array = node.putArray(name);
-                for (int i = size(); i > 0; i--) {
-                    array.add(value(message, field, type.substring(2), version));
-                }
-            } else {
-                node.set(name, value(message, field, type, version));
-            }
-        }
-        return node;
-    }
-
-    private JsonNode value(JsonNode message, JsonNode field, String type, short version) {
-        var nodes = JSON.getNodeFactory();
-        switch (type) {
-            case "int8": return nodes.numberNode((byte) integer());
-            case "int16": return nodes.numberNode((short) integer());
-            case "uint16": return nodes.numberNode((int) integer() & 0xffff);
-            case "int32": return nodes.numberNode((int) integer());
-            case "int64": return nodes.numberNode(integer());
-            case "string": return nodes.textNode(text());
-            case "bytes": return nodes.binaryNode(bytes());
-            case "uuid": return nodes.textNode(uuid().toString());
-            default:
-                JsonNode fields = field.get("fields");
-                for (JsonNode common : message.path("commonStructs")) {
-                    if (fields == null && common.get("name").asText().equals(type)) {
-                        fields = common.get("fields");
-                    }
-                }
-                return struct(message, fields, version);
-        }
-    }
-
-    private static boolean within(String versions, short version) {
-        if (versions.equals("none")) {
-            return false;
-        }
-        if (versions.endsWith("+")) {
-            return version >= Short.parseShort(versions.substring(0, versions.length() - 1));
-        }
-        String[] ends = versions.split("-");
-        return version >= Short.parseShort(ends[0]) && version <= Short.parseShort(ends[ends.length - 1]);
     }
 
     private void fillMembers(GroupMetadataValue group) {
@@ -247,53 +157,6 @@ public class RandomCoordinatorRecords {
             bytes[1] = (byte) (3 + random.nextInt(3));
         }
         return chance(10) ? Arrays.copyOf(bytes, bytes.length + 1 + random.nextInt(5)) : bytes;
-    }
-
-    private boolean chance(int oneIn) {
-        return random.nextInt(oneIn) == 0;
-    }
-
-    private int size() {
-        return chance(20) ? random.nextInt(200) : random.nextInt(4);
-    }
-
-    private long integer() {
-        switch (random.nextInt(6)) {
-            case 0: return random.nextLong();
-            case 1: return new long[] {0, -1, 1, Long.MIN_VALUE, Long.MAX_VALUE, Integer.MIN_VALUE,
-                Integer.MAX_VALUE, Short.MIN_VALUE, Short.MAX_VALUE, Byte.MIN_VALUE}[random.nextInt(10)];
-            case 2: return 1700000000000L + random.nextInt();
-            default: return random.nextInt(100);
-        }
-    }
-
-    private Uuid uuid() {
-        return chance(5) ? new Uuid(0, random.nextInt(2)) : new Uuid(random.nextLong(), random.nextLong());
-    }
-
-    private byte[] bytes() {
-        byte[] bytes = new byte[chance(3) ? 0 : random.nextInt(chance(10) ? 300 : 20)];
-        random.nextBytes(bytes);
-        return bytes;
-    }
-
-    /** Letters, every plane of Unicode, surrogate pairs, line ends, and often nothing. */
-    private String text() {
-        StringBuilder text = new StringBuilder();
-        for (int i = chance(5) ? 0 : random.nextInt(chance(20) ? 400 : 12); i > 0; i--) {
-            int point;
-            do {
-                point = switch (random.nextInt(8)) {
-                    case 0 -> random.nextInt(0x20);
-                    case 1 -> random.nextInt(0x800);
-                    case 2 -> random.nextInt(0x10000);
-                    case 3 -> 0x10000 + random.nextInt(0x100000);
-                    default -> 'a' + random.nextInt(26);
-                };
-            } while (point >= 0xd800 && point < 0xe000);
-            text.appendCodePoint(point);
-        }
-        return text.toString();
     }
 
     // ---- damage ----

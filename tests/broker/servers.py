@@ -19,7 +19,7 @@ import struct
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -348,11 +348,7 @@ class Broker(_Server):
 
     def await_cluster(self, n: int) -> None:
         """Wait until this broker knows `n` live ones."""
-        deadline = time.monotonic() + START_DEADLINE_S
-        while len(self._live_brokers()) != n:
-            if time.monotonic() > deadline:
-                raise ServerError(f"{self} does not see {n} brokers\n{self.log_tail()}")
-            time.sleep(0.1)
+        self._await(lambda: len(self._live_brokers()) == n, f"does not see {n} brokers")
 
     def restart(self) -> None:
         """Stop where it runs, then start on the same port and data, also after `kill`."""
@@ -398,11 +394,18 @@ class Broker(_Server):
 
         A broker that finds its own id registered by a session still alive gives up.
         """
+        if self.zookeeper is not None:
+            self._await(
+                lambda: self.broker_id not in dict(self._registered()),
+                "is still registered in ZooKeeper",
+            )
+
+    def _await(self, condition: Callable[[], bool], complaint: str) -> None:
         deadline = time.monotonic() + START_DEADLINE_S
-        while self.zookeeper is not None and self.broker_id in dict(self._registered()):
+        while not condition():
             if time.monotonic() > deadline:
-                raise ServerError(f"{self} is still registered in ZooKeeper")
-            time.sleep(0.2)
+                raise ServerError(f"{self} {complaint}\n{self.log_tail()}")
+            time.sleep(0.1)
 
     def _live_brokers(self) -> set[tuple[int, int]]:
         """Return id and port of each broker of the cluster that this one knows to be alive.
@@ -578,14 +581,14 @@ def _kraft_config(node_id: int, roles: str, voter: str) -> dict[str, str]:
 
 
 def _format(version: str, config: Path, log_dir: Path) -> None:
-    """Format the log directory for KRaft, once, with share and streams groups where they exist."""
+    """Format the log directory for KRaft, once.
+
+    Share and streams groups need no `--feature`: they are on by default since 4.2, and before by
+    `unstable.feature.versions.enable`.
+    """
     if (log_dir / "meta.properties").exists():
         return
-    number = version_tuple(version)
-    features = []
-    if number >= (4, 1):
-        features += ["--feature", "share.version=1", "--feature", "streams.version=1"]
-    arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(config), *features]
+    arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(config)]
     run_java(version, "kafka.tools.StorageTool", arguments)
 
 

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 
-from tests.broker import servers
+from tests.broker import maven, servers
 from tests.broker.maven import JavaError, compile_java, run_java, version_tuple
 from tests.broker.servers import Broker, ServerError, broker, cluster, zookeeper
 
@@ -306,3 +307,30 @@ def test_java_compiles_once_runs_and_fails_loudly(tmp_path: Path) -> None:
     assert done.stdout == b"4.3.1!loud"
     with pytest.raises(JavaError, match="nothing to say"):
         run_java("4.3.1", "Shout", [], classes=classes)
+
+
+def test_cache_folder_is_made_once_by_parallel_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maven, "CACHE", tmp_path)
+    made: list[Path] = []
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        time.sleep(0.3)
+        (folder / "jar").touch()
+
+    def complete(_: int) -> bool:
+        return (maven._made_once(tmp_path / "kept", make) / "jar").exists()
+
+    with ThreadPoolExecutor(4) as workers:
+        assert list(workers.map(complete, range(4))) == [True] * 4
+    assert len(made) == 1
+
+    def fail(folder: Path) -> None:
+        (folder / "half").touch()
+        raise JavaError("no network")
+
+    with pytest.raises(JavaError, match="no network"):
+        maven._made_once(tmp_path / "failed", fail)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "lock"]

@@ -11,14 +11,10 @@ latest, and never outlives it.
 
 from __future__ import annotations
 
-import atexit
 import json
-import signal
 import socket
 import struct
-import subprocess
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -30,7 +26,15 @@ from kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from tests.broker.maven import die_with_parent, java_command, run_java, version_tuple
+from tests.broker.maven import run_java, version_tuple
+from tests.broker.process import (
+    HOST,
+    START_DEADLINE_S,
+    Server,
+    ServerError,
+    free_port,
+    running,
+)
 
 __all__ = [
     "KAFKA_VERSIONS",
@@ -53,8 +57,6 @@ KAFKA_VERSIONS = (
     "4.3.1",
 )
 
-HOST = "127.0.0.1"
-
 ZOOKEEPER_FROM = "3.9.2"
 """The Kafka version whose ZooKeeper (3.8) serves all: it understands clients since 3.4."""
 
@@ -63,166 +65,10 @@ KRAFT_SINCE = (3, 9)
 
 CLUSTER_ID = "a2dyb3VwLXRlc3RzLTAwMQ"
 
-START_DEADLINE_S = 120.0
-STOP_DEADLINE_S = 45.0
-PORT_ATTEMPTS = 4
-
 CONTROLLER_ID = 1000
 
 
-class ServerError(AssertionError):
-    """A server did not start or stop; the message ends with the tail of its log."""
-
-
-class _Server(ABC):
-    """One JVM: launched, awaited until it answers, stopped in every case."""
-
-    name: str
-    version: str
-    folder: Path
-    server_log: Path
-    config_file: Path
-    main = "kafka.Kafka"
-    started = "started (kafka.server.Kafka"
-    heap = "256m"
-    jvm: Sequence[str] = ()
-
-    def __init__(self, name: str, version: str, folder: Path) -> None:
-        self.name = name
-        self.version = version
-        self.folder = folder
-        self.server_log = folder / "server.log"
-        self.config_file = folder / "server.properties"
-        self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log_start = 0
-        folder.mkdir(parents=True, exist_ok=True)
-
-    @property
-    @abstractmethod
-    def config(self) -> dict[str, str]:
-        """The whole configuration file, for the current port."""
-
-    @abstractmethod
-    def _answers(self) -> bool:
-        """Whether the server does its work; False or OSError while it does not yet."""
-
-    @property
-    def pid(self) -> int | None:
-        """The process id while the server runs."""
-        return self._process.pid if self.is_running() and self._process else None
-
-    def is_running(self) -> bool:
-        """Whether the process exists."""
-        return self._process is not None and self._process.poll() is None
-
-    def start(self) -> None:
-        """Launch and wait until it answers."""
-        self.launch()
-        self.await_ready()
-
-    def prepare(self) -> None:
-        """Choose ports where there are none yet, and write the configuration file."""
-        if self.port == 0:
-            self._choose_ports()
-        lines = (f"{key}={value}\n" for key, value in self.config.items())
-        self.config_file.write_text("".join(lines))
-
-    def launch(self) -> None:
-        """Start the process and return at once."""
-        if self.is_running():
-            raise ServerError(f"{self} already runs")
-        self.prepare()
-        command = java_command(self.version, heap=self.heap, log_level="INFO", jvm=self.jvm)
-        with self.server_log.open("ab") as log:
-            self._log_start = log.tell()
-            self._process = subprocess.Popen(
-                [*command, self.main, str(self.config_file)],
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for pytest, which then stops the server
-                preexec_fn=die_with_parent(),
-            )
-        _launched.add(self._process)
-
-    def await_ready(self) -> None:
-        """Wait until it answers; on a taken port start again with another."""
-        deadline = time.monotonic() + START_DEADLINE_S
-        attempts = 1
-        while True:
-            # The log comes first: an answer may come from whoever took our port.
-            with suppress(OSError):
-                if self.is_running() and self.started in self._log_text() and self._answers():
-                    return
-            if not self.is_running():
-                if attempts == PORT_ATTEMPTS or not self._port_was_taken():
-                    raise ServerError(f"{self} ended while it started\n{self.log_tail()}")
-                attempts += 1
-                self._choose_ports()
-                self.launch()
-            if time.monotonic() > deadline:
-                self.kill()
-                limit = f"{START_DEADLINE_S:g} s"
-                raise ServerError(f"{self} did not answer within {limit}\n{self.log_tail()}")
-            time.sleep(0.1)
-
-    def stop(self) -> None:
-        """End the server gracefully: a broker hands over its partitions and flushes segments."""
-        self.ask_to_stop()
-        self.await_stop()
-
-    def ask_to_stop(self) -> None:
-        """Send SIGTERM and return at once."""
-        if self._process is not None and self.is_running():
-            self._process.send_signal(signal.SIGTERM)
-
-    def await_stop(self) -> None:
-        """Wait for the end after `ask_to_stop`."""
-        if self._process is None:
-            return
-        try:
-            self._process.wait(STOP_DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            limit = f"{STOP_DEADLINE_S:g} s"
-            raise ServerError(f"{self} did not stop within {limit}\n{self.log_tail()}") from None
-        _launched.discard(self._process)
-
-    def kill(self) -> None:
-        """End the server with SIGKILL, as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            _launched.discard(self._process)
-
-    def restart(self) -> None:
-        """Stop where it runs, then start on the same port and data."""
-        self.stop()
-        self.start()
-
-    def log_tail(self, lines: int = 40) -> str:
-        """Return the last lines that the current process logged."""
-        return "\n".join(self._log_text().splitlines()[-lines:])
-
-    def _log_text(self) -> str:
-        with self.server_log.open("rb") as log:
-            log.seek(self._log_start)
-            return log.read().decode(errors="replace")
-
-    def _port_was_taken(self) -> bool:
-        text = self._log_text()
-        return "Address already in use" in text or "BindException" in text
-
-    def _choose_ports(self) -> None:
-        self.port = _free_port()
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.version} in {self.folder}"
-
-
-class ZooKeeper(_Server):
+class ZooKeeper(Server):
     """One ZooKeeper server."""
 
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -253,13 +99,13 @@ class ZooKeeper(_Server):
             "maxClientCnxns": "0",
         }
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         with socket.create_connection((HOST, self.port), timeout=5) as connection:
             connection.sendall(b"srvr")
             return b"Mode: standalone" in connection.recv(4096)
 
 
-class _Controller(_Server):
+class _Controller(Server):
     """A KRaft controller alone, so that every broker of a cluster may be killed."""
 
     heap = "192m"
@@ -284,12 +130,12 @@ class _Controller(_Server):
         super().prepare()
         _format(self.version, self.config_file, self.folder / "data")
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         with socket.create_connection((HOST, self.port), timeout=5):
             return True
 
 
-class Broker(_Server):
+class Broker(Server):
     """One Kafka broker. In KRaft mode it is its own controller, unless a cluster has one."""
 
     def __init__(
@@ -383,11 +229,11 @@ class Broker(_Server):
         if self.zookeeper is None:
             _format(self.version, self.config_file, self.log_dir)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         return (self.broker_id, self.port) in self._live_brokers()
 
-    def _choose_ports(self) -> None:
-        self.port, self._controller_port = _free_port(), _free_port()
+    def choose_ports(self) -> None:
+        self.port, self._controller_port = free_port(), free_port()
 
     def _await_deregistered(self) -> None:
         """Wait until ZooKeeper has dropped the session of a killed broker.
@@ -437,7 +283,7 @@ class Broker(_Server):
 def zookeeper(work: Path) -> Iterator[ZooKeeper]:
     """Run a ZooKeeper on `work/zookeeper`, with the data that is there already."""
     server = ZooKeeper(work)
-    with _running(server):
+    with running(server):
         yield server
 
 
@@ -459,11 +305,11 @@ def broker(
     with ExitStack() as stack:
         if zookeeper is None and version_tuple(version) < KRAFT_SINCE:
             zookeeper = ZooKeeper(work)
-            stack.enter_context(_running(zookeeper))
+            stack.enter_context(running(zookeeper))
         server = Broker(
             version, work, broker_id=broker_id, zookeeper=zookeeper, config=config, rack=rack
         )
-        stack.enter_context(_running(server))
+        stack.enter_context(running(server))
         yield server
 
 
@@ -485,7 +331,7 @@ def cluster(
         controller = None
         if zookeeper is None and version_tuple(version) < KRAFT_SINCE:
             zookeeper = ZooKeeper(work)
-            stack.enter_context(_running(zookeeper))
+            stack.enter_context(running(zookeeper))
         elif zookeeper is None:
             controller = _Controller(version, work)
         brokers = tuple(
@@ -503,29 +349,11 @@ def cluster(
         if controller is not None:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda server: server.prepare(), (controller, *brokers)))
-            stack.enter_context(_running(controller))
-        stack.enter_context(_running(*brokers))
+            stack.enter_context(running(controller))
+        stack.enter_context(running(*brokers))
         for server in brokers:
             server.await_cluster(n)
         yield brokers
-
-
-@contextmanager
-def _running(*servers: _Server) -> Iterator[None]:
-    """Start servers together, stop them together; kill them where an exception passes."""
-    try:
-        for server in servers:
-            server.launch()
-        for server in servers:
-            server.await_ready()
-        yield
-        for server in servers:
-            server.ask_to_stop()
-        for server in servers:
-            server.await_stop()
-    finally:
-        for server in servers:
-            server.kill()
 
 
 def _common_config(version: str) -> dict[str, str]:
@@ -621,20 +449,3 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
     if len(data) != size:
         raise ConnectionError("the server closed the connection")
     return data
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-_launched: set[subprocess.Popen[bytes]] = set()
-
-
-@atexit.register
-def _kill_launched() -> None:
-    """Kill, as the last resort, a server whose context was never left."""
-    for process in _launched:
-        process.kill()

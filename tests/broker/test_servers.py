@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 
-from tests.broker import maven, servers
+from tests.broker import maven, process
 from tests.broker.maven import JavaError, compile_java, run_java, version_tuple
 from tests.broker.servers import Broker, ServerError, broker, cluster, zookeeper
 
@@ -281,9 +281,9 @@ def test_taken_port_is_given_up_for_another(
         rival.bind(("127.0.0.1", 0))
         rival.listen()
         taken: int = rival.getsockname()[1]
-        free = servers._free_port
+        free = process.free_port
         ports = [taken]
-        monkeypatch.setattr(servers, "_free_port", lambda: ports.pop() if ports else free())
+        monkeypatch.setattr(process, "free_port", lambda: ports.pop() if ports else free())
         with zookeeper(tmp_path) as keeper:
             assert ports == []
             assert keeper.port != taken

@@ -118,6 +118,11 @@ class Delta:
             if log.type is not None or log.offsets or group_id in pending
         }
 
+    def changed_ms(self, group_id: str) -> int:
+        """Tell when a record with a value changed the group last; 0 where that is not known."""
+        log = self._logs.get(group_id)
+        return log.changed_ms if log else 0
+
     def problems(self) -> tuple[Problem, ...]:
         """Return what could not be replayed: unknown records by type, then the rest in order."""
         unknown = tuple(
@@ -158,10 +163,11 @@ class Delta:
             )
         )
 
-    def _log(self, group_id: str) -> GroupLog:
+    def _log(self, group_id: str, changed_ms: int | None) -> GroupLog:
         log = self._logs.get(group_id)
         if log is None:
             log = self._logs[group_id] = GroupLog(group_id)
+        log.changed_ms = max(log.changed_ms, changed_ms or 0)
         return log
 
     def _offset_commit(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
@@ -172,7 +178,7 @@ class Delta:
             for offsets in self._pending.values():
                 offsets.pop((group_id, topic, partition), None)
             return
-        log = self._log(group_id)
+        log = self._log(group_id, value["commitTimestamp"])
         leader_epoch = value.get("leaderEpoch", -1)
         leader_epoch = None if leader_epoch == -1 else leader_epoch
         if record.transaction is not None:
@@ -213,7 +219,7 @@ class Delta:
         if not committed:
             return
         for (group_id, topic, partition), pending in ended.items():
-            offsets = self._log(group_id).offsets
+            offsets = self._log(group_id, record.timestamp_ms).offsets
             current = offsets.get((topic, partition))
             # A plain commit that came after the transaction's record, but before its marker, wins.
             if current is None or (pending.log_offset or 0) > (current.log_offset or 0):
@@ -228,7 +234,7 @@ class Delta:
                 )
 
     def _classic_metadata(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
-        log = self._log(key["group"])
+        log = self._log(key["group"], record.timestamp_ms)
         # A tombstone removes a group of any type, and a value replaces one, as in the coordinator.
         log.become(None if value is None else GroupType.CLASSIC)
         log.metadata = value
@@ -272,7 +278,7 @@ class Delta:
         if value is None:
             log = self._logs.get(group_id)
             return log if log and log.type is group_type else None
-        log = self._log(group_id)
+        log = self._log(group_id, record.timestamp_ms)
         if log.type is not group_type:
             if not log.is_simple:
                 self._problem(

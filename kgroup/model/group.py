@@ -283,7 +283,8 @@ class Group:
         leader_id: classic: the member that assigns.
         coordinator: the broker that runs the group.
         offsets_partition: partition of `__consumer_offsets` that holds the group.
-        state_timestamp_ms: classic: when the last rebalance ended (record version 2 and later).
+        state_timestamp_ms: classic: Kafka's `currentStateTimestamp` (record version 2 and later):
+            when all members had joined in the last rebalance, or the last member had left.
         members: sorted by member id.
         offsets: sorted by topic and partition.
         pending_offsets: of open transactions, sorted by topic, partition and place in the log.

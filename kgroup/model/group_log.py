@@ -56,9 +56,11 @@ class GroupLog:
         topology: value of StreamsGroupTopology.
         share_state: value of ShareGroupStatePartitionMetadata.
         offsets: commits by topic and partition.
+        changed_ms: when a record changed the group last; 0 where that is not known.
     """
 
     __slots__ = (
+        "changed_ms",
         "current",
         "group_id",
         "members",
@@ -76,6 +78,7 @@ class GroupLog:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.offsets: dict[tuple[str, int], CommittedOffset] = {}
+        self.changed_ms = 0
         self.become(None)
 
     def become(self, group_type: GroupType | None) -> None:

@@ -12,7 +12,7 @@ name gives for that many.
 
 Where several folders hold the same partition (replicas of several brokers), the one whose log ends
 last is read. Where two partitions hold the same group (the topic's partition count was changed),
-the one in which it was seen last wins.
+the one that changed last wins.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ class LogDir:
         for delta in deltas:
             topic_names = {**delta.topic_names, **topic_names}
         cluster_ids, broker_ids = _identities(directories, notes)
-        groups = _merge([delta.groups(topic_names) for delta in deltas], notes)
+        groups = _merge(deltas, topic_names, notes)
         return Reading(
             Image(
                 groups={
@@ -219,29 +219,24 @@ def _problem(damage: Damage, segment: Segment) -> Problem:
     )
 
 
-def _merge(partitions: Iterable[Mapping[str, Group]], notes: list[str]) -> dict[str, Group]:
+def _merge(
+    deltas: Iterable[Delta], topic_names: Mapping[str, str], notes: list[str]
+) -> dict[str, Group]:
     groups: dict[str, Group] = {}
-    for partition in partitions:
-        for group_id, group in partition.items():
-            other = groups.setdefault(group_id, group)
-            if other is group:
-                continue
-            chosen = max(other, group, key=_last_seen_ms)
-            notes.append(
-                f"Group {group_id!r} found in partitions {other.offsets_partition} and "
-                f"{group.offsets_partition}; the newer, in partition {chosen.offsets_partition}, "
-                "was taken. The number of partitions may have been changed."
-            )
-            groups[group_id] = chosen
+    owners: dict[str, Delta] = {}
+    for delta in deltas:
+        for group_id, group in delta.groups(topic_names).items():
+            other = owners.get(group_id)
+            if other is None or delta.changed_ms(group_id) > other.changed_ms(group_id):
+                groups[group_id], owners[group_id] = group, delta
+            if other is not None:
+                notes.append(
+                    f"Group {group_id!r} found in partitions {other.offsets_partition} and "
+                    f"{delta.offsets_partition}; that of partition "
+                    f"{owners[group_id].offsets_partition} changed last and was taken. The number "
+                    "of partitions may have been changed."
+                )
     return groups
-
-
-def _last_seen_ms(group: Group) -> int:
-    return max(
-        group.state_timestamp_ms or 0,
-        *(offset.commit_timestamp_ms or 0 for offset in group.offsets),
-        0,
-    )
 
 
 def _topic_names(directories: Iterable[Path]) -> dict[str, str]:

@@ -208,6 +208,12 @@ def test_deleted_consumer_group_is_gone() -> None:
     assert groups(records, consumer_member("g", "a", epoch=2), consumer_tombstones("g", "a")) == {}
 
 
+def test_tombstones_of_another_type_change_nothing() -> None:
+    """Compaction may keep tombstones of the group's former life longer than their values."""
+    before = groups(classic("g", [classic_member("a")]))
+    assert groups(classic("g", [classic_member("a")]), consumer_tombstones("g", "a")) == before
+
+
 def test_offsets_before_the_group_do_not_make_it_inconsistent() -> None:
     group = groups(commit("g", 0, 5), epochs("g", group_epoch=1, assignment_epoch=1))["g"]
     assert (group.type, group.state) == (GroupType.CONSUMER, GroupState.EMPTY)

@@ -2,11 +2,13 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kgroup.model.delta import Delta
+from kgroup.model.group import Group
 from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
 from kgroup.protocol.batch import RecordBatch
@@ -119,8 +121,9 @@ def test_unreadable_file_is_reported(copy: Path, monkeypatch: pytest.MonkeyPatch
     assert reading.image.groups == {}
 
 
-def test_replica_that_ends_last_is_read(copy: Path, tmp_path: Path) -> None:
-    behind = tmp_path / "b"
+@pytest.mark.parametrize("name", ["0", "z"])
+def test_replica_that_ends_last_is_read(copy: Path, tmp_path: Path, name: str) -> None:
+    behind = tmp_path / name
     shutil.copytree(copy, behind)
     path = behind / FOLDER / SEGMENT
     path.write_bytes(path.read_bytes()[: batches(path)[5].position])
@@ -133,27 +136,28 @@ def test_replica_that_ends_last_is_read(copy: Path, tmp_path: Path) -> None:
         assert str(log_end(path, 0)) in note
 
 
-def test_group_in_two_partitions_is_the_newer(tmp_path: Path) -> None:
-    """As after the partition count was changed: here the older half lies in partition 7."""
+@pytest.mark.parametrize("older", [0, 7])
+def test_group_in_two_partitions_is_the_newer(tmp_path: Path, older: int) -> None:
+    """As after the partition count was changed: one of them holds the first half only."""
     source = RECORDED.log_dir / FOLDER / SEGMENT
-    cut = batches(source)[-1].position // 2
-    for name, data in ((FOLDER, source.read_bytes()), ("__consumer_offsets-7", b"")):
-        (tmp_path / name).mkdir()
-        half = (
-            data
-            or source.read_bytes()[: next(b for b in batches(source) if b.position > cut).position]
-        )
-        (tmp_path / name / SEGMENT).write_bytes(half)
-    expected = LogDir([tmp_path / FOLDER]).read().image.groups
+    found = batches(source)
+    sizes = {older: found[len(found) // 2].position, 7 - older: source.stat().st_size}
+    alone = {}
+    for partition, size in sizes.items():
+        folder = tmp_path / f"__consumer_offsets-{partition}"
+        folder.mkdir()
+        (folder / SEGMENT).write_bytes(source.read_bytes()[:size])
+        alone[partition] = LogDir([folder]).read().image.groups
     reading = LogDir([tmp_path]).read()
-    changed = [
-        group_id for group_id, group in reading.image.groups.items() if group.offsets_partition == 0
-    ]
+    assert len(reading.notes) == len(alone[0].keys() & alone[7].keys())
+    changed = {g for g in alone[older] if _undated(alone[0][g]) != _undated(alone[7][g])}
     assert changed
-    assert all(reading.image.groups[group_id] == expected[group_id] for group_id in changed)
-    assert len(reading.notes) == len(
-        LogDir([tmp_path / "__consumer_offsets-7"]).read().image.groups.keys() & expected.keys()
-    )
+    for group_id in changed:
+        assert reading.image.groups[group_id] == alone[7 - older][group_id]
+
+
+def _undated(group: Group) -> Group:
+    return replace(group, offsets_partition=None)
 
 
 def test_what_a_broker_would_not_read_is_said(copy: Path) -> None:

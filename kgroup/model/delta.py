@@ -48,6 +48,9 @@ _ONE_VALUE = {
 }
 """Records of which a group has one: the group's type, and where `GroupLog` keeps the value."""
 
+_TOPIC_FIELDS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
+"""Lists in such records, of topics with id and name."""
+
 _MANY_VALUES = {
     "ConsumerGroupMemberMetadata": (GroupType.CONSUMER, "members", "memberId"),
     "ConsumerGroupTargetAssignmentMember": (GroupType.CONSUMER, "targets", "memberId"),
@@ -248,10 +251,9 @@ class Delta:
             log.become(None)
             return
         setattr(log, place, value)
-        if value is not None and place in ("partition_metadata", "share_state"):
-            for topics in value.values():
-                for topic in topics if isinstance(topics, list) else ():
-                    self.topic_names[topic["topicId"]] = topic["topicName"]
+        for field in _TOPIC_FIELDS:
+            for topic in (value or {}).get(field, ()):
+                self.topic_names[topic["topicId"]] = topic["topicName"]
 
     def _many_values(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
         group_type, place, name = _MANY_VALUES[record.type]

@@ -268,6 +268,12 @@ def test_share_state_of_4_0_has_no_initializing_topics() -> None:
     assert group.share_offsets == (ShareOffset(TOPIC_ID, "payments", 0, "initialized"),)
 
 
+def test_fields_of_later_versions_are_in_nobodys_way() -> None:
+    value = {"initializedTopics": [], "deletingTopics": [], "_tagged": [{"tag": 8, "data": "AA=="}]}
+    group = groups(record("ShareGroupStatePartitionMetadata", {"groupId": "s"}, value))["s"]
+    assert group.share_offsets == ()
+
+
 def streams_group(
     *, validated: dict[str, Any], topology_epoch: int = 0, state: int = 1, epoch: int = 7
 ) -> list[DecodedRecord]:

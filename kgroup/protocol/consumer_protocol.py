@@ -70,7 +70,10 @@ def _decode_small_assignment(raw: bytes, protocol: str | None) -> dict[str, Any]
 
 
 def encode_subscription(data: Mapping[str, Any]) -> bytes:
-    """The bytes of a subscription: the inverse of `decode_subscription`."""
+    """The bytes of a subscription: the inverse of `decode_subscription`.
+
+    Raises ValueError for fields that are missing and for the user data of Kafka Streams.
+    """
     return _encode(_SUBSCRIPTION, data)
 
 
@@ -145,7 +148,8 @@ def _encode_user_data(data: Any) -> bytes | None:
         return base64_bytes(data)
     if "raw" in data:
         return base64_bytes(data["raw"])
-    trailing = base64_bytes(data.get("trailing", ""))
     if "previousAssignment" in data:
-        return messages.write(_STICKY, 1 if "generation" in data else 0, data) + trailing
-    return messages.write(_COOPERATIVE, 0, data) + trailing
+        raw = messages.write(_STICKY, 1 if "generation" in data else 0, data)
+    else:
+        raw = messages.write(_COOPERATIVE, 0, data)
+    return raw + base64_bytes(data.get("trailing", ""))

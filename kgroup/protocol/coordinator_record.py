@@ -73,7 +73,8 @@ _FOLDERS: Mapping[str, tuple[str, ...]] = {
 
 Kafka 3.6 and 3.7 (KIP-848) and 4.0 (KIP-932, and 3.9 as far as it has it) gave those shapes the
 same type and version numbers as the final ones, newest first here. The first that takes all bytes
-counts, which decides every record that those releases write:
+counts (an older one only without tagged fields, which it never had), and that decides every record
+that those releases write:
 
 * ShareGroupMetadata: 5 bytes (epoch, no tags); the final one adds 8 bytes.
 * ShareGroupStatePartitionMetadata: has two arrays where the final one has three. Read as the final
@@ -83,13 +84,16 @@ counts, which decides every record that those releases write:
   a null array.
 * ConsumerGroupPartitionMetadata: begins with an epoch that is always 0, to the final one the same.
 * ConsumerGroupMemberMetadata: has an array before the tags, always empty (byte 1): to the final
-  one "one tag", whose number and size run past the end.
+  one "one tag", whose number and size run past the end. (The other way round, a final one that
+  was cut two bytes short can pass for this.)
 * ConsumerGroupCurrentMemberAssignment: has a target epoch before the arrays; the final one takes
   its first byte as the state and its second as an array's count, null unless the epoch is above
   65535, when an array of epoch >> 16 topics had to come out of the rest by chance, to the byte.
 """
 
 _VERSION = Struct(">h")
+_CONTROL_KEY = Struct(">hh")
+_CONTROL_TYPES = {0: "ControlAbort", 1: "ControlCommit"}
 _read_version = _VERSION.unpack_from
 _read_marker = messages.versioned_reader("coordinator/EndTxnMarker")
 _Decoded = dict[str, Any]
@@ -189,9 +193,14 @@ def encode_key(name: str, data: Mapping[str, Any]) -> bytes:
 
 
 def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
-    """The bytes of a value of type `name`, from what `decode_value` has under "data"."""
+    """The bytes of a value of type `name`, from what `decode_value` has under "data".
+
+    Raises ValueError where a field is missing, or where a group is neither one of consumers (with
+    the assignors' user data) nor has its members' subscription and assignment as bytes or base64.
+    """
     if name == "GroupMetadata":
-        data = {**data, "members": [_encode_member(member) for member in data["members"]]}
+        encode = _encode_consumer if data["protocolType"] == "consumer" else _encode_member
+        data = {**data, "members": [encode(member) for member in data["members"]]}
     folder = _FOLDERS.get(name, ("coordinator",))[0]
     return _VERSION.pack(version) + messages.write(f"{folder}/{name}Value", version, data)
 
@@ -219,7 +228,10 @@ def _value_readers(name: str) -> Mapping[int, tuple[messages.Reader, ...]]:
     known = messages.versions(schemas[0])
     raw = name == "GroupMetadata"  # its members' bytes are decoded further
     return {
-        version: tuple(messages.reader(schema, version, raw_bytes=raw) for schema in schemas)
+        version: (
+            messages.reader(schemas[0], version, raw_bytes=raw),
+            *(messages.reader(schema, version, unknown_tags=False) for schema in schemas[1:]),
+        )
         for version in range(known.lowest, known.highest + 1)
     }
 
@@ -240,13 +252,24 @@ def _decode_members(group: _Decoded) -> None:
             member["assignment"] = {"raw": base64_text(assignment)}
 
 
-def _encode_member(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A member with its subscription and assignment as bytes again."""
+def _encode_consumer(member: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A consumer with its subscription and assignment as bytes again."""
     encoded = dict(member)
     if isinstance(member["subscription"], Mapping):
         encoded["subscription"] = consumer_protocol.encode_subscription(member["subscription"])
     if isinstance(member["assignment"], Mapping):
         encoded["assignment"] = consumer_protocol.encode_assignment(member["assignment"])
+    return encoded
+
+
+def _encode_member(member: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Any other member, whose subscription and assignment must have been left raw."""
+    encoded = dict(member)
+    for field in ("subscription", "assignment"):
+        if isinstance(member[field], Mapping):
+            if "raw" not in member[field]:
+                raise ValueError(f"{field}: only a consumer's can be encoded")
+            encoded[field] = member[field]["raw"]
     return encoded
 
 
@@ -256,11 +279,10 @@ def _decode_control_key(key: bytes | None) -> tuple[str, _Decoded | None]:
     key = bytes(key)
     if len(key) < 4:
         return "Unknown", _damaged("type", None, key, f"type: 4 bytes expected, {len(key)} left")
-    version, kind = Struct(">hh").unpack_from(key)
-    name = {0: "ControlAbort", 1: "ControlCommit"}.get(kind, "Unknown") if version >= 0 else None
-    if name is None:
+    version, number = _CONTROL_KEY.unpack_from(key)
+    if version < 0:
         return "Unknown", _damaged("type", None, key, f"version: {version} is negative")
-    decoded: _Decoded = {"type": None, "data": {"version": version, "type": kind}}
+    decoded: _Decoded = {"type": None, "data": {"version": version, "type": number}}
     if len(key) > 4:
         decoded["trailing"] = base64_text(key[4:])
-    return name, decoded
+    return _CONTROL_TYPES.get(number, "Unknown"), decoded

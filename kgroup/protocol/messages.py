@@ -94,14 +94,29 @@ def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes],
 
 
 @cache
-def reader(name: str, version: int, *, raw_bytes: bool = False) -> Reader:
-    """Make the reader of one version of a message; `raw_bytes`: bytes fields stay `bytes`."""
-    return _compile(name, version, raw_bytes, None)
+def reader(
+    name: str, version: int, *, raw_bytes: bool = False, unknown_tags: bool = True
+) -> Reader:
+    """Make the reader of one version of a message.
+
+    Args:
+        name: of the schema.
+        version: one that the schema has, else ValueError.
+        raw_bytes: whether bytes fields stay `bytes` instead of base64 text.
+        unknown_tags: whether tagged fields that the schema does not have are kept, or refused.
+    """
+    return _compile(name, version, raw_bytes, unknown_tags=unknown_tags)
 
 
-def _compile(name: str, version: int, raw_bytes: bool, shown_version: int | None) -> Reader:
+def _compile(
+    name: str,
+    version: int,
+    raw_bytes: bool,
+    shown_version: int | None = None,
+    unknown_tags: bool = True,
+) -> Reader:
     """Make a reader; with `shown_version`, that is the message's first field, "version"."""
-    source = _Source(raw_bytes)
+    source = _Source(raw_bytes, unknown_tags)
     source.struct("data", fields(name, version), flexible(name, version), "", shown_version)
     text = "\n    ".join(["def read(buf, pos, size):", *source.lines, "return data, pos"])
     scope = dict(source.names)
@@ -117,14 +132,16 @@ class _Source:
     Fixed fields wait in `run`, to be read together with those that follow them.
     """
 
-    def __init__(self, raw_bytes: bool) -> None:
+    def __init__(self, raw_bytes: bool, unknown_tags: bool) -> None:
         self.raw_bytes = raw_bytes
+        self.unknown_tags = unknown_tags
         self.lines: list[str] = []
         self.indent = ""
         self.run: list[tuple[str, str, str]] = []  # variable, code of struct, path of the field
         self.names: dict[str, Any] = {
             "Struct": Struct,
             "bad_length": _bad_length,
+            "bad_tag": _bad_tag,
             "base64": base64_text,
             "compact_length": compact_length,
             "cut": _cut,
@@ -246,7 +263,7 @@ class _Source:
         """Take `n` elements of an array."""
         if field.type in FIXED:
             self.line(f"end = pos + {FIXED[field.type]} * n")
-            self.line(f"if end > size: bad_length({path!r}, n, pos, size)")
+            self.line(f"if end > size: cut([({path!r}, end - pos)], pos, size)")
             code = _CODES[field.type]
             short = self.name("short", [Struct(f">{n}{code}").unpack_from for n in range(16)])
             long = f"Struct(f'>{{n}}{code}').unpack_from"
@@ -301,6 +318,9 @@ class _Source:
                         self.field(f"{target}_{field.name}", field, f"{path}.{field.name}")
                         self.flush()
                         self.line("continue")
+                if not self.unknown_tags:
+                    self.line(f"bad_tag({path!r}, tag, pos)")
+                    return
                 self.line("end = pos + n")
                 self.line(f"if n < 0 or end > size: bad_length({path!r}, n, pos, size)")
                 self.line(f"{target}__unknown = {target}__unknown or []")
@@ -323,16 +343,22 @@ def _bad_length(field: str, length: int, position: int, size: int) -> NoReturn:
     """Say why a length (of a string, of bytes, or an array's count) cannot be."""
     if length < 0:
         raise DecodeError(position, f"{field}: null (length {length}) where a value must be")
-    if length <= size - position:
-        raise DecodeError(position, f"{field}: length {length} is above the limit, 32767")
-    raise DecodeError(position, f"{field}: length {length}, but only {size - position} bytes left")
+    if length > size - position:
+        left = size - position
+        raise DecodeError(position, f"{field}: length {length}, but only {left} bytes left")
+    raise DecodeError(position, f"{field}: length {length} is above the limit, 32767")
+
+
+def _bad_tag(field: str, tag: int, position: int) -> NoReturn:
+    raise DecodeError(position, f"{field}: tag {tag} is unknown")
 
 
 def write(name: str, version: int, data: Mapping[str, Any]) -> bytes:
     """The bytes of a message; the inverse of `read`.
 
-    Bytes fields may be given as base64 text or as `bytes`. A field that is left out has its
-    default. Raises KeyError, TypeError, ValueError or struct.error where `data` is no such message.
+    Bytes fields may be given as base64 text or as `bytes`. A tagged field that is left out has its
+    default; names that the version does not have are not looked at. Raises ValueError, TypeError,
+    AttributeError or struct.error where `data` is no such message.
     """
     out = bytearray()
     _write_struct(out, fields(name, version), flexible(name, version), data)
@@ -344,7 +370,9 @@ def _write_struct(
 ) -> None:
     for field in members:
         if field.tag is None:
-            _write_field(out, field, data.get(field.name, field.default))
+            if field.name not in data:
+                raise ValueError(f"{field.name} is missing")
+            _write_field(out, field, data[field.name])
     if not tags:
         return
     tagged: list[tuple[int, bytes]] = []

@@ -97,7 +97,7 @@ def uuid_text(raw: bytes) -> str:
 
 def uuid_bytes(text: str) -> bytes:
     """The 16 bytes of a uuid's text; ValueError where it is no uuid."""
-    raw = a2b_base64(text.replace("-", "+").replace("_", "/") + "==")
+    raw = a2b_base64(text.replace("-", "+").replace("_", "/") + "==", strict_mode=True)
     if len(raw) != 16:
         raise ValueError(f"{text!r} is no uuid: {len(raw)} bytes instead of 16")
     return raw

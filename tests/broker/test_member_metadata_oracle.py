@@ -39,7 +39,7 @@ def test_member_metadata() -> None:
 
 
 def _user_data(kind: str, raw: bytes, protocol: str) -> Any:
-    """User data inside a version-0 subscription without topics, or assignment without partitions."""
+    """Decode user data inside a subscription or an assignment (version 0) of nothing."""
     message = struct.pack(">hii", 0, 0, len(raw)) + raw
     if kind == "subscription":
         return consumer_protocol.decode_subscription(message, protocol)["userData"]

@@ -10,6 +10,9 @@ A broker's log directory holds a folder for each partition, ``<topic>-<partition
 Kafka's `LogLoader` removes the deleted and the cleaned, and with a cleaned one the swaps from its
 base offset on, which a split has left unfinished; renames the other swaps, and removes the segments
 between the first swap's base and the end of the last, which the swaps replace.
+
+Folders named ``<topic>-<partition>.<id>-delete``, ``-future`` and ``-stray`` are beside the log: a
+broker serves none of them.
 """
 
 import re
@@ -26,6 +29,12 @@ __all__ = ["OFFSETS_TOPIC", "find_segments", "partition_of"]
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _OFFSETS_FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
+_FOLDER_BESIDE = re.compile(_OFFSETS_FOLDER.pattern + r"\.\w+-(delete|future|stray)")
+_BESIDE = {
+    "delete": "Its folder is marked for deletion.",
+    "future": "Its folder is a copy for another disk that is not finished.",
+    "stray": "Its folder was set aside: the broker was no replica of the partition any more.",
+}
 _SEGMENT_NAME = re.compile(r"(?:(\d{20})|.*)\.log(?:\.(deleted|cleaned|swap))?")
 _BASE_OFFSET = re.compile(r"\d{20}(?=\.|$)")
 _NO_SEGMENT = re.compile(
@@ -56,9 +65,9 @@ def find_segments(
     folders: dict[Path, dict[Path, Segment]] = {}
     paths = list(paths)
     for path in paths:
-        for file in _segment_files(path):
+        for file, reason in _segment_files(path):
             resolved = file.resolve()
-            folders.setdefault(resolved.parent, {}).setdefault(resolved, _segment(file))
+            folders.setdefault(resolved.parent, {}).setdefault(resolved, _segment(file, reason))
     if not folders:
         raise InputError(_nothing_in(" ".join(map(str, paths))))
     segments = [
@@ -75,20 +84,27 @@ def partition_of(folder: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _segment_files(path: Path) -> Iterator[Path]:
+def _segment_files(path: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield each segment file, and why it is not to be read if its folder says so."""
     if path.is_file():
         if not _NO_SEGMENT.fullmatch(path.name):
-            yield path
+            yield path, None
         return
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
-    folders = [child for child in path.iterdir() if partition_of(child) is not None]
+    children = list(path.iterdir())
+    folders: dict[Path, str | None] = {
+        child: None for child in children if partition_of(child) is not None
+    }
+    for child in children:
+        if beside := _FOLDER_BESIDE.fullmatch(child.name):
+            folders[child] = _BESIDE[beside[2]]
     is_empty = True
-    for folder in folders or [path]:
+    for folder, reason in (folders or {path: None}).items():
         for child in folder.iterdir():
             if _SEGMENT_NAME.fullmatch(child.name) and child.is_file():
                 is_empty = False
-                yield child
+                yield child, reason
     if is_empty:
         raise InputError(_nothing_in(str(path)))
 
@@ -97,7 +113,7 @@ def _nothing_in(where: str) -> str:
     return f"{where}: expected segments (*.log) or folders named {OFFSETS_TOPIC}-N, found none"
 
 
-def _segment(path: Path) -> Segment:
+def _segment(path: Path, reason: str | None) -> Segment:
     name = _SEGMENT_NAME.fullmatch(path.name)
     base_offset = _BASE_OFFSET.match(path.name)
     return Segment(
@@ -106,6 +122,8 @@ def _segment(path: Path) -> Segment:
         int(base_offset[0]) if base_offset else None,
         SegmentStatus(name[2]) if name and name[2] else SegmentStatus.LIVE,
         path.stat().st_size,
+        reason is None,
+        reason,
     )
 
 
@@ -113,7 +131,10 @@ def _as_broker(segments: Iterable[Segment], include: frozenset[SegmentStatus]) -
     """Decide, for the segments of one folder, which of them a broker would read."""
     by_status: dict[SegmentStatus, list[Segment]] = {status: [] for status in SegmentStatus}
     for segment in segments:
-        by_status[segment.status].append(segment)
+        if segment.is_loaded:
+            by_status[segment.status].append(segment)
+        else:
+            yield segment
     cleaned_from = min(map(_base, by_status[SegmentStatus.CLEANED]), default=None)
     swaps = [
         segment

@@ -37,7 +37,11 @@ def test_there_is_something_to_compare() -> None:
 def test_same_groups(recorded: Scenario, groups: Mapping[str, Group]) -> None:
     listed = {group["group_id"]: group for group in recorded.answers["groups"]}
     with_offsets = {name for name, found in recorded.answers["offsets"].items() if found}
-    assert set(groups) == set(listed) | with_offsets
+    assert set(groups) >= set(listed) | with_offsets
+    for group_id in set(groups) - set(listed) - with_offsets:
+        # Brokers before 0.10 neither list groups that only have offsets nor tell which there are.
+        assert recorded.broker.startswith(("0.8.", "0.9.")), group_id
+        assert (groups[group_id].state, groups[group_id].protocol_type) == ("Empty", None), group_id
     for group_id, answer in listed.items():
         group = groups[group_id]
         assert (group.protocol_type or "") == answer["protocol_type"], group_id
@@ -69,7 +73,8 @@ def test_same_offsets(recorded: Scenario, groups: Mapping[str, Group]) -> None:
                 row["partition"],
                 row["offset"],
                 row.get("leader_epoch", -1),
-                row["metadata"],
+                # 0.9 answers from memory, where the null is that it wrote as an empty text.
+                row["metadata"] or "",
             )
             for row in answer
         ], group_id

@@ -152,3 +152,15 @@ def test_swap_before_a_cleaned_segment_is_finished(folder: Path) -> None:
     shutil.copy(folder / first, folder / f"{first}.swap")
     shutil.copy(folder / second, folder / f"{second}.cleaned")
     assert names(find_segments([folder])) == [f"{first}.swap", second, third]
+
+
+@pytest.mark.parametrize("mark", ["delete", "future", "stray"])
+def test_folders_beside_the_log_are_left_out_unless_named(folder: Path, mark: str) -> None:
+    beside = folder.parent / f"{folder.name}.{'0123456789abcdef' * 2}-{mark}"
+    shutil.copytree(folder, beside)
+    segments = find_segments([folder.parent])
+    assert {segment.path.parent for segment in segments if segment.is_loaded} == {folder}
+    left_out = [segment for segment in segments if not segment.is_loaded]
+    assert [segment.path.name for segment in left_out] == live(folder)
+    assert all(segment.reason for segment in left_out)
+    assert names(find_segments([beside])) == live(folder)

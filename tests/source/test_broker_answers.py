@@ -73,7 +73,7 @@ def test_same_offsets(recorded: Scenario, groups: Mapping[str, Group]) -> None:
                 row["partition"],
                 row["offset"],
                 row.get("leader_epoch", -1),
-                # 0.9 answers from memory, where the null is that it wrote as an empty text.
+                # 0.9 answers from memory: null, where it wrote an empty text.
                 row["metadata"] or "",
             )
             for row in answer

@@ -1,7 +1,7 @@
 """Where a command's output goes: data to standard output, everything else to standard error."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -39,22 +39,16 @@ def complain(text: str) -> None:
         print(f"kgroup: {visible(text)}", file=sys.stderr, flush=True)
 
 
-def complain_of(problems: "Iterable[Problem]", count: int) -> None:
-    """Tell the first problems one by one, and how many more there are.
-
-    Args:
-        problems: to tell.
-        count: of all problems, also those that were not kept.
-    """
-    from itertools import islice
-
+def complain_of(problems: "Sequence[Problem]") -> None:
+    """Tell the first problems one by one, and how many more there are."""
     from kgroup.render.problem import problem_line
 
-    lines = [problem_line(problem) for problem in islice(problems, MAX_LINES)]
-    for line in lines:
-        complain(line)
-    if count > len(lines):
-        complain(f"… and {count - len(lines)} more")
+    for problem in problems[:MAX_LINES]:
+        complain(problem_line(problem))
+    rest = problems[MAX_LINES:]
+    if rest:
+        left_out = f"; {rest[-1].reason}" if rest[-1].kind == "more" else ""
+        complain(f"… and {len(rest)} more{left_out}")
 
 
 def show(
@@ -95,5 +89,5 @@ def show(
     sys.stdout.flush()
     for note in report.notes:
         complain(f"note: {note}")
-    complain_of(report.errors, len(report.errors))
+    complain_of(report.errors)
     return ExitStatus.PARTLY if report.errors else ExitStatus.DONE

@@ -7,8 +7,12 @@ from binascii import Error as Base64Error
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-__all__ = ["parse_bytes", "parse_instant", "parse_regex"]
+__all__ = ["parse_bytes", "parse_end", "parse_instant", "parse_regex"]
 
+LEAST_EPOCH_MS = 100_000_000_000
+"""Smaller numbers are offsets where both could be meant: no Kafka ran in March 1973."""
+
+_INT64 = 1 << 63
 _UNITS: Mapping[str, int] = {
     "ms": 1,
     "s": 1000,
@@ -34,12 +38,12 @@ def parse_instant(text: str) -> int:
     text = text.strip()
     if text == "now":
         return _now_ms()
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
-    if _DURATION.fullmatch(text):
-        ago = sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))
-        return _now_ms() - ago
     try:
+        if re.fullmatch(r"-?\d+", text):
+            return _int64(int(text))
+        if _DURATION.fullmatch(text):
+            ago = sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))
+            return _int64(_now_ms() - ago)
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
@@ -50,6 +54,28 @@ def parse_instant(text: str) -> int:
         instant = instant.replace(tzinfo=UTC)
     seconds = instant.replace(microsecond=0)
     return int(seconds.timestamp()) * 1000 + instant.microsecond // 1000
+
+
+def parse_end(text: str) -> tuple[int | None, int | None]:
+    """Read where a log is taken to end: an offset, or a time as `parse_instant` reads it.
+
+    Args:
+        text: ``offset:42``, or a time; a bare number below `LEAST_EPOCH_MS` is an offset too.
+
+    Returns:
+        The offset or None, epoch milliseconds or None.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    form, colon, rest = text.strip().partition(":")
+    if colon and form == "offset":
+        if not re.fullmatch(r"\d{1,18}", rest):
+            raise ValueError(f"{text!r} is no offset; expected offset:42")
+        return int(rest), None
+    value = parse_instant(text)
+    is_offset = re.fullmatch(r"\d+", text.strip()) and value < LEAST_EPOCH_MS
+    return (value, None) if is_offset else (None, value)
 
 
 def parse_bytes(text: str) -> bytes:
@@ -90,6 +116,12 @@ def parse_regex(text: str) -> "re.Pattern[str]":
         return re.compile(text)
     except re.error as error:
         raise ValueError(f"{text!r} is no regular expression: {error}") from None
+
+
+def _int64(number: int) -> int:
+    if not -_INT64 <= number < _INT64:
+        raise ValueError
+    return number
 
 
 def _now_ms() -> int:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Selection", "row_time_ms"]
+from kgroup.protocol.coordinator_record import KEY_TYPES
+
+__all__ = ["RECORD_TYPES", "Names", "Selection", "row_time_ms"]
 
 CONTROL_TYPES = ("ControlCommit", "ControlAbort")
+RECORD_TYPES = (*KEY_TYPES.values(), *CONTROL_TYPES, "Unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,32 @@ class Selection:
         return group_id in self.groups or (
             self.group_pattern is not None and self.group_pattern.fullmatch(group_id) is not None
         )
+
+
+class Names:
+    """Which of the names that were asked for the log has at all.
+
+    Attributes:
+        wanted: names, in the order they were given.
+    """
+
+    def __init__(self, column: str, wanted: Iterable[str]) -> None:
+        self.wanted = tuple(dict.fromkeys(wanted))
+        self._column = column
+        self._found: set[str] = set()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names not seen yet."""
+        return tuple(name for name in self.wanted if name not in self._found)
+
+    def look(self, batch: pa.RecordBatch) -> None:
+        """Take note of the names in a batch of `DECODED`; from several threads, if need be."""
+        if missing := self.missing:
+            names = pa.array(missing, pa.string())
+            self._found.update(
+                names.filter(pc.is_in(names, batch[self._column].dictionary)).to_pylist()
+            )
 
 
 def row_time_ms(batch: pa.RecordBatch) -> pa.Array:

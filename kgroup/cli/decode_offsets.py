@@ -1,0 +1,309 @@
+"""`kgroup decode-offsets`."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.context import complain, complain_of, is_terminal, show, write
+from kgroup.cli.input_file import input_files
+from kgroup.cli.options import (
+    Output,
+    examples,
+    output_options,
+    parsed,
+    regex_option,
+    source_options,
+)
+from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
+from kgroup.cli.progress import Progress
+from kgroup.errors import ExitStatus, InputError
+
+if TYPE_CHECKING:
+    from kgroup.model.segment import Segment
+    from kgroup.operation.decode import Decoding
+    from kgroup.render.record import Rows
+
+__all__ = ["command"]
+
+LEFTOVERS = ("deleted", "cleaned", "swap")
+
+
+def _parse_types(value: str) -> frozenset[str]:
+    from kgroup.operation.selection import RECORD_TYPES
+
+    known = {name.lower(): name for name in RECORD_TYPES}
+    names = [name.strip() for name in value.split(",")]
+    unknown = [name for name in names if name.lower() not in known]
+    if unknown:
+        raise ValueError(f"no type {', '.join(unknown)}; there are: {', '.join(RECORD_TYPES)}")
+    return frozenset(known[name.lower()] for name in names)
+
+
+@click.command(
+    "decode-offsets",
+    epilog=examples(
+        "kgroup decode-offsets --sample",
+        "kgroup decode-offsets --sample --group order-service --type OffsetCommit -o jsonl",
+        "kgroup decode-offsets --sample --latest -o csv --columns group,topic,committed_offset",
+        "kgroup decode-offsets --sample --stats",
+        "kgroup decode-offsets /var/lib/kafka/data --since 2h --parquet offsets.parquet",
+        "kgroup decode-offsets __consumer_offsets-12 --as-of 2026-11-20T03:00:00Z",
+        "cat 00000000000000000000.log | kgroup decode-offsets -",
+        "kgroup decode-offsets --key 00010001670001740000000c",
+    ),
+)
+@click.argument("files", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
+@source_options(required=False)
+@click.option(
+    "--key",
+    metavar="BYTES",
+    callback=parsed(parse_bytes),
+    help="Decode one record instead of files: its key, hexadecimal or base64.",
+)
+@click.option(
+    "--value",
+    metavar="BYTES",
+    callback=parsed(parse_bytes),
+    help="The value that belongs to --key; without it the record is a tombstone.",
+)
+@click.option(
+    "--include",
+    multiple=True,
+    type=click.Choice(LEFTOVERS),
+    help="Also read files that a broker would remove when it starts. Repeat it for more.",
+)
+@click.option(
+    "--offsets-partition",
+    "offsets_partitions",
+    metavar="N",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Read only this partition of __consumer_offsets. Repeat it for more.",
+)
+@click.option(
+    "--from-offset",
+    metavar="N",
+    type=click.IntRange(min=0, max=2**63 - 1),
+    help="Begin at this offset of __consumer_offsets.",
+)
+@click.option(
+    "--group",
+    "groups",
+    metavar="ID",
+    multiple=True,
+    help="Records about this group. Repeat it for more.",
+)
+@regex_option
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME",
+    multiple=True,
+    help="Offset commits for this topic. Repeat it for more.",
+)
+@click.option(
+    "--partition",
+    "topic_partitions",
+    metavar="N",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Offset commits for this partition of a topic. Repeat it for more.",
+)
+@click.option(
+    "--type",
+    "types",
+    metavar="A,B,…",
+    callback=parsed(_parse_types),
+    help="Records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, …",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=parsed(parse_instant),
+    help="Records of this time or later: RFC 3339, epoch milliseconds, or how long ago (2h).",
+)
+@click.option(
+    "--until", metavar="TIME", callback=parsed(parse_instant), help="Records before this time."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["read-uncommitted", "read-committed"]),
+    default="read-uncommitted",
+    show_default=True,
+    help="read-committed leaves out aborted and open transactions, and markers.",
+)
+@click.option(
+    "--latest", is_flag=True, help="View: the last record of each key, what compaction keeps."
+)
+@click.option(
+    "--as-of",
+    metavar="TIME|OFFSET",
+    callback=parsed(parse_end),
+    help="View: the records that were current then, without tombstones. A number below 10^11, or "
+    "offset:N, is an offset, and needs one partition of __consumer_offsets.",
+)
+@click.option(
+    "--stats", is_flag=True, help="View: count records by type and group, batches, and damage."
+)
+@click.option("--strict", is_flag=True, help="Stop at the first damage.")
+@click.option(
+    "--parquet",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a Parquet file, and nothing to standard output.",
+)
+@output_options
+def command(
+    files: Sequence[Path],
+    paths: Sequence[Path],
+    key: bytes | None,
+    value: bytes | None,
+    include: Sequence[str],
+    offsets_partitions: Sequence[int],
+    from_offset: int | None,
+    groups: Sequence[str],
+    regex: re.Pattern[str] | None,
+    topics: Sequence[str],
+    topic_partitions: Sequence[int],
+    types: frozenset[str] | None,
+    since: int | None,
+    until: int | None,
+    isolation: str,
+    latest: bool,
+    as_of: tuple[int | None, int | None] | None,
+    stats: bool,
+    strict: bool,
+    parquet: Path | None,
+    output: Output,
+) -> ExitStatus:
+    """Read the records of __consumer_offsets.
+
+    PATH is a segment file, a __consumer_offsets-N folder, a broker's log directory, or - for
+    standard input. A record is shown that passes every filter given. Filters on time choose from
+    what a view gives: --latest --until 7d shows keys that have not changed for a week.
+
+    Damage is reported on standard error and passed over; the exit status is then 4.
+    """
+    places = [*files, *paths]
+    if (key is None) == (not places):
+        raise click.UsageError(
+            "what is to be decoded? Choose PATH... (files and folders), - (standard input), "
+            "--log-dir PATH, --sample, or --key BYTES (one record)"
+        )
+    if value is not None and key is None:
+        raise click.UsageError("--value belongs to --key")
+    if latest and as_of is not None:
+        raise click.UsageError("--latest and --as-of are two views; choose one of them")
+    if parquet is not None and stats:
+        raise click.UsageError("--parquet writes records, --stats counts them; choose one of them")
+
+    from kgroup.operation.decode import decode, decode_message
+    from kgroup.operation.log_reader import Cut
+    from kgroup.operation.selection import Selection
+
+    if key is not None:
+        message = decode_message(key, value)
+        _write(lambda function: map(function, [message]), tuple, parquet, output)
+        return ExitStatus.DONE
+    selection = Selection(
+        groups=frozenset(groups),
+        group_pattern=regex,
+        topics=frozenset(topics),
+        topic_partitions=frozenset(topic_partitions),
+        types=types or frozenset(),
+        from_offset=from_offset,
+        since_ms=since,
+        until_ms=until,
+        committed_only=isolation == "read-committed",
+    )
+    progress = Progress(writes_rows=parquet is None and not stats)
+    with input_files(places) as (found, name):
+        decoding = decode(
+            _segments(found, include, offsets_partitions),
+            selection,
+            last_only=latest,
+            cut=None if as_of is None else Cut(*as_of),
+            strict=strict,
+            name=name,
+            announce=progress.announce_compiling,
+            watch=progress.tell,
+        )
+        if stats:
+            _show_stats(decoding, output)
+        else:
+            _write(decoding.map, decoding.problems, parquet, output)
+            progress.clear()
+            complain_of(decoding.problems())
+    return _status(decoding)
+
+
+def _segments(
+    places: "Sequence[Path]", include: Sequence[str], partitions: Sequence[int]
+) -> "list[Segment]":
+    """Find what is to be read; say what is left out."""
+    from kgroup.model.segment import SegmentStatus
+    from kgroup.source.segment_file import find_segments
+
+    segments = find_segments(places, include={SegmentStatus(word) for word in include})
+    if partitions:
+        there = sorted({s.partition for s in segments if s.partition is not None})
+        segments = [segment for segment in segments if segment.partition in partitions]
+        if not segments:
+            raise InputError(
+                f"no segment of partition {_list(partitions)} of __consumer_offsets found; there "
+                f"are segments of {_list(there) or 'no partition that is known'}"
+            )
+    for segment in segments:
+        if not segment.is_loaded:
+            complain(f"note: {segment.path} left out. {segment.reason}")
+    return segments
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _write(
+    rows: "Rows", problems: Callable[[], Iterable[object]], parquet: Path | None, output: Output
+) -> None:
+    if parquet is not None:
+        from kgroup.render.parquet import write_parquet
+
+        count = write_parquet(parquet, rows(lambda batch: batch), output.columns)
+        complain(f"{count} records written to {parquet}")
+        return
+    from kgroup.render.record import record_text
+
+    write(
+        record_text(
+            rows,
+            output.form,
+            output.columns,
+            headers=output.headers,
+            terminal=is_terminal(),
+            errors=problems,
+        )
+    )
+
+
+def _show_stats(decoding: "Decoding", output: Output) -> None:
+    from kgroup.operation.report import Report
+    from kgroup.operation.statistics import count_records
+    from kgroup.render.statistics import stats_page, stats_sheet
+
+    counts = count_records(decoding.map(lambda batch: batch), decoding.log)
+    report = Report(counts, errors=decoding.problems())
+    page = stats_page(output.form, headers=output.headers, terminal=is_terminal())
+    show("decode-offsets", report, output, stats_sheet, page)
+
+
+def _status(decoding: "Decoding") -> ExitStatus:
+    log = decoding.log
+    if log.file_count == log.unusable_count > 0:
+        return ExitStatus.FAILED
+    if not log.problems and decoding.nothing_named_exists:
+        return ExitStatus.NOT_FOUND
+    return ExitStatus.PARTLY if decoding.problems() else ExitStatus.DONE

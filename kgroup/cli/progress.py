@@ -1,0 +1,48 @@
+"""How far a long run has come, on standard error, where that is a terminal and not in the way."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from kgroup.cli.context import complain, is_terminal
+
+if TYPE_CHECKING:
+    from kgroup.operation.log_reader import LogReader
+
+__all__ = ["Progress"]
+
+FIRST_S = 1.0
+EVERY_S = 0.2
+
+
+class Progress:
+    """A line that is written over and over, from the first second on."""
+
+    def __init__(self, *, writes_rows: bool) -> None:
+        """Decide whether to tell anything: not between rows on the same terminal."""
+        self._is_on = sys.stderr.isatty() and not (writes_rows and is_terminal())
+        self._due = time.monotonic() + FIRST_S
+        self._is_shown = False
+
+    def tell(self, log: "LogReader") -> None:
+        """Show how far a log has been read, if it is time to."""
+        if self._is_on and time.monotonic() >= self._due:
+            self._due = time.monotonic() + EVERY_S
+            self._write(f"file {log.files_read} of {log.file_count}, {log.rows_read:,} records")
+            self._is_shown = True
+
+    def announce_compiling(self) -> None:
+        """Say why the first run takes longer."""
+        if sys.stderr.isatty():
+            self.clear()
+            complain("compiling the decoder for large inputs; this happens once")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            self._write("")
+            self._is_shown = False
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

@@ -1,0 +1,140 @@
+"""Decode `__consumer_offsets`: the records, those that are wanted, or a view of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from kgroup.errors import UsageError
+from kgroup.model.problem import Problem
+from kgroup.model.segment import Segment
+from kgroup.operation.log_reader import Cut, LogReader
+from kgroup.operation.selection import Names, Selection
+from kgroup.operation.view import as_of, latest
+from kgroup.protocol.column_schema import ColumnBuilder
+
+__all__ = ["Decoding", "decode", "decode_message"]
+
+
+T = TypeVar("T")
+
+
+class Decoding:
+    """Decoded records: what a run over segments gives.
+
+    Attributes:
+        log: what was read, and what went wrong.
+    """
+
+    def __init__(
+        self,
+        log: LogReader,
+        selection: Selection,
+        view: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None,
+    ) -> None:
+        self.log = log
+        self._selection = selection
+        self._view = view
+        self._groups = Names("group", selection.groups)
+        self._topics = Names("topic", selection.topics)
+        self._has_rows = False
+
+    def map(self, function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
+        """Yield what a function makes of each batch of the rows that are wanted.
+
+        The batches come in the order of each partition's log, and are read as they are asked for.
+        The function may run in several threads at once, some batches ahead.
+        """
+        by_time = self._selection.by_time
+        if self._view is None:
+            return self.log.map(lambda batch: function(by_time(self._wanted(batch))))
+        return (function(by_time(batch)) for batch in self._view(self.log.map(self._wanted)))
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self._groups.look(batch)
+        self._topics.look(batch)
+        batch = self._selection.by_fate(self._selection.by_key(batch))
+        self._has_rows = self._has_rows or batch.num_rows > 0
+        return batch
+
+    @property
+    def nothing_named_exists(self) -> bool:
+        """Whether groups or topics were asked for, by name or pattern, and the log has none."""
+        names = [*self._groups.wanted, *self._topics.wanted]
+        missing = [*self._groups.missing, *self._topics.missing]
+        if self._selection.group_pattern is not None:
+            return len(names) == len(missing) and not self._has_rows
+        return bool(names) and len(names) == len(missing)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Say what could not be read, and which names the log does not have."""
+        return (
+            *self.log.problems,
+            *(
+                Problem("not-found", "There is no record about the group.", group_id=group_id)
+                for group_id in self._groups.missing
+            ),
+            *(
+                Problem("not-found", f"There is no offset commit for the topic {topic!r}.")
+                for topic in self._topics.missing
+            ),
+        )
+
+
+def decode(
+    segments: Sequence[Segment],
+    selection: Selection,
+    *,
+    last_only: bool = False,
+    cut: Cut | None = None,
+    strict: bool = False,
+    name: Callable[[Path], str] = str,
+    announce: Callable[[], None] | None = None,
+    watch: Callable[[LogReader], None] = lambda log: None,
+) -> Decoding:
+    """Decode segments.
+
+    What keys, offsets and transactions say is looked at first, then comes the view, then what
+    times say: "the latest records, of these those before June".
+
+    Args:
+        segments: sorted, see `find_segments`.
+        selection: which rows are wanted.
+        last_only: whether only the last record of each key is wanted, see `view.latest`.
+        cut: the records that were current there are wanted, see `view.as_of`.
+        strict: whether to stop at the first problem.
+        name: what to call a file in problems.
+        announce: called before code is compiled, see `columnar.decode_chunks`.
+        watch: called after each batch of rows that was read.
+
+    Raises:
+        UsageError: an offset to cut at, and segments of several partitions.
+    """
+    log = LogReader(
+        segments,
+        cut=cut,
+        from_offset=selection.from_offset or 0,
+        strict=strict,
+        name=name,
+        announce=announce,
+        watch=watch,
+    )
+    if cut is not None and cut.offset is not None and log.log_count > 1:
+        raise UsageError(
+            "an offset means something in one partition of __consumer_offsets only, found "
+            f"{log.log_count} (or single files); choose one of them, or a time"
+        )
+    if cut is not None:
+        return Decoding(log, selection, partial(as_of, cut=cut))
+    return Decoding(log, selection, latest if last_only else None)
+
+
+def decode_message(key: bytes, value: bytes | None) -> pa.RecordBatch:
+    """Decode one record whose place in a log is not known."""
+    builder = ColumnBuilder()
+    builder.add(key, value)
+    return builder.finish()

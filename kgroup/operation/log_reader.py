@@ -1,0 +1,221 @@
+"""Read segments of `__consumer_offsets`: from files to Arrow batches, with what went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from kgroup.model.problem import Problem, ProblemLog
+from kgroup.model.segment import Segment
+from kgroup.operation.usable import why_unusable
+from kgroup.protocol.batch import Damage, RecordBatch
+from kgroup.protocol.columnar import map_chunks, scan_transactions
+from kgroup.protocol.record_batch import read_file_batches
+from kgroup.protocol.transaction import TransactionIndex
+
+__all__ = ["BatchCount", "Cut", "LogReader"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the log is taken to end: behind a record, or behind an instant.
+
+    Attributes:
+        offset: last offset that counts.
+        time_ms: last epoch millisecond that counts.
+    """
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+    def has_marker(self, batch: RecordBatch) -> bool:
+        """Tell whether a batch, if it is a transaction's marker, lies before the cut."""
+        if self.offset is not None and batch.last_offset > self.offset:
+            return False
+        time_ms = batch.max_timestamp_ms
+        return self.time_ms is None or time_ms is None or time_ms <= self.time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCount:
+    """How many batches of one kind there are.
+
+    Attributes:
+        compression: codec.
+        magic: message format.
+        batches: number of them.
+        bytes: that they take in the log.
+    """
+
+    compression: str
+    magic: int
+    batches: int
+    bytes: int
+
+
+class LogReader:
+    """One run over segments; what it says beside the rows is complete when they are at their end.
+
+    Attributes:
+        damage_kinds: kind of damage -> how often.
+        log_count: logs to read: partitions, or files that are part of none.
+        file_count: files to read.
+        unusable_count: files among them that hold no records of `__consumer_offsets` at all.
+        files_read: files begun so far.
+        rows_read: rows decoded so far.
+    """
+
+    def __init__(
+        self,
+        segments: Iterable[Segment],
+        *,
+        cut: Cut | None = None,
+        from_offset: int = 0,
+        strict: bool = False,
+        name: Callable[[Path], str] = str,
+        announce: Callable[[], None] | None = None,
+        watch: Callable[[LogReader], None] = lambda log: None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            segments: sorted, see `find_segments`; those that are not loaded are passed over.
+            cut: end of the log for transactions: what has its marker behind it is open.
+            from_offset: segments that end before it are passed over.
+            strict: whether to stop at the first problem.
+            name: what to call a file in problems.
+            announce: called before code is compiled, see `columnar.decode_chunks`.
+            watch: called after each batch of rows.
+        """
+        self._logs = _logs(segments, from_offset)
+        self._cut = cut or Cut()
+        self._strict = strict
+        self._name = name
+        self._announce = announce
+        self._watch = watch
+        self._problems = ProblemLog()
+        self.damage_kinds: Counter[str] = Counter()
+        self.log_count = len(self._logs)
+        self.file_count = sum(len(log) for log in self._logs)
+        self.unusable_count = 0
+        self.files_read = 0
+        self.rows_read = 0
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What could not be read; beyond a limit only the number of the rest."""
+        return self._problems.problems()
+
+    def map(self, function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
+        """Yield what a function makes of each batch of rows of `DECODED`.
+
+        The batches come in the order of each partition's log, and are read as they are asked for.
+        The function may run in several threads at once, some batches ahead.
+        """
+        try:
+            for log in self._logs:
+                usable = [segment for segment in log if self._is_usable(segment)]
+                transactions = partial(self._markers, usable)
+                for segment in usable:
+                    yield from self._map_segment(segment, transactions, function)
+        except _StoppedError:
+            return
+
+    def count_batches(self) -> list[BatchCount]:
+        """Count the batches of all files, the most first."""
+        counts: Counter[tuple[str, int]] = Counter()
+        sizes: Counter[tuple[str, int]] = Counter()
+        for batch in _batches(segment for log in self._logs for segment in log):
+            counts[batch.compression, batch.magic] += 1
+            sizes[batch.compression, batch.magic] += batch.size
+        return [BatchCount(*kind, n, sizes[kind]) for kind, n in counts.most_common()]
+
+    def _is_usable(self, segment: Segment) -> bool:
+        reason = why_unusable(segment)
+        if reason is not None:
+            self.unusable_count += 1
+            self._report(segment, *reason)
+        return reason is None
+
+    def _markers(self, log: Sequence[Segment]) -> TransactionIndex:
+        if self._cut == Cut():
+            return scan_transactions([segment.path for segment in log])
+        transactions = TransactionIndex()
+        for batch in _batches(log):
+            if self._cut.has_marker(batch):
+                transactions.add(batch)
+        return transactions
+
+    def _map_segment(
+        self,
+        segment: Segment,
+        transactions: Callable[[], TransactionIndex],
+        function: Callable[[pa.RecordBatch], T],
+    ) -> Iterator[T]:
+        self.files_read += 1
+        try:
+            for part in map_chunks(
+                segment.path,
+                lambda batch: (batch.num_rows, function(batch)),
+                partition=segment.partition,
+                transactions=transactions,
+                announce=self._announce,
+            ):
+                if isinstance(part, Damage):
+                    self.damage_kinds[part.kind] += 1
+                    self._report(segment, part.kind, part.reason, part.position)
+                    continue
+                rows, result = part
+                self.rows_read += rows
+                self._watch(self)
+                yield result
+        except OSError as error:
+            reason = f"The file cannot be read: {error.strerror or error}."
+            self._report(segment, "unreadable", reason)
+
+    def _report(
+        self, segment: Segment, kind: str, reason: str, position: int | None = None
+    ) -> None:
+        path = self._name(segment.path)
+        partition = segment.partition
+        self._problems.add(
+            Problem(kind, reason, path=path, position=position, offsets_partition=partition)
+        )
+        if self._strict:
+            raise _StoppedError
+
+
+class _StoppedError(Exception):
+    """The first problem of a strict run."""
+
+
+def _batches(segments: Iterable[Segment]) -> Iterator[RecordBatch]:
+    """Read batches without their records; what is damaged is passed over."""
+    for segment in segments:
+        with suppress(OSError), segment.path.open("rb", buffering=0) as file:
+            yield from (item for item in read_file_batches(file) if isinstance(item, RecordBatch))
+
+
+def _logs(segments: Iterable[Segment], from_offset: int) -> list[list[Segment]]:
+    """Put together the segments of one log: of one folder, and named after their offsets."""
+    logs: dict[tuple[int | None, Path], list[Segment]] = {}
+    for segment in segments:
+        if segment.is_loaded:
+            place = segment.path if segment.base_offset is None else segment.path.parent
+            logs.setdefault((segment.partition, place), []).append(segment)
+    return [log[_first(log, from_offset) :] for log in logs.values()]
+
+
+def _first(log: Sequence[Segment], from_offset: int) -> int:
+    """Find the last segment that begins at or before an offset; the first where none does."""
+    begins = [segment.base_offset or 0 for segment in log]
+    return max((index for index, base in enumerate(begins) if base <= from_offset), default=0)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from kgroup.protocol import messages, streams_protocol
+from kgroup.protocol import message_schema, messages, streams_protocol
 from kgroup.protocol.primitives import DecodeError, base64_bytes, base64_text
 
 __all__ = [
@@ -133,7 +133,7 @@ def _encode(name: str, data: Mapping[str, Any]) -> bytes:
         return base64_bytes(data["raw"])
     body = {**data, "userData": _encode_user_data(data.get("userData"))}
     version = data["version"]
-    known = min(version, messages.versions(name).highest)
+    known = min(version, message_schema.versions(name).highest)
     return (
         Struct(">h").pack(version)
         + messages.write(name, known, body)

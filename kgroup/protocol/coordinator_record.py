@@ -18,7 +18,7 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from kgroup.protocol import connect_protocol, consumer_protocol, messages
+from kgroup.protocol import connect_protocol, consumer_protocol, message_schema, messages
 from kgroup.protocol.primitives import DecodeError, base64_text
 
 __all__ = [
@@ -211,7 +211,7 @@ def _damaged(label: str, number: int | None, raw: bytes, error: str) -> _Decoded
 
 def _key_schema(name: str) -> tuple[str, int]:
     schema = f"{_FOLDERS.get(name, ('coordinator',))[0]}/{name}Key"
-    return schema, messages.versions(schema).lowest
+    return schema, message_schema.versions(schema).lowest
 
 
 @cache
@@ -225,7 +225,7 @@ def _value_readers(name: str) -> Mapping[int, tuple[messages.Reader, ...]]:
     if name not in _NUMBERS:
         return {}
     schemas = [f"{folder}/{name}Value" for folder in _FOLDERS.get(name, ("coordinator",))]
-    known = messages.versions(schemas[0])
+    known = message_schema.versions(schemas[0])
     raw = name == "GroupMetadata"  # its members' bytes are decoded further
     return {
         version: (

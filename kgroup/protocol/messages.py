@@ -21,7 +21,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, NoReturn
 
-from kgroup.protocol.message_schema import FIXED, Field, Versions, fields, flexible, versions
+from kgroup.protocol.message_schema import FIXED, Field, fields, flexible, versions
 from kgroup.protocol.primitives import (
     JAVA_UTF8,
     DecodeError,
@@ -34,16 +34,10 @@ from kgroup.protocol.primitives import (
 )
 
 __all__ = [
-    "FIXED",
-    "Field",
     "Reader",
-    "Versions",
-    "fields",
-    "flexible",
     "read",
     "reader",
     "versioned_reader",
-    "versions",
     "write",
 ]
 

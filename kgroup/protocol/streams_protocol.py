@@ -120,10 +120,12 @@ class _Input:
         start = self.position
         raw = self.take(size, field).replace(b"\xc0\x80", b"\0")
         try:
+            if max(raw, default=0) >= 0xF0:  # the only UTF-8 that this is not
+                raise ValueError
             pairs = raw.decode("utf-8", "surrogatepass").encode("utf-16-be", "surrogatepass")
-            return pairs.decode("utf-16-be", "replace")
-        except UnicodeDecodeError:
+        except ValueError:
             raise DecodeError(start, f"{field}: no modified UTF-8") from None
+        return pairs.decode("utf-16-be", "replace")
 
     def task(self, version: int) -> dict[str, Any]:
         task: dict[str, Any] = {

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kgroup.protocol import messages
-from kgroup.protocol.messages import Field
+from kgroup.protocol import message_schema
+from kgroup.protocol.message_schema import Field
 
 SCHEMAS = sorted(
     f"{folder.name}/{file.name.removesuffix('.json')}"
@@ -19,7 +19,9 @@ SCHEMAS = sorted(
 VERSIONS = [
     (name, version)
     for name in SCHEMAS
-    for version in range(messages.versions(name).lowest, messages.versions(name).highest + 1)
+    for version in range(
+        message_schema.versions(name).lowest, message_schema.versions(name).highest + 1
+    )
 ]
 
 _INTEGERS = {
@@ -36,8 +38,8 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 def message(name: str, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Any message of a version, as `messages.read` gives it."""
-    tags = messages.flexible(name, version)
-    return _struct(messages.fields(name, version), tags)
+    tags = message_schema.flexible(name, version)
+    return _struct(message_schema.fields(name, version), tags)
 
 
 def _struct(members: tuple[Field, ...], tags: bool) -> st.SearchStrategy[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgroup.protocol import messages
+from kgroup.protocol import message_schema
 from kgroup.protocol.coordinator_record import (
     KEY_TYPES,
     decode_control,
@@ -842,8 +842,8 @@ def test_round_trip(name: str, data: st.DataObject) -> None:
     number = next(number for number, known in KEY_TYPES.items() if known == name)
     folder = "coordinator_4_0" if number == 9 else "coordinator"
     key_schema, value_schema = f"{folder}/{name}Key", f"{folder}/{name}Value"
-    key = data.draw(message(key_schema, messages.versions(key_schema).lowest))
-    version = data.draw(st.integers(0, messages.versions(value_schema).highest))
+    key = data.draw(message(key_schema, message_schema.versions(key_schema).lowest))
+    version = data.draw(st.integers(0, message_schema.versions(value_schema).highest))
     value = data.draw(message(value_schema, version))
     raw = encode_key(name, key), encode_value(name, version, value)
     kind, made_key, made_value = decode_record(*raw)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgroup.protocol import messages
+from kgroup.protocol import message_schema, messages
 from kgroup.protocol.primitives import DecodeError
 from tests.protocol.random_message import SCHEMAS, VERSIONS, message
 
@@ -40,24 +40,24 @@ def test_schemas_are_kafkas() -> None:
 
 def test_fields_by_version() -> None:
     """OffsetCommitValue.json: leaderEpoch 3+, expireTimestamp 1, topicId tagged in 4+."""
-    assert messages.versions(OFFSET) == messages.Versions(0, 4)
-    names = {v: [field.name for field in messages.fields(OFFSET, v)] for v in range(5)}
+    assert message_schema.versions(OFFSET) == message_schema.Versions(0, 4)
+    names = {v: [field.name for field in message_schema.fields(OFFSET, v)] for v in range(5)}
     assert names[0] == names[2] == ["offset", "metadata", "commitTimestamp"]
     assert names[1] == ["offset", "metadata", "commitTimestamp", "expireTimestamp"]
     assert names[3] == ["offset", "leaderEpoch", "metadata", "commitTimestamp"]
     assert names[4] == [*names[3], "topicId"]
-    assert [messages.flexible(OFFSET, v) for v in range(5)] == [False] * 4 + [True]
-    topic_id = messages.fields(OFFSET, 4)[-1]
+    assert [message_schema.flexible(OFFSET, v) for v in range(5)] == [False] * 4 + [True]
+    topic_id = message_schema.fields(OFFSET, 4)[-1]
     assert (topic_id.type, topic_id.tag, topic_id.default) == ("uuid", 0, "A" * 22)
-    metadata = messages.fields(OFFSET, 4)[2]
+    metadata = message_schema.fields(OFFSET, 4)[2]
     assert (metadata.type, metadata.array, metadata.nullable) == ("string", False, False)
     assert metadata.compact
-    assert not messages.fields(OFFSET, 3)[2].compact
+    assert not message_schema.fields(OFFSET, 3)[2].compact
 
 
 def test_fields_of_structs() -> None:
     """Nested fields, arrays, and defaults: "null" is null, but JSON's null is the empty value."""
-    classic = messages.fields(MEMBER, 0)[-1]
+    classic = message_schema.fields(MEMBER, 0)[-1]
     assert (classic.name, classic.type, classic.tag) == ("classicMemberMetadata", "struct", 0)
     assert classic.nullable
     assert classic.default == {"sessionTimeoutMs": 0, "supportedProtocols": []}
@@ -66,13 +66,13 @@ def test_fields_of_structs() -> None:
     assert (protocols.type, protocols.array, protocols.tag) == ("struct", True, None)
     assert protocols.fields is not None
     assert [field.type for field in protocols.fields] == ["string", "bytes"]
-    endpoint = messages.fields(STREAMS_MEMBER, 0)[7]
+    endpoint = message_schema.fields(STREAMS_MEMBER, 0)[7]
     assert (endpoint.name, endpoint.default, endpoint.nullable) == ("userEndpoint", None, True)
 
 
 def test_unknown_version() -> None:
     with pytest.raises(ValueError, match=f"{OFFSET} has no version 5"):
-        messages.fields(OFFSET, 5)
+        message_schema.fields(OFFSET, 5)
 
 
 def test_fixed_layout() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from tests.broker.maven import Artifacts
+from tests.broker.maven import Artifacts, run_java, version_tuple
 from tests.broker.servers import Broker
 from tests.record.answers import ask
 from tests.record.raw import await_coordinator, create_topics
@@ -37,9 +37,13 @@ def java(
 def make_topics(
     recording: Recording, server: Broker, clients: Session, topics: Mapping[str, int]
 ) -> None:
-    """Create topics (brokers since 0.10.1) and produce 10 + partition records everywhere."""
+    """Create topics and `__consumer_offsets`, and produce 10 + partition records everywhere."""
+    if version_tuple(server.version) < (0, 10, 1):
+        for topic, partitions in topics.items():
+            _create_by_zookeeper(server, topic, partitions)
     with Wire(server.version, server.bootstrap) as wire:
-        create_topics(wire, topics)
+        if version_tuple(server.version) >= (0, 10, 1):
+            create_topics(wire, topics)
         await_coordinator(wire)
     for topic, partitions in topics.items():
         for partition in range(partitions):
@@ -63,8 +67,31 @@ def settle(clients: Session, partitions: int, *names: str) -> None:
     clients.call("settle", names=",".join(names), partitions=partitions)
 
 
-def finish(recording: Recording, server: Broker, *, wanted: Keep | None = None) -> None:
-    """Take the broker's answers, stop it while its clients live, keep its log directory."""
-    recording.note(answers=ask(server.version, server.bootstrap))
+def finish(
+    recording: Recording,
+    server: Broker,
+    *,
+    partitions: Mapping[str, int] | None = None,
+    more_groups: Iterable[str] = (),
+    wanted: Keep | None = None,
+) -> None:
+    """Take the broker's answers, stop it while its clients live, keep its log directory.
+
+    `partitions` and `more_groups` are what `ask` needs of old brokers.
+    """
+    answers = ask(server.version, server.bootstrap, partitions=partitions, more_groups=more_groups)
+    recording.note(answers=answers)
     server.stop()
     recording.keep(server.log_dir, wanted=wanted)
+
+
+def _create_by_zookeeper(server: Broker, topic: str, partitions: int) -> None:
+    assert server.zookeeper is not None
+    run_java(
+        server.version,
+        "kafka.admin.TopicCommand",
+        [
+            *("--zookeeper", server.zookeeper.connect, "--create", "--topic", topic),
+            *("--partitions", str(partitions), "--replication-factor", "1"),
+        ],
+    )

@@ -6,12 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.broker.maven import version_tuple
 from tests.record.wire import Wire, WireError
 
 __all__ = [
     "RawMember",
     "add_offsets_to_transaction",
     "await_coordinator",
+    "await_expired",
     "commit",
     "configure_group",
     "create_topics",
@@ -120,8 +122,10 @@ class RawMember:
 def knock(member: RawMember, group: str, protocols: Mapping[str, bytes]) -> None:
     """Ask to join a group that has other members, and do not wait: it begins to rebalance."""
     fields = _join_fields(group, protocols, "consumer", None)
-    answer = member.wire.call("JoinGroup", **fields, member_id="")
-    member.wire.send("JoinGroup", **fields, member_id=answer["member_id"])
+    member_id = ""
+    if version_tuple(member.wire.version) >= (2, 2):  # gives an id first, and waits then
+        member_id = member.wire.call("JoinGroup", **fields, member_id="")["member_id"]
+    member.wire.send("JoinGroup", **fields, member_id=member_id)
 
 
 def join(
@@ -167,6 +171,18 @@ def _join_fields(
         "protocols": [{"name": name, "metadata": data} for name, data in protocols.items()],
         "group_instance_id": instance_id,
     }
+
+
+def await_expired(wire: Wire, group: str, topic: str, partition: int) -> None:
+    """Wait until the broker has dropped a committed offset."""
+    deadline = time.monotonic() + 60
+    asked = [{"name": topic, "partition_indexes": [partition]}]
+    while time.monotonic() < deadline:
+        answer = wire.call("OffsetFetch", 1, group_id=group, topics=asked)
+        if answer["topics"][0]["partitions"][0]["committed_offset"] < 0:
+            return
+        time.sleep(0.2)
+    raise WireError(f"the offset of {group!r} has not expired within a minute")
 
 
 def delete_groups(wire: Wire, *groups: str) -> None:

@@ -1,21 +1,20 @@
-"""Kafka 4.x, KRaft: classic, KIP-848, share and streams groups, transactions, odd names."""
+"""Kafka 4.x, KRaft: KIP-848, share and streams groups beside everything that is classic."""
 
 from __future__ import annotations
 
 import time
 
 from tests.broker.servers import Broker, broker
-from tests.record.clients import ASSIGNOR, finish, java, join_java, make_topics, settle
-from tests.record.raw import (
-    RawMember,
-    add_offsets_to_transaction,
-    commit,
-    configure_group,
-    delete_groups,
-    delete_offsets,
-    join,
-    knock,
+from tests.record.classic import (
+    CLASSIC_CONFIG,
+    classic_groups,
+    deletions,
+    odd_groups,
+    rebalancing_group,
+    transactions,
 )
+from tests.record.clients import ASSIGNOR, finish, java, join_java, make_topics, settle
+from tests.record.raw import configure_group
 from tests.record.raw_consumer import RawConsumer
 from tests.record.recording import Recording
 from tests.record.session import Session
@@ -23,9 +22,7 @@ from tests.record.wire import Wire
 
 __all__ = ["record_4_3_1"]
 
-CONFIG = {
-    "offsets.topic.num.partitions": "4",
-    "transaction.state.log.num.partitions": "1",
+CONFIG = CLASSIC_CONFIG | {
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "group.share.heartbeat.interval.ms": "1000",
@@ -51,7 +48,7 @@ def record_4_3_1(recording: Recording) -> None:
         java(recording, server, "StreamsApps", artifacts="streams") as apps,
     ):
         make_topics(recording, server, clients, TOPICS)
-        classic_groups(recording, clients)
+        classic_groups(recording, server, clients)
         consumer_groups(recording, clients)
         upgraded_groups(recording, clients)
         share_groups(recording, server, clients)
@@ -60,43 +57,8 @@ def record_4_3_1(recording: Recording) -> None:
         deletions(recording, server)
         odd_groups(recording, server)
         unfinished_groups(recording, server, clients)
+        rebalancing_group(recording, server)
         finish(recording, server)
-
-
-def classic_groups(recording: Recording, clients: Session) -> None:
-    for short, assignor in [
-        ("range", "RangeAssignor"),
-        ("roundrobin", "RoundRobinAssignor"),
-        ("sticky", "StickyAssignor"),
-        ("cooperative", "CooperativeStickyAssignor"),
-    ]:
-        group = f"orders-{short}"
-        options = {"partition_assignment_strategy": ASSIGNOR + assignor}
-        first, second = f"{group}-1", f"{group}-2"
-        join_java(clients, group, first, "orders,payments", **options, client_rack="rack-a")
-        settle(clients, 9, first)
-        clients.call("commit", name=first, offsets="orders:0:5:0,payments:1:3", metadata="")
-        join_java(clients, group, second, "orders,payments", **options, client_rack="rack-b")
-        settle(clients, 9, first, second)
-        clients.call("commit", name=second, offsets="orders:4:2:0", metadata=f"by {second}")
-        recording.did(f"{group}: two Java consumers with {assignor}; the second joined later")
-    for number in (1, 2):
-        join_java(
-            clients,
-            "payments-static",
-            f"payments-static-{number}",
-            "payments",
-            group_instance_id=f"payments-pod-{number}",
-            session_timeout_ms="120000",
-        )
-    settle(clients, 3, "payments-static-1", "payments-static-2")
-    clients.call("commit", name="payments-static-1", offsets="payments:0:7:0", metadata="pod 1")
-    recording.did("payments-static: two static members, default assignors")
-    join_java(clients, "billing-empty", "billing-1", "payments")
-    settle(clients, 3, "billing-1")
-    clients.call("commit", name="billing-1", offsets="payments:0:1,payments:1:2:0", metadata="run")
-    clients.call("leave", name="billing-1")
-    recording.did("billing-empty: one Java consumer committed and left; the group is empty")
 
 
 def consumer_groups(recording: Recording, clients: Session) -> None:
@@ -224,106 +186,6 @@ def streams_groups(recording: Recording, apps: Session) -> None:
     )
 
 
-def transactions(recording: Recording, server: Broker, clients: Session) -> None:
-    for name, end, offsets, metadata in [
-        ("committed", "commit", "payments:0:11:0,payments:1:12", "first"),
-        ("committed", "commit", "payments:0:21:0", "second"),
-        ("aborted", "commit", "payments:0:30", "kept"),
-        ("aborted", "abort", "payments:0:31,payments:2:32", "aborted"),
-        ("open", "commit", "payments:0:40", "kept"),
-        ("open", "open", "payments:0:41,payments:1:42", "pending"),
-    ]:
-        clients.call(
-            "transaction",
-            id=f"ledger-tx-{name}",
-            group=f"ledger-{name}",
-            offsets=offsets,
-            metadata=metadata,
-            end=end,
-        )
-        recording.did(f"ledger-{name}: transaction of {offsets} ({metadata}), then {end}")
-    with Wire(server.version, server.bootstrap) as wire:
-        for committed in (True, False):
-            add_offsets_to_transaction(
-                wire, f"ledger-tx-raw-{committed}", "ledger-marker-only", commit=committed
-            )
-    recording.did(
-        "ledger-marker-only: AddOffsetsToTxn without any offset, one transaction committed and one "
-        "aborted: two markers and no record"
-    )
-
-
-def deletions(recording: Recording, server: Broker) -> None:
-    with Wire(server.version, server.bootstrap) as wire:
-        commit(wire, "cleanup-partly", {("orders", 0): 1, ("orders", 1): 2, ("orders", 2): 3})
-        delete_offsets(wire, "cleanup-partly", [("orders", 1)])
-        commit(wire, "archive-deleted", {("orders", 0): 1, ("payments", 0): 2})
-        delete_groups(wire, "archive-deleted")
-    recording.did("cleanup-partly: three offsets committed, one deleted (OffsetDelete)")
-    recording.did("archive-deleted: two offsets committed, then the group deleted (DeleteGroups)")
-
-
-def odd_groups(recording: Recording, server: Broker) -> None:
-    with Wire(server.version, server.bootstrap) as wire:
-        week = 7 * 24 * 3600 * 1000
-        commit(wire, "retention-week", {("orders", 0): 3}, version=2, retention_time_ms=week)
-        recording.did("retention-week: OffsetCommit v2 with a retention of a week (value v1)")
-        commit(wire, "", {("orders", 0): 8}, metadata="committed by the group without a name")
-        for group in ODD_GROUPS:
-            commit(wire, group, {("orders", 0): 8}, metadata=f"¡{group}!")
-        commit(wire, "metadata-null", {("orders", 0): 8}, metadata=None)
-        commit(wire, "metadata-long", {("orders", 0): 8}, metadata="Ω" * 2000)
-        commit(wire, "offset-extremes", {("orders", 0): 0, ("orders", 1): 2**63 - 1})
-        recording.did("commits of groups with odd names and metadata: empty, null, long, unicode")
-    members = []
-    for group, protocol_type, metadata, assignment in RAW_GROUPS:
-        member = RawMember(server.version, server.bootstrap, f"{group}-client")
-        members.append(member)
-        join(member, group, {"mystery": metadata}, assignment, protocol_type=protocol_type)
-        recording.did(
-            f"{group}: raw member of protocol type {protocol_type!r}, metadata {metadata!r}, "
-            f"assignment {assignment!r}"
-        )
-    for member in members:
-        member.close()
-
-
-ODD_GROUPS = (
-    "группа-заказов",
-    "emoji-🛒-𝄞",
-    "two\nlines",
-    "tab\tand\x00nul",
-    'colon:and,comma"quote\\backslash',
-    " leading and trailing space ",
-    "e\u0301-combining",
-    "x" * 500,
-)
-
-NO_TOPICS = bytes.fromhex("00000000ffffffff")
-"""The part of a subscription that this broker itself reads: no topic, no user data."""
-
-RAW_GROUPS = (
-    ("raw-bad-version", "consumer", b"\xff\xfe" + NO_TOPICS + b"gar:bage\n\x80", b"\x7f\xff\xff"),
-    ("raw-new-version", "consumer", b"\x00\x09" + NO_TOPICS + b"\x00\x00", b"\x00\x09"),
-    (
-        "raw-trailing",
-        "consumer",
-        b"\x00\x00" + NO_TOPICS + b"more",
-        b"\x00\x00\x00\x00\x00\x00more",
-    ),
-    (
-        "raw-bad-owned",
-        "consumer",
-        b"\x00\x01" + NO_TOPICS + b"\x7f\xff\xff\xff",
-        b"\x00\x01\xff\xff",
-    ),
-    ("raw-one-byte", "consumer", b"\x00", b"\n"),
-    ("raw-empty", "consumer", b"", b""),
-    ("raw-workers", "workers", b"\x00\x01\x02 bytes of another protocol:", b"task: 7\n"),
-)
-"""Group, protocol type, member metadata, assignment: bytes that are no ConsumerProtocol."""
-
-
 def unfinished_groups(recording: Recording, server: Broker, clients: Session) -> None:
     """Rebalances that never end: last of all, for these members soon time out."""
     clients.call("leave", name="warehouse-static-2")
@@ -343,20 +205,3 @@ def unfinished_groups(recording: Recording, server: Broker, clients: Session) ->
     away.join(["shipments"])
     away.pause()
     recording.did("carriers-away: a raw static KIP-848 member went away for a while (epoch -2)")
-    member = RawMember(server.version, server.bootstrap, "cart-1")
-    join(member, "cart-rebalancing", {"range": SUBSCRIPTION}, ASSIGNMENT)
-    second = RawMember(server.version, server.bootstrap, "cart-2")
-    knock(second, "cart-rebalancing", {"range": SUBSCRIPTION})
-    recording.did(
-        "cart-rebalancing: a raw classic member was stable when a second asked to join; the broker "
-        "says PreparingRebalance, which is nowhere in the log"
-    )
-
-
-SUBSCRIPTION = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("ffffffff")
-ASSIGNMENT = (
-    bytes.fromhex("0000 00000001 0006")
-    + b"orders"
-    + bytes.fromhex("00000002 00000000 00000001 ffffffff")
-)
-"""ConsumerProtocol version 0: topic orders; its partitions 0 and 1."""

@@ -12,6 +12,11 @@ from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet
 
 __all__ = [
+    "LIST_COLUMNS",
+    "LOCATION_COLUMNS",
+    "MEMBER_COLUMNS",
+    "OFFSET_COLUMNS",
+    "STATE_COLUMNS",
     "list_sheet",
     "location_sheet",
     "members_sheet",
@@ -45,7 +50,7 @@ _MEMBER_COUNT = Column(
 _TOPIC = Column("topic", Kind.TEXT, "name of the topic")
 _PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
 
-_LIST_COLUMNS = (
+LIST_COLUMNS = (
     _GROUP,
     _TYPE,
     _STATE,
@@ -61,7 +66,7 @@ _LIST_COLUMNS = (
         lambda item: ",".join(item.topics),
     ),
 )
-_LOCATION_COLUMNS = (
+LOCATION_COLUMNS = (
     _GROUP,
     _OFFSETS_PARTITION,
     Column("partition_count", Kind.NUMBER, "partitions of __consumer_offsets it is computed with"),
@@ -84,7 +89,7 @@ _LOCATION_COLUMNS = (
         lambda item: _ids(item.isr),
     ),
 )
-_STATE_COLUMNS = (
+STATE_COLUMNS = (
     _GROUP,
     _TYPE,
     _STATE,
@@ -100,7 +105,8 @@ _STATE_COLUMNS = (
     _MEMBER_COUNT,
     Column("total_lag", Kind.NUMBER, "sum of the lags that are known"),
 )
-_MEMBER_COLUMNS = (
+MEMBER_COLUMNS = (
+    _GROUP,
     Column("member_id", Kind.NAME, "id of the member"),
     Column("instance_id", Kind.NAME, "group.instance.id of a static member"),
     Column("client_id", Kind.NAME, "as the client calls itself"),
@@ -129,7 +135,8 @@ _MEMBER_COLUMNS = (
         lambda item: _owned(item.target_assignment, item.target_tasks),
     ),
 )
-_OFFSET_COLUMNS = (
+OFFSET_COLUMNS = (
+    _GROUP,
     _TOPIC,
     _PARTITION,
     Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
@@ -184,27 +191,27 @@ _TOPOLOGY_COLUMNS = (
 
 def list_sheet(groups: Sequence[ListedGroup]) -> Sheet:
     """One row a group."""
-    return _sheet(_LIST_COLUMNS, groups)
+    return _sheet(LIST_COLUMNS, groups)
 
 
 def location_sheet(locations: Sequence[GroupLocation]) -> Sheet:
     """One row a group."""
-    return _sheet(_LOCATION_COLUMNS, locations)
+    return _sheet(LOCATION_COLUMNS, locations)
 
 
 def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a group."""
-    return _sheet(_STATE_COLUMNS, groups)
+    return _sheet(STATE_COLUMNS, groups)
 
 
 def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a member."""
-    return _part_sheet(_MEMBER_COLUMNS, ((group, group.members) for group in groups))
+    return _part_sheet(MEMBER_COLUMNS, ((group, group.members) for group in groups))
 
 
 def offsets_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a partition that is committed or owned."""
-    return _part_sheet(_OFFSET_COLUMNS, ((group, group.offsets) for group in groups))
+    return _part_sheet(OFFSET_COLUMNS, ((group, group.offsets) for group in groups))
 
 
 def pending_sheet(group: GroupDescription) -> Sheet:
@@ -229,13 +236,13 @@ def _sheet(columns: tuple[Column, ...], items: Iterable[object]) -> Sheet:
 def _part_sheet(
     columns: tuple[Column, ...], groups: Iterable[tuple[GroupDescription, Iterable[object]]]
 ) -> Sheet:
-    """Make a row of each part of each group, the group's id first."""
+    """Make a row of each part of each group; the first column is the group's id."""
     rows = [
-        [group.group_id, *(column.of(part) for column in columns)]
+        [group.group_id, *(column.of(part) for column in columns[1:])]
         for group, parts in groups
         for part in parts
     ]
-    return Sheet((_GROUP, *columns), rows)
+    return Sheet(columns, rows)
 
 
 def _broker(broker: Broker | None) -> str | None:

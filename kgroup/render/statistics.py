@@ -7,12 +7,12 @@ from kgroup.operation.statistics import Count
 from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
-__all__ = ["MAX_ROWS", "stats_page", "stats_sheet"]
+__all__ = ["MAX_ROWS", "STATS_COLUMNS", "stats_page", "stats_sheet"]
 
 MAX_ROWS = 100
 """Groups and the like in a table; csv, tsv and json have all of them."""
 
-_COLUMNS = (
+STATS_COLUMNS = (
     Column("by", Kind.TEXT, "what is counted: type, transaction, group, batch or damage"),
     Column("name", Kind.NAME, "record type, fate, group id, compression or kind of damage"),
     Column("version", Kind.NUMBER, "version of the value, or message format of the batches"),
@@ -30,7 +30,9 @@ _TITLES = {
 
 def stats_sheet(counts: Sequence[Count]) -> Sheet:
     """One row a count."""
-    return Sheet(_COLUMNS, [[column.of(count) for column in _COLUMNS] for count in counts])
+    return Sheet(
+        STATS_COLUMNS, [[column.of(count) for column in STATS_COLUMNS] for count in counts]
+    )
 
 
 def stats_page(

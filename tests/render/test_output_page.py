@@ -1,0 +1,97 @@
+"""`docs/output.md` says what the code does: every field, column, kind and exit status."""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from kgroup.errors import ExitStatus
+from kgroup.model.record import DecodedRecord
+from kgroup.operation.describe import GroupDescription
+from kgroup.operation.list_groups import ListedGroup
+from kgroup.operation.locate import GroupLocation
+from kgroup.operation.statistics import Count
+from kgroup.protocol.batch import DamageKind
+from kgroup.render.document import SCHEMA_VERSION
+
+PAGE = (Path(__file__).parents[2] / "docs" / "output.md").read_text("utf-8")
+ROOTS = (ListedGroup, GroupLocation, GroupDescription, DecodedRecord, Count)
+
+
+def tables(kind: str) -> dict[str, list[list[str]]]:
+    """Rows of the tables that are marked with ``<!-- kind: dotted name -->``."""
+    found = {}
+    for name, body in re.findall(rf"<!-- {kind}: (\S+) -->\n\n((?:\|.*\n)+)", PAGE):
+        lines = body.splitlines()[2:]
+        found[name] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return found
+
+
+def load(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
+
+
+def rows_under(head: str) -> dict[str, str]:
+    """First and second cells of the table with this head."""
+    body = PAGE.partition(head)[2].partition("\n\n")[0]
+    cells = [line.strip("|").split(" | ") for line in body.strip().splitlines()[1:]]
+    return {row[0].strip(" `"): row[1].strip() for row in cells}
+
+
+@pytest.mark.parametrize("name", tables("fields"))
+def test_fields_are_those_of_the_dataclass(name: str) -> None:
+    rows = tables("fields")[name]
+    fields = [field.name for field in dataclasses.fields(load(name))]
+    assert [row[0] for row in rows] == [f"`{field}`" for field in fields]
+    assert all(len(row) == 2 and row[1] for row in rows)
+
+
+def reachable(root: Any) -> Iterator[Any]:
+    """Dataclasses that a JSON document of `root` holds, itself included."""
+    yield root
+    for hint in get_type_hints(root).values():
+        for part in {hint, *get_args(hint), *(a for h in get_args(hint) for a in get_args(h))}:
+            if dataclasses.is_dataclass(part):
+                yield from reachable(part)
+
+
+def test_every_dataclass_in_a_document_has_its_table() -> None:
+    needed = {f"{c.__module__}.{c.__qualname__}" for root in ROOTS for c in reachable(root)}
+    assert needed <= set(tables("fields"))
+    assert len(needed) > 12
+
+
+@pytest.mark.parametrize("name", tables("columns"))
+def test_columns_are_those_of_csv_and_tsv(name: str) -> None:
+    assert tables("columns")[name] == [
+        [f"`{column.name}`", str(column.kind), column.meaning] for column in load(name)
+    ]
+
+
+def test_every_set_of_columns_has_its_table() -> None:
+    names = set(tables("columns"))
+    for module in ("kgroup.render.group", "kgroup.render.record", "kgroup.render.statistics"):
+        sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}
+        public = {f"{module}.{name}" for name in sets if not name.startswith(("_", "PAGE"))}
+        assert public
+        assert public <= names
+
+
+def test_kinds_of_damage() -> None:
+    kinds = rows_under("| kind | meaning |")
+    assert set(get_args(DamageKind)) <= set(kinds)
+
+
+def test_exit_statuses() -> None:
+    written = {int(status) for status in rows_under("| status | meaning |") if status.isdigit()}
+    assert {status.value for status in ExitStatus if status is not ExitStatus.PROBLEM} <= written
+    assert written - set(ExitStatus) == {130, 141, 143}
+
+
+def test_schema_version() -> None:
+    assert rows_under("| field | meaning |")["schema_version"].startswith(f"{SCHEMA_VERSION};")

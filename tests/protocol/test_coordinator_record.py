@@ -685,6 +685,12 @@ def test_bytes_behind_the_end() -> None:
         "data": {"epoch": 7, "metadataHash": 1},
         "trailing": "qg==",
     }
+    # The older one refuses these, and that is not what is said.
+    assert decode_value("ShareGroupMetadata", _hex("0000 00000007 0100000000000001 00 aa")) == {
+        "version": 0,
+        "data": {"epoch": 7, "metadataHash": 0x0100000000000001},
+        "trailing": "qg==",
+    }
     assert decode_value("ShareGroupMetadata", _hex("0000 00000007 00 aa")) == {
         "version": 0,
         "data": None,

@@ -114,6 +114,44 @@ HOST_SHOWN = {"host": "h", "port": 80}
                 "errorCode": 1,
             },
         ),
+        (  # topics by number from version 5 on, hosts of standbys from 6, next rebalance from 7
+            "00000005 0000000b 00000000 00000000 00000000 00000000 00000001",
+            {
+                "version": 5,
+                "commonlySupportedVersion": 11,
+                "activeTasks": [],
+                "standbyTasks": [],
+                "partitionsByHost": [],
+                "errorCode": 1,
+            },
+        ),
+        (
+            f"00000006 0000000b 00000000 00000000 00000000 00000000 00000001 {HOST} 00000000"
+            " 00000001",
+            {
+                "version": 6,
+                "commonlySupportedVersion": 11,
+                "activeTasks": [],
+                "standbyTasks": [],
+                "partitionsByHost": [],
+                "standbyPartitionsByHost": [{**HOST_SHOWN, "topicPartitions": []}],
+                "errorCode": 1,
+            },
+        ),
+        (  # tasks have a named topology from version 10 on
+            f"00000009 0000000b 00000001 {TASK} 00000000 00000000 00000000 00000000 00000001"
+            " 0000000000000005",
+            {
+                "version": 9,
+                "commonlySupportedVersion": 11,
+                "activeTasks": [TASK_SHOWN],
+                "standbyTasks": [],
+                "partitionsByHost": [],
+                "standbyPartitionsByHost": [],
+                "errorCode": 1,
+                "nextRebalanceMs": 5,
+            },
+        ),
         (  # topics by number: 7 is "t", 8 is nothing
             "0000000b 0000000b"
             f" 00000002 {TASK} 00000002 006e 00e9 {TASK} 00000000 00000000"

@@ -157,7 +157,10 @@ def _group_form(version: str, group: str, data: Mapping[str, Any] | None) -> tup
         }
         return name, json.dumps(payload, ensure_ascii=False)
     protocol = "null" if data["protocol"] is None else data["protocol"]
-    return name, f"{data['protocolType']}:{protocol}:{data['generation']}:{members}"
+    # 0.10 and 0.11 take the protocol type from a member, and lose that of a group without any.
+    kept = data["members"] or version == "0.9.0.1"
+    protocol_type = data["protocolType"] if kept else ""
+    return name, f"{protocol_type}:{protocol}:{data['generation']}:{members}"
 
 
 def sorted_members(printed: str, record: Mapping[str, Any]) -> str:

@@ -24,11 +24,15 @@ from tests.broker.dump_log import (
 
 pytestmark = pytest.mark.broker
 
-DATA = Path(__file__).parent.parent / "data"
+PROJECT = Path(__file__).parent.parent.parent
+DATA = PROJECT / "tests" / "data"
 NEWEST = "4.3.1"
 TOOLS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.2", NEWEST)
-EARLY_ACCESS = ("4.0.0",)
-"""Wrote share records that the tool of 4.3.1 cannot read."""
+
+
+def _root(scenario: str) -> Path:
+    manifest = json.loads((DATA / scenario / "manifest.json").read_text())
+    return PROJECT / manifest["root"] if "root" in manifest else DATA / scenario
 
 
 def _scenarios() -> list[tuple[str, str]]:
@@ -43,7 +47,7 @@ def _scenarios() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("scenario", "tool"), _scenarios())
 def test_equals_kafka_dump_log(scenario: str, tool: str) -> None:
-    files = sorted((DATA / scenario).rglob("__consumer_offsets-*/*.log"))
+    files = sorted(_root(scenario).rglob("__consumer_offsets-*/*.log"))
     assert files
     dumps = dump(tool, files)
     count = 0

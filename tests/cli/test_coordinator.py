@@ -1,0 +1,56 @@
+import json
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+
+def test_computed_without_a_source(cli: Cli) -> None:
+    """Java: "billing".hashCode() is -109829509."""
+    result = cli("coordinator", "billing", "-o", "json")
+    (row,) = json.loads(result.out)["data"]
+    assert (row["group_id"], row["offsets_partition"], row["partition_count"]) == (
+        "billing",
+        109829509 % 50,
+        50,
+    )
+    assert row["leader"] is None
+    assert result.status == 0
+    assert result.err.startswith("kgroup: note: Computed for 50 partitions of __consumer_offsets")
+
+
+def test_partition_count(cli: Cli) -> None:
+    result = cli("coordinator", "billing", "a", "--offsets-partitions", "7", "-o", "tsv")
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert rows[0][:3] == ["group_id", "offsets_partition", "partition_count"]
+    assert [row[:3] for row in rows[1:]] == [
+        ["billing", str(109829509 % 7), "7"],
+        ["a", str(97 % 7), "7"],
+    ]
+    assert result.err == ""
+
+
+def test_a_source_says_where_the_group_is(cli: Cli) -> None:
+    result = cli("coordinator", "--sample", "order-service", "nobody", "-o", "json")
+    found, missing = json.loads(result.out)["data"]
+    assert found["found_in"] == found["offsets_partition"]
+    assert (found["agrees"], missing["agrees"], missing["found_in"]) == (True, None, None)
+    assert result.status == 0
+
+
+def test_table_and_markdown(cli: Cli) -> None:
+    lines = cli("coordinator", "--sample", "order-service").out.splitlines()
+    assert lines[0].split() == [
+        "group_id", "offsets_partition", "partition_count", "found_in", "agrees",
+    ]  # fmt: skip
+    assert lines[1].split()[0::4] == ["order-service", "yes"]
+    text = cli("coordinator", "a|b", "-o", "markdown").out
+    assert "| a\\|b |" in text
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["g", "--offsets-partitions", "0"], ["g", "--offsets-partitions", "x"]]
+)
+def test_wrong_usage(cli: Cli, options: list[str]) -> None:
+    result = cli("coordinator", *options)
+    assert (result.status, result.out) == (2, "")

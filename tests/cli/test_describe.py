@@ -1,0 +1,203 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from kgroup.render.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
+from tests.cli.conftest import Cli
+
+FIELDS = [
+    "group_id",
+    "type",
+    "state",
+    "protocol_type",
+    "assignor",
+    "generation_id",
+    "group_epoch",
+    "assignment_epoch",
+    "leader_id",
+    "coordinator",
+    "offsets_partition",
+    "state_timestamp_ms",
+    "members",
+    "offsets",
+]
+MEMBER_FIELDS = [
+    "member_id",
+    "instance_id",
+    "client_id",
+    "client_host",
+    "rack_id",
+    "session_timeout_ms",
+    "rebalance_timeout_ms",
+    "member_epoch",
+    "subscription",
+    "assignment",
+    "target_assignment",
+]
+OFFSET_FIELDS = [
+    "topic",
+    "partition",
+    "committed_offset",
+    "leader_epoch",
+    "metadata",
+    "commit_timestamp_ms",
+    "expire_timestamp_ms",
+    "log_end_offset",
+    "lag",
+    "member_id",
+]
+"""As they were promised when the command was designed."""
+
+
+def test_json_has_the_promised_fields_in_order(cli: Cli) -> None:
+    result = cli("describe", "--sample", "order-service", "-o", "json")
+    (group,) = json.loads(result.out)["data"]
+    assert result.status == 0
+    assert list(group)[: len(FIELDS)] == FIELDS
+    assert list(group["members"][0])[: len(MEMBER_FIELDS)] == MEMBER_FIELDS
+    assert list(group["offsets"][0])[: len(OFFSET_FIELDS)] == OFFSET_FIELDS
+    assert list(group["members"][0]["subscription"]) == [
+        "topics", "regex", "owned", "generation_id", "user_data",
+    ]  # fmt: skip
+    assert list(group["members"][0]["assignment"][0]) == ["topic_id", "topic", "partition"]
+    assert group["coordinator"] is None
+    assert group["generation_id"] > 0
+
+
+def test_a_page_begins_with_what_is_going_on(cli: Cli) -> None:
+    lines = cli("describe", "--sample", "order-service").out.splitlines()
+    assert lines[0] == "Group order-service"
+    facts = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines[1:] if line}
+    assert facts["state"] == "Stable: Every member has its assignment."
+    assert facts["protocol"] == "consumer, assignor cooperative-sticky"
+    assert facts["generation"].split()[1] == "since"
+    assert facts["leader"].startswith("order-service-")
+    assert facts["members"] == "3"
+    assert "partitions known" in facts["lag"]
+    titles = [line.split(" (")[0] for line in lines if line.startswith(("Members", "Offsets"))]
+    assert titles == ["Members", "Offsets"]
+
+
+def test_sections(cli: Cli) -> None:
+    def page(*options: str) -> tuple[bool, bool, bool]:
+        out = cli("describe", "--sample", "order-service", *options).out
+        return "generation" in out, "\nMembers" in out, "\nOffsets" in out
+
+    assert page() == (True, True, True)
+    assert page("--state") == (True, False, False)
+    assert page("--members") == (False, True, False)
+    assert page("--offsets") == (False, False, True)
+    assert page("--state", "--offsets") == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ([], OFFSET_COLUMNS),
+        (["--offsets"], OFFSET_COLUMNS),
+        (["--members"], MEMBER_COLUMNS),
+        (["--state"], STATE_COLUMNS),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_csv_and_tsv_have_the_columns_of_a_section(
+    cli: Cli, options: list[str], columns: tuple[object, ...], form: str
+) -> None:
+    result = cli("describe", "--sample", "--all", "-o", form, *options)
+    head, *rows = result.out.splitlines()
+    separator = "," if form == "csv" else "\t"
+    assert head.split(separator) == [column.name for column in columns]  # type: ignore[attr-defined]
+    assert len(rows) >= 8
+
+
+def test_columns_of_a_table(cli: Cli) -> None:
+    result = cli("describe", "--sample", "payment-service", "--members", "--columns", "instance_id")
+    head, *rows = result.out.split()
+    assert head == "instance_id"
+    assert len(rows) == 2
+    assert "-" not in rows
+
+
+def test_what_all_members_have_in_common_is_said_once(cli: Cli) -> None:
+    lines = cli("describe", "--sample", "shipping", "--members").out.splitlines()
+    title = next(line for line in lines if line.startswith("Members"))
+    assert "state Stable" in title
+    assert "target assignment reached" in title
+    head = lines[lines.index(title) + 1].split()
+    assert "assignment" in head
+    assert "state" not in head
+
+
+def test_streams_and_share_groups_show_what_only_they_have(cli: Cli) -> None:
+    streams = cli("describe", "--sample", "order-totals").out
+    assert "\nTopology" in streams
+    assert " standby " in streams
+    assert "\nShare offsets" in cli("describe", "--sample", "notifications").out
+    ledger = cli("describe", "--sample", "ledger").out
+    assert "\nOffsets of open transactions, not visible yet" in ledger
+
+
+def test_markdown_has_heads_and_tables(cli: Cli) -> None:
+    text = cli("describe", "--sample", "order-service", "-o", "markdown").out
+    assert text.startswith("## Group order-service\n\n| property | value |\n| --- | --- |\n")
+    assert "\n\n### Members" in text
+
+
+def test_several_groups_one_of_them_missing(cli: Cli) -> None:
+    result = cli("describe", "--sample", "shipping", "nobody", "-o", "json")
+    document = json.loads(result.out)
+    assert result.status == 4
+    assert [group["group_id"] for group in document["data"]] == ["shipping"]
+    (error,) = document["errors"]
+    assert (error["kind"], error["group_id"]) == ("not-found", "nobody")
+    assert result.err == "kgroup: group 'nobody': not-found: The group does not exist.\n"
+
+
+def test_none_of_the_groups_exists(cli: Cli) -> None:
+    result = cli("describe", "--sample", "nobody", "--regex", "nob.*")
+    assert (result.status, result.out) == (3, "")
+    assert "'nobody'" in result.err
+
+
+def test_regex_and_all(cli: Cli) -> None:
+    def groups(*options: str) -> list[str]:
+        out = cli("describe", "--sample", "-o", "jsonl", *options).out
+        return [json.loads(line)["group_id"] for line in out.splitlines()]
+
+    assert groups("--regex", "order-.*") == ["order-service", "order-totals"]
+    assert groups("--regex", "order-.*", "ledger") == ["ledger", "order-service", "order-totals"]
+    assert len(groups("--all")) > 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sample"], "which groups?"),
+        (["--sample", "--all", "g"], "which groups?"),
+        (["--sample", "--all", "--regex", "g"], "which groups?"),
+        (["g"], "--log-dir PATH"),
+        (["--sample", "--all", "--members", "--state", "-o", "csv"], "take one section"),
+        (["--sample", "--all", "--members", "--state", "--columns", "type"], "take one section"),
+        (["--sample", "--all", "--columns", "nothing"], "no column nothing"),
+    ],
+)
+def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:
+    result = cli("describe", *options)
+    assert (result.status, result.out) == (2, "")
+    assert message in result.err
+
+
+def test_damage_is_an_error_beside_the_groups(cli: Cli, tmp_path: Path) -> None:
+    source = Path(__file__).parents[2] / "kgroup/sample/log-dir"
+    folder = tmp_path / "__consumer_offsets-6"
+    folder.mkdir()
+    name = "00000000000000000000.log"
+    data = (source / folder.name / name).read_bytes()
+    (folder / name).write_bytes(data + b"\xff" * 70)
+    result = cli("describe", "--log-dir", tmp_path, "order-service", "-o", "json")
+    document = json.loads(result.out)
+    assert result.status == 4
+    assert [group["group_id"] for group in document["data"]] == ["order-service"]
+    assert document["errors"][0]["position"] == len(data)
+    assert f"{folder / name}, byte {len(data)}" in result.err

@@ -1,0 +1,60 @@
+"""Every example in a help text or a page that needs no server and no file is run."""
+
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from kgroup.cli.main import COMMANDS
+from tests.cli.conftest import Cli
+
+ROOT = Path(__file__).parents[2]
+
+
+def help_examples(name: str) -> list[str]:
+    command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
+    assert isinstance(command, click.Command)
+    lines = (command.epilog or "").splitlines()
+    return [line.strip() for line in lines if "kgroup " in line]
+
+
+def page_examples() -> list[str]:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    lines = [line.strip() for page in pages for line in page.read_text("utf-8").splitlines()]
+    return [line for line in lines if re.match(r"kgroup [a-z]", line)]
+
+
+def can_run(line: str) -> bool:
+    alone = "--sample" in line or line.startswith(
+        ("kgroup coordinator", "kgroup decode-offsets --key")
+    )
+    return alone and not set("|$<>…") & set(line) and "..." not in line and "--log-dir" not in line
+
+
+EXAMPLES = sorted({line for name in COMMANDS for line in help_examples(name)} | {*page_examples()})
+
+
+@pytest.mark.parametrize("line", [line for line in EXAMPLES if can_run(line)])
+def test_example(cli: Cli, line: str) -> None:
+    program, *args = shlex.split(line, comments=True)
+    assert program == "kgroup"
+    result = cli(*args)
+    assert result.status == 0, result.err
+    assert len(result.out.splitlines()) >= 2 or "--no-headers" in args
+
+
+@pytest.mark.parametrize("line", [line for line in EXAMPLES if not can_run(line)])
+def test_other_examples_use_options_that_exist(line: str) -> None:
+    (words,) = re.findall(r"kgroup [^|$<>]+", line)
+    _, name, *args = shlex.split(words, comments=True)
+    command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {arg for arg in args if re.match(r"--?[a-z]", arg)} <= known
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_that_runs(name: str) -> None:
+    assert any(map(can_run, help_examples(name)))

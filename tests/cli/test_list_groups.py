@@ -1,0 +1,117 @@
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from kgroup.render.group import LIST_COLUMNS
+from tests.cli.conftest import Cli
+
+ANSWERS = json.loads((Path(__file__).parents[1] / "data/sample/manifest.json").read_text("utf-8"))[
+    "answers"
+]
+"""What the broker said about the groups of the sample."""
+
+
+def test_names_types_and_states_are_those_that_the_broker_listed(cli: Cli) -> None:
+    result = cli(
+        "list", "--sample", "-o", "tsv", "--no-headers", "--columns", "group_id,type,state"
+    )
+    assert (result.status, result.err) == (0, "")
+    listed = {tuple(line.split("\t")) for line in result.out.splitlines()}
+    assert listed == {
+        (group["group_id"], group["group_type"].lower(), group["group_state"])
+        for group in ANSWERS["groups"]
+    }
+
+
+def test_json(cli: Cli) -> None:
+    result = cli("list", "--sample", "-o", "json")
+    document = json.loads(result.out)
+    assert list(document) == ["command", "schema_version", "data", "errors"]
+    assert (document["command"], document["schema_version"]) == ("list", 1)
+    assert document["errors"] == []
+    assert [row["group_id"] for row in document["data"]] == sorted(
+        group["group_id"] for group in ANSWERS["groups"]
+    )
+    assert all(row["coordinator"] is None for row in document["data"])
+
+
+def test_jsonl_has_the_data_of_json_a_line_each(cli: Cli) -> None:
+    lines = cli("list", "--sample", "-o", "jsonl").out.splitlines()
+    assert [json.loads(line) for line in lines] == json.loads(
+        cli("list", "--sample", "-o", "json").out
+    )["data"]
+
+
+def test_csv_has_every_column(cli: Cli) -> None:
+    rows = list(csv.reader(io.StringIO(cli("list", "--sample", "-o", "csv").out)))
+    assert rows[0] == [column.name for column in LIST_COLUMNS]
+    (order_service,) = [row for row in rows if row[0] == "order-service"]
+    assert order_service[:5] == [
+        "order-service", "classic", "Stable", "consumer", "cooperative-sticky",
+    ]  # fmt: skip
+    assert order_service[5] == ""
+
+
+def test_a_table_leaves_out_what_nothing_is_known_of(cli: Cli) -> None:
+    head = cli("list", "--sample").out.splitlines()[0].split()
+    assert head[0] == "group_id"
+    assert "coordinator" not in head
+    wanted = cli("list", "--sample", "--columns", "coordinator,group_id").out.splitlines()
+    assert wanted[0].split() == ["coordinator", "group_id"]
+    assert wanted[1].split()[0] == "-"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--type", "share"], ["notifications"]),
+        (["--type", "SHARE", "--type", "streams"], ["notifications", "order-totals"]),
+        (["--type", "share", "--state", "empty"], []),
+        (["--regex", "order-.*"], ["order-service", "order-totals"]),
+        (["--regex", "order"], []),
+        (["--regex", "order-.*", "--type", "streams"], ["order-totals"]),
+        (["--topic", "shipments", "--type", "consumer"], None),
+    ],
+)
+def test_filters(cli: Cli, options: list[str], expected: list[str] | None) -> None:
+    result = cli("list", "--sample", "-o", "tsv", "--no-headers", *options)
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert result.status == 0
+    if expected is None:
+        assert rows
+        assert all("shipments" in row[8].split(",") and row[1] == "consumer" for row in rows)
+    else:
+        assert [row[0] for row in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--log-dir PATH"),
+        (["--sample", "--log-dir", "x"], "two sources"),
+        (["--sample", "--state", "Sleepy"], "'Sleepy'"),
+        (["--sample", "--regex", "("], "is no regular expression"),
+        (["--sample", "--columns", "group,lag"], "no column group, lag; there are: group_id,"),
+        (["--sample", "--columns", "group_id", "-o", "json"], "--columns"),
+        (["--sample", "extra"], "extra"),
+    ],
+)
+def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:
+    result = cli("list", *options)
+    assert (result.status, result.out) == (2, "")
+    assert message in result.err
+
+
+def test_a_folder_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    result = cli("list", "--log-dir", tmp_path / "none")
+    assert (result.status, result.out) == (1, "")
+    assert result.err == f"kgroup: error: {tmp_path / 'none'}: no such file or folder\n"
+
+
+def test_a_folder_without_segments(cli: Cli, tmp_path: Path) -> None:
+    result = cli("list", "--log-dir", tmp_path)
+    assert (result.status, result.out) == (1, "")
+    assert "__consumer_offsets-N" in result.err

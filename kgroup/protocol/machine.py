@@ -1,0 +1,209 @@
+"""The few machine operations that compiled decoders need and that numba has no words for.
+
+Memory is named by address (int64): big-endian loads from any position, stores, and copies, each one
+instruction or call. Nothing here checks bounds; the callers do, and keep `PADDING` readable (and,
+where they write, writable) bytes behind every buffer, so that a load or a store of eight bytes
+may reach over its end.
+
+Importing this module imports numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+__all__ = [
+    "PADDING",
+    "copy",
+    "crc32",
+    "crc32c",
+    "load_int16",
+    "load_int32",
+    "load_int64",
+    "load_uint8",
+    "load_word",
+    "mix",
+    "store_uint8",
+    "store_word",
+]
+
+PADDING = 64
+"""Bytes behind the end of a buffer that may be read, and overwritten in one that is written."""
+
+_INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
+_Builder = Any
+
+
+def _load(width: Any, signed: bool, swap: bool) -> Any:
+    """An intrinsic that loads `width` at an address that need not be aligned."""
+
+    def load(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], width.as_pointer())
+            value = builder.load(pointer, align=1)
+            if swap:
+                value = builder.bswap(value)
+            if width.width == 64:
+                return value
+            return builder.sext(value, _INT64) if signed else builder.zext(value, _INT64)
+
+        return types.int64(types.int64), generate
+
+    return intrinsic(load)
+
+
+load_uint8 = _load(_INT8, signed=False, swap=False)
+load_int16 = _load(_INT16, signed=True, swap=True)
+load_int32 = _load(_INT32, signed=True, swap=True)
+load_int64 = _load(_INT64, signed=True, swap=True)
+load_word = _load(_INT64, signed=True, swap=False)
+"""Eight bytes, the first one lowest."""
+
+
+def _store(width: Any) -> Any:
+    """An intrinsic that stores the low bits of a value, lowest byte first."""
+
+    def store(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], width.as_pointer())
+            stored = arguments[1] if width.width == 64 else builder.trunc(arguments[1], width)
+            builder.store(stored, pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return intrinsic(store)
+
+
+store_uint8 = _store(_INT8)
+store_word = _store(_INT64)
+
+
+@intrinsic
+def copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
+    """Copy `size` bytes between places that do not overlap."""
+
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        pointer = _INT8.as_pointer()
+        target, source, size = arguments
+        memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, _INT64])
+        builder.call(
+            memcpy,
+            [
+                builder.inttoptr(target, pointer),
+                builder.inttoptr(source, pointer),
+                size,
+                ir.Constant(ir.IntType(1), 0),
+            ],
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def mix(typing_context: Any, left: Any, right: Any) -> Any:
+    """Fold the 128-bit product of two words into one: the step of a fast, good hash."""
+
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        wide = [builder.zext(argument, _INT128) for argument in arguments]
+        product = builder.mul(*wide)
+        high = builder.trunc(builder.lshr(product, ir.Constant(_INT128, 64)), _INT64)
+        return builder.xor(builder.trunc(product, _INT64), high)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+def _crc_instruction(width: Any, name: str) -> Any:
+    def step(typing_context: Any, crc: Any, value: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            crc, value = arguments
+            state = _INT64 if width.width == 64 else _INT32
+            function = builder.module.declare_intrinsic(
+                name, fnty=ir.FunctionType(state, [state, width])
+            )
+            if width.width != 64:
+                crc, value = builder.trunc(crc, state), builder.trunc(value, width)
+            result = builder.call(function, [crc, value])
+            return result if width.width == 64 else builder.zext(result, _INT64)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return intrinsic(step)
+
+
+_crc32c_word = _crc_instruction(_INT64, "llvm.x86.sse42.crc32.64.64")
+_crc32c_byte = _crc_instruction(_INT8, "llvm.x86.sse42.crc32.32.8")
+
+
+def _has_crc_instruction() -> bool:
+    """Whether the processor that numba compiles for has SSE 4.2."""
+    from numba.core.registry import cpu_target
+
+    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    return triple.startswith("x86_64") and "+sse4.2" in features.split(",")
+
+
+def _tables(polynomial: int) -> Any:
+    """Tables of a reflected CRC-32, for eight bytes a step (slicing by 8)."""
+    first = np.arange(256, dtype=np.int64)
+    for _ in range(8):
+        first = np.where(first & 1, first >> 1 ^ polynomial, first >> 1)
+    tables = [first]
+    for _ in range(7):
+        tables.append(tables[-1] >> 8 ^ first[tables[-1] & 0xFF])
+    return np.concatenate(tables)
+
+
+def _table_crc(polynomial: int) -> Callable[[int, int], int]:
+    table = _tables(polynomial)
+
+    def crc(address: int, size: int) -> int:
+        value = 0xFFFFFFFF
+        end = address + size
+        while end - address >= 8:
+            word = load_word(address) ^ value
+            value = (
+                table[1792 + (word & 0xFF)]
+                ^ table[1536 + ((word >> 8) & 0xFF)]
+                ^ table[1280 + ((word >> 16) & 0xFF)]
+                ^ table[1024 + ((word >> 24) & 0xFF)]
+                ^ table[768 + ((word >> 32) & 0xFF)]
+                ^ table[512 + ((word >> 40) & 0xFF)]
+                ^ table[256 + ((word >> 48) & 0xFF)]
+                ^ table[(word >> 56) & 0xFF]
+            )
+            address += 8
+        while address < end:
+            value = value >> 8 ^ table[(value ^ load_uint8(address)) & 0xFF]
+            address += 1
+        return value ^ 0xFFFFFFFF
+
+    return crc
+
+
+def _instruction_crc32c(address: int, size: int) -> int:
+    value = 0xFFFFFFFF
+    end = address + size
+    while end - address >= 8:
+        value = _crc32c_word(value, load_word(address))
+        address += 8
+    while address < end:
+        value = _crc32c_byte(value, load_uint8(address))
+        address += 1
+    return value ^ 0xFFFFFFFF
+
+
+crc32: Any = njit(nogil=True)(_table_crc(0xEDB88320))
+"""CRC-32 (zlib's polynomial) of `size` bytes at an address."""
+
+crc32c: Any = njit(nogil=True)(
+    _instruction_crc32c if _has_crc_instruction() else _table_crc(0x82F63B78)
+)
+"""CRC-32C (Castagnoli) of `size` bytes at an address; by SSE 4.2 where the processor has it."""

@@ -1,0 +1,247 @@
+"""Message schemas as programs that turn bytes straight into JSON text.
+
+`columnar_kernel.run` executes them. A program follows one version of one message field by field and
+writes what `orjson` makes of the reference decoder's result; it knows only the ordinary: at unknown
+tagged fields, bytes left over, or text that is no UTF-8 it gives the record up, and the reference
+decoder takes it.
+
+An instruction is four numbers, `(operation, a, b, c)`; a jump's target is an instruction's index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kgroup.protocol.coordinator_record import KEY_TYPES
+from kgroup.protocol.message_schema import FIXED, Field, fields, flexible, versions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ARRAY",
+    "BYTES",
+    "CONTROL",
+    "END",
+    "GROUP",
+    "IF_LEFT",
+    "INT",
+    "KIND",
+    "MAYBE",
+    "MEMBER",
+    "NEXT",
+    "NO_TAGS",
+    "PROTOCOL",
+    "STRING",
+    "TEXT",
+    "USER_DATA",
+    "UUID",
+    "Programs",
+    "programs",
+]
+
+# Operations. "null" may only come where b is 1.
+END = 0  # of the program: of a record's, or of one that MEMBER or USER_DATA called
+TEXT = 1  # write b bytes of `texts` from a
+INT = 2  # read an integer of a bytes (signed, or not where b is 1) and write it
+STRING = 3  # a: compact, b: nullable, c: the note that keeps where it is, or -1
+BYTES = 4  # a: compact, b: nullable; written as base64
+UUID = 5
+ARRAY = 6  # a: compact, b: nullable, c: where to go on if there are no elements
+NEXT = 7  # end of an element of the innermost array: once more from a, or on
+MAYBE = 8  # a struct behind an int8; null where that is negative, then go on at c
+NO_TAGS = 9  # the tagged section, which must be empty
+MEMBER = 10  # a: compact; bytes that are a subscription (b: 0) or an assignment (b: 1)
+USER_DATA = 11  # likewise of b: the user data within
+IF_LEFT = 12  # go on at a if nothing is left
+
+# Notes: strings that decide about others
+GROUP = 0
+KIND = 1
+PROTOCOL = 2
+
+CONTROL = max(KEY_TYPES) + 1
+"""Row of `Programs.keys` and `Programs.values` for control records; others have the key's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """All programs.
+
+    Attributes:
+        code: instructions, one a row.
+        texts: the fixed pieces of JSON, one after another.
+        keys: by record type, the first instruction of the key's program (which begins behind the
+            type), or -1.
+        values: by record type and version the value's (behind the version), or -1.
+        members: by 0 (subscription) or 1 (assignment) and version, likewise.
+        user_data: by 0 (sticky) or 1 (cooperative-sticky) the user data's of a subscription.
+    """
+
+    code: NDArray[np.int64]
+    texts: NDArray[np.uint8]
+    keys: NDArray[np.int64]
+    values: NDArray[np.int64]
+    members: NDArray[np.int64]
+    user_data: NDArray[np.int64]
+
+
+@cache
+def programs() -> Programs:
+    """Compile the schemas of all records but offset commits, which have columns instead."""
+    import numpy as np
+
+    writer = _Writer()
+    keys = np.full(CONTROL + 1, -1, np.int64)
+    values = np.full((CONTROL + 1, 8), -1, np.int64)
+    members = np.full((2, 8), -1, np.int64)
+    for number, name in KEY_TYPES.items():
+        schema = f"coordinator/{name}"
+        if name in ("LegacyOffsetCommit", "OffsetCommit", "ShareGroupPartitionMetadata"):
+            continue
+        keys[number] = writer.begin(f'{{"type":{number},"data":{{')
+        writer.members(fields(f"{schema}Key", versions(f"{schema}Key").lowest))
+        writer.end("}}")
+        known = versions(f"{schema}Value")
+        for version in range(known.lowest, known.highest + 1):
+            values[number, version] = writer.message(f"{schema}Value", version)
+    keys[CONTROL] = writer.begin('{"type":null,"data":{"version":')
+    writer.emit(INT, 2)
+    writer.text(',"type":')
+    writer.emit(INT, 2)
+    writer.end("}}")
+    for version in range(versions("coordinator/EndTxnMarker").highest + 1):
+        values[CONTROL, version] = writer.message("coordinator/EndTxnMarker", version)
+    for index, part in enumerate(("Subscription", "Assignment")):
+        schema = f"consumer_protocol/ConsumerProtocol{part}"
+        for version in range(versions(schema).highest + 1):
+            members[index, version] = writer.begin(f'{{"version":{version},')
+            writer.members(fields(schema, version), user_data_of=index)
+            writer.end("}")
+    return Programs(
+        code=np.array(writer.code, np.int64),
+        texts=np.frombuffer(bytes(writer.texts), np.uint8),
+        keys=keys,
+        values=values,
+        members=members,
+        user_data=np.array([writer.sticky(), writer.cooperative_sticky()], np.int64),
+    )
+
+
+class _Writer:
+    """Collects instructions; texts in a row become one."""
+
+    def __init__(self) -> None:
+        self.code: list[list[int]] = []
+        self.texts = bytearray()
+        self._pending = ""
+
+    def begin(self, text: str) -> int:
+        """Begin a program; give its first instruction."""
+        assert not self._pending
+        self._pending = text
+        return len(self.code)
+
+    def end(self, text: str) -> None:
+        self.text(text)
+        self.emit(END)
+
+    def text(self, text: str) -> None:
+        self._pending += text
+
+    def emit(self, operation: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+        """Append an instruction behind the text that waits; give its index."""
+        self.label()
+        self.code.append([operation, a, b, c])
+        return len(self.code) - 1
+
+    def label(self) -> int:
+        """Give the index of the next instruction, behind the text that waits."""
+        if self._pending:
+            piece, self._pending = self._pending.encode(), ""
+            start = self.texts.find(piece)
+            if start < 0:
+                start = len(self.texts)
+                self.texts += piece
+            self.code.append([TEXT, start, len(piece), 0])
+        return len(self.code)
+
+    def message(self, schema: str, version: int) -> int:
+        first = self.begin(f'{{"version":{version},"data":{{')
+        self.members(fields(schema, version))
+        if flexible(schema, version):
+            self.emit(NO_TAGS)
+        self.end("}}")
+        return first
+
+    def members(self, members: Sequence[Field], user_data_of: int = 0) -> None:
+        """Write the fields of a struct, without its braces."""
+        separator = ""
+        for field in members:
+            if field.tag is None:
+                self.text(f'{separator}"{field.name}":')
+                self.field(field, user_data_of)
+                separator = ","
+
+    def field(self, field: Field, user_data_of: int) -> None:
+        if field.array:
+            array = self.emit(ARRAY, field.compact, field.nullable)
+            first = self.label()
+            self.single(field, nullable=False)
+            self.emit(NEXT, first)
+            self.code[array][3] = self.label()
+        elif field.type == "bytes" and field.name == "userData":
+            self.emit(USER_DATA, field.compact, user_data_of)
+        elif field.type == "struct" and field.nullable:
+            maybe = self.emit(MAYBE)
+            self.single(field, nullable=False)
+            self.code[maybe][3] = self.label()
+        else:
+            self.single(field, field.nullable)
+
+    def single(self, field: Field, nullable: bool) -> None:
+        if field.type == "struct":
+            assert field.fields is not None
+            self.text("{")
+            self.members(field.fields)
+            if field.compact:
+                self.emit(NO_TAGS)
+            self.text("}")
+        elif field.type == "string":
+            self.emit(STRING, field.compact, nullable, _NOTES.get(field.name, -1))
+        elif field.type == "bytes":
+            part = _MEMBER_PARTS.get(field.name)
+            if part is None:
+                self.emit(BYTES, field.compact, nullable)
+            else:
+                self.emit(MEMBER, field.compact, part)
+        elif field.type == "uuid":
+            self.emit(UUID)
+        else:
+            self.emit(INT, FIXED[field.type], field.type.startswith("u"))
+
+    def sticky(self) -> int:
+        """Write version 0; what is left after it is version 1's generation."""
+        first = self.begin("{")
+        *common, generation = fields("member_metadata/StickyUserData", 1)
+        self.members(common)
+        jump = self.emit(IF_LEFT)
+        self.text(",")
+        self.members([generation])
+        self.code[jump][1] = self.label()
+        self.end("}")
+        return first
+
+    def cooperative_sticky(self) -> int:
+        first = self.begin("{")
+        self.members(fields("member_metadata/CooperativeStickyUserData", 0))
+        self.end("}")
+        return first
+
+
+_NOTES = {"group": GROUP, "groupId": GROUP, "protocolType": KIND, "protocol": PROTOCOL}
+_MEMBER_PARTS = {"subscription": 0, "assignment": 1}

@@ -26,10 +26,9 @@ __all__ = [
     "HEADER_SIZES",
     "MIN_LENGTHS",
     "decode_message",
-    "fits_exactly",
     "has_right_crc",
-    "is_plausible_header",
     "read_messages",
+    "value_position",
 ]
 
 MIN_LENGTHS = (14, 22)
@@ -44,28 +43,21 @@ _TIMESTAMP = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
 
 
-def is_plausible_header(header: memoryview) -> bool:
-    """Whether the fields up to the key's size, which `header` ends with, are ones that fit."""
+def value_position(header: memoryview) -> int | None:
+    """Where in a message its value's size stands; None if its fields cannot be a message's.
+
+    `header` is as long as `HEADER_SIZES` says; its length field must be in range.
+    """
     offset, length, _crc, magic, attributes = _PREFIX.unpack_from(header)
-    (key_size,) = _INT32.unpack_from(header, len(header) - 4)
-    return bool(
-        offset >= 0
-        and attributes <= (0x0F if magic else 0x07)
-        and attributes & 0x07 <= 3
-        and -1 <= key_size <= length - MIN_LENGTHS[magic]
-    )
-
-
-def fits_exactly(data: memoryview) -> bool:
-    """Whether key and value fill a whole message to its last byte."""
-    magic = data[16]
-    key_at = HEADER_SIZES[magic] - 4
-    (key_size,) = _INT32.unpack_from(data, key_at)
-    value_at = key_at + 4 + max(key_size, 0)
-    if value_at + 4 > len(data):
-        return False
-    (value_size,) = _INT32.unpack_from(data, value_at)
-    return bool(value_at + 4 + max(value_size, 0) == len(data))
+    key_size: int = _INT32.unpack_from(header, len(header) - 4)[0]
+    if (
+        offset < 0
+        or attributes > (0x0F if magic else 0x07)
+        or attributes & 0x07 > 3
+        or not -1 <= key_size <= length - MIN_LENGTHS[magic]
+    ):
+        return None
+    return len(header) + max(key_size, 0)
 
 
 def has_right_crc(data: memoryview) -> bool:

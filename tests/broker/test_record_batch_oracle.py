@@ -244,8 +244,7 @@ def check_damaged(case: bytes, lines: list[Line]) -> tuple[int, int]:
             assert (
                 offset < 0
                 or line.get("last_offset", -1) < 0
-                or line["size"] < 34
-                and line.get("magic") != 0
+                or (line["size"] < 34 and line.get("magic") != 0)
             ), line
             refused += 1
             continue

@@ -7,9 +7,18 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.record.recording import DATA, SAMPLE, Recording, recording
+from tests.record.scenario_codec import record_codec
 from tests.record.scenario_current import record_4_3_1
 from tests.record.scenario_older import record_older
 from tests.record.scenario_sample import record_sample
+from tests.record.scenario_zookeeper import record_0_8_2_2
+
+CODECS = {
+    "0.10.2.2": ("gzip", "snappy", "lz4"),
+    "2.8.2": ("zstd",),
+    "4.3.1": ("gzip", "snappy", "lz4", "zstd"),
+}
+"""What compresses; without compression these versions have scenarios of their own."""
 
 SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "sample": record_sample,
@@ -19,6 +28,15 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "kafka-0.11.0.3": partial(record_older, version="0.11.0.3"),
     "kafka-0.10.2.2": partial(record_older, version="0.10.2.2"),
     "kafka-0.9.0.1": partial(record_older, version="0.9.0.1"),
+    "kafka-0.8.2.2-none": partial(record_0_8_2_2, codec=0, name="none"),
+    "kafka-0.8.2.2-gzip": partial(record_0_8_2_2, codec=1, name="gzip"),
+    "kafka-0.8.2.2-snappy": partial(record_0_8_2_2, codec=2, name="snappy"),
+    "kafka-0.8.2.2-lz4": partial(record_0_8_2_2, codec=3, name="lz4"),
+    **{
+        f"kafka-{version}-{codec}": partial(record_codec, version=version, codec=codec)
+        for version, codecs in CODECS.items()
+        for codec in codecs
+    },
 }
 
 TARGETS = {"sample": SAMPLE / "log-dir"}

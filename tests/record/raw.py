@@ -173,16 +173,18 @@ def _join_fields(
     }
 
 
-def await_expired(wire: Wire, group: str, topic: str, partition: int) -> None:
+def await_expired(
+    wire: Wire, group: str, topic: str, partition: int, *, seconds: float = 60
+) -> None:
     """Wait until the broker has dropped a committed offset."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + seconds
     asked = [{"name": topic, "partition_indexes": [partition]}]
     while time.monotonic() < deadline:
         answer = wire.call("OffsetFetch", 1, group_id=group, topics=asked)
         if answer["topics"][0]["partitions"][0]["committed_offset"] < 0:
             return
         time.sleep(0.2)
-    raise WireError(f"the offset of {group!r} has not expired within a minute")
+    raise WireError(f"the offset of {group!r} has not expired within {seconds:g} s")
 
 
 def delete_groups(wire: Wire, *groups: str) -> None:

@@ -15,8 +15,8 @@ import kafka.javaapi.consumer.ConsumerConnector;
 /**
  * The high-level consumer of Kafka 0.8, which coordinates through ZooKeeper.
  *
- * <p>Verbs: old-join (name, topic, threads, config.*), old-read (name, count, seconds): waits until
- * it has read that many records; old-commit (name): commits its position of every partition;
+ * <p>Verbs: old-join (name, topic, threads, config.*); old-read (names, count): waits until they
+ * have read that many records together; old-commit (name): commits its position of every partition;
  * old-leave (name).
  */
 public final class OldConsumers implements Session.Actor {
@@ -28,16 +28,20 @@ public final class OldConsumers implements Session.Actor {
         Map<String, Session.Verb> verbs = new HashMap<>();
         verbs.put("old-join", this::join);
         verbs.put("old-read", arguments -> {
-            AtomicInteger count = read.get(arguments.get("name"));
-            long seconds = Long.parseLong(arguments.get("seconds"));
-            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
-            while (count.get() < Integer.parseInt(arguments.get("count"))) {
+            int expected = Integer.parseInt(arguments.get("count"));
+            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+            int count = 0;
+            while (count < expected) {
                 if (System.nanoTime() > deadline) {
-                    throw new IllegalStateException(arguments.get("name") + " read " + count);
+                    throw new IllegalStateException("read after a minute: " + count);
                 }
                 Thread.sleep(100);
+                count = 0;
+                for (String name : arguments.get("names").split(",")) {
+                    count += read.get(name).get();
+                }
             }
-            return count.toString();
+            return String.valueOf(count);
         });
         verbs.put("old-commit", arguments -> {
             connectors.get(arguments.get("name")).commitOffsets();

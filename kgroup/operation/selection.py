@@ -118,7 +118,9 @@ class Names:
 
 def row_time_ms(batch: pa.RecordBatch) -> pa.Array:
     """Say when each record was written: its timestamp, else (format v0) that of the commit."""
-    return pc.coalesce(batch["timestamp_ms"], batch["commit_timestamp_ms"])
+    commit_time_ms = batch["commit_timestamp_ms"]
+    is_known = pc.not_equal(commit_time_ms, -1)
+    return pc.coalesce(batch["timestamp_ms"], pc.if_else(is_known, commit_time_ms, None))
 
 
 def _text_mask(column: pa.Array, wants: Callable[[str], bool], *, null: bool = False) -> pa.Array:

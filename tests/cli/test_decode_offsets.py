@@ -1,0 +1,385 @@
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kgroup.protocol.column_schema import DECODED
+from kgroup.render.record import RECORD_COLUMNS
+from tests.cli.conftest import Cli, Result
+from tests.operation.log_files import (
+    Log,
+    commit,
+    commit_key,
+    group_metadata,
+    tombstone,
+    transaction,
+)
+from tests.protocol.log_writer import batch
+
+SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"
+NASTY = 'a,b\t"c"\n\x1b[31m|\\'
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = Log(tmp_path)
+    log.add(
+        0,
+        batch([commit(0, "g", committed=7, metadata=NASTY, time_ms=1_700_000_000_004)]),
+        batch([tombstone(1, NASTY)]),
+        batch([group_metadata(2, "g", generation=3)]),
+        transaction([commit(3, "h")], 9),
+        partition=12,
+    )
+    return log
+
+
+def json_rows(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.out.splitlines()]
+
+
+def test_jsonl_is_as_designed(cli: Cli, log: Log) -> None:
+    result = cli("decode-offsets", log.root, "-o", "jsonl")
+    assert (result.status, result.err) == (0, "")
+    first, second, third, fourth = json_rows(result)
+    assert first == {
+        "partition": 12,
+        "offset": 0,
+        "timestamp_ms": 1_700_000_000_004,
+        "timestamp_type": "create",
+        "leader_epoch": 0,
+        "producer_id": None,
+        "producer_epoch": None,
+        "transaction": None,
+        "type": "OffsetCommit",
+        "key": {"type": 1, "data": {"group": "g", "topic": "t", "partition": 0}},
+        "value": {
+            "version": 3,
+            "data": {
+                "offset": 7,
+                "leaderEpoch": -1,
+                "metadata": NASTY,
+                "commitTimestamp": 1_700_000_000_004,
+            },
+        },
+    }
+    assert list(first) == [
+        "partition", "offset", "timestamp_ms", "timestamp_type", "leader_epoch", "producer_id",
+        "producer_epoch", "transaction", "type", "key", "value",
+    ]  # fmt: skip
+    assert (second["key"]["data"]["group"], second["value"]) == (NASTY, None)
+    assert second["timestamp_ms"] is None
+    assert third["type"] == "GroupMetadata"
+    assert third["value"]["data"]["generation"] == 3
+    assert (fourth["transaction"], fourth["producer_id"]) == ("open", 9)
+
+
+def test_json_is_one_document_with_the_rows_of_jsonl(cli: Cli, log: Log) -> None:
+    rows = json_rows(cli("decode-offsets", log.root, "-o", "jsonl"))
+    document = json.loads(cli("decode-offsets", log.root, "-o", "json").out)
+    assert document == {
+        "command": "decode-offsets",
+        "schema_version": 1,
+        "data": rows,
+        "errors": [],
+    }
+
+
+def test_csv(cli: Cli, log: Log) -> None:
+    text = cli("decode-offsets", log.root, "-o", "csv").out
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert list(rows[0]) == [column.name for column in RECORD_COLUMNS]
+    assert rows[0]["metadata"] == NASTY
+    assert (rows[0]["timestamp_ms"], rows[0]["committed_offset"]) == ("1700000000004", "7")
+    assert (rows[0]["committed_leader_epoch"], rows[0]["value_json"]) == ("", "")
+    assert (rows[1]["group"], rows[1]["value_version"]) == (NASTY, "")
+    assert json.loads(rows[2]["value_json"])["data"]["generation"] == 3
+    assert rows[3]["transaction"] == "open"
+
+
+def test_tsv_and_chosen_columns(cli: Cli, log: Log) -> None:
+    options = ["-o", "tsv", "--columns", "offset,group,metadata", "--no-headers"]
+    assert cli("decode-offsets", log.root, *options).out.splitlines() == [
+        '0\tg\ta,b\\t"c"\\n\\x1b[31m|\\\\',
+        '1\ta,b\\t"c"\\n\\x1b[31m|\\\\\t-',
+        "2\tg\t-",
+        "3\th\t",
+    ]
+
+
+@pytest.mark.parametrize("form", ["table", "markdown"])
+def test_no_text_breaks_a_table_or_drives_a_terminal(cli: Cli, log: Log, form: str) -> None:
+    out = cli("decode-offsets", log.root, "-o", form).out
+    assert "\x1b" not in out
+    assert len(out.splitlines()) == 4 + (1 if form == "table" else 2)
+    escaped = 'a,b\\t"c"\\n\\x1b[31m|\\\\'
+    assert (escaped if form == "table" else escaped.replace("|", "\\|")) in out
+
+
+def test_table(cli: Cli, log: Log) -> None:
+    lines = cli("decode-offsets", log.root).out.splitlines()
+    assert lines[0].split() == [
+        "partition", "offset", "timestamp", "type", "group", "topic", "topic_partition",
+        "committed_offset", "detail",
+    ]  # fmt: skip
+    assert lines[1].split()[:4] == ["12", "0", "2023-11-14T22:13:20.004Z", "OffsetCommit"]
+    assert lines[2].endswith("tombstone")
+    assert "generation=3" in lines[3]
+    assert "members[0]" in lines[3]
+    assert lines[4].endswith("open transaction")
+
+
+def test_a_table_has_all_columns_when_asked(cli: Cli, log: Log) -> None:
+    names = ",".join(column.name for column in RECORD_COLUMNS)
+    out = cli("decode-offsets", log.root, "--columns", f"{names},detail").out
+    assert out.split("\n")[0].split()[-2:] == ["value_json", "detail"]
+
+
+def test_parquet(cli: Cli, log: Log, tmp_path: Path) -> None:
+    file = tmp_path / "out.parquet"
+    result = cli("decode-offsets", log.root, "--parquet", file)
+    assert (result.status, result.out) == (0, "")
+    assert result.err == f"kgroup: 4 records written to {file}\n"
+    table = pq.read_table(file)
+    assert table.schema.names == DECODED.names
+    assert table["group"].to_pylist() == ["g", NASTY, "g", "h"]
+    assert table["key"].to_pylist()[0] is None
+    assert table["key"].to_pylist()[2] == b"\x00\x02\x00\x01g"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "__consumer_offsets-12",
+        "out.parquet",
+    ]
+
+
+def test_parquet_with_chosen_columns(cli: Cli, log: Log, tmp_path: Path) -> None:
+    file = tmp_path / "out.parquet"
+    assert cli("decode-offsets", log.root, "--parquet", file, "--columns", "group,key").status == 0
+    assert pq.read_table(file).schema.names == ["group", "key"]
+    result = cli("decode-offsets", log.root, "--parquet", file, "--columns", "detail")
+    assert result.status == 2
+    assert "no column detail" in result.err
+
+
+def test_parquet_that_cannot_be_written(cli: Cli, log: Log, tmp_path: Path) -> None:
+    result = cli("decode-offsets", log.root, "--parquet", tmp_path / "none" / "out.parquet")
+    assert (result.status, result.out) == (1, "")
+    assert "none" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_damage_is_told_line_by_line_and_in_json(cli: Cli, log: Log) -> None:
+    good = batch([commit(0, "g")])
+    path = log.add(4, good, b"\xff" * 70, good, good[:-3], partition=12)
+    result = cli("decode-offsets", log.root, "-o", "json")
+    assert result.status == 4
+    document = json.loads(result.out)
+    assert len(document["data"]) == 6
+    assert [(e["path"], e["position"]) for e in document["errors"]] == [
+        (str(path), len(good)),
+        (str(path), 2 * len(good) + 70),
+    ]
+    lines = result.err.splitlines()
+    assert len(lines) == 2
+    assert all(
+        line.startswith(f"kgroup: {path}, byte {error['position']}")
+        and error["kind"] in line
+        and error["reason"] in line
+        for line, error in zip(lines, document["errors"], strict=True)
+    )
+
+
+def test_much_damage_is_counted(cli: Cli, log: Log) -> None:
+    log.add(4, (batch([commit(0, "g")]) + b"\xff" * 60) * 30, partition=12)
+    lines = cli("decode-offsets", log.root).err.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "kgroup: … and 10 more"
+
+
+def test_nothing_but_damage(cli: Cli, tmp_path: Path) -> None:
+    path = Log(tmp_path).add(0, b"\xff" * 100)
+    result = cli("decode-offsets", path, "-o", "jsonl")
+    assert (result.status, result.out) == (4, "")
+    assert f"{path}, byte 0" in result.err
+
+
+def test_strict(cli: Cli, log: Log) -> None:
+    log.add(4, b"\xff" * 70, batch([commit(4, "g")]), b"\xff" * 70, partition=12)
+    result = cli("decode-offsets", log.root, "--strict", "-o", "jsonl")
+    assert result.status == 4
+    assert [row["offset"] for row in json_rows(result)] == [0, 1, 2, 3]
+    assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["orders-0/00000000000000000000.log", "meta.properties.bak"])
+def test_a_file_of_another_kind(cli: Cli, tmp_path: Path, name: str) -> None:
+    path = SAMPLE / name
+    if not path.exists():
+        path = tmp_path / name
+        path.write_text("cluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\nversion=1\n")
+    result = cli("decode-offsets", path, "-o", "jsonl")
+    assert (result.status, result.out) == (1, "")
+    assert str(path) in result.err
+    assert "xpected" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_file_of_another_kind_beside_a_good_one(cli: Cli, log: Log) -> None:
+    other = SAMPLE / "orders-0/00000000000000000000.log"
+    result = cli("decode-offsets", log.root, other, "-o", "jsonl")
+    assert result.status == 4
+    assert len(json_rows(result)) == 4
+    assert "other-topic" in result.err
+
+
+@pytest.mark.parametrize("name", ["none", "none/00000000000000000000.log"])
+def test_a_path_that_does_not_exist(cli: Cli, tmp_path: Path, name: str) -> None:
+    result = cli("decode-offsets", tmp_path / name)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == f"kgroup: error: {tmp_path / name}: no such file or folder\n"
+
+
+def test_names_with_control_characters_do_not_drive_the_terminal(cli: Cli) -> None:
+    result = cli("decode-offsets", "\x1b[31mnone")
+    assert "\x1b" not in result.err
+    assert "\\x1b[31mnone" in result.err
+
+
+def test_filters_reach_the_decoder(cli: Cli, log: Log) -> None:
+    def offsets(*options: str) -> list[int]:
+        return [
+            r["offset"] for r in json_rows(cli("decode-offsets", log.root, "-o", "jsonl", *options))
+        ]
+
+    assert offsets("--group", "g") == [0, 2]
+    assert offsets("--group", "g", "--group", "h") == [0, 2, 3]
+    assert offsets("--regex", "[gh]") == [0, 2, 3]
+    assert offsets("--topic", "t") == [0, 1, 3]
+    assert offsets("--partition", "1") == []
+    assert offsets("--type", "groupmetadata,Unknown") == [2]
+    assert offsets("--since", "2023-11-14") == [0]
+    assert offsets("--until", "2023-11-14") == []
+    assert offsets("--from-offset", "2") == [2, 3]
+    assert offsets("--isolation", "read-committed") == [0, 1, 2]
+    assert offsets("--offsets-partition", "12") == [0, 1, 2, 3]
+    assert offsets("--latest", "--group", "h") == [3]
+    assert offsets("--as-of", "0") == [0]
+    assert offsets("--as-of", "offset:2") == [0, 2]
+    assert offsets("--as-of", "2023-11-15") == [0, 2]
+
+
+def test_names_that_do_not_exist(cli: Cli, log: Log) -> None:
+    nobody = cli("decode-offsets", log.root, "--group", "nobody", "-o", "jsonl")
+    assert (nobody.status, nobody.out) == (3, "")
+    assert nobody.err == "kgroup: group 'nobody': not-found: There is no record about the group.\n"
+    some = cli("decode-offsets", log.root, "--group", "nobody", "--group", "g", "-o", "json")
+    assert some.status == 4
+    document = json.loads(some.out)
+    assert len(document["data"]) == 2
+    assert [error["group_id"] for error in document["errors"]] == ["nobody"]
+    assert cli("decode-offsets", log.root, "--topic", "none").status == 3
+    assert cli("decode-offsets", log.root, "--regex", "no.*").status == 3
+    assert cli("decode-offsets", log.root, "--group", "g", "--since", "2030-01-01").status == 0
+
+
+def test_an_offsets_partition_that_is_not_there(cli: Cli, log: Log) -> None:
+    result = cli("decode-offsets", log.root, "--offsets-partition", "3")
+    assert (result.status, result.out) == (1, "")
+    assert "partition 3" in result.err
+    assert "12" in result.err
+
+
+def test_leftovers_are_told_of_and_read_on_demand(cli: Cli, log: Log) -> None:
+    path = log.add(4, batch([commit(4, "g")]), partition=12)
+    path.rename(path.with_name(path.name + ".deleted"))
+    result = cli("decode-offsets", log.root, "-o", "jsonl")
+    assert result.status == 0
+    assert len(json_rows(result)) == 4
+    assert ".deleted left out" in result.err
+    included = cli("decode-offsets", log.root, "-o", "jsonl", "--include", "deleted")
+    assert (len(json_rows(included)), included.err) == (5, "")
+
+
+def test_stats(cli: Cli, log: Log) -> None:
+    log.add(4, b"\xff" * 70, partition=12)
+    result = cli("decode-offsets", log.root, "--stats", "-o", "json")
+    assert result.status == 4
+    document = json.loads(result.out)
+    counts = {(row["by"], row["name"], row["version"]): row["count"] for row in document["data"]}
+    assert counts == {
+        ("type", "OffsetCommit", 3): 2,
+        ("type", "OffsetCommit", None): 1,
+        ("type", "GroupMetadata", 0): 1,
+        ("transaction", "open", None): 1,
+        ("group", "g", None): 2,
+        ("group", "h", None): 1,
+        ("group", NASTY, None): 1,
+        ("batch", "none", 2): 4,
+        ("damage", "garbage", None): 1,
+    }
+    assert [error["kind"] for error in document["errors"]] == ["garbage"]
+    text = cli("decode-offsets", log.root, "--stats").out
+    assert [line for line in text.splitlines() if line.startswith(("Rec", "Bat", "Dam"))] == [
+        "Records by type and version of the value",
+        "Records in transactions",
+        "Records by group",
+        "Batches by compression and message format",
+        "Damage",
+    ]
+    rows = cli("decode-offsets", log.root, "--stats", "-o", "tsv").out.splitlines()
+    assert rows[0].split("\t") == ["by", "name", "version", "count", "bytes"]
+    assert len(rows) == 10
+
+
+def test_one_message(cli: Cli) -> None:
+    key = commit_key("g", "t", 3).hex()
+    value = commit(0, "g", committed=7).value
+    assert value is not None
+    (row,) = json_rows(cli("decode-offsets", "--key", key, "--value", value.hex(), "-o", "jsonl"))
+    assert row["key"]["data"] == {"group": "g", "topic": "t", "partition": 3}
+    assert row["value"]["data"]["offset"] == 7
+    assert (row["partition"], row["offset"], row["timestamp_ms"]) == (None, None, None)
+    (alone,) = json_rows(cli("decode-offsets", "--key", key, "-o", "jsonl"))
+    assert alone["value"] is None
+    (unknown,) = json_rows(cli("decode-offsets", "--key", "0063", "-o", "jsonl"))
+    assert (unknown["type"], unknown["key"]) == ("Unknown", {"type": 99, "raw": "AGM="})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--key BYTES"),
+        (["--key", "00", "x.log"], "what is to be decoded?"),
+        (["--key", "xyz!"], "neither hexadecimal nor base64"),
+        (["--value", "00", "--sample"], "--value belongs to --key"),
+        (["--sample", "--latest", "--as-of", "now"], "two views"),
+        (["--sample", "--as-of", "10"], "one partition of __consumer_offsets only, found 8"),
+        (["--sample", "--as-of", "never"], "is no time"),
+        (["--sample", "--since", "yesterday"], "is no time"),
+        (["--sample", "--stats", "--parquet", "x"], "choose one"),
+        (["--sample", "--type", "Offset"], "no type Offset; there are: LegacyOffsetCommit,"),
+        (["--sample", "--columns", "nothing"], "no column nothing"),
+        (["--sample", "--columns", "nothing", "-o", "csv"], "no column nothing"),
+        (["--sample", "--columns", "detail", "-o", "csv"], "no column detail"),
+        (["--sample", "--columns", "offset", "-o", "jsonl"], "--columns"),
+        (["--sample", "--partition", "-1"], "--partition"),
+        (["--sample", "--include", "live"], "--include"),
+    ],
+)
+def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:
+    result = cli("decode-offsets", *options)
+    assert (result.status, result.out) == (2, "")
+    assert message in result.err
+
+
+def test_a_failed_decoding_leaves_no_parquet_file_and_keeps_an_old_one(
+    cli: Cli, log: Log, tmp_path: Path
+) -> None:
+    file = tmp_path / "out.parquet"
+    file.write_bytes(b"old")
+    result = cli("decode-offsets", tmp_path / "none", "--parquet", file)
+    assert result.status == 1
+    assert file.read_bytes() == b"old"

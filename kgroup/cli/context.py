@@ -28,7 +28,10 @@ def write(blocks: Iterable[str | bytes | memoryview]) -> None:
     """Write blocks of data to standard output, as UTF-8."""
     out = sys.stdout.buffer
     for block in blocks:
-        out.write(block.encode(errors="backslashreplace") if isinstance(block, str) else block)
+        data = block.encode(errors="backslashreplace") if isinstance(block, str) else block
+        rest = memoryview(data)
+        while rest:  # an unbuffered standard output (PYTHONUNBUFFERED) may take a part only
+            rest = rest[out.write(rest) :]
 
 
 def complain(text: str) -> None:

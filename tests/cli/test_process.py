@@ -1,0 +1,190 @@
+"""What only a whole process shows: pipes, signals, standard input, a terminal."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.operation.log_files import Log, commit, end, transaction
+from tests.protocol.log_writer import batch
+
+COMMAND = [sys.executable, "-m", "kgroup"]
+SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def long_log(tmp_path: Path) -> Path:
+    """Records enough to fill every pipe."""
+    log = Log(tmp_path)
+    parts = (
+        batch([commit(n, f"group-{n}") for n in range(at, at + 100)]) for at in range(0, 8000, 100)
+    )
+    return log.add(0, *parts)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("form", ["table", "jsonl", "json", "csv"])
+def test_a_closed_pipe_ends_quietly(long_log: Path, form: str, unbuffered: str) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "decode-offsets", long_log, "-o", form],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(TIMEOUT_S) == 141
+    process.stderr.close()
+
+
+def test_a_full_disk_is_an_error() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "decode-offsets", "--sample", "-o", "jsonl"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT_S,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"kgroup: error: No space left on device\n"
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
+    """A process that waits for the rest of its standard input, and its folder for files."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [*COMMAND, "decode-offsets", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stdin is not None
+    process.stdin.write(b"\0" * 100)
+    process.stdin.flush()
+    deadline = time.monotonic() + TIMEOUT_S
+    while not list(tmp_path.glob("kgroup-*/stdin")):
+        assert process.poll() is None, process.stderr.read() if process.stderr else b""
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    yield process, tmp_path
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_it_quietly_and_leave_no_file(
+    waiting: tuple["subprocess.Popen[bytes]", Path], number: signal.Signals, status: int
+) -> None:
+    process, folder = waiting
+    process.send_signal(number)
+    assert process.wait(TIMEOUT_S) == status
+    assert process.stderr is not None
+    assert process.stdout is not None
+    assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+    assert list(folder.iterdir()) == []
+
+
+def test_standard_input_with_transactions_that_end_later(tmp_path: Path) -> None:
+    data = transaction([commit(0, "g")], 7) + batch([commit(1, "g")]) + end(2, 7, commits=True)
+    done = subprocess.run(
+        [*COMMAND, "decode-offsets", "-", "-o", "jsonl"],
+        input=data,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["partition"], row["offset"], row["transaction"]) for row in rows] == [
+        (None, 0, "committed"),
+        (None, 1, None),
+        (None, 2, "committed"),
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_standard_input_gives_what_the_file_gives() -> None:
+    file = SAMPLE / "__consumer_offsets-6/00000000000000000000.log"
+    command = [*COMMAND, "decode-offsets", "-o", "jsonl"]
+    piped = subprocess.run(
+        [*command, "-"], input=file.read_bytes(), capture_output=True, timeout=TIMEOUT_S
+    )
+    read = subprocess.run([*command, file], capture_output=True, timeout=TIMEOUT_S)
+    assert piped.stdout == read.stdout.replace(
+        b'"partition":6,"offset"', b'"partition":null,"offset"'
+    )
+    assert piped.returncode == read.returncode == 0
+    assert piped.stdout.count(b"\n") > 10
+
+
+def test_damage_in_standard_input_has_a_place_without_the_name_of_a_temporary_file() -> None:
+    data = batch([commit(0, "g")])
+    done = subprocess.run(
+        [*COMMAND, "decode-offsets", "-", "-o", "json"],
+        input=data + b"\xff" * 70,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 4
+    (error,) = json.loads(done.stdout)["errors"]
+    assert (error["path"], error["position"]) == ("-", len(data))
+    assert done.stderr.startswith(f"kgroup: -, byte {len(data)}: ".encode())
+
+
+def on_terminal(*args: str, columns: int, **environment: str) -> str:
+    """Run on a terminal so many characters wide; give what it wrote."""
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *args],
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns), **environment},
+    )
+    os.close(child)
+    parts = []
+    while True:
+        try:
+            part = os.read(parent, 1 << 16)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(parent)
+    process.wait(TIMEOUT_S)
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_a_coloured_table_that_fits() -> None:
+    text = on_terminal("list", "--sample", columns=90)
+    assert "\x1b[1m" in text
+    assert "\x1b[32mStable" in text
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    assert max(map(len, lines)) <= 90
+    assert any(line.startswith("order-service") for line in lines)
+
+
+def test_no_colour_where_none_is_wanted() -> None:
+    text = on_terminal("list", "--sample", columns=100, NO_COLOR="1")
+    assert "Stable" in text
+    assert "\x1b[32m" not in text
+
+
+def test_standard_input_must_not_be_a_terminal() -> None:
+    text = on_terminal("decode-offsets", "-", columns=80)
+    assert "kgroup: error: standard input is a terminal" in text

@@ -11,6 +11,7 @@ from tests.record.scenario_codec import record_codec
 from tests.record.scenario_current import record_4_3_1
 from tests.record.scenario_older import record_older
 from tests.record.scenario_sample import record_sample
+from tests.record.scenario_upgrade import record_upgrade
 from tests.record.scenario_zookeeper import record_0_8_2_2
 
 CODECS = {
@@ -32,6 +33,7 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "kafka-0.8.2.2-gzip": partial(record_0_8_2_2, codec=1, name="gzip"),
     "kafka-0.8.2.2-snappy": partial(record_0_8_2_2, codec=2, name="snappy"),
     "kafka-0.8.2.2-lz4": partial(record_0_8_2_2, codec=3, name="lz4"),
+    "upgraded-0.8-to-2.8": record_upgrade,
     **{
         f"kafka-{version}-{codec}": partial(record_codec, version=version, codec=codec)
         for version, codecs in CODECS.items()

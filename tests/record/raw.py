@@ -93,17 +93,25 @@ def commit(
                 **more,
             }
         )
-    answer = wire.call(
-        "OffsetCommit",
-        version,
-        group_id=group,
-        member_id=member[0],
-        generation_id_or_member_epoch=member[1],
-        topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
-        **whole,
-    )
-    for topic in answer["topics"]:
-        _check(f"OffsetCommit {group!r}", *topic["partitions"])
+    for attempt in range(100):
+        answer = wire.call(
+            "OffsetCommit",
+            version,
+            group_id=group,
+            member_id=member[0],
+            generation_id_or_member_epoch=member[1],
+            topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+            **whole,
+        )
+        results = [row for topic in answer["topics"] for row in topic["partitions"]]
+        if attempt == 99 or not {row["error_code"] for row in results} & BROKER_NOT_READY:
+            break
+        time.sleep(0.2)
+    _check(f"OffsetCommit {group!r}", *results)
+
+
+BROKER_NOT_READY = {3, 14, 15, 16}
+"""Codes of a broker that has just started: unknown topic, loading, no (or not yet) coordinator."""
 
 
 class RawMember:

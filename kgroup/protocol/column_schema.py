@@ -8,7 +8,7 @@ the compiled one in `columnar` must make the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -19,7 +19,15 @@ from kgroup.protocol.coordinator_record import decode_control, decode_record
 from kgroup.protocol.record_batch import Damage, RecordBatch, read_records
 from kgroup.protocol.transaction import TransactionIndex
 
-__all__ = ["COMMIT_TYPES", "DECODED", "ColumnBuilder", "commit_key", "commit_value", "records"]
+__all__ = [
+    "COMMIT_TYPES",
+    "DECODED",
+    "ColumnBuilder",
+    "commit_key",
+    "commit_value",
+    "decoded_cells",
+    "records",
+]
 
 COMMIT_TYPES = ("LegacyOffsetCommit", "OffsetCommit")
 """The record types that the typed columns hold whole; the index is the key's version."""
@@ -97,15 +105,6 @@ class ColumnBuilder:
         is_control: bool = False,
     ) -> None:
         """Decode one record and append its row."""
-        decode = decode_control if is_control else decode_record
-        type_name, key_tree, value_tree = decode(key, value)
-        key_data = (key_tree or {}).get("data") or {}
-        value_data = (value_tree or {}).get("data") or {}
-        is_commit = type_name in COMMIT_TYPES
-        commit = value_data if is_commit else {}
-        whole = is_commit and _is_whole(key_tree, value_tree)
-        leader_epoch_of_commit = commit.get("leaderEpoch", -1)
-        expire_timestamp_ms = commit.get("expireTimestamp", -1)
         row = (
             self._partition,
             offset,
@@ -115,32 +114,17 @@ class ColumnBuilder:
             producer_id,
             producer_epoch,
             transaction,
-            type_name,
-            (key_tree or {}).get("type"),
-            None if is_control else key_data.get("group", key_data.get("groupId")),
-            key_data.get("topic") if is_commit else None,
-            key_data.get("partition") if is_commit else None,
-            (value_tree or {}).get("version"),
-            commit.get("offset"),
-            None if leader_epoch_of_commit == -1 else leader_epoch_of_commit,
-            commit.get("metadata"),
-            commit.get("commitTimestamp"),
-            None if expire_timestamp_ms == -1 else expire_timestamp_ms,
-            commit.get("topicId"),
-            None if whole else _json(key_tree),
-            None if whole else _json(value_tree),
-            None if whole else key,
-            None if whole else value,
+            *decoded_cells(key, value, is_control=is_control),
         )
         for column, cell in zip(self._columns, row, strict=True):
             column.append(cell)
 
     def add_batch(
-        self, batch: RecordBatch, transactions: TransactionIndex | None = None
+        self, batch: RecordBatch, transactions: Callable[[], TransactionIndex]
     ) -> list[Damage]:
         """Append a row for each record of a batch; give what of it could not be read.
 
-        Without `transactions`, transactional records count as "open".
+        `transactions` gives the partition's markers; it is called for transactional batches only.
         """
         damages = []
         for record in read_records(batch):
@@ -149,11 +133,7 @@ class ColumnBuilder:
                 continue
             transaction = None
             if batch.is_transactional and batch.producer_id is not None:
-                transaction = (
-                    "open"
-                    if transactions is None
-                    else transactions.status(batch.producer_id, record.offset)
-                )
+                transaction = transactions().status(batch.producer_id, record.offset)
             self.add(
                 record.key,
                 record.value,
@@ -176,6 +156,37 @@ class ColumnBuilder:
         ]
         self._columns = [[] for _ in DECODED]
         return pa.RecordBatch.from_arrays(arrays, schema=DECODED)
+
+
+def decoded_cells(key: bytes | None, value: bytes | None, *, is_control: bool) -> tuple[Any, ...]:
+    """Decode a record; give its cells of the columns from `type` on."""
+    decode = decode_control if is_control else decode_record
+    type_name, key_tree, value_tree = decode(key, value)
+    key_data = (key_tree or {}).get("data") or {}
+    value_data = (value_tree or {}).get("data") or {}
+    is_commit = type_name in COMMIT_TYPES
+    commit = value_data if is_commit else {}
+    whole = is_commit and _is_whole(key_tree, value_tree)
+    leader_epoch = commit.get("leaderEpoch", -1)
+    expire_timestamp_ms = commit.get("expireTimestamp", -1)
+    return (
+        type_name,
+        (key_tree or {}).get("type"),
+        None if is_control else key_data.get("group", key_data.get("groupId")),
+        key_data.get("topic") if is_commit else None,
+        key_data.get("partition") if is_commit else None,
+        (value_tree or {}).get("version"),
+        commit.get("offset"),
+        None if leader_epoch == -1 else leader_epoch,
+        commit.get("metadata"),
+        commit.get("commitTimestamp"),
+        None if expire_timestamp_ms == -1 else expire_timestamp_ms,
+        commit.get("topicId"),
+        None if whole else _json(key_tree),
+        None if whole else _json(value_tree),
+        None if whole else key,
+        None if whole else value,
+    )
 
 
 def commit_key(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """The few machine operations that compiled decoders need and that numba has no words for.
 
-Memory is named by address (int64): big-endian loads from any position, stores, and copies, each one
-instruction or call. Nothing here checks bounds; the callers do, and keep `PADDING` readable (and,
-where they write, writable) bytes behind every buffer, so that a load or a store of eight bytes
-may reach over its end.
+Memory is named by address (int64), not by numpy array: numba counts references wherever an array is
+passed on, which costs more than the decoding. There are big-endian loads from any position, stores,
+and copies, each one instruction or call. Nothing here checks bounds; the callers do, and keep
+`PADDING` (`kernel_memory`) readable, and where they write writable, bytes behind every buffer, so
+that a load or a store of eight bytes may reach over its end.
 
 Importing this module imports numba.
 """
@@ -11,7 +12,7 @@ Importing this module imports numba.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -19,25 +20,28 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
-    "PADDING",
+    "compiled",
     "copy",
     "crc32",
     "crc32c",
+    "get",
     "load_int16",
     "load_int32",
     "load_int64",
+    "load_native32",
     "load_uint8",
     "load_word",
     "mix",
+    "put",
+    "store_native16",
+    "store_native32",
     "store_uint8",
     "store_word",
 ]
 
-PADDING = 64
-"""Bytes behind the end of a buffer that may be read, and overwritten in one that is written."""
-
 _INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
 _Builder = Any
+_F = TypeVar("_F", bound=Callable[..., object])
 
 
 def _load(width: Any, signed: bool, swap: bool) -> Any:
@@ -58,11 +62,12 @@ def _load(width: Any, signed: bool, swap: bool) -> Any:
     return intrinsic(load)
 
 
-load_uint8 = _load(_INT8, signed=False, swap=False)
-load_int16 = _load(_INT16, signed=True, swap=True)
-load_int32 = _load(_INT32, signed=True, swap=True)
-load_int64 = _load(_INT64, signed=True, swap=True)
-load_word = _load(_INT64, signed=True, swap=False)
+load_uint8: Callable[[int], int] = _load(_INT8, signed=False, swap=False)
+load_int16: Callable[[int], int] = _load(_INT16, signed=True, swap=True)
+load_int32: Callable[[int], int] = _load(_INT32, signed=True, swap=True)
+load_int64: Callable[[int], int] = _load(_INT64, signed=True, swap=True)
+load_native32: Callable[[int], int] = _load(_INT32, signed=True, swap=False)
+load_word: Callable[[int], int] = _load(_INT64, signed=True, swap=False)
 """Eight bytes, the first one lowest."""
 
 
@@ -81,14 +86,13 @@ def _store(width: Any) -> Any:
     return intrinsic(store)
 
 
-store_uint8 = _store(_INT8)
-store_word = _store(_INT64)
+store_uint8: Callable[[int, int], None] = _store(_INT8)
+store_word: Callable[[int, int], None] = _store(_INT64)
+store_native16: Callable[[int, int], None] = _store(_INT16)
+store_native32: Callable[[int, int], None] = _store(_INT32)
 
 
-@intrinsic
-def copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
-    """Copy `size` bytes between places that do not overlap."""
-
+def _copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
         pointer = _INT8.as_pointer()
         target, source, size = arguments
@@ -107,10 +111,11 @@ def copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-@intrinsic
-def mix(typing_context: Any, left: Any, right: Any) -> Any:
-    """Fold the 128-bit product of two words into one: the step of a fast, good hash."""
+copy: Callable[[int, int, int], None] = intrinsic(_copy)
+"""Copy to an address, from another, so many bytes; the two do not overlap."""
 
+
+def _mix(typing_context: Any, left: Any, right: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
         wide = [builder.zext(argument, _INT128) for argument in arguments]
         product = builder.mul(*wide)
@@ -118,6 +123,28 @@ def mix(typing_context: Any, left: Any, right: Any) -> Any:
         return builder.xor(builder.trunc(product, _INT64), high)
 
     return types.int64(types.int64, types.int64), generate
+
+
+def compiled(function: _F) -> _F:
+    """Mark a function of integers for compilation; it runs without the interpreter lock."""
+    made: _F = njit(nogil=True, error_model="numpy")(function)
+    return made
+
+
+mix: Callable[[int, int], int] = intrinsic(_mix)
+"""Fold the 128-bit product of two words into one: the step of a fast, good hash."""
+
+
+@compiled
+def get(address: int, index: int) -> int:
+    """Load one of the words at an address."""
+    return load_word(address + 8 * index)
+
+
+@compiled
+def put(address: int, index: int, value: int) -> None:
+    """Store one of the words at an address."""
+    store_word(address + 8 * index, value)
 
 
 def _crc_instruction(width: Any, name: str) -> Any:
@@ -200,10 +227,8 @@ def _instruction_crc32c(address: int, size: int) -> int:
     return value ^ 0xFFFFFFFF
 
 
-crc32: Any = njit(nogil=True)(_table_crc(0xEDB88320))
+crc32 = compiled(_table_crc(0xEDB88320))
 """CRC-32 (zlib's polynomial) of `size` bytes at an address."""
 
-crc32c: Any = njit(nogil=True)(
-    _instruction_crc32c if _has_crc_instruction() else _table_crc(0x82F63B78)
-)
+crc32c = compiled(_instruction_crc32c if _has_crc_instruction() else _table_crc(0x82F63B78))
 """CRC-32C (Castagnoli) of `size` bytes at an address; by SSE 4.2 where the processor has it."""

@@ -10,11 +10,13 @@ An instruction is four numbers, `(operation, a, b, c)`; a jump's target is an in
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol.coordinator_record import KEY_TYPES
 from kgroup.protocol.message_schema import FIXED, Field, fields, flexible, versions
 
@@ -40,7 +42,9 @@ __all__ = [
     "TEXT",
     "USER_DATA",
     "UUID",
+    "VERSIONS",
     "Programs",
+    "machine_block",
     "programs",
 ]
 
@@ -66,6 +70,10 @@ PROTOCOL = 2
 
 CONTROL = max(KEY_TYPES) + 1
 """Row of `Programs.keys` and `Programs.values` for control records; others have the key's type."""
+
+
+VERSIONS = 8
+"""Columns of `Programs.values` and `Programs.members`; higher versions have no program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +105,8 @@ def programs() -> Programs:
 
     writer = _Writer()
     keys = np.full(CONTROL + 1, -1, np.int64)
-    values = np.full((CONTROL + 1, 8), -1, np.int64)
-    members = np.full((2, 8), -1, np.int64)
+    values = np.full((CONTROL + 1, VERSIONS), -1, np.int64)
+    members = np.full((2, VERSIONS), -1, np.int64)
     for number, name in KEY_TYPES.items():
         schema = f"coordinator/{name}"
         if name in ("LegacyOffsetCommit", "OffsetCommit", "ShareGroupPartitionMetadata"):
@@ -122,14 +130,47 @@ def programs() -> Programs:
             members[index, version] = writer.begin(f'{{"version":{version},')
             writer.members(fields(schema, version), user_data_of=index)
             writer.end("}")
+    user_data = np.array([writer.sticky(), writer.cooperative_sticky()], np.int64)
     return Programs(
         code=np.array(writer.code, np.int64),
         texts=np.frombuffer(bytes(writer.texts), np.uint8),
         keys=keys,
         values=values,
         members=members,
-        user_data=np.array([writer.sticky(), writer.cooperative_sticky()], np.int64),
+        user_data=user_data,
     )
+
+
+_BASE64 = string.ascii_uppercase + string.ascii_lowercase + string.digits
+
+
+@cache
+def _alphabets() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    import numpy as np
+
+    standard, url = (np.frombuffer(f"{_BASE64}{rest}".encode(), np.uint8) for rest in ("+/", "-_"))
+    return standard, url
+
+
+def machine_block() -> NDArray[np.int64]:
+    """Make the words that `json_machine` works with; each thread needs its own."""
+    import numpy as np
+
+    made = programs()
+    standard, url = _alphabets()
+    words = np.zeros(memory.BLOCK_SIZE, np.int64)
+    for index, array in (
+        (memory.BLOCK_CODE, made.code),
+        (memory.BLOCK_TEXTS, made.texts),
+        (memory.BLOCK_KEYS, made.keys),
+        (memory.BLOCK_VALUES, made.values),
+        (memory.BLOCK_MEMBERS, made.members),
+        (memory.BLOCK_USER_DATA, made.user_data),
+        (memory.BLOCK_STANDARD, standard),
+        (memory.BLOCK_URL, url),
+    ):
+        words[index] = array.ctypes.data
+    return words
 
 
 class _Writer:

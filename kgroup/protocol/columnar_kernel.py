@@ -1,0 +1,539 @@
+"""Compiled decoding of whole chunks of a log: batches, records, keys and values to columns.
+
+The layouts are those of `batch_v2`, `message_set` and `coordinator_record`. Offset commits go
+into typed columns straight from the bytes; every other record is turned into JSON text by the
+programs of `schema_program`. The kernel knows only the ordinary. At a batch or a record that is
+not, it stops and says so; the reference reader takes it, and the kernel goes on behind it.
+
+Importing this module imports numba. Positions are addresses; a chunk must have
+`machine.PADDING` readable bytes behind it.
+"""
+
+from __future__ import annotations
+
+from kgroup.protocol import json_machine as json
+from kgroup.protocol import kernel_memory as memory
+from kgroup.protocol import schema_program as op
+from kgroup.protocol.batch_v2 import HEADER_SIZE
+from kgroup.protocol.byte_table import equal, intern
+from kgroup.protocol.kernel_memory import (
+    BAD,
+    COMMIT,
+    COMPRESSED,
+    CONTROL,
+    DONE,
+    EXPIRE,
+    FULL,
+    GROUP,
+    GROW,
+    KEY_TYPE,
+    LEADER_EPOCH,
+    LOG_APPEND_TIME,
+    ODD,
+    TOPIC_ID,
+    VALUE,
+    VERSION,
+    Rows,
+)
+from kgroup.protocol.log_kernel import OVERLONG, claimed_size, has_right_crc, varint
+from kgroup.protocol.machine import (
+    compiled,
+    copy,
+    get,
+    load_int16,
+    load_int32,
+    load_int64,
+    load_uint8,
+    load_word,
+    put,
+    store_native16,
+    store_native32,
+    store_uint8,
+)
+
+__all__ = ["decode"]
+
+_NO_VALUE = 0b1010  # of another row: neither value_json nor value
+
+_LARGEST_BASE = 1 << 62
+
+
+@compiled
+def _open_batch(state: int) -> int:
+    """Check the batch at POSITION and take note of what its rows have in common."""
+    at = get(state, memory.POSITION)
+    size = claimed_size(at, get(state, memory.END), get(state, memory.LARGEST_BATCH))
+    if size <= 0 or not has_right_crc(at, size):
+        return BAD
+    magic = load_uint8(at + 16)
+    base = load_int64(at)
+    limit = at + size
+    leader_epoch = -1
+    producer_id = -1
+    producer_epoch = -1
+    if magic == 2:
+        attributes = load_int16(at + 21)
+        count = load_int32(at + 57)
+        time = load_int64(at + 27)
+        record = at + HEADER_SIZE
+        if attributes & COMPRESSED:
+            limit = record
+            if count > 0:
+                record = get(state, memory.UNPACKED)
+                limit = get(state, memory.UNPACKED_END)
+                if record == 0:
+                    return BAD
+        if time < -_LARGEST_BASE or time > _LARGEST_BASE:
+            return BAD
+        if count < 0 or 7 * count > limit - record:
+            return BAD
+        leader_epoch = load_int32(at + 12)
+        producer_id = load_int64(at + 43)
+        producer_epoch = load_int16(at + 51)
+    else:
+        attributes = load_uint8(at + 17)
+        count = 1
+        record = at + 18
+        if attributes & COMPRESSED:
+            return BAD
+    if base < 0 or base > _LARGEST_BASE:
+        return BAD
+    row = get(state, memory.ROWS)
+    batch = get(state, memory.BATCHES)
+    if row + count > get(state, memory.ROW_CAPACITY) or batch >= get(state, memory.BATCH_CAPACITY):
+        return FULL
+    for index in range(memory.ROWS, memory.SAVED):
+        put(state, memory.SAVED - memory.ROWS + index, get(state, index))
+    if count > 0:
+        columns = state + 8 * memory.BATCH_COLUMNS
+        put(get(columns, 0), batch, row)
+        store_native32(get(columns, 1) + 4 * batch, (attributes & 0xFF) | magic << 8)
+        store_native32(get(columns, 2) + 4 * batch, leader_epoch)
+        put(get(columns, 3), batch, producer_id)
+        store_native16(get(columns, 4) + 2 * batch, producer_epoch)
+        put(state, memory.BATCHES, batch + 1)
+    put(state, memory.RECORD, record)
+    put(state, memory.LIMIT, limit)
+    put(state, memory.LEFT, count)
+    put(state, memory.LAST_DELTA, -1)
+    return DONE
+
+
+@compiled
+def _undo_batch(state: int) -> None:
+    """Forget the open batch."""
+    for index in range(memory.ROWS, memory.SAVED):
+        put(state, index, get(state, memory.SAVED - memory.ROWS + index))
+    put(state, memory.RECORD, 0)
+
+
+@compiled
+def _commit_key(key: int, end: int) -> tuple[int, int]:
+    """Sizes of group and topic in an offset commit's key; -1 if its parts do not fit."""
+    if end - key < 10:
+        return -1, -1
+    group_size = load_int16(key + 2)
+    topic = key + 6 + group_size
+    if group_size < 0 or topic > end:
+        return -1, -1
+    topic_size = load_int16(topic - 2)
+    if topic_size < 0 or topic + topic_size + 4 != end:
+        return -1, -1
+    return group_size, topic_size
+
+
+@compiled
+def _commit_value(value: int, end: int) -> tuple[int, int, int]:
+    """Where the metadata of an offset commit's value begins, its size, and where a topic id is.
+
+    The size is -1 if the parts do not fit; no topic id is 0.
+    """
+    if end - value < 2:
+        return 0, -1, 0
+    version = load_int16(value)
+    at = value + 10
+    if version >= 3:
+        at += 4
+    if version < 0 or version > 4 or at + 2 > end:
+        return 0, -1, 0
+    if version < 4:
+        size = load_int16(at)
+        at += 2
+        rest = 16 if version == 1 else 8
+        if size < 0 or at + size + rest != end:
+            return 0, -1, 0
+        return at, size, 0
+    size = load_uint8(at)
+    at += 1
+    if size >= 0x80:
+        byte = load_uint8(at)
+        at += 1
+        if byte >= 0x80:
+            return 0, -1, 0
+        size = (size & 0x7F) | byte << 7
+    size -= 1
+    tags = at + size + 8
+    if size < 0 or tags + 1 > end:
+        return 0, -1, 0
+    if load_uint8(tags) == 0:
+        if tags + 1 != end:
+            return 0, -1, 0
+        return at, size, 0
+    # one tagged field, number 0, 16 bytes
+    topic_id = tags + 3
+    if topic_id + 16 != end or load_int32(tags) >> 8 != 0x010010:
+        return 0, -1, 0
+    if load_word(topic_id) == 0 and load_word(topic_id + 8) == 0:
+        topic_id = 0
+    return at, size, topic_id
+
+
+@compiled
+def _other(
+    state: int, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
+) -> int:
+    """Write a row of another type, its JSON texts and raw bytes; DONE, ODD, FULL or GROW."""
+    other = get(state, memory.OTHERS)
+    used = state + 8 * memory.TEXTS
+    capacity = state + 8 * memory.TEXT_CAPACITIES
+    texts = state + 8 * memory.TEXT_COLUMNS
+    key_size = key_end - key
+    value_size = value_end - value
+    key_used = get(used, 2)
+    value_used = get(used, 3)
+    if (
+        other >= get(state, memory.OTHER_CAPACITY)
+        or key_used + key_size > get(capacity, 2)
+        or value_used + value_size > get(capacity, 3)
+    ):
+        return FULL
+    if key_size < 2:
+        return ODD
+    kind = load_int16(key)
+    name = kind
+    start = key + 2
+    if is_control:
+        name = op.CONTROL + load_int16(key + 2)
+        if key_size != 4 or kind < 0 or name < op.CONTROL or name > op.CONTROL + 1:
+            return ODD
+        kind = op.CONTROL
+        start = key
+    elif kind < 0 or kind >= op.CONTROL:
+        return ODD
+    block = get(state, memory.MACHINE)
+    program = get(get(block, memory.BLOCK_KEYS), kind)
+    if program < 0:
+        return ODD
+    text = get(texts, 0)
+    out = json.run(program, start, key_end, text + get(used, 0), text + get(capacity, 0), block)
+    if out < 0:
+        return FULL if out == json.NO_ROOM else ODD
+    key_json = out - text
+    value_json = get(used, 1)
+    flags = 0
+    other_flags = _NO_VALUE
+    version = 0
+    if value != 0:
+        flags = VERSION
+        other_flags = 0
+        version = load_int16(value)
+        if value_size < 2 or version < 0 or version >= op.VERSIONS:
+            return ODD
+        program = get(get(block, memory.BLOCK_VALUES), kind * op.VERSIONS + version)
+        if program < 0:
+            return ODD
+        put(block, memory.BLOCK_NOTES + 2 * op.KIND + 1, -1)
+        put(block, memory.BLOCK_NOTES + 2 * op.PROTOCOL + 1, -1)
+        text = get(texts, 1)
+        room = text + get(capacity, 1)
+        out = json.run(program, value + 2, value_end, text + value_json, room, block)
+        if out < 0:
+            return FULL if out == json.NO_ROOM else ODD
+        value_json = out - text
+    group = 0
+    if not is_control:
+        note = block + 8 * (memory.BLOCK_NOTES + 2 * op.GROUP)
+        group = intern(get(state, memory.TABLES), get(note, 0), get(note, 1))
+        if group < 0:
+            put(state, memory.GROWING, 0)
+            return GROW
+        flags |= GROUP | KEY_TYPE
+    copy(get(texts, 2) + key_used, key, key_size)
+    copy(get(texts, 3) + value_used, value, value_size)
+    put(used, 0, key_json)
+    put(used, 1, value_json)
+    put(used, 2, key_used + key_size)
+    put(used, 3, value_used + value_size)
+    columns = state + 8 * memory.OTHER_COLUMNS
+    store_native32(get(columns, 0) + 4 * other, row)
+    store_uint8(get(columns, 1) + other, other_flags)
+    for index in range(4):
+        store_native32(get(columns, 2 + index) + 4 * other, get(used, index))
+    put(state, memory.OTHERS, other + 1)
+
+    columns = state + 8 * memory.ROW_COLUMNS
+    store_uint8(get(columns, _FLAGS) + row, flags)
+    store_uint8(get(columns, _TYPE) + row, name)
+    store_native16(get(columns, _KEY_TYPE) + 2 * row, kind)
+    store_native32(get(columns, _GROUP) + 4 * row, group)
+    store_native32(get(columns, _TOPIC) + 4 * row, 0)
+    store_native32(get(columns, _METADATA) + 4 * row, 0)
+    store_native32(get(columns, _TOPIC_ID) + 4 * row, 0)
+    store_native16(get(columns, _VALUE_VERSION) + 2 * row, version)
+    return DONE
+
+
+_FLAGS = Rows._fields.index("flags")
+_OFFSET = Rows._fields.index("offset")
+_TIMESTAMP = Rows._fields.index("timestamp")
+_TYPE = Rows._fields.index("type")
+_KEY_TYPE = Rows._fields.index("key_type")
+_GROUP = Rows._fields.index("group")
+_TOPIC = Rows._fields.index("topic")
+_TOPIC_PARTITION = Rows._fields.index("topic_partition")
+_VALUE_VERSION = Rows._fields.index("value_version")
+_COMMITTED_OFFSET = Rows._fields.index("committed_offset")
+_COMMITTED_LEADER_EPOCH = Rows._fields.index("committed_leader_epoch")
+_METADATA = Rows._fields.index("metadata")
+_COMMIT_TIMESTAMP = Rows._fields.index("commit_timestamp")
+_EXPIRE_TIMESTAMP = Rows._fields.index("expire_timestamp")
+_TOPIC_ID = Rows._fields.index("topic_id")
+
+
+@compiled
+def decode(state: int) -> int:
+    """Decode from POSITION to END; give the reason for stopping.
+
+    `state` is the address of the words that `kernel_state` names. At ODD the record's place is
+    there, and the row's offset and timestamp are written: who called writes the rest of the row,
+    counts it in ROWS (and in OTHERS), and goes on.
+    """
+    columns = state + 8 * memory.ROW_COLUMNS
+    flags_column = get(columns, _FLAGS)
+    offset_column = get(columns, _OFFSET)
+    timestamp_column = get(columns, _TIMESTAMP)
+    type_column = get(columns, _TYPE)
+    key_type_column = get(columns, _KEY_TYPE)
+    group_column = get(columns, _GROUP)
+    topic_column = get(columns, _TOPIC)
+    topic_partition_column = get(columns, _TOPIC_PARTITION)
+    value_version_column = get(columns, _VALUE_VERSION)
+    committed_offset_column = get(columns, _COMMITTED_OFFSET)
+    committed_leader_epoch_column = get(columns, _COMMITTED_LEADER_EPOCH)
+    metadata_column = get(columns, _METADATA)
+    commit_timestamp_column = get(columns, _COMMIT_TIMESTAMP)
+    expire_timestamp_column = get(columns, _EXPIRE_TIMESTAMP)
+    topic_id_column = get(columns, _TOPIC_ID)
+    groups = get(state, memory.TABLES)
+    topics = get(state, memory.TABLES + 1)
+    metadata = get(state, memory.TABLES + 2)
+    topic_ids = get(state, memory.TABLES + 3)
+    # what the record before had, which this one often has too
+    last_group = state
+    last_group_size = -1
+    group_number = 0
+    last_topic = state
+    last_topic_size = -1
+    topic_number = 0
+    last_meta = state
+    last_meta_size = -1
+    meta_number = 0
+    while True:
+        if get(state, memory.RECORD) == 0:
+            if get(state, memory.POSITION) >= get(state, memory.END):
+                return DONE
+            reason = _open_batch(state)
+            if reason != DONE:
+                return reason
+        batch = get(state, memory.POSITION)
+        limit = get(state, memory.LIMIT)
+        record = get(state, memory.RECORD)
+        left = get(state, memory.LEFT)
+        last_delta = get(state, memory.LAST_DELTA)
+        row = get(state, memory.ROWS)
+        magic = load_uint8(batch + 16)
+        base = load_int64(batch)
+        is_control = False
+        is_unpacked = False
+        is_append_time = False
+        base_time = -1
+        if magic == 2:
+            attributes = load_int16(batch + 21)
+            is_control = attributes & CONTROL != 0
+            is_append_time = attributes & LOG_APPEND_TIME != 0
+            is_unpacked = attributes & COMPRESSED != 0 and load_int32(batch + 57) > 0
+            base_time = load_int64(batch + 35 if is_append_time else batch + 27)
+        reason = DONE
+        while left > 0:
+            # the record's parts; a null key or value is at 0
+            key = 0
+            key_end = 0
+            value = 0
+            value_end = 0
+            if magic == 2:
+                size, at = varint(record)
+                end = at + size
+                time_delta, at = varint(at + 1)
+                delta, at = varint(at)
+                size, at = varint(at)
+                if end > limit or delta <= last_delta or delta == OVERLONG or size > end - at:
+                    reason = BAD
+                    break
+                if size >= 0:
+                    key = at
+                    at += size
+                    key_end = at
+                size, at = varint(at)
+                if size > end - at or time_delta == OVERLONG:
+                    reason = BAD
+                    break
+                if size >= 0:
+                    value = at
+                    at += size
+                    value_end = at
+                # no headers
+                if at + 1 != end or load_uint8(at) != 0:
+                    reason = BAD
+                    break
+                timestamp = base_time if is_append_time else base_time + time_delta
+            else:
+                end = limit
+                at = record
+                delta = 0
+                timestamp = base_time
+                if magic == 1:
+                    timestamp = load_int64(at)
+                    at += 8
+                size = load_int32(at)
+                at += 4
+                if size > end - at - 4:
+                    reason = BAD
+                    break
+                if size >= 0:
+                    key = at
+                    at += size
+                    key_end = at
+                size = load_int32(at)
+                at += 4
+                if size >= 0:
+                    value = at
+                    at += size
+                    value_end = at
+                if at != end:
+                    reason = BAD
+                    break
+            put(offset_column, row, base + delta)
+            put(timestamp_column, row, timestamp)
+
+            kind = -1
+            if key_end - key >= 2 and not is_control:
+                kind = load_int16(key)
+            group_size = -1
+            topic_size = -1
+            meta = 0
+            meta_size = 0
+            topic_id = 0
+            if kind == 0 or kind == 1:
+                group_size, topic_size = _commit_key(key, key_end)
+                if value != 0:
+                    meta, meta_size, topic_id = _commit_value(value, value_end)
+            if group_size >= 0 and meta_size >= 0:
+                group = key + 4
+                if group_size != last_group_size or not equal(group, last_group, group_size):
+                    number = intern(groups, group, group_size)
+                    if number < 0:
+                        put(state, memory.GROWING, 0)
+                        reason = GROW
+                        break
+                    group_number = number
+                    last_group = group
+                    last_group_size = group_size
+                topic = group + group_size + 2
+                if topic_size != last_topic_size or not equal(topic, last_topic, topic_size):
+                    number = intern(topics, topic, topic_size)
+                    if number < 0:
+                        put(state, memory.GROWING, 1)
+                        reason = GROW
+                        break
+                    topic_number = number
+                    last_topic = topic
+                    last_topic_size = topic_size
+                flags = COMMIT | GROUP | KEY_TYPE
+                version = 0
+                meta_code = 0
+                topic_id_code = 0
+                if value != 0:
+                    flags |= VALUE | VERSION
+                    version = load_int16(value)
+                    if meta_size != last_meta_size or not equal(meta, last_meta, meta_size):
+                        number = intern(metadata, meta, meta_size)
+                        if number < 0:
+                            put(state, memory.GROWING, 2)
+                            reason = GROW
+                            break
+                        meta_number = number
+                        last_meta = meta
+                        last_meta_size = meta_size
+                    meta_code = meta_number
+                    put(committed_offset_column, row, load_int64(value + 2))
+                    put(commit_timestamp_column, row, load_int64(meta + meta_size))
+                    if version >= 3:
+                        epoch = load_int32(value + 10)
+                        store_native32(committed_leader_epoch_column + 4 * row, epoch)
+                        if epoch != -1:
+                            flags |= LEADER_EPOCH
+                    elif version == 1:
+                        expire = load_int64(meta + meta_size + 8)
+                        put(expire_timestamp_column, row, expire)
+                        if expire != -1:
+                            flags |= EXPIRE
+                    if topic_id != 0:
+                        topic_id_code = intern(topic_ids, topic_id, 16)
+                        if topic_id_code < 0:
+                            put(state, memory.GROWING, 3)
+                            reason = GROW
+                            break
+                        flags |= TOPIC_ID
+                store_uint8(flags_column + row, flags)
+                store_uint8(type_column + row, kind)
+                store_native16(key_type_column + 2 * row, kind)
+                store_native32(group_column + 4 * row, group_number)
+                store_native32(topic_column + 4 * row, topic_number)
+                partition = load_int32(topic + topic_size)
+                store_native32(topic_partition_column + 4 * row, partition)
+                store_native16(value_version_column + 2 * row, version)
+                store_native32(metadata_column + 4 * row, meta_code)
+                store_native32(topic_id_column + 4 * row, topic_id_code)
+            else:
+                reason = ODD
+                if key != 0:
+                    reason = _other(state, row, key, key_end, value, value_end, is_control)
+                if reason == ODD:
+                    put(state, memory.ODD_KEY, key)
+                    put(state, memory.ODD_KEY_SIZE, key_end - key)
+                    put(state, memory.ODD_VALUE, value)
+                    put(state, memory.ODD_VALUE_SIZE, value_end - value)
+                    record = end
+                    left -= 1
+                    last_delta = delta
+                if reason != DONE:
+                    break
+            row += 1
+            record = end
+            left -= 1
+            last_delta = delta
+        put(state, memory.ROWS, row)
+        if reason in (GROW, ODD):
+            put(state, memory.RECORD, record)
+            put(state, memory.LEFT, left)
+            put(state, memory.LAST_DELTA, last_delta)
+            return reason
+        if reason == DONE and not is_unpacked and record != limit:
+            reason = BAD
+        if reason != DONE:
+            _undo_batch(state)
+            return reason
+        if is_unpacked:
+            put(state, memory.UNPACKED, record)
+        put(state, memory.RECORD, 0)
+        put(state, memory.POSITION, batch + load_int32(batch + 8) + 12)

@@ -1,0 +1,169 @@
+"""Compiled functions that outlive the process: numba makes them once, LLVM alone loads them.
+
+Numba's own cache needs numba, whose import takes longer than decoding a hundred megabytes. The
+functions here take and give nothing but integers (`machine`), so that their machine code needs
+nothing at all: it is kept as an object file in the user's cache folder, under a name that tells
+the sources and the processor, and loaded through llvmlite.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+__all__ = ["kernels"]
+
+_FUNCTIONS = {
+    "decode": ("columnar_kernel", 1),
+    "find_end": ("log_kernel", 4),
+    "gather": ("log_kernel", 4),
+    "intern": ("byte_table", 3),
+    "intern_all": ("byte_table", 2),
+    "list_compressed": ("log_kernel", 6),
+    "spread_ends": ("log_kernel", 5),
+}
+"""What is compiled: the module and the number of arguments of each function."""
+
+_SOURCES = (
+    "byte_table",
+    "columnar_kernel",
+    "compiled",
+    "json_machine",
+    "kernel_memory",
+    "log_kernel",
+    "machine",
+    "schema_program",
+)
+"""The modules that the machine code is made of."""
+
+_LIBRARY = ("memcpy", "memmove", "memset")
+"""Functions of the C library that LLVM makes calls to."""
+
+_lock = Lock()
+_loaded: list[Any] = []
+
+
+def kernels(announce: Callable[[], None] | None = None) -> Any:
+    """Give the compiled functions, by name; they release the interpreter lock.
+
+    Args:
+        announce: called before they are compiled, which takes about ten seconds, once for each
+            user, version of the package and processor.
+    """
+    with _lock:
+        if not _loaded:
+            _loaded.append(_load(announce))
+        return _loaded[0]
+
+
+def _load(announce: Callable[[], None] | None) -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    processor = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    machine = target.create_target_machine(*processor, opt=3, jit=True)
+    path = _cache_path("".join(processor))
+    try:
+        code = path.read_bytes()
+    except OSError:
+        if announce is not None:
+            announce()
+        code = _compile(machine)
+        with suppress(OSError):  # not kept: compiled again the next time
+            _write(path, code)
+    for name in _LIBRARY:
+        address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
+        llvm.add_symbol(name, address)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    functions = SimpleNamespace(engine=engine)
+    for name, (_, count) in _FUNCTIONS.items():
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)
+        setattr(functions, name, prototype(engine.get_function_address(_symbol(name))))
+    return functions
+
+
+def _cache_path(processor: str) -> Path:
+    digest = crc32(processor.encode())
+    folder = Path(__file__).parent
+    for source in _SOURCES:
+        digest = crc32((folder / f"{source}.py").read_bytes(), digest)
+    base = os.environ.get("XDG_CACHE_HOME")
+    cache = Path(base) if base else Path(os.path.expanduser("~")) / ".cache"
+    return cache / "kgroup" / f"kernels-{digest:08x}.o"
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Write a file so that no other process sees a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(code)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _compile(machine: llvm.TargetMachine) -> bytes:
+    """Compile everything; give an object file."""
+    from importlib import import_module
+
+    import llvmlite.binding as llvm
+    from numba import types
+
+    linked = llvm.parse_assembly("")
+    for name, (module, count) in _FUNCTIONS.items():
+        function = getattr(import_module(f"kgroup.protocol.{module}"), name)
+        arguments = (types.int64,) * count
+        function.compile(types.int64(*arguments))
+        linked.link_in(llvm.parse_assembly(function.inspect_llvm(arguments)))
+        inner = function.overloads[arguments].fndesc.llvm_func_name
+        linked.link_in(llvm.parse_assembly(_entry(name, inner, count)))
+    # what numba adds for calls from Python needs its run-time: leave the entries and what they use
+    entries = {_symbol(name) for name in _FUNCTIONS}
+    for value in linked.functions:
+        if not value.is_declaration and value.name not in entries:
+            value.linkage = "internal"
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(linked, builder)
+    code: bytes = machine.emit_object(linked)
+    return code
+
+
+def _entry(name: str, inner: str, count: int) -> str:
+    """A C function that calls a function of numba's: it gives a status and takes two addresses.
+
+    The addresses are that of the result, and of a description of the error that there never is.
+    """
+    types = ", ".join(["i64"] * count)
+    parameters = ", ".join(f"i64 %{index}" for index in range(count))
+    return f"""
+        declare i32 @"{inner}"(ptr, ptr, {types})
+        define i64 @{_symbol(name)}({parameters}) {{
+            %result = alloca i64
+            %error = alloca ptr
+            call i32 @"{inner}"(ptr %result, ptr %error, {parameters})
+            %value = load i64, ptr %result
+            ret i64 %value
+        }}
+    """
+
+
+def _symbol(name: str) -> str:
+    return f"kgroup_{name}"

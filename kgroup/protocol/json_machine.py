@@ -1,0 +1,482 @@
+"""Runs the programs of `schema_program`: bytes in, JSON text out, no Python object between.
+
+Importing this module imports numba. All positions are addresses; where a function writes, `room` is
+the end of what it may write. A negative position tells why nothing could be written.
+"""
+
+from __future__ import annotations
+
+from kgroup.protocol import kernel_memory as memory
+from kgroup.protocol import schema_program as op
+from kgroup.protocol.machine import (
+    compiled,
+    copy,
+    get,
+    load_int16,
+    load_int32,
+    load_int64,
+    load_uint8,
+    load_word,
+    put,
+    store_uint8,
+    store_word,
+)
+from kgroup.protocol.schema_program import VERSIONS
+
+__all__ = ["GIVE_UP", "NO_ROOM", "is_utf8", "run"]
+
+GIVE_UP = -1
+"""The bytes are out of the ordinary: the reference decoder must take them."""
+NO_ROOM = -2
+"""The text does not fit into the room that is left."""
+
+_MAX_STRING = 32767
+_SMALLEST = -(1 << 63)
+_SLACK = 32  # a word written over the end of a text, or a number, takes no more
+
+_LOW_BITS = 0x0101010101010101
+_HIGH_BITS = -0x7F7F7F7F7F7F7F80
+_QUOTES = 0x22 * _LOW_BITS
+_BACKSLASHES = 0x5C * _LOW_BITS
+_SPACES = 0x20 * _LOW_BITS
+
+
+@compiled
+def _is_plain(word: int) -> bool:
+    """Whether eight bytes stand in JSON as they are, and are ASCII."""
+    quotes = word ^ _QUOTES
+    backslashes = word ^ _BACKSLASHES
+    odd = word | ((word - _SPACES) & ~word)
+    odd |= (quotes - _LOW_BITS) & ~quotes
+    odd |= (backslashes - _LOW_BITS) & ~backslashes
+    return odd & _HIGH_BITS == 0
+
+
+@compiled
+def _sequence(at: int, end: int) -> int:
+    """Length of the UTF-8 sequence at `at`; 0 where there is none that is well-formed."""
+    first = load_uint8(at)
+    if first < 0x80:
+        return 1
+    if first < 0xC2 or first > 0xF4:
+        return 0
+    size = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    if at + size > end:
+        return 0
+    second = load_uint8(at + 1)
+    low, high = 0x80, 0xBF
+    if first == 0xE0:
+        low = 0xA0
+    elif first == 0xED:
+        high = 0x9F
+    elif first == 0xF0:
+        low = 0x90
+    elif first == 0xF4:
+        high = 0x8F
+    if second < low or second > high:
+        return 0
+    for index in range(2, size):
+        if load_uint8(at + index) & 0xC0 != 0x80:
+            return 0
+    return size
+
+
+@compiled
+def is_utf8(at: int, size: int) -> bool:
+    """Whether `size` bytes are well-formed UTF-8."""
+    end = at + size
+    while at < end:
+        if end - at >= 8 and load_word(at) & _HIGH_BITS == 0:
+            at += 8
+            continue
+        length = _sequence(at, end)
+        if length == 0:
+            return False
+        at += length
+    return True
+
+
+@compiled
+def _write_odd_string(at: int, end: int, out: int, room: int) -> int:
+    """The rest of a string from its first byte that is not plain; without the last quote."""
+    while at < end:
+        if out + 16 > room:
+            return NO_ROOM
+        byte = load_uint8(at)
+        if byte >= 0x80:
+            length = _sequence(at, end)
+            if length == 0:
+                return GIVE_UP
+            store_word(out, load_word(at))
+            at += length
+            out += length
+            continue
+        at += 1
+        letter = 0
+        if byte == 0x22 or byte == 0x5C:
+            letter = byte
+        elif byte == 0x08:
+            letter = 0x62
+        elif byte == 0x09:
+            letter = 0x74
+        elif byte == 0x0A:
+            letter = 0x6E
+        elif byte == 0x0C:
+            letter = 0x66
+        elif byte == 0x0D:
+            letter = 0x72
+        if letter:
+            store_uint8(out, 0x5C)
+            store_uint8(out + 1, letter)
+            out += 2
+        elif byte < 0x20:
+            store_word(out, 0x3030755C)  # \u00
+            store_uint8(out + 4, 0x30 + (byte >> 4))
+            digit = byte & 15
+            store_uint8(out + 5, digit + (0x30 if digit < 10 else 0x57))
+            out += 6
+        else:
+            store_uint8(out, byte)
+            out += 1
+    return out
+
+
+@compiled
+def _write_string(at: int, size: int, out: int, room: int) -> int:
+    """A JSON string of UTF-8 bytes."""
+    if out + size + _SLACK > room:
+        return NO_ROOM
+    store_uint8(out, 0x22)
+    out += 1
+    end = at + size
+    while at < end:
+        word = load_word(at)
+        left = end - at
+        if left < 8:
+            # what lies behind the string is made plain
+            keep = (1 << (8 * left)) - 1
+            if not _is_plain((word & keep) | (_SPACES & ~keep)):
+                break
+            store_word(out, word)
+            out += left
+            at = end
+            continue
+        if not _is_plain(word):
+            break
+        store_word(out, word)
+        out += 8
+        at += 8
+    if at < end:
+        out = _write_odd_string(at, end, out, room)
+        if out < 0:
+            return out
+    store_uint8(out, 0x22)
+    return out + 1
+
+
+@compiled
+def _write_integer(value: int, out: int) -> int:
+    """A decimal integer, but the smallest one, which has no negative."""
+    if value < 0:
+        store_uint8(out, 0x2D)
+        out += 1
+        value = -value
+    digits = 1
+    bound = 10
+    while digits < 19 and value >= bound:
+        digits += 1
+        if digits < 19:
+            bound *= 10
+    end = out + digits
+    at = end
+    while at > out:
+        at -= 1
+        store_uint8(at, 0x30 + value % 10)
+        value //= 10
+    return end
+
+
+@compiled
+def _write_base64(at: int, size: int, out: int, room: int, alphabet: int, is_padded: bool) -> int:
+    """Base64 between quotes."""
+    if out + (size + 2) // 3 * 4 + _SLACK > room:
+        return NO_ROOM
+    store_uint8(out, 0x22)
+    out += 1
+    end = at + size
+    while at < end:
+        left = end - at
+        bits = load_uint8(at) << 16
+        if left > 1:
+            bits |= load_uint8(at + 1) << 8
+        if left > 2:
+            bits |= load_uint8(at + 2)
+        store_uint8(out, load_uint8(alphabet + (bits >> 18)))
+        store_uint8(out + 1, load_uint8(alphabet + ((bits >> 12) & 63)))
+        store_uint8(out + 2, load_uint8(alphabet + ((bits >> 6) & 63)) if left > 1 else 0x3D)
+        store_uint8(out + 3, load_uint8(alphabet + (bits & 63)) if left > 2 else 0x3D)
+        at += 3
+        out += 4
+    if not is_padded:
+        out -= (3 - size % 3) % 3
+    store_uint8(out, 0x22)
+    return out + 1
+
+
+@compiled
+def _length(at: int, limit: int, is_wide: bool, is_compact: int) -> tuple[int, int]:
+    """A length (-1: null) and where what it measures begins, which is -1 if that does not fit."""
+    if is_compact:
+        size = load_uint8(at)
+        at += 1
+        if size >= 0x80:
+            byte = load_uint8(at)
+            at += 1
+            size = (size & 0x7F) | byte << 7
+            if byte >= 0x80:
+                byte = load_uint8(at)
+                at += 1
+                size = (size & 0x3FFF) | byte << 14
+                if byte >= 0x80:
+                    return 0, GIVE_UP
+        size -= 1
+    elif is_wide:
+        size = load_int32(at)
+        at += 4
+    else:
+        size = load_int16(at)
+        at += 2
+    if size > limit - at:
+        return 0, GIVE_UP
+    return size, at
+
+
+@compiled
+def _is_text(at: int, size: int, first: int, second: int, third: int) -> bool:
+    """Whether a string of up to 24 bytes is the one that these words hold."""
+    left = size
+    for expected in (first, second, third):
+        word = load_word(at)
+        if left < 8:
+            word &= (1 << (8 * left)) - 1 if left > 0 else 0
+        if word != expected:
+            return False
+        at += 8
+        left -= 8
+    return left <= 0
+
+
+def _words(text: str) -> tuple[int, int, int]:
+    raw = text.encode().ljust(24, b"\0")
+    first, second, third = (int.from_bytes(raw[at : at + 8], "little") for at in (0, 8, 16))
+    return first, second, third
+
+
+_CONSUMER = _words("consumer")
+_CONNECT = _words("connect")
+_STICKY = _words("sticky")
+_COOPERATIVE = _words("cooperative-sticky")
+_STREAM = _words("stream")
+_NULL = int.from_bytes(b"null", "little")
+_EMPTY_ARRAY = int.from_bytes(b"[]", "little")
+
+
+@compiled
+def _is_note(block: int, note: int, words: tuple[int, int, int]) -> bool:
+    """Whether a string that was noted is the one that these words hold."""
+    start = get(block, memory.BLOCK_NOTES + 2 * note)
+    size = get(block, memory.BLOCK_NOTES + 2 * note + 1)
+    return size >= 0 and _is_text(start, size, words[0], words[1], words[2])
+
+
+@compiled
+def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
+    """Run a program on the bytes from `at` to `limit`, which it must use up.
+
+    `ip` is the program's first instruction; `block` the machine's block. The text is written from
+    `out` on, and what is noted into the block. Gives the end of the text, `GIVE_UP` or `NO_ROOM`.
+    """
+    code = get(block, memory.BLOCK_CODE)
+    texts = get(block, memory.BLOCK_TEXTS)
+    stack = block + 8 * memory.BLOCK_STACK
+    depth = 0
+    while True:
+        instruction = code + 32 * ip
+        operation = get(instruction, 0)
+        a = get(instruction, 1)
+        b = get(instruction, 2)
+        c = get(instruction, 3)
+        ip += 1
+        # a fixed part may end up to 16 bytes behind the limit, where the next check finds it
+        if at > limit:
+            return GIVE_UP
+        if out + _SLACK > room:
+            return NO_ROOM
+        if operation == op.TEXT:
+            if out + b + _SLACK > room:
+                return NO_ROOM
+            copy(out, texts + a, b)
+            out += b
+        elif operation == op.STRING:
+            size, at = _length(at, limit, False, a)
+            if at < 0 or size > _MAX_STRING or (size < 0 and b == 0):
+                return GIVE_UP
+            if c >= 0:
+                put(block, memory.BLOCK_NOTES + 2 * c, at)
+                put(block, memory.BLOCK_NOTES + 2 * c + 1, size)
+            if size < 0:
+                store_word(out, _NULL)
+                out += 4
+            else:
+                out = _write_string(at, size, out, room)
+                if out < 0:
+                    return out
+                at += size
+        elif operation == op.INT:
+            if a == 4:
+                value = load_int32(at)
+            elif a == 8:
+                value = load_int64(at)
+            elif a == 2:
+                value = load_int16(at)
+                if b:
+                    value &= 0xFFFF
+            else:
+                value = load_uint8(at)
+                value -= (value & 0x80) << 1
+            at += a
+            if at > limit or value == _SMALLEST:
+                return GIVE_UP
+            out = _write_integer(value, out)
+        elif operation == op.ARRAY:
+            size, at = _length(at, limit, True, a)
+            if at < 0 or (size < 0 and b == 0):
+                return GIVE_UP
+            if size > 0:
+                if depth + 4 > memory.BLOCK_STACK_SIZE:
+                    return GIVE_UP
+                store_uint8(out, 0x5B)
+                out += 1
+                put(stack, depth, size)
+                depth += 1
+            else:
+                if size < 0:
+                    store_word(out, _NULL)
+                    out += 4
+                else:
+                    store_word(out, _EMPTY_ARRAY)
+                    out += 2
+                ip = c
+        elif operation == op.NEXT:
+            left = get(stack, depth - 1) - 1
+            put(stack, depth - 1, left)
+            if left > 0:
+                store_uint8(out, 0x2C)
+                ip = a
+            else:
+                store_uint8(out, 0x5D)
+                depth -= 1
+            out += 1
+        elif operation == op.NO_TAGS:
+            if at >= limit or load_uint8(at) != 0:
+                return GIVE_UP
+            at += 1
+        elif operation == op.MEMBER:
+            size, at = _length(at, limit, True, a)
+            if at < 0 or size < 0:
+                return GIVE_UP
+            if size == 0 or not _is_note(block, op.KIND, _CONSUMER):
+                if _is_note(block, op.KIND, _CONNECT):
+                    return GIVE_UP
+                if out + 2 * _SLACK > room:
+                    return NO_ROOM
+                store_word(out, 0x3A22776172227B)  # {"raw":
+                out = _write_base64(
+                    at, size, out + 7, room, get(block, memory.BLOCK_STANDARD), True
+                )
+                if out < 0:
+                    return out
+                store_uint8(out, 0x7D)
+                out += 1
+                at += size
+            else:
+                version = load_int16(at)
+                if size < 2 or version < 0 or version >= VERSIONS:
+                    return GIVE_UP
+                called = get(get(block, memory.BLOCK_MEMBERS), b * VERSIONS + version)
+                if called < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
+                    return GIVE_UP
+                put(stack, depth, ip)
+                put(stack, depth + 1, limit)
+                depth += 2
+                limit = at + size
+                at += 2
+                ip = called
+        elif operation == op.USER_DATA:
+            size, at = _length(at, limit, True, a)
+            if at < 0:
+                return GIVE_UP
+            called = -1
+            if size > 0:
+                if _is_note(block, op.PROTOCOL, _STREAM):
+                    return GIVE_UP
+                if b == 0:
+                    if _is_note(block, op.PROTOCOL, _STICKY):
+                        called = get(get(block, memory.BLOCK_USER_DATA), 0)
+                    elif _is_note(block, op.PROTOCOL, _COOPERATIVE):
+                        called = get(get(block, memory.BLOCK_USER_DATA), 1)
+            if size < 0:
+                store_word(out, _NULL)
+                out += 4
+            elif called >= 0:
+                if depth + 4 > memory.BLOCK_STACK_SIZE:
+                    return GIVE_UP
+                put(stack, depth, ip)
+                put(stack, depth + 1, limit)
+                depth += 2
+                limit = at + size
+                ip = called
+            else:
+                out = _write_base64(at, size, out, room, get(block, memory.BLOCK_STANDARD), True)
+                if out < 0:
+                    return out
+                at += size
+        elif operation == op.END:
+            if at != limit:
+                return GIVE_UP
+            if depth == 0:
+                return out
+            depth -= 2
+            ip = get(stack, depth)
+            limit = get(stack, depth + 1)
+        elif operation == op.UUID:
+            if at + 16 > limit:
+                return GIVE_UP
+            out = _write_base64(at, 16, out, room, get(block, memory.BLOCK_URL), False)
+            if out < 0:
+                return out
+            at += 16
+        elif operation == op.BYTES:
+            size, at = _length(at, limit, True, a)
+            if at < 0 or (size < 0 and b == 0):
+                return GIVE_UP
+            if size < 0:
+                store_word(out, _NULL)
+                out += 4
+            else:
+                out = _write_base64(at, size, out, room, get(block, memory.BLOCK_STANDARD), True)
+                if out < 0:
+                    return out
+                at += size
+        elif operation == op.MAYBE:
+            value = load_uint8(at)
+            at += 1
+            if value >= 0x80:
+                store_word(out, _NULL)
+                out += 4
+                ip = c
+        elif operation == op.IF_LEFT:
+            if at == limit:
+                ip = a
+        else:
+            return GIVE_UP

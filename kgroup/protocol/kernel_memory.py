@@ -1,0 +1,147 @@
+"""What Python and compiled code must agree on: the layout of the memory that they share.
+
+Compiled code knows memory by address only. Three blocks of words (int64) tell it the addresses of
+all else: the state of `columnar_kernel.decode`, a table of `byte_table`, and the machine of
+`json_machine`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+PADDING = 64
+"""Bytes behind the end of a buffer that may be read, and overwritten in one that is written."""
+
+# The state of `decode`: where it stands
+POSITION = 0  # of the next batch, or of the open one
+END = 1  # of the chunk
+RECORD = 2  # the next record of the open batch; 0: none is open
+LEFT = 3  # how many records it still has
+LIMIT = 4  # their end
+LAST_DELTA = 5  # offset delta of the record before
+UNPACKED = 6  # where the records of the next compressed batch stand
+UNPACKED_END = 7
+
+# how much is used of what it fills
+ROWS = 8
+BATCHES = 9
+OTHERS = 10
+TEXTS = 11  # bytes of key_json, value_json, key and value
+SAVED = 15  # the same as it was before the open batch
+
+# how much there is
+ROW_CAPACITY = 22
+BATCH_CAPACITY = 23
+OTHER_CAPACITY = 24
+TEXT_CAPACITIES = 25
+
+# why it stopped
+GROWING = 29  # the dictionary that is full
+ODD_KEY = 30  # the odd record
+ODD_KEY_SIZE = 31
+ODD_VALUE = 32
+ODD_VALUE_SIZE = 33
+
+# addresses: of columns, texts, the tables of groups, topics, metadata and topic ids, the machine
+ROW_COLUMNS = 34
+BATCH_COLUMNS = 50
+OTHER_COLUMNS = 56
+TEXT_COLUMNS = 62
+TABLES = 66
+MACHINE = 70
+LARGEST_BATCH = 71
+STATE_SIZE = 72
+
+# A table: slots are 31 bits of the hash, then the number of the string + 1; 0 is free
+TABLE_SLOTS = 0
+TABLE_MASK = 1
+TABLE_ENDS = 2  # int32: where each string ends in the text; the first is 0
+TABLE_ENDS_CAPACITY = 3
+TABLE_TEXT = 4
+TABLE_TEXT_CAPACITY = 5
+TABLE_COUNT = 6
+TABLE_USED = 7  # bytes of the text
+TABLE_IS_ODD = 8  # a string is no UTF-8
+TABLE_SIZE = 9
+
+# The words of a machine's block
+BLOCK_CODE = 0
+BLOCK_TEXTS = 1
+BLOCK_KEYS = 2
+BLOCK_VALUES = 3
+BLOCK_MEMBERS = 4
+BLOCK_USER_DATA = 5
+BLOCK_STANDARD = 6  # the alphabets of base64
+BLOCK_URL = 7
+BLOCK_NOTES = 8  # start and size (-1: null) of the strings that decide about others
+BLOCK_STACK = 14
+BLOCK_STACK_SIZE = 64
+BLOCK_SIZE = BLOCK_STACK + BLOCK_STACK_SIZE
+
+# Why `decode` stopped
+DONE = 0  # the chunk is at its end
+FULL = 1  # the rows or the texts are full; this batch is not begun
+GROW = 2  # a dictionary is full; this record is not begun
+BAD = 3  # the batch is not in order, or of a kind that only the reference reader knows
+ODD = 4  # the record is not in order; its row has offset and timestamp and nothing else
+
+# Flags of a row
+COMMIT = 1  # an offset commit: topic and topic_partition are there
+VALUE = 2  # an offset commit with a value: committed_offset, metadata, commit_timestamp_ms are
+LEADER_EPOCH = 4
+EXPIRE = 8
+TOPIC_ID = 16
+VERSION = 32  # value_version is there
+GROUP = 64
+KEY_TYPE = 128
+
+
+# Attributes of a batch
+COMPRESSED = 7
+LOG_APPEND_TIME = 8
+TRANSACTIONAL = 16
+CONTROL = 32
+
+
+class Rows(NamedTuple):
+    """Columns with an element for each row."""
+
+    flags: Any
+    offset: Any
+    timestamp: Any
+    type: Any
+    key_type: Any
+    group: Any
+    topic: Any
+    topic_partition: Any
+    value_version: Any
+    committed_offset: Any
+    committed_leader_epoch: Any
+    metadata: Any
+    commit_timestamp: Any
+    expire_timestamp: Any
+    topic_id: Any
+
+
+class Batches(NamedTuple):
+    """Columns with an element for each batch: what all of its rows have in common."""
+
+    row: Any  # the first
+    attributes: Any  # with the message format in the second byte
+    leader_epoch: Any
+    producer_id: Any
+    producer_epoch: Any
+
+
+class Others(NamedTuple):
+    """Columns with an element for each row that is no whole offset commit.
+
+    The flags' bits say which of its four texts are null; the ends are where the texts end.
+    """
+
+    row: Any
+    flags: Any
+    key_json_end: Any
+    value_json_end: Any
+    key_end: Any
+    value_end: Any

@@ -1,25 +1,20 @@
 """Records of `__consumer_offsets`: key and value bytes to objects. The reference decoder.
 
-Wire layout (`CoordinatorRecordSerde`, big endian):
-    key     type int16, then the key message of that type
-    value   version int16, then the value message in that version; no value at all: a tombstone
-
-Records of a transaction's end have another layout (`ControlRecordType`, `EndTransactionMarker`):
+Records are laid out as `record_family` says. Those of a transaction's end have another layout
+(`ControlRecordType`, `EndTransactionMarker`, big endian):
     key     version int16, type int16: 0 abort, 1 commit
     value   version int16, coordinator epoch int32
 
-No bytes make these functions raise: what does not fit comes back as base64 under "raw", with what
-is wrong under "error". Like Kafka they read a message that ends before its bytes do; what follows
-it is kept as base64 under "trailing".
+No bytes make these functions raise, see `record_family`.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from struct import Struct
 from typing import Any
 
-from kgroup.protocol import connect_protocol, consumer_protocol, message_schema, messages
+from kgroup.protocol import connect_protocol, consumer_protocol, messages
 from kgroup.protocol.primitives import DecodeError, base64_text
+from kgroup.protocol.record_family import Decoded, RecordFamily, damaged
 
 __all__ = [
     "KEY_TYPES",
@@ -58,8 +53,6 @@ KEY_TYPES: Mapping[int, str] = {
 }
 """The record types by the number that their keys begin with (18 was never released)."""
 
-_NUMBERS = {name: number for number, name in KEY_TYPES.items()}
-
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
     "ShareGroupPartitionMetadata": ("coordinator_4_0",),
     "ShareGroupMetadata": ("coordinator", "coordinator_4_0"),
@@ -72,9 +65,8 @@ _FOLDERS: Mapping[str, tuple[str, ...]] = {
 """Where the value's schemas of a type are that early-access releases wrote in another shape.
 
 Kafka 3.6 and 3.7 (KIP-848) and 4.0 (KIP-932, and 3.9 as far as it has it) gave those shapes the
-same type and version numbers as the final ones, newest first here. The first that takes all bytes
-counts (an older one only without tagged fields, which it never had), and that decides every record
-that those releases write:
+same type and version numbers as the final ones. That the first shape counts which takes all bytes
+decides every record that those releases write:
 
 * ShareGroupMetadata: 5 bytes (epoch, no tags); the final one adds 8 bytes.
 * ShareGroupStatePartitionMetadata: has two arrays where the final one has three. Read as the final
@@ -91,86 +83,39 @@ that those releases write:
   65535, when an array of epoch >> 16 topics had to come out of the rest by chance, to the byte.
 """
 
-_VERSION = Struct(">h")
+_FAMILY = RecordFamily(
+    KEY_TYPES,
+    {name: _FOLDERS.get(name, ("coordinator",)) for name in KEY_TYPES.values()},
+    raw_bytes=("GroupMetadata",),  # its members' bytes are decoded further
+)
 _CONTROL_KEY = Struct(">hh")
 _CONTROL_TYPES = {0: "ControlAbort", 1: "ControlCommit"}
-_read_version = _VERSION.unpack_from
+_read_version = Struct(">h").unpack_from
 _read_marker = messages.versioned_reader("coordinator/EndTxnMarker")
-_Decoded = dict[str, Any]
+
+decode_key = _FAMILY.decode_key
+encode_key = _FAMILY.encode_key
 
 
 def decode_record(
     key: bytes | None, value: bytes | None
-) -> tuple[str, _Decoded | None, _Decoded | None]:
+) -> tuple[str, Decoded | None, Decoded | None]:
     """Decode a record that is no control record: its type, key and value (`DecodedRecord`)."""
     name, decoded = decode_key(key)
     return name, decoded, decode_value(name, value)
 
 
-def decode_key(key: bytes | None) -> tuple[str, _Decoded | None]:
-    """Decode a key: the record's type, and ``{"type": number, "data": {...}}``.
-
-    The type is "Unknown" with ``{"type", "raw"}`` for a number that no schema knows, with
-    ``{"type", "data": None, "raw", "error"}`` for bytes that do not fit, with None for no key.
-    """
-    if key is None:
-        return "Unknown", None
-    if type(key) is not bytes:
-        key = bytes(key)
-    size = len(key)
-    if size < 2:
-        return "Unknown", _damaged("type", None, key, f"type: 2 bytes expected, {size} left")
-    (number,) = _read_version(key)
-    name = KEY_TYPES.get(number)
-    if name is None:
-        return "Unknown", {"type": number, "raw": base64_text(key)}
-    try:
-        data, end = _key_reader(name)(key, 2, size)
-    except DecodeError as error:
-        return "Unknown", _damaged("type", number, key, str(error))
-    if end != size:
-        return name, {"type": number, "data": data, "trailing": base64_text(key[end:])}
-    return name, {"type": number, "data": data}
-
-
-def decode_value(name: str, value: bytes | None) -> _Decoded | None:
-    """Decode the value of a record of type `name`: ``{"version": int, "data": {...}}``.
-
-    ``{"version", "data": None, "raw"}`` for a version that no schema knows, and "error" beside
-    them for bytes that do not fit; None for a tombstone.
-    """
-    if value is None:
-        return None
-    if type(value) is not bytes:
-        value = bytes(value)
-    size = len(value)
-    if size < 2:
-        return _damaged("version", None, value, f"version: 2 bytes expected, {size} left")
-    (version,) = _read_version(value)
-    readers = _value_readers(name).get(version)
-    if readers is None:
-        return {"version": version, "data": None, "raw": base64_text(value)}
-    decoded: _Decoded | None = None
-    for reader in readers:
-        try:
-            data, end = reader(value, 2, size)
-        except DecodeError as error:
-            decoded = decoded or _damaged("version", version, value, str(error))
-            continue
-        if end == size:
-            decoded = {"version": version, "data": data}
-            break
-        trailing = base64_text(value[end:])
-        decoded = decoded or {"version": version, "data": data, "trailing": trailing}
-    assert decoded is not None
-    if name == "GroupMetadata" and decoded["data"] is not None:
+def decode_value(name: str, value: bytes | None) -> Decoded | None:
+    """Decode the value of a record of type `name`, the members of a classic group too."""
+    decoded = _FAMILY.decode_value(name, value)
+    if name == "GroupMetadata" and decoded is not None and decoded["data"] is not None:
         _decode_members(decoded["data"])
     return decoded
 
 
 def decode_control(
     key: bytes | None, value: bytes | None
-) -> tuple[str, _Decoded | None, _Decoded | None]:
+) -> tuple[str, Decoded | None, Decoded | None]:
     """Decode a control record: "ControlCommit", "ControlAbort" or "Unknown", key and value."""
     name, decoded = _decode_control_key(key)
     if value is None:
@@ -182,14 +127,9 @@ def decode_control(
         marker = _read_marker(value)
     except DecodeError as error:
         version = _read_version(value)[0] if len(value) >= 2 else None
-        return name, decoded, _damaged("version", version, value, str(error))
+        return name, decoded, damaged("version", version, value, str(error))
     trailing = {"trailing": marker.pop("trailing")} if "trailing" in marker else {}
     return name, decoded, {"version": marker.pop("version"), "data": marker, **trailing}
-
-
-def encode_key(name: str, data: Mapping[str, Any]) -> bytes:
-    """The bytes of a key of type `name`, from what `decode_key` has under "data"."""
-    return _VERSION.pack(_NUMBERS[name]) + messages.write(*_key_schema(name), data)
 
 
 def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
@@ -201,42 +141,10 @@ def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
     if name == "GroupMetadata":
         encode = _encode_consumer if data["protocolType"] == "consumer" else _encode_member
         data = {**data, "members": [encode(member) for member in data["members"]]}
-    folder = _FOLDERS.get(name, ("coordinator",))[0]
-    return _VERSION.pack(version) + messages.write(f"{folder}/{name}Value", version, data)
+    return _FAMILY.encode_value(name, version, data)
 
 
-def _damaged(label: str, number: int | None, raw: bytes, error: str) -> _Decoded:
-    return {label: number, "data": None, "raw": base64_text(raw), "error": error}
-
-
-def _key_schema(name: str) -> tuple[str, int]:
-    schema = f"{_FOLDERS.get(name, ('coordinator',))[0]}/{name}Key"
-    return schema, message_schema.versions(schema).lowest
-
-
-@cache
-def _key_reader(name: str) -> messages.Reader:
-    return messages.reader(*_key_schema(name))
-
-
-@cache
-def _value_readers(name: str) -> Mapping[int, tuple[messages.Reader, ...]]:
-    """The readers of each version of a type's value, newest shape first."""
-    if name not in _NUMBERS:
-        return {}
-    schemas = [f"{folder}/{name}Value" for folder in _FOLDERS.get(name, ("coordinator",))]
-    known = message_schema.versions(schemas[0])
-    raw = name == "GroupMetadata"  # its members' bytes are decoded further
-    return {
-        version: (
-            messages.reader(schemas[0], version, raw_bytes=raw),
-            *(messages.reader(schema, version, unknown_tags=False) for schema in schemas[1:]),
-        )
-        for version in range(known.lowest, known.highest + 1)
-    }
-
-
-def _decode_members(group: _Decoded) -> None:
+def _decode_members(group: Decoded) -> None:
     """Decode in place what the members of a classic group say and were given."""
     kind, protocol = group["protocolType"], group["protocol"]
     for member in group["members"]:
@@ -273,16 +181,16 @@ def _encode_member(member: Mapping[str, Any]) -> Mapping[str, Any]:
     return encoded
 
 
-def _decode_control_key(key: bytes | None) -> tuple[str, _Decoded | None]:
+def _decode_control_key(key: bytes | None) -> tuple[str, Decoded | None]:
     if key is None:
         return "Unknown", None
     key = bytes(key)
     if len(key) < 4:
-        return "Unknown", _damaged("type", None, key, f"type: 4 bytes expected, {len(key)} left")
+        return "Unknown", damaged("type", None, key, f"type: 4 bytes expected, {len(key)} left")
     version, number = _CONTROL_KEY.unpack_from(key)
     if version < 0:
-        return "Unknown", _damaged("type", None, key, f"version: {version} is negative")
-    decoded: _Decoded = {"type": None, "data": {"version": version, "type": number}}
+        return "Unknown", damaged("type", None, key, f"version: {version} is negative")
+    decoded: Decoded = {"type": None, "data": {"version": version, "type": number}}
     if len(key) > 4:
         decoded["trailing"] = base64_text(key[4:])
     return _CONTROL_TYPES.get(number, "Unknown"), decoded

@@ -35,6 +35,8 @@ def test_schemas_are_kafkas() -> None:
         "coordinator_4_0": 4,
         "consumer_protocol": 2,
         "member_metadata": 5,
+        "share_state": 4,
+        "share_state_4_0": 2,
     }
 
 

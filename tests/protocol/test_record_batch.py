@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.protocol import batch_v2, message_set
+from kgroup.protocol import batch_search, batch_v2, message_set
 from kgroup.protocol.byte_window import ByteWindow
 from kgroup.protocol.record_batch import (
     Damage,
@@ -343,6 +343,28 @@ def test_reading_goes_on_behind_damage(name: str, follower: bytes) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "follower",
+    [THIRD, FOURTH, log.message(9, None, b"v"), log.message(9, None, b"v", magic=0)],
+    ids=["v2", "v1", "v1 without key", "v0 without key"],
+)
+@pytest.mark.parametrize("gap", [bytes(40), b"\x55" * 40], ids=["hole", "garbage"])
+def test_chunks_may_end_anywhere_in_damage(gap: bytes, follower: bytes) -> None:
+    for size in (1, 5, 20, 40):
+        data = gap[:size] + follower
+        for chunk_size in range(1, len(data)):
+            damage, batch = read_file_batches(io.BytesIO(data), chunk_size=chunk_size)
+            assert (damage.position, damage.size) == (0, size)
+            assert isinstance(batch, RecordBatch)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_large_message_behind_damage(magic: int) -> None:
+    """Its value begins behind what is searched at once."""
+    data = GARBAGE + log.message(9, bytes(500_000), b"v", magic=magic)
+    assert damages(list(read_batches(data))) == [(0, len(GARBAGE), "garbage")]
+
+
 def test_zeros_to_the_end_are_one_damage() -> None:
     # a segment is preallocated, and the machine stopped
     for size in (1, 16, 17, 18, 61, 5000, 3_000_000):
@@ -468,9 +490,19 @@ WRONG_BODIES = {
     "count negative": (plain_body(*TWO), -1, 0, "found -1"),
     "no records": (b"", 2, 0, "record 1 of 2"),
     "cut": (plain_body(*TWO)[:-3], 2, 1, "record 2 of 2"),
-    "length too large": (plain_body(TWO[0]) + b"\x7e" + plain_body(TWO[1])[1:], 2, 1, "63 bytes"),
+    "length too large": (
+        plain_body(TWO[0]) + b"\x7e" + plain_body(TWO[1])[1:],
+        2,
+        1,
+        "Expected 63 bytes of",
+    ),
     "length too small": (plain_body(TWO[0]) + b"\x20" + plain_body(TWO[1])[1:], 2, 1, "16 bytes"),
-    "length negative": (plain_body(TWO[0]) + b"\x03" + plain_body(TWO[1])[1:], 2, 1, "-2 bytes"),
+    "length negative": (
+        plain_body(TWO[0]) + b"\x03" + plain_body(TWO[1])[1:],
+        2,
+        1,
+        "Expected -2 bytes of",
+    ),
     "over-long number": (b"\x80" * 6 + plain_body(*TWO), 2, 0, "at most 5 bytes"),
     "over-long timestamp": (log.varint(30) + b"\x00" + b"\x80" * 29, 1, 0, "at most 10 bytes"),
     "cut number": (b"\x80", 1, 0, "end in its middle"),
@@ -749,6 +781,7 @@ def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(held) > 2
     piece = 1 << 18  # that is searched at once
     assert max(held) <= 2 * ((1 << 19) + piece + (1 << 16))
+    assert sum(held) <= 8 * size  # nor is it copied again for each step
 
 
 def counted_crcs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -784,6 +817,22 @@ def test_checksum_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "passed over" in damage.reason
     assert sum(sizes) <= 4 * limit + 8 * len(data)
     assert sum(size > 100_000 for size in sizes) > 3  # it did try
+
+
+def test_every_byte_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where each of many small batches is damaged by itself."""
+    looked_through = 0
+    plausible = batch_search._plausible
+
+    def count_and_look(data: memoryview, count: int, max_length: int) -> list[int]:
+        nonlocal looked_through
+        looked_through += count
+        return plausible(data, count, max_length)
+
+    monkeypatch.setattr(batch_search, "_plausible", count_and_look)
+    data = (FIRST + flipped(SECOND, 80)) * 500
+    assert len(list(read_batches(data))) == 1000
+    assert looked_through <= len(data)
 
 
 def test_work_bound_does_not_cost_sound_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,47 +74,8 @@ def _field(form: Delimited, value: object) -> str:
 
 
 def delimited_batch(form: Delimited, batch: "pa.RecordBatch") -> memoryview:
-    """Write the rows of an Arrow batch of texts, dictionaries of texts, and integers, as UTF-8.
+    """Write the rows of an Arrow batch of texts, dictionaries of texts, and integers, as UTF-8."""
+    from kgroup.render.text_column import as_text, join_lines
 
-    No Python object is made but for a text that needs escapes: the fields become text columns,
-    these are joined row by row, and the buffer of the joined column is the result.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if batch.num_rows == 0:
-        return memoryview(b"")
-    rows = pc.binary_join_element_wise(
-        *(_text_column(form, column) for column in batch.columns),
-        pa.scalar(form.separator, pa.large_string()),
-        null_handling="replace",
-        null_replacement=form.unknown,
-    )
-    empty, newline = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
-    lines = pc.binary_join_element_wise(rows, empty, newline)
-    _, offsets, text = lines.buffers()
-    return memoryview(text)[: memoryview(offsets).cast("q")[len(lines)]]
-
-
-def _text_column(form: Delimited, column: "pa.Array") -> "pa.Array":
-    """Make a column of fields; large, since a batch may pass 2 GiB of text."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        escaped = _escaped(form, column.dictionary.cast(pa.large_string()))
-        return escaped.take(column.indices)
-    if pa.types.is_string(column.type):
-        return _escaped(form, column.cast(pa.large_string()))
-    return column.cast(pa.large_string())
-
-
-def _escaped(form: Delimited, texts: "pa.Array") -> "pa.Array":
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    special = pc.match_substring_regex(texts, form.special)
-    found = texts.filter(special)
-    if len(found) == 0:
-        return texts
-    fields = pa.array(map(form.escape, found.to_pylist()), pa.large_string())
-    return pc.replace_with_mask(texts, special, fields)
+    columns = [as_text(column, form.special, form.escape) for column in batch.columns]
+    return join_lines(columns, form.separator, unknown=form.unknown)

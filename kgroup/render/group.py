@@ -164,6 +164,7 @@ _SHARE_COLUMNS = (
     Column("state", Kind.TEXT, "initialized, initializing or deleting"),
     Column("start_offset", Kind.NUMBER, "first offset that the group has not finished"),
     Column("leader_epoch", Kind.NUMBER, "epoch of the partition's leader"),
+    Column("delivery_complete_count", Kind.NUMBER, "records behind it that are finished already"),
     Column("topic_id", Kind.TEXT, "id of the topic"),
 )
 _TOPOLOGY_COLUMNS = (

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-import orjson
-
-from kgroup.render.cell import Column, Kind, rfc3339
+from kgroup.render.cell import Column, Kind
 from kgroup.render.delimited import CSV, TSV, Delimited, delimited_batch, delimited_table
 from kgroup.render.document import document
-from kgroup.render.sheet import Sheet, choose, sheet_text
+from kgroup.render.sheet import choose
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PAGE_COLUMNS", "RECORD_COLUMNS", "Rows", "record_text"]
+__all__ = ["RECORD_COLUMNS", "Rows", "record_text"]
 
 T = TypeVar("T")
 
-SLICE = 1000
-"""Rows that are objects at one time."""
-
-MAX_DETAIL = 160
-"""Characters of a record's contents in a table; csv, tsv and json have all of it."""
 
 RECORD_COLUMNS = (
     Column("partition", Kind.NUMBER, "partition of __consumer_offsets"),
@@ -51,7 +44,6 @@ RECORD_COLUMNS = (
 )
 """The columns of csv, tsv and Parquet; there the last two are followed by the raw bytes."""
 
-_DETAIL = Column("detail", Kind.TEXT, "table and markdown only: what else there is to say")
 _PAGE_NAMES = (
     "partition",
     "offset",
@@ -62,8 +54,7 @@ _PAGE_NAMES = (
     "topic_partition",
     "committed_offset",
 )
-PAGE_COLUMNS = (*RECORD_COLUMNS, _DETAIL)
-"""The columns of table and markdown."""
+"""The columns of table and markdown that people look at first, but for the last, `DETAIL`."""
 
 
 class Rows(Protocol):
@@ -128,47 +119,15 @@ def _delimited(
 
 def _page(
     rows: Rows, form: str, names: Sequence[str], headers: bool, terminal: bool
-) -> Iterator[str]:
-    chosen = choose(PAGE_COLUMNS, names or [*_PAGE_NAMES, _DETAIL.name])
-    columns = tuple(PAGE_COLUMNS[index] for index in chosen)
-    batches = rows(lambda batch: batch)
-    sheet = Sheet(columns, (_cells(row, columns) for b in batches for row in _objects(b)))
-    return sheet_text(sheet, form, headers=headers, terminal=terminal)
+) -> Iterator[str | memoryview]:
+    from kgroup.render import record_table
 
-
-def _objects(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Yield rows as objects, a part of the batch at a time."""
-    for start in range(0, batch.num_rows, SLICE):
-        yield from batch.slice(start, SLICE).to_pylist()
-
-
-def _cells(row: dict[str, Any], columns: Sequence[Column]) -> list[object]:
-    return [_detail(row) if column is _DETAIL else row[column.name] for column in columns]
-
-
-def _detail(row: Mapping[str, Any]) -> str:
-    """Say in a line what the typed columns of a row do not."""
-    parts = (
-        [] if row["transaction"] in (None, "committed") else [f"{row['transaction']} transaction"]
-    )
-    if row["value_json"] is not None:
-        parts += _summary(orjson.loads(row["value_json"]))
-    elif row["value_version"] is None:
-        parts.append("tombstone")
-    elif row["metadata"]:
-        parts.append(f"metadata={row['metadata']}")
-    if row["expire_timestamp_ms"] is not None:
-        parts.append(f"expires {rfc3339(row['expire_timestamp_ms'])}")
-    text = " ".join(parts)
-    return text if len(text) <= MAX_DETAIL else f"{text[: MAX_DETAIL - 1]}…"
-
-
-def _summary(value: Mapping[str, Any]) -> list[str]:
-    data = value.get("data")
-    if data is None:
-        return [f"version {value.get('version')} not decoded: {value.get('error', 'unknown')}"]
-    return [
-        f"{name}[{len(field)}]" if isinstance(field, list | dict) else f"{name}={field}"
-        for name, field in data.items()
-        if field is not None
-    ]
+    known = (*RECORD_COLUMNS, record_table.DETAIL)
+    indices = choose(known, names or [*_PAGE_NAMES, record_table.DETAIL.name])
+    columns = [known[index] for index in indices]
+    pages = rows(lambda batch: record_table.page_fields(batch, columns))
+    if form == "markdown":
+        return record_table.markdown_page(pages, columns, headers=headers)
+    if terminal:
+        return record_table.terminal_page(pages, columns, headers=headers)
+    return record_table.plain_page(pages, columns, headers=headers)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kgroup.errors import UsageError
-from kgroup.render.cell import Column
+from kgroup.render.cell import Column, cell
 
 __all__ = ["Sheet", "choose", "sheet_text", "title_text"]
 
@@ -65,8 +65,17 @@ def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Ite
         return
     from kgroup.render.table import markdown_table, plain_table, rich_table
 
-    write = markdown_table if form == "markdown" else rich_table if terminal else plain_table
-    yield from write(sheet.columns, sheet.rows, headers=headers)
+    columns = sheet.columns
+    texts = (
+        [cell(value, column.kind) for column, value in zip(columns, row, strict=True)]
+        for row in sheet.rows
+    )
+    if form == "markdown":
+        yield from markdown_table(columns, texts, headers=headers)
+    elif terminal:
+        yield from rich_table(columns, texts, headers=headers)
+    else:
+        yield plain_table(columns, texts, headers=headers)
 
 
 def title_text(title: str, form: str, *, level: int, terminal: bool) -> Iterator[str]:

@@ -1,31 +1,35 @@
 """Tables for people: rich on a terminal, plain text in a pipe, markdown for documents.
 
-Tables are written page by page, so that a long one needs little memory and its first lines come at
-once. The columns of a pipe keep the widths that the first pages needed and have one head; on a
-terminal every page has its own.
+Rows come as texts, see `cell`. On a terminal a long table is written page by page.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from kgroup.render.cell import Column, Kind, cell
+from kgroup.render.cell import Column, Kind
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["markdown_table", "plain_table", "rich_table", "rich_title"]
+__all__ = [
+    "RIGHT",
+    "markdown_table",
+    "markdown_text",
+    "plain_table",
+    "rich_table",
+    "rich_title",
+]
 
-Row = Sequence[object]
+Row = Sequence[str]
 
-PLAIN_PAGE = 2000
-"""Rows; about what widths can be judged from."""
 RICH_PAGE = 500
+"""Rows that have their widths, and a head, together."""
 LEAST_TEXT = 8
 """Characters to which a column of texts is shortened before one of numbers or times is."""
 
 _GAP = 2
-_RIGHT = (Kind.NUMBER, Kind.DURATION)
+RIGHT = (Kind.NUMBER, Kind.DURATION)
 _STYLES = {
     "Stable": "green",
     "Empty": "cyan",
@@ -41,41 +45,25 @@ _STYLES = {
 """Colours of words that catch the eye, on a terminal."""
 
 
-def plain_table(
-    columns: Sequence[Column], rows: Iterable[Row], *, headers: bool = True
-) -> Iterator[str]:
+def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool = True) -> str:
     """Write aligned text without lines, for pipes.
 
     Args:
         columns: of the table, in order.
-        rows: a value for each column.
+        rows: texts for each column, see `cell`.
         headers: whether a line with the titles comes first, also where there are no rows.
-
-    Yields:
-        Text that ends in a newline.
     """
     from tabulate import tabulate
 
-    align = ["right" if column.kind in _RIGHT else "left" for column in columns]
-    head = [[column.title for column in columns]] if headers else []
-    widths = [0] * len(columns)
-    for rows_of_page in _pages(columns, rows, PLAIN_PAGE):
-        page, head = head + rows_of_page, []
-        if not page:
-            return
-        widths = [max(w, *(len(row[index]) for row in page)) for index, w in enumerate(widths)]
-        page[0] = [
-            text.rjust(width) if side == "right" else text.ljust(width)
-            for text, width, side in zip(page[0], widths, align, strict=True)
-        ]
-        text = tabulate(
-            page,
-            tablefmt="plain",
-            disable_numparse=True,
-            preserve_whitespace=True,
-            colalign=align,
-        )
-        yield "".join(f"{line.rstrip()}\n" for line in text.split("\n"))
+    lines = [[column.title for column in columns]] if headers else []
+    lines += map(list, rows)
+    if not lines:
+        return ""
+    align = ["right" if column.kind in RIGHT else "left" for column in columns]
+    text = tabulate(
+        lines, tablefmt="plain", disable_numparse=True, preserve_whitespace=True, colalign=align
+    )
+    return "".join(f"{line.rstrip()}\n" for line in text.split("\n"))
 
 
 def markdown_table(
@@ -84,9 +72,14 @@ def markdown_table(
     """Write a GitHub table; as `plain_table`, and without `headers` the rows alone."""
     if headers:
         yield _markdown_line([column.title for column in columns])
-        yield _markdown_line(["--:" if c.kind in _RIGHT else "---" for c in columns])
+        yield _markdown_line(["--:" if column.kind in RIGHT else "---" for column in columns])
     for row in rows:
-        yield _markdown_line(_texts(columns, row))
+        yield _markdown_line([markdown_text(text) for text in row])
+
+
+def markdown_text(text: str) -> str:
+    """Keep a text within its cell."""
+    return text.replace("|", "\\|")
 
 
 def rich_table(
@@ -104,7 +97,7 @@ def rich_table(
 
     room = (terminal_width or Console().width) - _GAP * (len(columns) - 1)
     titles = [column.title.replace("_", " ") for column in columns]  # broken between words only
-    for page in _pages(columns, rows, RICH_PAGE):
+    for page in _pages(rows):
         table = Table(
             box=None,
             pad_edge=False,
@@ -117,7 +110,7 @@ def rich_table(
             for index, title in enumerate(titles)
         ]
         for column, title, width in zip(columns, titles, _fit(columns, needed, room), strict=True):
-            side: Literal["left", "right"] = "right" if column.kind in _RIGHT else "left"
+            side: Literal["left", "right"] = "right" if column.kind in RIGHT else "left"
             table.add_column(title, justify=side, overflow="fold", width=width)
         for row in page:
             table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
@@ -155,18 +148,14 @@ def _on_terminal(renderable: "RenderableType", width: int | None) -> str:
     return text.getvalue()
 
 
-def _pages(columns: Sequence[Column], rows: Iterable[Row], size: int) -> Iterator[list[list[str]]]:
-    """Yield the texts of so many rows at a time; one empty page where there are none."""
-    texts = (_texts(columns, row) for row in rows)
-    page = list(islice(texts, size))
+def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield so many rows at a time; one empty page where there are none."""
+    rest = iter(rows)
+    page = list(islice(rest, RICH_PAGE))
     yield page
-    while page := list(islice(texts, size)):
+    while page := list(islice(rest, RICH_PAGE)):
         yield page
 
 
-def _texts(columns: Sequence[Column], row: Row) -> list[str]:
-    return [cell(value, column.kind) for column, value in zip(columns, row, strict=True)]
-
-
 def _markdown_line(texts: Iterable[str]) -> str:
-    return f"| {' | '.join(text.replace('|', chr(92) + '|') for text in texts)} |\n"
+    return f"| {' | '.join(texts)} |\n"

@@ -5,9 +5,12 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line."""
-    from kgroup.cli.main import run
+    try:
+        from kgroup.cli.main import run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # before the command line could take care of it
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":

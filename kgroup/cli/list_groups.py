@@ -27,16 +27,18 @@ __all__ = ["command"]
 @click.option(
     "--state",
     "states",
+    metavar="STATE",
     multiple=True,
     type=click.Choice([state.value for state in GroupState], case_sensitive=False),
-    help="Groups in this state. Repeat it for more.",
+    help=f"Groups in this state: {', '.join(GroupState)}. Repeat it for more.",
 )
 @click.option(
     "--type",
     "types",
+    metavar="TYPE",
     multiple=True,
     type=click.Choice([type_.value for type_ in GroupType], case_sensitive=False),
-    help="Groups of this type. Repeat it for more.",
+    help=f"Groups of this type: {', '.join(GroupType)}. Repeat it for more.",
 )
 @regex_option
 @click.option(

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 import pytest
 
+import kgroup.__main__
 import kgroup.cli.main
 from kgroup import __version__
 from kgroup.cli.main import COMMANDS
@@ -135,6 +136,16 @@ def test_module_and_console_script_are_one() -> None:
     script = os.path.join(os.path.dirname(sys.executable), "kgroup")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"kgroup {__version__}\n"
+
+
+def test_an_interrupt_before_anything_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kgroup.cli.main, "run", run)
+    with pytest.raises(SystemExit) as ended:
+        kgroup.__main__.main()
+    assert ended.value.code == 130
 
 
 def test_full_standard_output_is_an_error() -> None:

@@ -12,6 +12,8 @@ away, or gives one another meaning, raises `SCHEMA_VERSION`; a new field does no
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import Any
 
 __all__ = ["SCHEMA_VERSION", "document", "json_rows"]
 
@@ -23,7 +25,17 @@ def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
     import orjson
 
     for row in rows:
-        yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+        try:
+            yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+        except orjson.JSONEncodeError:
+            # A file's name need not be UTF-8; Python has lone surrogates then, to be escaped.
+            import json
+
+            yield json.dumps(row, default=_fields, separators=(",", ":")).encode() + b"\n"
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    return {field.name: getattr(row, field.name) for field in fields(row)}
 
 
 def document(

@@ -383,3 +383,12 @@ def test_a_failed_decoding_leaves_no_parquet_file_and_keeps_an_old_one(
     result = cli("decode-offsets", tmp_path / "none", "--parquet", file)
     assert result.status == 1
     assert file.read_bytes() == b"old"
+
+
+def test_a_file_name_that_is_no_utf_8(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / b"caf\xe9.log".decode(errors="surrogateescape")
+    path.write_bytes(batch([commit(0, "g")]) + b"\xff" * 70)
+    result = cli("decode-offsets", path, "-o", "json")
+    assert result.status == 4
+    assert json.loads(result.out)["errors"][0]["path"] == str(path)
+    assert "caf\\udce9.log, byte" in result.err

@@ -62,3 +62,10 @@ def test_errors_are_read_after_the_rows() -> None:
 
     text = b"".join(document("x", lines(), errors))  # type: ignore[arg-type]
     assert json.loads(text)["errors"] == [{"kind": "late"}]
+
+
+def test_a_file_name_that_is_no_utf_8() -> None:
+    name = b"caf\xe9.log".decode(errors="surrogateescape")
+    (line,) = json_rows([Row(name, State.STABLE, ("t",))])
+    assert line == b'{"group_id":"caf\\udce9.log","state":"Stable","topics":["t"]}\n'
+    assert json.loads(line)["group_id"] == name

@@ -8,7 +8,8 @@ from functools import partial
 
 from tests.record.recording import DATA, SAMPLE, Recording, recording
 from tests.record.scenario_codec import record_codec
-from tests.record.scenario_current import record_4_3_1
+from tests.record.scenario_compaction import record_compacted, record_compacted_wrappers
+from tests.record.scenario_current import record_current
 from tests.record.scenario_older import record_older
 from tests.record.scenario_sample import record_sample
 from tests.record.scenario_upgrade import record_upgrade
@@ -23,7 +24,10 @@ CODECS = {
 
 SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "sample": record_sample,
-    "kafka-4.3.1": record_4_3_1,
+    "kafka-4.3.1": partial(record_current, version="4.3.1"),
+    "kafka-4.1.1": partial(record_current, version="4.1.1"),
+    "kafka-4.0.0": partial(record_current, version="4.0.0"),
+    "kafka-3.9.2": partial(record_current, version="3.9.2"),
     "kafka-2.8.2": partial(record_older, version="2.8.2"),
     "kafka-1.1.1": partial(record_older, version="1.1.1"),
     "kafka-0.11.0.3": partial(record_older, version="0.11.0.3"),
@@ -33,6 +37,9 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "kafka-0.8.2.2-gzip": partial(record_0_8_2_2, codec=1, name="gzip"),
     "kafka-0.8.2.2-snappy": partial(record_0_8_2_2, codec=2, name="snappy"),
     "kafka-0.8.2.2-lz4": partial(record_0_8_2_2, codec=3, name="lz4"),
+    "compacted-4.3.1": partial(record_compacted, version="4.3.1"),
+    "compacted-3.9.2": partial(record_compacted, version="3.9.2"),
+    "compacted-0.10.2.2-gzip": record_compacted_wrappers,
     "upgraded-0.8-to-2.8": record_upgrade,
     **{
         f"kafka-{version}-{codec}": partial(record_codec, version=version, codec=codec)

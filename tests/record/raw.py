@@ -16,6 +16,7 @@ __all__ = [
     "await_expired",
     "commit",
     "configure_group",
+    "configure_topic",
     "create_topics",
     "delete_groups",
     "delete_offsets",
@@ -58,13 +59,22 @@ def create_topics(wire: Wire, topics: Mapping[str, int], **config: str) -> None:
 
 def configure_group(wire: Wire, group: str, **config: str) -> None:
     """Set dynamic configuration of a group (brokers since 4.0); option names have `_` for `.`."""
+    _configure(wire, 32, group, config)
+
+
+def configure_topic(wire: Wire, topic: str, **config: str) -> None:
+    """Set configuration of a topic (brokers since 2.3); option names have `_` for `.`."""
+    _configure(wire, 2, topic, config)
+
+
+def _configure(wire: Wire, resource_type: int, name: str, config: Mapping[str, str]) -> None:
     rows = [
         {"name": key.replace("_", "."), "config_operation": 0, "value": value}
         for key, value in config.items()
     ]
-    resource = {"resource_type": 32, "resource_name": group, "configs": rows}
+    resource = {"resource_type": resource_type, "resource_name": name, "configs": rows}
     answer = wire.call("IncrementalAlterConfigs", resources=[resource], validate_only=False)
-    _check(f"IncrementalAlterConfigs {group!r}", *answer["responses"])
+    _check(f"IncrementalAlterConfigs {name!r}", *answer["responses"])
 
 
 def commit(

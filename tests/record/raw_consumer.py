@@ -11,6 +11,7 @@ import time
 import uuid
 from typing import Any
 
+from tests.broker.maven import version_tuple
 from tests.record.wire import Wire, WireError
 
 __all__ = ["RawConsumer"]
@@ -31,7 +32,9 @@ class RawConsumer:
         self._wire = Wire(version, bootstrap, client_id)
         self._group = group
         self._instance_id = instance_id
-        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.member_id = ""  # given by the broker before 4.0, by the member itself since
+        if version_tuple(version) >= (4,):
+            self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self.epoch = 0
         self.owned: list[dict[str, Any]] = []
 
@@ -56,6 +59,7 @@ class RawConsumer:
         )
         if answer["error_code"]:
             raise WireError(f"ConsumerGroupHeartbeat {self._group!r}: {answer}")
+        self.member_id = answer["member_id"] or self.member_id
         self.epoch = answer["member_epoch"]
         if answer["assignment"] and not self.owned:
             self.owned = answer["assignment"]["topic_partitions"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
+from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker
 from tests.record.classic import (
     CLASSIC_CONFIG,
@@ -20,7 +22,7 @@ from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-__all__ = ["record_4_3_1"]
+__all__ = ["record_current"]
 
 CONFIG = CLASSIC_CONFIG | {
     "group.consumer.heartbeat.interval.ms": "1000",
@@ -31,37 +33,50 @@ CONFIG = CLASSIC_CONFIG | {
     "group.streams.min.heartbeat.interval.ms": "1000",
     "group.streams.num.standby.replicas": "1",
     "group.streams.initial.rebalance.delay.ms": "0",
-    "log.message.timestamp.after.max.ms": "9223372036854775807",
 }
+
+PREVIEW = {
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.consumer.migration.policy": "bidirectional",
+    "unstable.api.versions.enable": "true",
+    "unstable.feature.versions.enable": "true",
+}
+"""What 3.9 asks for before it takes KIP-848 members."""
 
 TOPICS = {"orders": 6, "payments": 3, "shipments": 4, "audit.log": 1, "order-totals": 3}
 
 
-def record_4_3_1(recording: Recording) -> None:
-    """Everything that a 4.3.1 broker knows, in one log directory."""
-    recording.note(broker="4.3.1", mode="KRaft", config=CONFIG)
+def record_current(recording: Recording, version: str) -> None:
+    """Everything that a broker of 3.9 (preview of KIP-848) or later knows, in one log directory."""
+    number = version_tuple(version)
+    config = CONFIG | (PREVIEW if number < (4,) else {})
+    recording.note(broker=version, mode="KRaft", config=config)
+    actors = ["Consumers", "Producers", "Transactions"]
+    actors += ["ShareConsumers"] * (number >= (4,))
     with (
-        broker("4.3.1", recording.work, config=CONFIG) as server,
-        java(
-            recording, server, "Consumers", "Producers", "Transactions", "ShareConsumers"
-        ) as clients,
-        java(recording, server, "StreamsApps", artifacts="streams") as apps,
+        broker(version, recording.work, config=config) as server,
+        java(recording, server, *actors) as clients,
     ):
         make_topics(recording, server, clients, TOPICS)
         classic_groups(recording, server, clients)
-        consumer_groups(recording, clients)
+        consumer_groups(recording, server, clients)
         upgraded_groups(recording, clients)
-        share_groups(recording, server, clients)
-        streams_groups(recording, apps)
+        if number >= (4,):
+            share_groups(recording, server, clients)
         transactions(recording, server, clients)
         deletions(recording, server)
         odd_groups(recording, server)
-        unfinished_groups(recording, server, clients)
-        rebalancing_group(recording, server)
-        finish(recording, server)
+        with ExitStack() as stack:
+            if number >= (4, 1):
+                streams = java(recording, server, "StreamsApps", artifacts="streams")
+                streams_groups(recording, stack.enter_context(streams))
+            unfinished_groups(recording, server, clients)
+            rebalancing_group(recording, server)
+            finish(recording, server)
 
 
-def consumer_groups(recording: Recording, clients: Session) -> None:
+def consumer_groups(recording: Recording, server: Broker, clients: Session) -> None:
+    """KIP-848 groups: with racks, static members, members that left, empty."""
     new = {"group_protocol": "consumer"}
     for number in (1, 2):
         name = f"fulfilment-{number}"
@@ -70,18 +85,8 @@ def consumer_groups(recording: Recording, clients: Session) -> None:
         settle(clients, 10, *(f"fulfilment-{n}" for n in range(1, number + 1)))
     clients.call("commit", name="fulfilment-1", offsets="orders:0:3:0", metadata="KIP-848")
     recording.did("fulfilment: two KIP-848 consumers with racks, server-side default assignor")
-    for number in (1, 2):
-        name = f"analytics-regex-{number}"
-        join_java(
-            clients,
-            "analytics-regex",
-            name,
-            "^(orders|audit.*)$",
-            **new,
-            group_remote_assignor="range",
-        )
-    settle(clients, 7, "analytics-regex-1", "analytics-regex-2")
-    recording.did("analytics-regex: two KIP-848 consumers subscribed by regex, assignor range")
+    if version_tuple(server.version) >= (4,):
+        regex_group(recording, clients)
     for number in (1, 2):
         name = f"warehouse-static-{number}"
         join_java(
@@ -108,7 +113,24 @@ def consumer_groups(recording: Recording, clients: Session) -> None:
     recording.did("reporting-empty: one KIP-848 consumer committed and left; the group is empty")
 
 
+def regex_group(recording: Recording, clients: Session) -> None:
+    """Subscriptions that the broker resolves."""
+    for number in (1, 2):
+        name = f"analytics-regex-{number}"
+        join_java(
+            clients,
+            "analytics-regex",
+            name,
+            "^(orders|audit.*)$",
+            group_protocol="consumer",
+            group_remote_assignor="range",
+        )
+    settle(clients, 7, "analytics-regex-1", "analytics-regex-2")
+    recording.did("analytics-regex: two KIP-848 consumers subscribed by regex, assignor range")
+
+
 def upgraded_groups(recording: Recording, clients: Session) -> None:
+    """Groups on the way from the classic protocol to KIP-848."""
     group = "inventory-upgraded"
     old = {"partition_assignment_strategy": ASSIGNOR + "CooperativeStickyAssignor"}
     for number in (1, 2):
@@ -132,6 +154,7 @@ def upgraded_groups(recording: Recording, clients: Session) -> None:
 
 
 def share_groups(recording: Recording, server: Broker, clients: Session) -> None:
+    """Share groups, with members and empty."""
     with Wire(server.version, server.bootstrap) as wire:
         for group in ("notifications-share", "emails-share-empty"):
             configure_group(wire, group, share_auto_offset_reset="earliest")
@@ -161,6 +184,7 @@ def share_groups(recording: Recording, server: Broker, clients: Session) -> None
 
 
 def streams_groups(recording: Recording, apps: Session) -> None:
+    """A topology with a repartition, a state store and standby tasks."""
     for number in (1, 2):
         apps.call(
             "streams-start",

@@ -16,7 +16,7 @@ SAMPLE = 200
 SHOWN = 16
 """Bytes of a file that are shown where they are no segment's."""
 
-_LARGEST_TYPE = 1000
+LARGEST_TYPE = 1000
 """Record types of versions to come are believed up to here."""
 
 
@@ -71,6 +71,4 @@ def _may_be_ours(key: bytes | None) -> bool:
     if name != "Unknown":
         return True
     number = tree.get("type") if tree is not None else None
-    return (
-        number is not None and number not in KEY_TYPES and max(KEY_TYPES) < number < _LARGEST_TYPE
-    )
+    return number is not None and number not in KEY_TYPES and 0 <= number <= LARGEST_TYPE

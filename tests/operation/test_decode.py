@@ -12,6 +12,7 @@ from kgroup.errors import UsageError
 from kgroup.operation.decode import Decoding, decode, decode_message
 from kgroup.operation.log_reader import Cut
 from kgroup.operation.selection import NOT_COMMITTED, Selection
+from kgroup.operation.usable import LARGEST_TYPE
 from kgroup.source.log_dir import LogDir
 from kgroup.source.segment_file import find_segments
 from tests.operation.log_files import (
@@ -110,6 +111,8 @@ def test_segments_before_the_first_offset_are_not_even_opened(log: Log) -> None:
     decoding = decode(log.segments(), Selection(from_offset=11))
     assert offsets(decoding) == [11, 20]
     assert decoding.problems() == ()
+    assert decode(log.segments(), Selection(from_offset=10)).log.file_count == 2
+    assert decode(log.segments(), Selection(from_offset=9)).log.file_count == 3
     assert decode(log.segments(), Selection(from_offset=25)).log.file_count == 1
 
 
@@ -335,12 +338,22 @@ def test_a_segment_of_another_topic_is_refused(tmp_path: Path) -> None:
     assert decoding.log.unusable_count == 1
 
 
-def test_keys_of_types_to_come_are_not_taken_for_another_topic(log: Log) -> None:
-    log.add(0, batch([Plain(0, -1, struct.pack(">h", 42) + b"new", b"\0\0")]), partition=None)
+@pytest.mark.parametrize("number", [24, 42, LARGEST_TYPE])
+def test_keys_of_types_to_come_are_not_taken_for_another_topic(log: Log, number: int) -> None:
+    log.add(0, batch([Plain(0, -1, struct.pack(">h", number) + b"new", b"\0\0")]), partition=None)
     decoding = decode(log.segments(), Selection())
     (row,) = rows(decoding)
-    assert (row["type"], row["key_type"]) == ("Unknown", 42)
+    assert (row["type"], row["key_type"]) == ("Unknown", number)
     assert decoding.problems() == ()
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k", b"key", b"\xff\xffkey", b"\0\0\0\0\0\0\0\x2a"])
+def test_keys_of_other_topics(log: Log, key: bytes | None) -> None:
+    """No key, texts, and the number 42 as Kafka's own serializers write it."""
+    log.add(0, batch([Plain(0, -1, key, b"value")]), partition=None)
+    decoding = decode(log.segments(), Selection())
+    assert rows(decoding) == []
+    assert [problem.kind for problem in decoding.problems()] == ["other-topic"]
 
 
 def test_what_lies_in_the_right_folder_is_decoded_whatever_it_is(log: Log) -> None:

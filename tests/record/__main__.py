@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 from tests.record.recording import DATA, SAMPLE, Recording, recording
 from tests.record.scenario_codec import record_codec
@@ -45,6 +46,12 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
         f"kafka-{version}-{codec}": partial(record_codec, version=version, codec=codec)
         for version, codecs in CODECS.items()
         for codec in codecs
+    },
+    **{
+        f"append-time-{version}-{codec}": partial(
+            record_codec, version=version, codec=codec, timestamps="LogAppendTime"
+        )
+        for version, codec in product(("0.10.2.2", "4.3.1"), ("none", "lz4"))
     },
 }
 

@@ -16,11 +16,17 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """By the number that stands for them in the broker's configuration."""
 
 
-def record_codec(recording: Recording, version: str, codec: str) -> None:
-    """A consumer group, commits of many offsets, transactions and tombstones, all compressed."""
+def record_codec(
+    recording: Recording, version: str, codec: str, timestamps: str = "CreateTime"
+) -> None:
+    """Record a consumer group, commits of many offsets, transactions, tombstones, compressed.
+
+    `timestamps` is the broker's `log.message.timestamp.type`, which this topic follows.
+    """
     config = CLASSIC_CONFIG | {
         "offsets.topic.num.partitions": "2",
         "offsets.topic.compression.codec": str(CODECS.index(codec)),
+        "log.message.timestamp.type": timestamps,
     }
     mode = "KRaft" if version_tuple(version) >= (4,) else "ZooKeeper"
     recording.note(broker=version, mode=mode, codec=codec, config=config)

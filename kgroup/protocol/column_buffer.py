@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import pairwise
 from threading import local
 from typing import Any
@@ -65,6 +65,7 @@ _BATCH_TYPES = Batches(
     leader_epoch=np.int32,
     producer_id=np.int64,
     producer_epoch=np.int16,
+    base_offset=np.int64,
 )
 _OTHER_TYPES = Others(
     row=np.int32,
@@ -123,7 +124,7 @@ class ColumnBuffer:
     def __init__(self, partition: int | None, state: _Array, rows: int, batches: int) -> None:
         self._partition = partition
         self.state = state
-        state[memory.ROWS : memory.SAVED] = 0
+        state[memory.ROWS : memory.USED_END] = 0
         self._allocate(rows, batches)
         # texts are collected in memory that each thread keeps, and copied in the end: their size
         # is not known before
@@ -172,14 +173,21 @@ class ColumnBuffer:
         self._dictionaries[dictionary] = self._dictionaries[dictionary].grown(needed)
         self._publish()
 
-    def add_batch(self, batch: RecordBatch) -> list[Damage]:
-        """Append rows for a batch with the reference decoder; give what could not be read."""
-        damages = []
+    def add_batch(self, batch: RecordBatch, wanted: Container[int]) -> list[Damage]:
+        """Append rows for a batch with the reference decoder; give what could not be read.
+
+        `wanted` are the numbers of the records in the batch for which there is to be a row.
+        """
+        damages: list[Damage] = []
         at = int(self.state[memory.BATCHES])
         first = int(self.state[memory.ROWS])
+        number = -1
         for record in read_records(batch):
             if isinstance(record, Damage):
                 damages.append(record)
+                continue
+            number += 1
+            if number not in wanted:
                 continue
             row = int(self.state[memory.ROWS])
             self._reserve_row(row)
@@ -195,6 +203,7 @@ class ColumnBuffer:
             self._batches.leader_epoch[at] = _or_minus_1(batch.leader_epoch)
             self._batches.producer_id[at] = _or_minus_1(batch.producer_id)
             self._batches.producer_epoch[at] = _or_minus_1(batch.producer_epoch)
+            self._batches.base_offset[at] = _or_minus_1(batch.base_offset)
             self.state[memory.BATCHES] = at + 1
         return damages
 
@@ -345,11 +354,9 @@ class ColumnBuffer:
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
         )
         if len(found):
-            offsets = self._rows.offset[batches.row[found]]
             status = transactions().status
-            for at, producer_id, offset in zip(
-                found.tolist(), batches.producer_id[found].tolist(), offsets.tolist(), strict=True
-            ):
+            columns = (found, batches.producer_id[found], batches.base_offset[found])
+            for at, producer_id, offset in np.stack(columns, axis=1).tolist():
                 outcome[at] = _TRANSACTIONS.index(status(producer_id, offset))
         return outcome
 

@@ -8,7 +8,7 @@ the compiled one in `columnar` must make the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kgroup.model.record import DecodedRecord
 from kgroup.protocol.coordinator_record import decode_control, decode_record
+from kgroup.protocol.kernel_memory import PLACE_SHIFT
 from kgroup.protocol.record_batch import Damage, RecordBatch, read_records
 from kgroup.protocol.transaction import TransactionIndex
 
@@ -120,16 +121,26 @@ class ColumnBuilder:
             column.append(cell)
 
     def add_batch(
-        self, batch: RecordBatch, transactions: Callable[[], TransactionIndex]
+        self,
+        batch: RecordBatch,
+        transactions: Callable[[], TransactionIndex],
+        wanted: Container[int] = range(1 << PLACE_SHIFT),
     ) -> list[Damage]:
         """Append a row for each record of a batch; give what of it could not be read.
 
-        `transactions` gives the partition's markers; it is called for transactional batches only.
+        Args:
+            batch: of the log.
+            transactions: gives the partition's markers; called for transactional batches only.
+            wanted: numbers of the records in the batch that are.
         """
-        damages = []
+        damages: list[Damage] = []
+        number = -1
         for record in read_records(batch):
             if isinstance(record, Damage):
                 damages.append(record)
+                continue
+            number += 1
+            if number not in wanted:
                 continue
             transaction = None
             if batch.is_transactional and batch.producer_id is not None:

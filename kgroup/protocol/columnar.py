@@ -1,10 +1,11 @@
 """Whole segments to Arrow columns: the way of all decoding, small inputs and large ones.
 
 A small input is read by the reference decoder, which needs no compiler. A large one is cut into
-chunks at batch boundaries that `columnar_kernel` decodes in parallel, without a Python object for
-each record. The cut takes the batches' lengths for true; where the kernel then finds a batch that
-is not in order, `record_batch.read_file_batches` goes on from there until a batch can be trusted
-again, and the chunks that were cut behind it are thrown away. So damage is read in one way only.
+chunks at batch boundaries that compiled code decodes in parallel (`columnar_kernel`), without a
+Python object for each record. The cut takes the batches' lengths for true; where the code then
+finds a batch that is not in order, `record_batch.read_file_batches` goes on from there until a
+batch can be trusted again, and the chunks that were cut behind it are thrown away. So damage is
+read in one way only.
 """
 
 from __future__ import annotations
@@ -15,15 +16,28 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import pyarrow as pa
 
 from kgroup.protocol.column_schema import ColumnBuilder
+from kgroup.protocol.kernel_memory import PLACE_SHIFT
 from kgroup.protocol.record_batch import Damage, RecordBatch, read_file_batches
+from kgroup.protocol.record_place import numbers_in
 from kgroup.protocol.transaction import TransactionIndex
 
-__all__ = ["COMPILED_FROM", "decode_chunks", "map_chunks", "scan_transactions"]
+if TYPE_CHECKING:
+    from kgroup.protocol.log_chunk import Chunk, Cutter
+    from kgroup.protocol.record_place import Places
+
+__all__ = [
+    "COMPILED_FROM",
+    "decode_chunks",
+    "is_compiled",
+    "map_chunks",
+    "read_chunks",
+    "scan_transactions",
+]
 
 COMPILED_FROM = 8 << 20
 """Bytes of input from which compiled code is faster, its loading included."""
@@ -31,6 +45,8 @@ COMPILED_FROM = 8 << 20
 _REFERENCE_ROWS = 1 << 14
 _SEARCH_SIZE = 1 << 18
 _MOST_WORKERS = 4
+_GAP = 1 << 20
+"""Bytes of which nothing is wanted that are passed over rather than read."""
 
 _T = TypeVar("_T")
 
@@ -72,48 +88,99 @@ def map_chunks(
     *,
     partition: int | None = None,
     transactions: Callable[[], TransactionIndex] | None = None,
+    places: Places | None = None,
     compiled: bool | None = None,
     announce: Callable[[], None] | None = None,
 ) -> Iterator[_T | Damage]:
     """Like `decode_chunks`, with a function applied to each batch where it was decoded.
 
-    The function runs in several threads at once.
+    The function runs in several threads at once. With `places`, in order, only the records that
+    stand there are decoded, and what lies between them need not be read, so that damage there is
+    passed over in silence.
     """
-    index = _once(transactions or (lambda: scan_transactions([path], compiled=compiled)))
-    if compiled is None:
-        compiled = path.stat().st_size >= COMPILED_FROM
-    if not compiled:
-        for part in _decode_by_reference(path, partition, index):
-            yield part if isinstance(part, Damage) else function(part)
-        return
+    markers = _once(transactions or (lambda: scan_transactions([path])))
 
-    from kgroup.protocol.column_chunk import Chunk, Cutter, decode_chunk
+    def in_batch(batch: RecordBatch) -> Iterator[_T | Damage]:
+        builder = ColumnBuilder(partition)
+        damages = builder.add_batch(batch, markers, numbers_in(places, batch))
+        if builder:
+            yield function(builder.finish())
+        yield from damages
+
+    def in_chunk(chunk: Chunk) -> tuple[list[_T | Damage], int | None]:
+        from kgroup.protocol.column_chunk import decode_chunk
+
+        parts, stop = decode_chunk(chunk, partition, markers, places)
+        return [part if isinstance(part, Damage) else function(part) for part in parts], stop
+
+    if is_compiled(path, compiled):
+        found = read_chunks(path, in_chunk, in_batch, places=places, announce=announce)
+        yield from (part for part in found if places is None or not isinstance(part, Damage))
+        return
+    for part in _decode_by_reference(path, partition, markers, places):
+        if not isinstance(part, Damage):
+            yield function(part)
+        elif places is None:
+            yield part
+
+
+def is_compiled(path: Path, compiled: bool | None) -> bool:
+    """Whether a file is to be read with compiled code: as was asked for, or if it is large."""
+    return path.stat().st_size >= COMPILED_FROM if compiled is None else compiled
+
+
+def read_chunks(
+    path: Path,
+    in_chunk: Callable[[Chunk], tuple[list[_T], int | None]],
+    in_batch: Callable[[RecordBatch], Iterator[_T]],
+    *,
+    places: Places | None = None,
+    announce: Callable[[], None] | None = None,
+) -> Iterator[_T | Damage]:
+    """Yield what is found in the chunks of a file, and the damage between its batches.
+
+    Args:
+        path: of the file.
+        in_chunk: gives what is found in a chunk, and where it meets a batch that cannot be trusted,
+            None where it comes to the end; called in several threads at once.
+        in_batch: gives what is found in a batch that no chunk could be cut for.
+        places: of the records that are wanted; by default all.
+        announce: called before code is compiled.
+    """
     from kgroup.protocol.compiled import kernels
+    from kgroup.protocol.log_chunk import Cutter
 
     kernels(announce)
 
-    def decode(chunk: Chunk) -> tuple[list[_T | Damage], int | None]:
-        parts, stop = decode_chunk(chunk, partition, index)
-        cutter.recycle(chunk)
-        return [part if isinstance(part, Damage) else function(part) for part in parts], stop
+    def run(chunk: Chunk) -> tuple[list[_T], int | None]:
+        try:
+            return in_chunk(chunk)
+        finally:
+            cutter.recycle(chunk)
 
     workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
-    pending: deque[Future[tuple[list[_T | Damage], int | None]]] = deque()
+    pending: deque[Future[tuple[list[_T], int | None]]] = deque()
     with path.open("rb", buffering=0) as file, ThreadPoolExecutor(workers) as pool:
         cutter = Cutter(file)
         try:
             while True:
-                while len(pending) <= workers and (chunk := cutter.next()) is not None:
-                    pending.append(pool.submit(decode, chunk))
-                stop = cutter.position
+                while (
+                    len(pending) <= workers
+                    and _go_to_wanted(cutter, places)
+                    and (chunk := cutter.next()) is not None
+                ):
+                    pending.append(pool.submit(run, chunk))
                 if pending:
-                    parts, stopped = pending.popleft().result()
-                    yield from parts
-                    if stopped is None:
+                    found, stop = pending.popleft().result()
+                    yield from found
+                    if stop is None:
                         continue
-                    stop = stopped
                     _cancel(pending)
-                resumed = yield from _read_over(file, stop, partition, index, function)
+                elif _go_to_wanted(cutter, places):
+                    stop = cutter.position
+                else:
+                    return
+                resumed = yield from _read_over(file, stop, in_batch)
                 if resumed is None:
                     return
                 cutter.seek(resumed)
@@ -121,7 +188,7 @@ def map_chunks(
             _cancel(pending)
 
 
-def scan_transactions(paths: Sequence[Path], *, compiled: bool | None = None) -> TransactionIndex:
+def scan_transactions(paths: Sequence[Path]) -> TransactionIndex:
     """Collect the markers of one partition from its segments; damage in them is passed over."""
     index = TransactionIndex()
     for path in paths:
@@ -133,12 +200,18 @@ def scan_transactions(paths: Sequence[Path], *, compiled: bool | None = None) ->
 
 
 def _decode_by_reference(
-    path: Path, partition: int | None, transactions: Callable[[], TransactionIndex]
+    path: Path,
+    partition: int | None,
+    markers: Callable[[], TransactionIndex],
+    places: Places | None,
 ) -> Iterator[pa.RecordBatch | Damage]:
     builder = ColumnBuilder(partition)
     with path.open("rb", buffering=0) as file:
         for item in read_file_batches(file):
-            damages = [item] if isinstance(item, Damage) else builder.add_batch(item, transactions)
+            if isinstance(item, Damage):
+                damages = [item]
+            else:
+                damages = builder.add_batch(item, markers, numbers_in(places, item))
             if builder and (damages or len(builder) >= _REFERENCE_ROWS):
                 yield builder.finish()
             yield from damages
@@ -147,13 +220,9 @@ def _decode_by_reference(
 
 
 def _read_over(
-    file: BinaryIO,
-    position: int,
-    partition: int | None,
-    transactions: Callable[[], TransactionIndex],
-    function: Callable[[pa.RecordBatch], _T],
+    file: BinaryIO, position: int, in_batch: Callable[[RecordBatch], Iterator[_T]]
 ) -> Generator[_T | Damage, None, int | None]:
-    """Read what the kernel cannot; give where it can go on, None at the end of the file."""
+    """Read what compiled code cannot; give where it can go on, None at the end of the file."""
     file.seek(position)
     is_over = False
     for item in read_file_batches(file, base_position=position, chunk_size=_SEARCH_SIZE):
@@ -162,13 +231,22 @@ def _read_over(
         elif is_over:
             return item.position
         else:
-            builder = ColumnBuilder(partition)
-            damages = builder.add_batch(item, transactions)
-            if builder:
-                yield function(builder.finish())
-            yield from damages
+            yield from in_batch(item)
         is_over = True
     return None
+
+
+def _go_to_wanted(cutter: Cutter, places: Places | None) -> bool:
+    """Pass over a part of the file in which nothing is wanted; False if nothing is any more."""
+    if places is None:
+        return True
+    at = int(places.searchsorted(cutter.position << PLACE_SHIFT))
+    if at == len(places):
+        return False
+    wanted = int(places[at]) >> PLACE_SHIFT
+    if wanted > cutter.position + _GAP:
+        cutter.seek(wanted)
+    return True
 
 
 def _once(make: Callable[[], _T]) -> Callable[[], _T]:

@@ -14,12 +14,10 @@ from __future__ import annotations
 from kgroup.protocol import json_machine as json
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol import schema_program as op
-from kgroup.protocol.batch_v2 import HEADER_SIZE
 from kgroup.protocol.byte_table import equal, intern
 from kgroup.protocol.kernel_memory import (
     BAD,
     COMMIT,
-    COMPRESSED,
     CONTROL,
     DONE,
     EXPIRE,
@@ -28,14 +26,21 @@ from kgroup.protocol.kernel_memory import (
     GROW,
     KEY_TYPE,
     LEADER_EPOCH,
-    LOG_APPEND_TIME,
     ODD,
     TOPIC_ID,
     VALUE,
     VERSION,
     Rows,
 )
-from kgroup.protocol.log_kernel import OVERLONG, claimed_size, has_right_crc, varint
+from kgroup.protocol.log_kernel import (
+    claimed_size,
+    close_batch,
+    has_compressed_records,
+    open_batch,
+    read_record,
+    record_time,
+    records_in,
+)
 from kgroup.protocol.machine import (
     compiled,
     copy,
@@ -43,6 +48,7 @@ from kgroup.protocol.machine import (
     load_int16,
     load_int32,
     load_int64,
+    load_native32,
     load_uint8,
     load_word,
     put,
@@ -51,80 +57,9 @@ from kgroup.protocol.machine import (
     store_uint8,
 )
 
-__all__ = ["decode"]
+__all__ = ["commit_time", "decode", "spread_ends"]
 
 _NO_VALUE = 0b1010  # of another row: neither value_json nor value
-
-_LARGEST_BASE = 1 << 62
-
-
-@compiled
-def _open_batch(state: int) -> int:
-    """Check the batch at POSITION and take note of what its rows have in common."""
-    at = get(state, memory.POSITION)
-    size = claimed_size(at, get(state, memory.END), get(state, memory.LARGEST_BATCH))
-    if size <= 0 or not has_right_crc(at, size):
-        return BAD
-    magic = load_uint8(at + 16)
-    base = load_int64(at)
-    limit = at + size
-    leader_epoch = -1
-    producer_id = -1
-    producer_epoch = -1
-    if magic == 2:
-        attributes = load_int16(at + 21)
-        count = load_int32(at + 57)
-        time = load_int64(at + 27)
-        record = at + HEADER_SIZE
-        if attributes & COMPRESSED:
-            limit = record
-            if count > 0:
-                record = get(state, memory.UNPACKED)
-                limit = get(state, memory.UNPACKED_END)
-                if record == 0:
-                    return BAD
-        if time < -_LARGEST_BASE or time > _LARGEST_BASE:
-            return BAD
-        if count < 0 or 7 * count > limit - record:
-            return BAD
-        leader_epoch = load_int32(at + 12)
-        producer_id = load_int64(at + 43)
-        producer_epoch = load_int16(at + 51)
-    else:
-        attributes = load_uint8(at + 17)
-        count = 1
-        record = at + 18
-        if attributes & COMPRESSED:
-            return BAD
-    if base < 0 or base > _LARGEST_BASE:
-        return BAD
-    row = get(state, memory.ROWS)
-    batch = get(state, memory.BATCHES)
-    if row + count > get(state, memory.ROW_CAPACITY) or batch >= get(state, memory.BATCH_CAPACITY):
-        return FULL
-    for index in range(memory.ROWS, memory.SAVED):
-        put(state, memory.SAVED - memory.ROWS + index, get(state, index))
-    if count > 0:
-        columns = state + 8 * memory.BATCH_COLUMNS
-        put(get(columns, 0), batch, row)
-        store_native32(get(columns, 1) + 4 * batch, (attributes & 0xFF) | magic << 8)
-        store_native32(get(columns, 2) + 4 * batch, leader_epoch)
-        put(get(columns, 3), batch, producer_id)
-        store_native16(get(columns, 4) + 2 * batch, producer_epoch)
-        put(state, memory.BATCHES, batch + 1)
-    put(state, memory.RECORD, record)
-    put(state, memory.LIMIT, limit)
-    put(state, memory.LEFT, count)
-    put(state, memory.LAST_DELTA, -1)
-    return DONE
-
-
-@compiled
-def _undo_batch(state: int) -> None:
-    """Forget the open batch."""
-    for index in range(memory.ROWS, memory.SAVED):
-        put(state, index, get(state, memory.SAVED - memory.ROWS + index))
-    put(state, memory.RECORD, 0)
 
 
 @compiled
@@ -186,6 +121,16 @@ def _commit_value(value: int, end: int) -> tuple[int, int, int]:
     if load_word(topic_id) == 0 and load_word(topic_id + 8) == 0:
         topic_id = 0
     return at, size, topic_id
+
+
+@compiled
+def commit_time(key: int, key_end: int, value: int, value_end: int) -> int:
+    """When an offset commit was made; -1 where that is not said, or the record is another."""
+    if key_end - key < 2 or value == 0 or load_int16(key) < 0 or load_int16(key) > 1:
+        return -1
+    group_size, _ = _commit_key(key, key_end)
+    at, size, _ = _commit_value(value, value_end)
+    return load_int64(at + size) if group_size >= 0 and size >= 0 else -1
 
 
 @compiled
@@ -340,9 +285,23 @@ def decode(state: int) -> int:
     meta_number = 0
     while True:
         if get(state, memory.RECORD) == 0:
-            if get(state, memory.POSITION) >= get(state, memory.END):
+            batch = get(state, memory.POSITION)
+            if batch >= get(state, memory.END):
                 return DONE
-            reason = _open_batch(state)
+            keep = get(state, memory.KEEP)
+            if keep != 0 and not has_compressed_records(batch):
+                # a batch of which no record is wanted
+                next_batch = -1
+                if keep != get(state, memory.KEEP_END):
+                    next_batch = get(keep, 0) >> memory.PLACE_SHIFT
+                if next_batch != batch + get(state, memory.PLACE_BASE):
+                    end, largest = get(state, memory.END), get(state, memory.LARGEST_BATCH)
+                    size = claimed_size(batch, end, largest)
+                    if size <= 0:
+                        return BAD
+                    put(state, memory.POSITION, batch + size)
+                    continue
+            reason = open_batch(state)
             if reason != DONE:
                 return reason
         batch = get(state, memory.POSITION)
@@ -353,75 +312,28 @@ def decode(state: int) -> int:
         row = get(state, memory.ROWS)
         magic = load_uint8(batch + 16)
         base = load_int64(batch)
-        is_control = False
-        is_unpacked = False
-        is_append_time = False
-        base_time = -1
-        if magic == 2:
-            attributes = load_int16(batch + 21)
-            is_control = attributes & CONTROL != 0
-            is_append_time = attributes & LOG_APPEND_TIME != 0
-            is_unpacked = attributes & COMPRESSED != 0 and load_int32(batch + 57) > 0
-            base_time = load_int64(batch + 35 if is_append_time else batch + 27)
+        count = records_in(batch)
+        time, is_append_time = record_time(batch)
+        is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
+        keep = get(state, memory.KEEP)
+        keep_end = get(state, memory.KEEP_END)
+        batch_place = (batch + get(state, memory.PLACE_BASE)) << memory.PLACE_SHIFT
         reason = DONE
         while left > 0:
-            # the record's parts; a null key or value is at 0
-            key = 0
-            key_end = 0
-            value = 0
-            value_end = 0
-            if magic == 2:
-                size, at = varint(record)
-                end = at + size
-                time_delta, at = varint(at + 1)
-                delta, at = varint(at)
-                size, at = varint(at)
-                if end > limit or delta <= last_delta or delta == OVERLONG or size > end - at:
-                    reason = BAD
-                    break
-                if size >= 0:
-                    key = at
-                    at += size
-                    key_end = at
-                size, at = varint(at)
-                if size > end - at or time_delta == OVERLONG:
-                    reason = BAD
-                    break
-                if size >= 0:
-                    value = at
-                    at += size
-                    value_end = at
-                # no headers
-                if at + 1 != end or load_uint8(at) != 0:
-                    reason = BAD
-                    break
-                timestamp = base_time if is_append_time else base_time + time_delta
-            else:
-                end = limit
-                at = record
-                delta = 0
-                timestamp = base_time
-                if magic == 1:
-                    timestamp = load_int64(at)
-                    at += 8
-                size = load_int32(at)
-                at += 4
-                if size > end - at - 4:
-                    reason = BAD
-                    break
-                if size >= 0:
-                    key = at
-                    at += size
-                    key_end = at
-                size = load_int32(at)
-                at += 4
-                if size >= 0:
-                    value = at
-                    at += size
-                    value_end = at
-                if at != end:
-                    reason = BAD
-                    break
+            end, key, key_end, value, value_end, delta, timestamp = read_record(
+                record, limit, magic, last_delta, time, is_append_time
+            )
+            if end == 0:
+                reason = BAD
+                break
+            if keep != 0:
+                place = batch_place | (count - left)
+                if keep == keep_end or get(keep, 0) != place:
+                    record = end
+                    left -= 1
+                    last_delta = delta
+                    continue
+                keep += 8
             put(offset_column, row, base + delta)
             put(timestamp_column, row, timestamp)
 
@@ -523,17 +435,32 @@ def decode(state: int) -> int:
             left -= 1
             last_delta = delta
         put(state, memory.ROWS, row)
+        put(state, memory.KEEP, keep)
         if reason in (GROW, ODD):
             put(state, memory.RECORD, record)
             put(state, memory.LEFT, left)
             put(state, memory.LAST_DELTA, last_delta)
             return reason
-        if reason == DONE and not is_unpacked and record != limit:
-            reason = BAD
+        reason = close_batch(state, record, reason)
         if reason != DONE:
-            _undo_batch(state)
             return reason
-        if is_unpacked:
-            put(state, memory.UNPACKED, record)
-        put(state, memory.RECORD, 0)
-        put(state, memory.POSITION, batch + load_int32(batch + 8) + 12)
+
+
+@compiled
+def spread_ends(rows: int, ends: int, count: int, out: int, total: int) -> int:
+    """Make Arrow's offsets (int32) of `total` strings of which all but `count` are empty.
+
+    `rows` has the numbers of the others in order, and `ends` where their bytes end.
+    """
+    row = 0
+    end = 0
+    for index in range(count):
+        next_row = load_native32(rows + 4 * index)
+        while row <= next_row:
+            store_native32(out + 4 * row, end)
+            row += 1
+        end = load_native32(ends + 4 * index)
+    while row <= total:
+        store_native32(out + 4 * row, end)
+        row += 1
+    return end

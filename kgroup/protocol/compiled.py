@@ -29,9 +29,13 @@ _FUNCTIONS = {
     "find_end": ("log_kernel", 4),
     "gather": ("log_kernel", 4),
     "intern": ("byte_table", 3),
+    "hash_key": ("key_kernel", 3),
     "intern_all": ("byte_table", 2),
+    "list_keys": ("key_kernel", 1),
+    "note_last": ("key_kernel", 5),
+    "note_table": ("key_kernel", 4),
     "list_compressed": ("log_kernel", 6),
-    "spread_ends": ("log_kernel", 5),
+    "spread_ends": ("columnar_kernel", 5),
 }
 """What is compiled: the module and the number of arguments of each function."""
 
@@ -41,6 +45,7 @@ _SOURCES = (
     "compiled",
     "json_machine",
     "kernel_memory",
+    "key_kernel",
     "log_kernel",
     "machine",
     "schema_program",

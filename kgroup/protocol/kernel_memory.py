@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 PADDING = 64
 """Bytes behind the end of a buffer that may be read, and overwritten in one that is written."""
 
-# The state of `decode`: where it stands
+# The state of a walk over a chunk: where it stands
 POSITION = 0  # of the next batch, or of the open one
 END = 1  # of the chunk
 RECORD = 2  # the next record of the open batch; 0: none is open
@@ -21,36 +21,49 @@ LIMIT = 4  # their end
 LAST_DELTA = 5  # offset delta of the record before
 UNPACKED = 6  # where the records of the next compressed batch stand
 UNPACKED_END = 7
-
+LARGEST_BATCH = 8
+# which records are wanted: the address of the first of their places that is still to come, and the
+# end of these; 0: all are
+KEEP = 9
+KEEP_END = 10
+PLACE_BASE = 11  # what is added to an address to make it the position of a batch
 # how much is used of what it fills
-ROWS = 8
-BATCHES = 9
-OTHERS = 10
-TEXTS = 11  # bytes of key_json, value_json, key and value
-SAVED = 15  # the same as it was before the open batch
-
+ROWS = 12
+BATCHES = 13
+OTHERS = 14
+TEXTS = 15  # bytes of key_json, value_json, key and value
+USED_END = 19
+SAVED = 19  # ROWS to USED_END, and KEEP, as they were before the open batch
+SAVED_KEEP = 26
 # how much there is
-ROW_CAPACITY = 22
-BATCH_CAPACITY = 23
-OTHER_CAPACITY = 24
-TEXT_CAPACITIES = 25
-
+ROW_CAPACITY = 27
+BATCH_CAPACITY = 28
+OTHER_CAPACITY = 29
+TEXT_CAPACITIES = 30
 # why it stopped
-GROWING = 29  # the dictionary that is full
-ODD_KEY = 30  # the odd record
-ODD_KEY_SIZE = 31
-ODD_VALUE = 32
-ODD_VALUE_SIZE = 33
-
+GROWING = 34  # the dictionary that is full
+ODD_KEY = 35  # the odd record
+ODD_KEY_SIZE = 36
+ODD_VALUE = 37
+ODD_VALUE_SIZE = 38
 # addresses: of columns, texts, the tables of groups, topics, metadata and topic ids, the machine
-ROW_COLUMNS = 34
-BATCH_COLUMNS = 50
-OTHER_COLUMNS = 56
-TEXT_COLUMNS = 62
-TABLES = 66
-MACHINE = 70
-LARGEST_BATCH = 71
-STATE_SIZE = 72
+ROW_COLUMNS = 39
+BATCH_COLUMNS = 55
+OTHER_COLUMNS = 61
+TEXT_COLUMNS = 67
+TABLES = 71
+MACHINE = 75
+# what `list_keys` needs besides
+SEED = 76
+THROUGH_OFFSET = 77
+THROUGH_MS = 78
+STATE_SIZE = 79
+
+PLACE_SHIFT = 25
+"""A record's place is its batch's position and, in so many low bits, its number in the batch.
+
+Compressed records of one batch are at most `MAX_UNCOMPRESSED` bytes: fewer than 2^25 records.
+"""
 
 # A table: slots are 31 bits of the hash, then the number of the string + 1; 0 is free
 TABLE_SLOTS = 0
@@ -78,7 +91,7 @@ BLOCK_STACK = 14
 BLOCK_STACK_SIZE = 64
 BLOCK_SIZE = BLOCK_STACK + BLOCK_STACK_SIZE
 
-# Why `decode` stopped
+# Why a walk stopped
 DONE = 0  # the chunk is at its end
 FULL = 1  # the rows or the texts are full; this batch is not begun
 GROW = 2  # a dictionary is full; this record is not begun
@@ -131,6 +144,7 @@ class Batches(NamedTuple):
     leader_epoch: Any
     producer_id: Any
     producer_epoch: Any
+    base_offset: Any
 
 
 class Others(NamedTuple):

@@ -5,8 +5,10 @@ Importing this module imports numba. Positions are addresses.
 
 from __future__ import annotations
 
+from kgroup.protocol import kernel_memory as memory
+from kgroup.protocol.batch import LOG_OVERHEAD
 from kgroup.protocol.batch_v2 import HEADER_SIZE
-from kgroup.protocol.kernel_memory import COMPRESSED
+from kgroup.protocol.kernel_memory import BAD, COMPRESSED, DONE, FULL, LOG_APPEND_TIME
 from kgroup.protocol.machine import (
     compiled,
     copy,
@@ -15,22 +17,28 @@ from kgroup.protocol.machine import (
     get,
     load_int16,
     load_int32,
-    load_native32,
+    load_int64,
     load_uint8,
     put,
+    store_native16,
     store_native32,
 )
 
 __all__ = [
-    "OVERLONG",
     "claimed_size",
+    "close_batch",
     "find_end",
     "gather",
-    "has_right_crc",
+    "has_compressed_records",
     "list_compressed",
-    "spread_ends",
-    "varint",
+    "open_batch",
+    "read_record",
+    "record_time",
+    "records_in",
 ]
+
+_LARGEST_BASE = 1 << 62
+_SMALLEST_RECORD = 7
 
 OVERLONG = 1 << 40
 """What `varint` gives for a number that takes more bytes than it reads."""
@@ -92,13 +100,14 @@ def find_end(at: int, end: int, largest: int, counts: int) -> int:
             put(counts, 2, get(counts, 2) + records)
             return at
         batches += 1
-        packed += _has_compressed_records(at)
-        records += load_int32(at + 57) if load_uint8(at + 16) == 2 else 1
+        packed += has_compressed_records(at)
+        records += records_in(at)
         at += size
 
 
 @compiled
-def _has_compressed_records(at: int) -> bool:
+def has_compressed_records(at: int) -> bool:
+    """Whether the batch is one of message format v2 whose records are compressed."""
     return (
         load_uint8(at + 16) == 2
         and load_int16(at + 21) & COMPRESSED != 0
@@ -112,7 +121,7 @@ def list_compressed(at: int, end: int, largest: int, starts: int, ends: int, cod
     found = 0
     while at < end:
         size = claimed_size(at, end, largest)
-        if _has_compressed_records(at):
+        if has_compressed_records(at):
             put(starts, found, at)
             put(ends, found, at + size)
             put(codecs, found, load_int16(at + 21) & COMPRESSED)
@@ -133,20 +142,157 @@ def gather(starts: int, ends: int, count: int, out: int) -> int:
 
 
 @compiled
-def spread_ends(rows: int, ends: int, count: int, out: int, total: int) -> int:
-    """Make Arrow's offsets (int32) of `total` strings of which all but `count` are empty.
+def records_in(at: int) -> int:
+    """How many records the batch claims to have."""
+    return load_int32(at + 57) if load_uint8(at + 16) == 2 else 1
 
-    `rows` has the numbers of the others in order, and `ends` where their bytes end.
+
+@compiled
+def record_time(at: int) -> tuple[int, bool]:
+    """The base time of the batch's records, or the append time of all, and whether it is that."""
+    if load_uint8(at + 16) != 2:
+        return -1, False
+    if load_int16(at + 21) & LOG_APPEND_TIME:
+        return load_int64(at + 35), True
+    return load_int64(at + 27), False
+
+
+@compiled
+def open_batch(state: int) -> int:
+    """Check the batch at POSITION and take note of what its records have in common."""
+    at = get(state, memory.POSITION)
+    size = claimed_size(at, get(state, memory.END), get(state, memory.LARGEST_BATCH))
+    if size <= 0 or not has_right_crc(at, size):
+        return BAD
+    magic = load_uint8(at + 16)
+    base = load_int64(at)
+    count = records_in(at)
+    limit = at + size
+    leader_epoch = -1
+    producer_id = -1
+    producer_epoch = -1
+    if magic == 2:
+        attributes = load_int16(at + 21)
+        time = load_int64(at + 27)
+        record = at + HEADER_SIZE
+        if attributes & COMPRESSED:
+            limit = record
+            if count > 0:
+                record = get(state, memory.UNPACKED)
+                limit = get(state, memory.UNPACKED_END)
+                if record == 0:
+                    return BAD
+        if time < -_LARGEST_BASE or time > _LARGEST_BASE:
+            return BAD
+        if count < 0 or _SMALLEST_RECORD * count > limit - record:
+            return BAD
+        leader_epoch = load_int32(at + 12)
+        producer_id = load_int64(at + 43)
+        producer_epoch = load_int16(at + 51)
+    else:
+        attributes = load_uint8(at + 17)
+        record = at + 18
+        if attributes & COMPRESSED:
+            return BAD
+    if base < 0 or base > _LARGEST_BASE:
+        return BAD
+    row = get(state, memory.ROWS)
+    batch = get(state, memory.BATCHES)
+    if row + count > get(state, memory.ROW_CAPACITY) or batch >= get(state, memory.BATCH_CAPACITY):
+        return FULL
+    for index in range(memory.ROWS, memory.USED_END):
+        put(state, memory.SAVED - memory.ROWS + index, get(state, index))
+    put(state, memory.SAVED_KEEP, get(state, memory.KEEP))
+    if count > 0:
+        columns = state + 8 * memory.BATCH_COLUMNS
+        put(get(columns, 0), batch, row)
+        store_native32(get(columns, 1) + 4 * batch, (attributes & 0xFF) | magic << 8)
+        store_native32(get(columns, 2) + 4 * batch, leader_epoch)
+        put(get(columns, 3), batch, producer_id)
+        store_native16(get(columns, 4) + 2 * batch, producer_epoch)
+        put(get(columns, 5), batch, base)
+        put(state, memory.BATCHES, batch + 1)
+    put(state, memory.RECORD, record)
+    put(state, memory.LIMIT, limit)
+    put(state, memory.LEFT, count)
+    put(state, memory.LAST_DELTA, -1)
+    return DONE
+
+
+@compiled
+def close_batch(state: int, record: int, reason: int) -> int:
+    """Go on behind the open batch if its records ended right, else forget them; give the reason."""
+    at = get(state, memory.POSITION)
+    is_unpacked = has_compressed_records(at)
+    if reason == DONE and not is_unpacked and record != get(state, memory.LIMIT):
+        reason = BAD
+    put(state, memory.RECORD, 0)
+    if reason == DONE:
+        if is_unpacked:
+            put(state, memory.UNPACKED, record)
+        put(state, memory.POSITION, at + load_int32(at + 8) + LOG_OVERHEAD)
+    else:
+        for index in range(memory.ROWS, memory.USED_END):
+            put(state, index, get(state, memory.SAVED - memory.ROWS + index))
+        put(state, memory.KEEP, get(state, memory.SAVED_KEEP))
+    return reason
+
+
+@compiled
+def read_record(
+    record: int, limit: int, magic: int, last_delta: int, time: int, is_append_time: bool
+) -> tuple[int, int, int, int, int, int, int]:
+    """The end of a record, where key and value begin and end, its offset delta and its time.
+
+    The end is 0 where the record is not in order; a key or value that is null begins at 0.
     """
-    row = 0
-    end = 0
-    for index in range(count):
-        next_row = load_native32(rows + 4 * index)
-        while row <= next_row:
-            store_native32(out + 4 * row, end)
-            row += 1
-        end = load_native32(ends + 4 * index)
-    while row <= total:
-        store_native32(out + 4 * row, end)
-        row += 1
-    return end
+    key = 0
+    key_end = 0
+    value = 0
+    value_end = 0
+    delta = 0
+    at = record
+    end = limit
+    if magic == 2:
+        size, at = varint(at)
+        end = at + size
+        time_delta, at = varint(at + 1)
+        delta, at = varint(at)
+        size, at = varint(at)
+        if end > limit or delta <= last_delta or delta == OVERLONG or size > end - at:
+            return 0, 0, 0, 0, 0, 0, 0
+        if size >= 0:
+            key = at
+            at += size
+            key_end = at
+        size, at = varint(at)
+        if size > end - at or time_delta == OVERLONG:
+            return 0, 0, 0, 0, 0, 0, 0
+        if not is_append_time:
+            time += time_delta
+    else:
+        if magic == 1:
+            time = load_int64(at)
+            at += 8
+        size = load_int32(at)
+        at += 4
+        if size > end - at - 4:
+            return 0, 0, 0, 0, 0, 0, 0
+        if size >= 0:
+            key = at
+            at += size
+            key_end = at
+        size = load_int32(at)
+        at += 4
+    if size >= 0:
+        value = at
+        at += size
+        value_end = at
+    if magic == 2:
+        # there must be no headers
+        if load_uint8(at) != 0:
+            end = 0
+        at += 1
+    if at != end:
+        return 0, 0, 0, 0, 0, 0, 0
+    return end, key, key_end, value, value_end, delta, time

@@ -1,0 +1,161 @@
+"""The last record of each key of a log, with compiled code."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgroup.protocol import kernel_memory as memory
+from kgroup.protocol.columnar import read_chunks
+from kgroup.protocol.compiled import kernels
+from kgroup.protocol.kernel_memory import PADDING, PLACE_SHIFT, TRANSACTIONAL, Batches
+from kgroup.protocol.last_record import Limits, keys_in
+from kgroup.protocol.log_chunk import Chunk, Runs, Walk, unpacked_or_not
+from kgroup.protocol.record_batch import Damage, RecordBatch
+from kgroup.protocol.record_place import Places
+
+__all__ = ["CompiledSearch"]
+
+_Array = np.ndarray[Any, Any]
+
+_BATCH_TYPES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int64)
+_PAIRS = 1 << 16
+_MOST_ROWS = 1 << 19
+_FULL = 0.8
+"""Part of the table that is used before it grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hashed:
+    """Records with keys, in order: the hashes of the keys, the places, and those of open ones."""
+
+    hashes: _Array
+    places: _Array
+    open_places: _Array
+
+
+class _Buffer:
+    """Memory for what `list_keys` finds."""
+
+    def __init__(self, state: _Array, rows: int, batches: int) -> None:
+        self._state = state
+        self._hashes = np.empty(rows, np.int64)
+        self._places = np.empty(rows, np.int64)
+        self._batches = Batches(*(np.empty(batches, kind) for kind in _BATCH_TYPES))
+        state[memory.ROWS] = state[memory.BATCHES] = 0
+        state[memory.ROW_CAPACITY] = rows
+        state[memory.BATCH_CAPACITY] = batches
+        state[memory.ROW_COLUMNS] = self._hashes.ctypes.data
+        state[memory.ROW_COLUMNS + 1] = self._places.ctypes.data
+        for index, column in enumerate(self._batches):
+            state[memory.BATCH_COLUMNS + index] = column.ctypes.data
+
+    def finish(self, limits: Limits) -> _Hashed:
+        """Give what was found and counts."""
+        rows = int(self._state[memory.ROWS])
+        hashes, places = self._hashes[:rows], self._places[:rows]
+        batches = Batches(*(column[: self._state[memory.BATCHES]] for column in self._batches))
+        found = np.flatnonzero(
+            (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
+        )
+        if len(found) == 0:
+            return _Hashed(hashes, places, places[:0])
+        status = limits.transactions().status
+        ends = np.append(batches.row[1:], rows)
+        is_open = np.zeros(rows, np.bool_)
+        is_last = np.ones(rows, np.bool_)
+        columns = (batches.row, ends, batches.producer_id, batches.base_offset)
+        for row, end, producer_id, offset in np.stack(columns, axis=1)[found].tolist():
+            fate = status(producer_id, offset)
+            is_open[row:end] = fate == "open" and limits.with_open
+            is_last[row:end] = fate == "committed"
+        return _Hashed(hashes[is_last], places[is_last], places[is_open])
+
+
+class CompiledSearch:
+    """Reads the keys of a log; see `last_record.KeySearch`."""
+
+    def __init__(self, announce: Callable[[], None] | None) -> None:
+        self._announce = announce
+        self._seed = secrets.randbits(63)
+        self._table = np.zeros((_PAIRS, 2), np.int64)
+        self._used = 0
+        self._open: list[_Array] = []
+
+    def read(self, path: Path, base: int, limits: Limits) -> Iterator[Damage]:
+        """Read the keys of a file whose first byte is at `base` of the log."""
+
+        def in_chunk(chunk: Chunk) -> tuple[list[_Hashed | Damage], int | None]:
+            return unpacked_or_not(chunk, lambda runs: self._read_chunk(chunk, runs, limits))
+
+        def in_batch(batch: RecordBatch) -> Iterator[_Hashed | Damage]:
+            yield from self._read_batch(batch, limits)
+
+        for found in read_chunks(path, in_chunk, in_batch, announce=self._announce):
+            if isinstance(found, Damage):
+                yield found
+            else:
+                self._note(found.hashes, found.places + (base << PLACE_SHIFT))
+                self._open.append(found.open_places + (base << PLACE_SHIFT))
+
+    def places(self) -> Places:
+        """Give the places in the log of what was found, in order."""
+        last = self._table[self._table[:, 0] != 0, 1]
+        return np.sort(np.concatenate([last, *self._open]))
+
+    def _note(self, hashes: _Array, places: _Array) -> None:
+        while self._used + len(hashes) > _FULL * len(self._table):
+            old = self._table
+            self._table = np.zeros((2 * len(old), 2), np.int64)
+            kernels().note_table(
+                self._table.ctypes.data, len(self._table) - 1, old.ctypes.data, len(old)
+            )
+        self._used += kernels().note_last(
+            self._table.ctypes.data,
+            len(self._table) - 1,
+            hashes.ctypes.data,
+            places.ctypes.data,
+            len(hashes),
+        )
+
+    def _read_chunk(
+        self, chunk: Chunk, runs: Runs, limits: Limits
+    ) -> tuple[list[_Hashed | Damage], int | None]:
+        walk = Walk(chunk, kernels().list_keys, None)
+        state = walk.state
+        state[memory.SEED] = self._seed
+        state[memory.THROUGH_OFFSET] = limits.offset
+        state[memory.THROUGH_MS] = limits.time_ms
+        rows = min(max(chunk.records, 1), _MOST_ROWS)
+        buffer = _Buffer(state, rows, chunk.batches)
+        parts: list[_Hashed | Damage] = []
+        stop = None
+        for reason in walk.steps(runs):
+            if reason == memory.FULL and state[memory.ROWS] == 0:
+                rows *= 2
+            parts.append(buffer.finish(limits))
+            buffer = _Buffer(state, rows, chunk.batches)
+            if reason == memory.BAD:
+                batch = walk.read_bad_batch()
+                if batch is None:
+                    stop = walk.position
+                    break
+                parts += self._read_batch(batch, limits)
+        parts.append(buffer.finish(limits))
+        return parts, stop
+
+    def _read_batch(self, batch: RecordBatch, limits: Limits) -> list[_Hashed | Damage]:
+        keyed = keys_in(batch, limits)
+        hashes = np.array([self._hash(key) for key, _ in keyed.last], np.int64)
+        places = np.array([place for _, place in keyed.last], np.int64)
+        return [_Hashed(hashes, places, np.array(keyed.open, np.int64)), *keyed.damages]
+
+    def _hash(self, key: bytes) -> int:
+        padded = np.frombuffer(key + bytes(PADDING), np.uint8)
+        value: int = kernels().hash_key(padded.ctypes.data, len(key), self._seed)
+        return value

@@ -1,0 +1,193 @@
+"""The last record of each key of a log: what compaction keeps.
+
+The log is read twice: here its keys, to find where the last records stand, and then only these
+records are decoded (`columnar.map_chunks`). So memory grows with the number of keys, not with that
+of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kgroup.protocol import columnar
+from kgroup.protocol.coordinator_record import decode_record
+from kgroup.protocol.kernel_memory import PLACE_SHIFT
+from kgroup.protocol.record_batch import (
+    Damage,
+    Record,
+    RecordBatch,
+    read_file_batches,
+    read_records,
+)
+from kgroup.protocol.record_place import Places, place
+from kgroup.protocol.transaction import TransactionIndex
+
+__all__ = ["KeySearch", "Keyed", "LastRecords", "Limits", "keys_in", "last_records"]
+
+_MOST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Which records of a log count.
+
+    Attributes:
+        transactions: gives the markers of the partition; called for transactional batches only.
+        offset: the last one.
+        time_ms: the last one, of the record or, where it has none, of the commit; a record
+            without any counts.
+        with_open: whether records of open transactions are found.
+    """
+
+    transactions: Callable[[], TransactionIndex]
+    offset: int = _MOST
+    time_ms: int = _MOST
+    with_open: bool = True
+
+    def has(self, record: Record) -> bool:
+        """Tell whether a record is within offset and time."""
+        if record.offset > self.offset:
+            return False
+        time_ms = record.timestamp_ms
+        if time_ms is None and self.time_ms != _MOST:
+            _, _, value = decode_record(record.key, record.value)
+            time_ms = ((value or {}).get("data") or {}).get("commitTimestamp")
+        return time_ms is None or time_ms <= self.time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecords:
+    """Where the last records stand in one segment of a log.
+
+    Attributes:
+        path: the segment.
+        places: of the records, in order.
+        damages: what could not be read.
+    """
+
+    path: Path
+    places: Places
+    damages: tuple[Damage, ...]
+
+
+def last_records(
+    paths: Sequence[Path],
+    limits: Limits,
+    *,
+    compiled: bool | None = None,
+    announce: Callable[[], None] | None = None,
+) -> list[LastRecords]:
+    """Find the last record of each key of one log, tombstones too.
+
+    Records of aborted transactions do not count, nor do markers. A record of an open transaction
+    does not take the place of an earlier one of its key: both are found, since compaction does not
+    come so far as that.
+
+    Args:
+        paths: the segments of one partition, in the order of the log.
+        limits: which records count.
+        compiled: whether to use compiled code; by default where a file is large.
+        announce: called before code is compiled.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    import numpy as np
+
+    if compiled is None:
+        compiled = any(columnar.is_compiled(path, None) for path in paths)
+    find = _compiled(announce) if compiled else _Reference()
+    bases: list[int] = []
+    damages: list[tuple[Damage, ...]] = []
+    base = 0
+    for path in paths:
+        bases.append(base)
+        damages.append(tuple(find.read(path, base, limits)))
+        base += path.stat().st_size
+    places = find.places()
+    starts = places.searchsorted(np.array(bases, np.int64) << PLACE_SHIFT).tolist()
+    ends = [*starts[1:], len(places)]
+    return [
+        LastRecords(path, places[start:end] - (base << PLACE_SHIFT), found)
+        for path, base, start, end, found in zip(paths, bases, starts, ends, damages, strict=True)
+    ]
+
+
+class KeySearch(Protocol):
+    """Reads the keys of a log, segment by segment."""
+
+    def read(self, path: Path, base: int, limits: Limits) -> Iterator[Damage]:
+        """Read the keys of a file whose first byte is at `base` of the log."""
+        ...
+
+    def places(self) -> Places:
+        """Give the places in the log of what was found, in order."""
+        ...
+
+
+def _compiled(announce: Callable[[], None] | None) -> KeySearch:
+    from kgroup.protocol.key_chunk import CompiledSearch
+
+    return CompiledSearch(announce)
+
+
+class _Reference:
+    def __init__(self) -> None:
+        self._last: dict[bytes, int] = {}
+        self._open: list[int] = []
+
+    def read(self, path: Path, base: int, limits: Limits) -> Iterator[Damage]:
+        with path.open("rb", buffering=0) as file:
+            for item in read_file_batches(file):
+                if isinstance(item, Damage):
+                    yield item
+                    continue
+                keyed = keys_in(item, limits)
+                self._last.update((key, at + (base << PLACE_SHIFT)) for key, at in keyed.last)
+                self._open += [at + (base << PLACE_SHIFT) for at in keyed.open]
+                yield from keyed.damages
+
+    def places(self) -> Places:
+        import numpy as np
+
+        return np.array(sorted([*self._last.values(), *self._open]), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """What counts in a batch.
+
+    Attributes:
+        last: key and place of each record, in order.
+        open: places of the records of open transactions.
+        damages: what could not be read.
+    """
+
+    last: list[tuple[bytes, int]]
+    open: list[int]
+    damages: list[Damage]
+
+
+def keys_in(batch: RecordBatch, limits: Limits) -> Keyed:
+    """Read the keys in a batch with the reference reader."""
+    keyed = Keyed([], [], [])
+    number = -1
+    for record in read_records(batch):
+        if isinstance(record, Damage):
+            keyed.damages.append(record)
+            continue
+        number += 1
+        if record.key is None or batch.is_control or not limits.has(record):
+            continue
+        status = None
+        if batch.is_transactional and batch.producer_id is not None:
+            status = limits.transactions().status(batch.producer_id, record.offset)
+        if status == "open":
+            if limits.with_open:
+                keyed.open.append(place(batch, number))
+        elif status != "aborted":
+            keyed.last.append((record.key, place(batch, number)))
+    return keyed

@@ -6,7 +6,7 @@ into a line on standard error and an exit status.
 
 from enum import IntEnum
 
-__all__ = ["ExitStatus", "InputError", "KgroupError", "NotFoundError", "UsageError"]
+__all__ = ["BrokerError", "ExitStatus", "InputError", "KgroupError", "NotFoundError", "UsageError"]
 
 
 class ExitStatus(IntEnum):
@@ -40,3 +40,18 @@ class NotFoundError(KgroupError):
     """None of the groups, topics or members that were named exists."""
 
     exit_status = ExitStatus.NOT_FOUND
+
+
+class BrokerError(KgroupError):
+    """A broker that cannot be asked, or whose answer is an error.
+
+    Attributes:
+        kind: stable short word for programs: "unreachable", "disconnected", "silent", "refused",
+            "unsupported", "throttled", "unusable", "denied".
+        broker_id: the broker, where it is known.
+    """
+
+    def __init__(self, kind: str, reason: str, broker_id: int | None = None) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.broker_id = broker_id

@@ -20,6 +20,7 @@ __all__ = [
     "KEY_TYPES",
     "decode_control",
     "decode_key",
+    "decode_members",
     "decode_record",
     "decode_value",
     "encode_key",
@@ -109,7 +110,7 @@ def decode_value(name: str, value: bytes | None) -> Decoded | None:
     """Decode the value of a record of type `name`, the members of a classic group too."""
     decoded = _FAMILY.decode_value(name, value)
     if name == "GroupMetadata" and decoded is not None and decoded["data"] is not None:
-        _decode_members(decoded["data"])
+        decode_members(decoded["data"])
     return decoded
 
 
@@ -144,7 +145,7 @@ def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
     return _FAMILY.encode_value(name, version, data)
 
 
-def _decode_members(group: Decoded) -> None:
+def decode_members(group: Decoded) -> None:
     """Decode in place what the members of a classic group say and were given."""
     kind, protocol = group["protocolType"], group["protocol"]
     for member in group["members"]:

@@ -1,14 +1,16 @@
 """What every source of groups can do, and says that it can do."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.problem import Problem
 
-__all__ = ["Capability", "GroupSource", "Reading"]
+__all__ = ["EVERYTHING", "Capability", "GroupSource", "Question", "Reading"]
 
 
 class Capability(StrEnum):
@@ -45,6 +47,28 @@ class Reading:
     image: Image
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the asker needs to know; a source for which it is no more work may say more.
+
+    Attributes:
+        regex: also the groups whose whole id matches; where no ids are given, these only.
+        states: only groups in any of these; a group whose state is unknown may be left out.
+        types: only groups of any of these.
+        members: whether members matter, and what else is known only of a group that is described.
+        offsets: whether offsets matter; without `members` they do not.
+    """
+
+    regex: re.Pattern[str] | None = None
+    states: frozenset[GroupState] = frozenset()
+    types: frozenset[GroupType] = frozenset()
+    members: bool = True
+    offsets: bool = True
+
+
+EVERYTHING = Question()
 
 
 class GroupSource(Protocol):

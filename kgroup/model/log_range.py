@@ -1,0 +1,57 @@
+"""From where to where the partitions of users' topics hold records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kgroup.model.problem import Problem
+
+__all__ = ["LogMark", "LogRange", "LogReading"]
+
+
+class LogMark(StrEnum):
+    """Why the range of a partition is not known."""
+
+    TOPIC_GONE = "topic-gone"
+    PARTITION_GONE = "partition-gone"
+    NO_LEADER = "no-leader"
+    NOT_AUTHORIZED = "not-authorized"
+    NO_ANSWER = "no-answer"
+
+    @property
+    def sentence(self) -> str:
+        """What the mark means, for people."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    LogMark.TOPIC_GONE: "The topic does not exist any more.",
+    LogMark.PARTITION_GONE: "The topic exists, and has no partition of that number.",
+    LogMark.NO_LEADER: "The partition has no leader: its replicas are offline.",
+    LogMark.NOT_AUTHORIZED: "The topic may not be described (DESCRIBE on the topic).",
+    LogMark.NO_ANSWER: "The partition's leader gave no answer.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """The records that a partition holds.
+
+    Attributes:
+        start: offset of the first; None where it is not known.
+        end: offset that the next one gets, or, for readers of committed records only, that of the
+            first record of an open transaction; None where it is not known.
+        mark: why they are not known.
+    """
+
+    start: int | None = None
+    end: int | None = None
+    mark: LogMark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """What a source said about partitions, by topic and number: those that it knows."""
+
+    ranges: Mapping[tuple[str, int], LogRange]
+    problems: tuple[Problem, ...] = ()

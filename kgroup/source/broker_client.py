@@ -1,0 +1,480 @@
+"""Requests to the brokers of one cluster: connections, versions, retries, and an end to waiting.
+
+kafka-python's connections, event loop and messages are used, none of its clients: those refresh
+metadata by themselves, with requests that may create topics, and wait for what nobody asked for.
+Everything here runs on its event loop, in the thread that calls `BrokerClient.run`.
+
+What goes wrong with a broker is a `BrokerError`. Disconnects are tried again a few times. A broker
+that was silent once, or does not let us in, is not asked again: what needs it fails at once, so
+one bad broker costs its waiting time once.
+"""
+
+import os
+from collections import deque
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from time import monotonic
+from types import TracebackType
+from typing import Any, TypeVar
+
+import kafka.errors as kafka_errors
+from kafka.future import Future
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.metadata import MetadataRequest
+
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
+from kgroup.protocol.primitives import uuid_text
+
+__all__ = ["Backoff", "BrokerClient", "Deadline", "error_name"]
+
+T = TypeVar("T")
+
+IN_FLIGHT = 5
+"""Requests on one connection at a time: the broker works on one, the rest is on its way."""
+ATTEMPTS = 3
+"""How often a request is sent when connections break."""
+FIRST_BACKOFF_S = 0.1
+LAST_BACKOFF_S = 1.0
+LARGEST_ANSWER = 512 << 20
+"""Bytes; kafka-python's own bound, 1 MB, is less than a large cluster's metadata."""
+_NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
+_FATAL = (
+    kafka_errors.SaslAuthenticationFailedError,
+    kafka_errors.UnsupportedSaslMechanismError,
+    kafka_errors.IllegalSaslStateError,
+    kafka_errors.AuthorizationError,
+    kafka_errors.KafkaConfigurationError,
+)
+_BEFORE_API_VERSIONS = ((0, 9), (0, 8, 2))
+"""Versions to try with brokers that close the connection when they are asked for theirs."""
+
+
+class Deadline:
+    """When a command stops waiting: some time after its start, or after it last heard something.
+
+    Attributes:
+        patience_s: how long to wait for one answer. A command that is bounded as a whole gives a
+            broker a third of its time, so that one silent broker leaves time for the others.
+    """
+
+    def __init__(self, timeout_s: float, *, of_silence: bool = False) -> None:
+        self.timeout_s = timeout_s
+        self.patience_s = timeout_s if of_silence else timeout_s / 3
+        self._of_silence = of_silence
+        self._end = monotonic() + timeout_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left; 0 where the time is over."""
+        return max(0.0, self._end - monotonic())
+
+    def heard(self) -> None:
+        """Note that a broker has answered."""
+        if self._of_silence:
+            self._end = monotonic() + self.timeout_s
+
+
+class BrokerClient:
+    """The brokers of one cluster; a context manager.
+
+    Attributes:
+        deadline: bounds all waiting.
+        brokers: by id, as the last answer to `metadata` had them.
+    """
+
+    def __init__(self, bootstrap: str | Sequence[str], deadline: Deadline, **options: Any) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            bootstrap: "host:port", several of them separated by commas or in a list.
+            deadline: when to give up.
+            options: kafka-python's own: `security_protocol`, `sasl_mechanism`, `ssl_cafile`, ….
+        """
+        servers = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
+        self.bootstrap = [server.strip() for server in servers if server.strip()]
+        self.deadline = deadline
+        self.brokers: Mapping[int, Broker] = {}
+        self._net = NetworkSelector(client_id="kgroup", slow_task_threshold_secs=0)
+        self._manager = KafkaConnectionManager(
+            self._net,
+            **{
+                "client_id": "kgroup",
+                **options,
+                "bootstrap_servers": self.bootstrap,
+                "receive_message_max_bytes": LARGEST_ANSWER,
+                "reconnect_backoff_ms": 0,  # the waiting is done here
+                "max_in_flight_requests_per_connection": 1 << 30,  # `_Window` bounds them
+            },
+        )
+        self._links: dict[int | str, _Link] = {}
+        self._bootstrap_link: _Link | None = None
+
+    def __enter__(self) -> "BrokerClient":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._manager.close()
+        self._net.close()
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine, and those that it starts, until it is done."""
+        result: T = self._net.run(main)
+        return result
+
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> "list[T | BrokerError]":
+        """Run coroutines side by side; a broker's failure stands in the place of the result."""
+        futures = [self._net.call_soon_with_future(coroutine) for coroutine in coroutines]
+        results: list[T | BrokerError] = []
+        for future in futures:
+            try:
+                results.append(await future)
+            except BrokerError as error:
+                results.append(error)
+        return results
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others work for a while."""
+        await self._net.sleep(seconds)
+
+    async def connect(self) -> None:
+        """Find a broker that answers among the bootstrap servers.
+
+        Raises:
+            BrokerError: there is none; the text has the reason for each of them.
+        """
+        reasons = []
+        nodes = self._manager.cluster.bootstrap_brokers()
+        order = {server: place for place, server in enumerate(self.bootstrap)}
+        nodes.sort(key=lambda node: order.get(f"{node.host}:{node.port}", len(order)))
+        for place, node in enumerate(nodes):
+            patience = min(self.deadline.patience_s, self.deadline.left_s / (len(nodes) - place))
+            link = _Link(self, node.node_id, f"{node.host}:{node.port}")
+            try:
+                await self._greet(link, patience)
+            except BrokerError as error:
+                reasons.append(str(error))
+            else:
+                self._bootstrap_link = link
+                return
+        raise BrokerError("unreachable", "; ".join(reasons) or "no bootstrap server was given")
+
+    async def _greet(self, link: "_Link", patience: float) -> None:
+        """Connect, and find out what the broker speaks."""
+        try:
+            await link.open(patience)
+            return
+        except BrokerError as error:
+            if error.kind != "disconnected" or self._manager.broker_version_data is not None:
+                raise
+            refusal = error
+        # Brokers before 0.10 close the connection when they are asked for their versions.
+        for version in _BEFORE_API_VERSIONS:
+            self._manager.broker_version_data = BrokerVersionData(version)
+            probe = ListGroupsRequest if version == (0, 9) else MetadataRequest
+            try:
+                await link.open(patience)
+                await link.send(probe, 0, {} if version == (0, 9) else {"topics": []})
+                return
+            except BrokerError as error:
+                link.connection = None
+                if error.kind != "disconnected":
+                    raise
+        self._manager.broker_version_data = None
+        raise refusal
+
+    async def version(self, node: int, kind: Any, highest: int | None = None) -> int | None:
+        """Tell the version of a request that is used with a broker; None where it has no such API.
+
+        Raises:
+            BrokerError: the broker cannot be reached.
+        """
+        link = self._link(node)
+        await link.open(self.deadline.patience_s)
+        return link.version(kind, highest)
+
+    async def ask(self, node: int, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
+        """Send a request and wait for its answer, over a new connection if need be.
+
+        Args:
+            node: id of the broker.
+            kind: class of the request.
+            highest: version that is not to be passed.
+            fields: of the request.
+
+        Raises:
+            BrokerError: there is no answer.
+        """
+        return await self._ask(self._link(node), kind, highest, fields)
+
+    async def ask_any(self, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
+        """Ask any broker that can be reached, those first to which there are connections."""
+        links = sorted(
+            (self._link(node) for node in self.brokers),
+            key=lambda link: (link.trouble is not None, link.connection is None),
+        )
+        if self._bootstrap_link is not None and self._bootstrap_link not in links:
+            links.insert(0, self._bootstrap_link)
+        for link in links[:-1]:
+            try:
+                return await self._ask(link, kind, highest, fields)
+            except BrokerError as error:
+                if error.kind == "unsupported":
+                    raise
+        return await self._ask(links[-1], kind, highest, fields)
+
+    async def any_version(self, kind: Any, highest: int | None = None) -> int | None:
+        """Tell the version of a request that the bootstrap server takes."""
+        assert self._bootstrap_link is not None
+        return self._bootstrap_link.version(kind, highest)
+
+    async def _ask(
+        self, link: "_Link", kind: Any, highest: int | None, fields: Mapping[str, Any]
+    ) -> Any:
+        backoff = Backoff(self)
+        for attempt in range(ATTEMPTS):
+            try:
+                await link.open(self.deadline.patience_s)
+                version = link.version(kind, highest)
+                if version is None:
+                    raise BrokerError(
+                        "unsupported", f"{link} has no {_api_name(kind)} API", link.broker_id
+                    )
+                return await link.send(kind, version, fields)
+            except BrokerError as error:
+                if error.kind not in ("disconnected", "throttled", "unreachable"):
+                    raise
+                if attempt == ATTEMPTS - 1 or not await backoff.wait():
+                    raise
+        raise AssertionError
+
+    async def metadata(self, topics: Iterable[str] | None) -> ClusterView:
+        """Ask for the brokers, and for these topics or (None) all; no topic is created by it.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        # Before version 4 a request that names a topic may create it: all are asked for instead.
+        version = await self.any_version(MetadataRequest)
+        wanted = None if topics is None else sorted(set(topics))
+        if version is None or version < 4:
+            named: Any = None if version or wanted is None or wanted else []
+        else:
+            topic = MetadataRequest.MetadataRequestTopic
+            named = None if wanted is None else [topic(name=name) for name in wanted]
+        if version == 0:
+            named = []  # which is all, there
+        fields = {} if (version or 0) < 4 else {"allow_auto_topic_creation": False}
+        answer = await self.ask_any(MetadataRequest, topics=named, **fields)
+        self._manager.cluster.update_metadata(answer)
+        view = _view(answer)
+        self.brokers = view.brokers
+        self._adopt_bootstrap()
+        return view
+
+    def _adopt_bootstrap(self) -> None:
+        """Use the bootstrap connection for the broker of that address, instead of a second one."""
+        link = self._bootstrap_link
+        for broker in self.brokers.values():
+            address = f"{broker.host}:{broker.port}"
+            if link is not None and address == link.address and broker.id not in self._links:
+                link.broker_id = broker.id
+                self._links[broker.id] = link
+
+    def _link(self, node: int) -> "_Link":
+        link = self._links.get(node)
+        if link is None:
+            broker = self.brokers.get(node)
+            address = f"{broker.host}:{broker.port}" if broker else "address unknown"
+            link = self._links[node] = _Link(self, node, address)
+        return link
+
+
+class Backoff:
+    """Growing pauses between attempts, for as long as the deadline's timeout at most."""
+
+    def __init__(self, client: BrokerClient) -> None:
+        self._client = client
+        self._end = monotonic() + client.deadline.timeout_s
+        self._pause_s = FIRST_BACKOFF_S
+
+    async def wait(self) -> bool:
+        """Wait, and tell that there is time for another attempt; False at once where not."""
+        pause_s = self._pause_s
+        if min(self._end - monotonic(), self._client.deadline.left_s) <= pause_s:
+            return False
+        self._pause_s = min(2 * pause_s, LAST_BACKOFF_S)
+        await self._client.sleep(pause_s)
+        return True
+
+
+class _Link:
+    """The way to one broker: at most one connection, and what was learnt when it was tried."""
+
+    def __init__(self, client: BrokerClient, node: int | str, address: str) -> None:
+        self.address = address
+        self.broker_id = node if isinstance(node, int) else None
+        self.connection: Any = None
+        self.trouble: BrokerError | None = None
+        self._node = node
+        self._client = client
+        self._window = _Window(IN_FLIGHT)
+
+    def __str__(self) -> str:
+        if self.broker_id is None:
+            return self.address
+        return f"broker {self.broker_id} ({self.address})"
+
+    async def open(self, patience: float) -> None:
+        """Make sure that there is a connection."""
+        if self.trouble is not None:
+            raise self.trouble
+        if self.connection is not None and self.connection.connected:
+            return
+        manager = self._client._manager
+        patience = min(patience, self._client.deadline.left_s)
+        try:
+            if self.connection is None or self.connection.closed:
+                self.connection = manager.get_connection(
+                    self._node, timeout_ms=1000 * patience, refresh_metadata_on_err=False
+                )
+            await manager.wait_for(self.connection.init_future, 1000 * patience)
+        except kafka_errors.KafkaTimeoutError:
+            self.connection.close(kafka_errors.KafkaConnectionError("no answer"))
+            raise self._blame("silent", f"{self} did not answer within {patience:.1f} s") from None
+        except _FATAL as error:
+            raise self._blame("refused", f"{self} refused the login: {_text(error)}") from None
+        except kafka_errors.UnknownBrokerIdError:
+            raise self._error("unreachable", f"{self} is not part of the cluster") from None
+        except kafka_errors.KafkaError as error:
+            raise self._connection_error(error) from None
+        self._client.deadline.heard()
+
+    def version(self, kind: Any, highest: int | None) -> int | None:
+        """Tell the newest version that the broker and kafka-python share, up to `highest`."""
+        bound = kind.max_version if highest is None else highest
+        try:
+            known = self.connection.broker_version_data
+            version: int = known.api_version(kind, max_version=bound)
+        except kafka_errors.IncompatibleBrokerVersion:
+            return None
+        return version
+
+    async def send(self, kind: Any, version: int, fields: Mapping[str, Any]) -> Any:
+        """Send one request over the open connection."""
+        async with self._window:
+            deadline = self._client.deadline
+            patience = min(deadline.patience_s, deadline.left_s)
+            request = kind(version=version, **fields)
+            sent = self.connection.send_request(request, request_timeout_ms=1000 * patience)
+            try:
+                answer = await sent
+            except (kafka_errors.RequestTimedOutError, kafka_errors.KafkaTimeoutError):
+                reason = f"{self} did not answer {_api_name(kind)} within {patience:.1f} s"
+                raise self._blame("silent", reason) from None
+            except kafka_errors.NodeNotReadyError:
+                raise self._error("throttled", f"{self} is holding requests back") from None
+            except kafka_errors.KafkaError as error:
+                raise self._connection_error(error) from None
+            deadline.heard()
+            return answer
+
+    def _connection_error(self, error: Exception) -> BrokerError:
+        text = _text(error)
+        if "andshake failed" in text:
+            return self._blame("refused", f"{self}: TLS {text[0].lower()}{text[1:]}")
+        if not isinstance(error, kafka_errors.KafkaConnectionError):
+            return self._blame("unusable", f"{self} gave an answer that cannot be used: {text}")
+        if self.connection is None or self.connection.parser is None:  # it was never there
+            if "timed out" in text:
+                return self._blame("silent", f"{self} cannot be reached: {text}")
+            return self._error("unreachable", f"{self} cannot be reached: {text}")
+        return self._error("disconnected", f"{self} closed the connection")
+
+    def _blame(self, kind: str, reason: str) -> BrokerError:
+        """Make an error that stays: the broker is not asked again."""
+        self.trouble = self._error(kind, reason)
+        return self.trouble
+
+    def _error(self, kind: str, reason: str) -> BrokerError:
+        return BrokerError(kind, reason, self.broker_id)
+
+
+class _Window:
+    """Lets so many in at a time, in order."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+        self._waiting: deque[Any] = deque()
+
+    async def __aenter__(self) -> None:
+        if self._free:
+            self._free -= 1
+        else:
+            turn = Future()
+            self._waiting.append(turn)
+            await turn
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._waiting:
+            self._waiting.popleft().success(None)
+        else:
+            self._free += 1
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error code: "NOT_COORDINATOR"."""
+    kind = kafka_errors.for_code(code)
+    return str(getattr(kind, "message", kind.__name__))
+
+
+def _text(error: Exception) -> str:
+    """Return what an error says, without the class and code that kafka-python puts before it."""
+    text = str(error.args[0]) if error.args and error.args[0] else type(error).__name__
+    number, space, name = text.partition(" ")
+    return os.strerror(int(number)) if space and number.isdecimal() and name[:1] == "E" else text
+
+
+def _api_name(kind: Any) -> str:
+    return str(kind.__name__).removesuffix("Request")
+
+
+def _view(answer: Any) -> ClusterView:
+    brokers = {
+        broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack)
+        for broker in answer.brokers
+    }
+    topics = {}
+    for topic in answer.topics:
+        topic_id = uuid_text(topic.topic_id.bytes) if topic.topic_id is not None else _NOBODY
+        topics[topic.name] = Topic(
+            topic.name,
+            None if topic_id == _NOBODY else topic_id,
+            {
+                partition.partition_index: Partition(
+                    None if partition.leader_id < 0 else partition.leader_id,
+                    tuple(partition.replica_nodes),
+                    tuple(partition.isr_nodes),
+                )
+                for partition in topic.partitions
+            },
+            error_name(topic.error_code) if topic.error_code else None,
+        )
+    controller = answer.controller_id
+    return ClusterView(
+        answer.cluster_id,
+        None if controller is None or controller < 0 else controller,
+        dict(sorted(brokers.items())),
+        topics,
+    )

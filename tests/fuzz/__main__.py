@@ -1,0 +1,81 @@
+"""Damage recorded logs at random, read them in every way, and print what came of it.
+
+Every input follows from a seed and a number. One that does not pass is kept in a file, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from random import Random, randrange
+from tempfile import TemporaryDirectory, gettempdir
+
+from tests.fuzz.check import check
+from tests.fuzz.run import Plan, Tally, run, try_input
+
+_ENDLESS = 1 << 62
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    if options.files:
+        return _check_files(options.files)
+    seed = randrange(1 << 32) if options.seed is None else options.seed
+    stop = _ENDLESS if options.inputs is None else options.first + options.inputs
+    seconds = 60.0 if options.seconds is None and options.inputs is None else options.seconds
+    plan = Plan(seed, range(options.first, stop), options.findings, seconds, options.jobs)
+    print(f"seed {seed}", flush=True)
+    tally = run(plan)
+    print(_report(tally))
+    return 1 if tally.findings else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, help="stop after so many (60)")
+    parser.add_argument("--inputs", type=int, help="stop after so many")
+    parser.add_argument("--seed", type=int, help="of the inputs (a random one)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that work at once")
+    parser.add_argument(
+        "--findings", type=Path, default=Path(gettempdir()) / "kgroup-fuzz", help="folder for them"
+    )
+    parser.add_argument("files", type=Path, nargs="*", help="check these files instead")
+    return parser
+
+
+def _check_files(files: list[Path]) -> int:
+    """Check files in this process, through every command."""
+    failed = 0
+    for file in files:
+        with TemporaryDirectory() as folder:
+            every = lambda *args: check(*args, every_command=True)  # noqa: E731
+            outcome, detail = try_input(every, file.read_bytes(), Path(folder), Random(0))
+        print(f"{file}: {outcome}\n{detail}".rstrip())
+        failed += outcome != "passed"
+    return 1 if failed else 0
+
+
+def _report(tally: Tally) -> str:
+    total = tally.kinds.total()
+    lines = [
+        f"{finding.outcome}: input {finding.number} ({finding.kind}), kept as {finding.path}\n"
+        f"{finding.detail}"
+        for finding in tally.findings
+    ]
+    lines += [f"{count:>9,} {kind}" for kind, count in tally.kinds.most_common()]
+    rate = total / tally.seconds if tally.seconds else 0
+    lines.append(
+        f"{total:,} inputs tried ({tally.size >> 20:,} MiB) in {tally.seconds:.0f} s, {rate:.0f} a"
+        " second: "
+        + ", ".join(
+            f"{tally.count(outcome)} {outcome}"
+            for outcome in ("crashed", "hung", "grew", "different")
+        )
+    )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

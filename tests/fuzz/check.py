@@ -1,0 +1,194 @@
+"""What a damaged log goes through, and what has to hold."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import orjson
+import pyarrow as pa
+
+from kgroup.cli.main import status_of
+from kgroup.errors import ExitStatus
+from kgroup.protocol.column_schema import DECODED, records
+from kgroup.protocol.columnar import decode_chunks
+from kgroup.protocol.record_batch import (
+    Damage,
+    RecordBatch,
+    read_batches,
+    read_file_batches,
+    read_records,
+)
+from kgroup.render.jsonl import json_lines
+from kgroup.source.log_end import log_end
+
+__all__ = ["DifferentError", "check"]
+
+_COMMANDS = (
+    *(("decode-offsets", "FILE", "-o", form) for form in ("json", "csv", "table", "markdown")),
+    ("decode-offsets", "FILE", "--strict", "-o", "tsv"),
+    ("decode-offsets", "FILE", "--stats"),
+    ("decode-offsets", "FILE", "--stats", "-o", "json"),
+    ("decode-offsets", "FILE", "--latest", "-o", "jsonl"),
+    ("decode-offsets", "FILE", "--as-of", "1790000000000", "-o", "jsonl"),
+    ("decode-offsets", "FILE", "--as-of", "offset:20", "--isolation", "read-committed"),
+    ("decode-offsets", "FILE", "--since", "2d", "--regex", ".*o.*", "--type", "OffsetCommit"),
+    ("decode-offsets", "FILE", "--parquet", "PARQUET"),
+    ("decode-offsets", "PLAIN"),
+    ("list", "--log-dir", "FOLDER"),
+    ("list", "--log-dir", "FOLDER", "-o", "json"),
+    ("describe", "--log-dir", "FOLDER", "--all"),
+    ("describe", "--log-dir", "FOLDER", "--all", "-o", "json"),
+)
+_OFTEN = 6
+"""One of so many inputs goes through a command too."""
+
+
+class DifferentError(Exception):
+    """Two ways to read the same bytes disagree, or bytes were counted twice or not at all."""
+
+
+def check(data: bytes, folder: Path, random: Random, *, every_command: bool = False) -> None:
+    """Read a log in every way.
+
+    Args:
+        data: the log.
+        folder: where to write it.
+        random: chooses sizes of chunks, and one command for some inputs.
+        every_command: whether to run all commands instead.
+
+    Raises:
+        DifferentError: see there.
+        Exception: whatever a reader lets out.
+    """
+    _read_batches(data, random)
+    partition = folder / "__consumer_offsets-3"
+    partition.mkdir(exist_ok=True)
+    path = partition / "00000000000000000000.log"
+    path.write_bytes(data)
+    log_end(path, 0)
+    expected = _decoded(path, compiled=False)
+    compiled = _decoded(path, compiled=True)
+    _same(_merged(compiled), _merged(expected), "compiled and reference decoder")
+    if every_command or random.randrange(_OFTEN) == 0:
+        _check_json_lines(path, expected, compiled)
+        chosen = _COMMANDS if every_command else [random.choice(_COMMANDS)]
+        plain = folder / "some.log"
+        plain.write_bytes(data)
+        names = {"FILE": path, "PLAIN": plain, "FOLDER": folder, "PARQUET": folder / "some.parquet"}
+        for command in chosen:
+            _run([str(names.get(word, word)) for word in command])
+
+
+def _read_batches(data: bytes, random: Random) -> None:
+    """Every byte once, in chunks as in one piece, and every record of what can be trusted."""
+    items = list(read_batches(data))
+    _tiled(items, 0, len(data))
+    chunk_size = random.choice((1, 61, 100, 1000, 1 << 16))
+    chunked = list(read_file_batches(io.BytesIO(data), chunk_size=chunk_size))
+    _same(chunked, items, f"a log in chunks of {chunk_size} bytes and in one piece")
+    _tiled(list(read_batches(data, final=False)), 0, None)
+    for item in items:
+        if isinstance(item, RecordBatch):
+            _read_records(item)
+
+
+def _tiled(items: Sequence[RecordBatch | Damage], start: int, end: int | None) -> None:
+    position = start
+    for before, item in zip([None, *items], items, strict=False):
+        if item.position != position or item.size <= 0:
+            raise DifferentError(f"expected an item at byte {position}, found {item}")
+        if isinstance(before, Damage) and isinstance(item, Damage):
+            raise DifferentError(f"damage beside damage: {before}, {item}")
+        position += item.size
+    if end is not None and position != end:
+        raise DifferentError(f"expected items up to byte {end}, found them up to {position}")
+
+
+def _read_records(batch: RecordBatch) -> None:
+    found = list(read_records(batch))
+    damages = [item for item in found if isinstance(item, Damage)]
+    for damage in damages:
+        end = damage.position + damage.size
+        if damage.position < batch.position or end > batch.position + batch.size:
+            raise DifferentError(f"damage beyond its batch at {batch.position}: {damage}")
+    if not damages and batch.record_count not in (None, len(found)):
+        raise DifferentError(
+            f"{batch.record_count} records announced, {len(found)} read, no damage"
+        )
+
+
+def _decoded(path: Path, *, compiled: bool) -> list[pa.RecordBatch | Damage]:
+    parts = list(decode_chunks(path, partition=3, compiled=compiled))
+    for part in parts:
+        if not isinstance(part, Damage):
+            part.validate(full=True)
+            if part.schema != DECODED:
+                raise DifferentError(f"another schema: {part.schema}")
+    return parts
+
+
+def _merged(parts: Sequence[pa.RecordBatch | Damage]) -> list[dict[str, Any] | Damage]:
+    """Rows and damage, in their order, however they were cut."""
+    merged: list[dict[str, Any] | Damage] = []
+    for part in parts:
+        merged += [part] if isinstance(part, Damage) else part.to_pylist()
+    return merged
+
+
+def _check_json_lines(
+    path: Path,
+    expected: Sequence[pa.RecordBatch | Damage],
+    compiled: Sequence[pa.RecordBatch | Damage],
+) -> None:
+    """One text by the command line, from compiled columns, and from records as objects."""
+    right = [
+        orjson.dumps(record)
+        for part in expected
+        if not isinstance(part, Damage)
+        for record in records(part)
+    ]
+    lines = b"".join(
+        bytes(text)
+        for part in compiled
+        if not isinstance(part, Damage)
+        for text in json_lines(part)
+    )
+    _same(lines.splitlines(), right, "lines of compiled columns and of records")
+    status, out = _run(["decode-offsets", str(path), "-o", "jsonl"])
+    _same(out.splitlines(), right, "lines of the command and of records")
+    damaged = any(isinstance(part, Damage) for part in expected)
+    _same([status], [ExitStatus.PARTLY if damaged else ExitStatus.DONE], "exit status")
+
+
+def _same(found: Sequence[Any], expected: Sequence[Any], what: str) -> None:
+    if list(found) == list(expected):
+        return
+    for index, (left, right) in enumerate(zip(found, expected, strict=False)):
+        if left != right:
+            if isinstance(left, dict) and isinstance(right, dict):
+                names = [name for name in right if left[name] != right[name]]
+                left, right = ({name: row[name] for name in names} for row in (left, right))
+            raise DifferentError(f"{what} differ at {index}: {left!r} instead of {right!r}")
+    raise DifferentError(f"{what} differ: {len(found)} instead of {len(expected)}")
+
+
+def _run(args: Sequence[str]) -> tuple[int, bytes]:
+    """Run a command in this process; give its exit status and standard output."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with (
+        patch.object(sys, "stdout", out),
+        patch.object(sys, "stderr", io.StringIO()),
+        patch.dict(os.environ, {"KGROUP_DEBUG": "1"}),  # which lets unexpected errors out
+    ):
+        status = status_of(args)
+    if status not in (*ExitStatus,) or status == ExitStatus.USAGE:
+        raise DifferentError(f"exit status {status} of {' '.join(args)}")
+    out.seek(0)
+    return status, out.buffer.read()

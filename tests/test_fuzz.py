@@ -1,0 +1,106 @@
+"""The fuzzer: a short run of it, and proof that it sees what it is there to see."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from kgroup.protocol import batch_v2, column_schema
+from kgroup.protocol.record_batch import read_batches
+from tests.fuzz import check as checks
+from tests.fuzz.mutation import KINDS, make_input, sound_log
+from tests.fuzz.run import Outcome, Plan, run
+
+SEED = 20261121
+
+
+def test_damaged_logs_are_read(tmp_path: Path) -> None:
+    """Some inputs of most kinds; `make fuzz` goes on from here."""
+    tally = run(Plan(SEED, range(200), tmp_path))
+    assert [finding.detail for finding in tally.findings] == []
+    assert tally.kinds.total() == 200
+    assert len(tally.kinds) > 0.8 * len(KINDS)
+
+
+def test_inputs_come_again() -> None:
+    for number in range(0, 200, 7):
+        first, second = make_input(SEED, number), make_input(SEED, number)
+        assert (first.kind, first.data) == (second.kind, second.data)
+        assert first.random.random() == second.random.random()
+    assert make_input(SEED, 1).data != make_input(SEED + 1, 1).data
+
+
+PLANTED: dict[str, Outcome] = {
+    "an error": "crashed",
+    "another row": "different",
+    "a batch left out": "different",
+    "a segmentation fault": "crashed",
+    "no end": "hung",
+    "more memory than allowed": "grew",
+    "more memory than there is": "grew",
+}
+
+
+def planted_check(data: bytes, folder: Path, random: Random) -> None:
+    """Check a sound log, every time with a decoder that is broken in another way, then a right one.
+
+    The folder tells how often it was called: it is that of all workers that follow each other.
+    """
+    calls = folder / "calls"
+    number = calls.stat().st_size if calls.exists() else 0
+    calls.write_bytes(bytes(number + 1))
+    what = [*PLANTED, ""][min(number, len(PLANTED))]
+    taken: list[bytes] = []
+    decode, cells, read = batch_v2.decode_batch, column_schema.decoded_cells, read_batches
+
+    def broken_decode(*args: Any) -> Any:
+        if what == "an error":
+            raise KeyError("planted")
+        if what == "a segmentation fault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        while what == "no end":
+            time.sleep(0.01)
+        if what == "more memory than allowed" and not taken:
+            taken.append(b"x" * (200 << 20))
+        if what == "more memory than there is":
+            taken.append(bytes(1 << 44))
+        return decode(*args)
+
+    def broken_cells(*args: Any, **options: Any) -> tuple[Any, ...]:
+        row = cells(*args, **options)
+        return (*row[:2], "another group", *row[3:]) if what == "another row" else row
+
+    def broken_read(*args: Any, **options: Any) -> Any:
+        items = list(read(*args, **options))
+        return iter(items[1:] if what == "a batch left out" else items)
+
+    with (
+        patch.object(batch_v2, "decode_batch", broken_decode),
+        patch.object(column_schema, "decoded_cells", broken_cells),
+        patch.object(checks, "read_batches", broken_read),
+    ):
+        checks.check(sound_log(), folder, random)
+
+
+def test_what_goes_wrong_is_seen(tmp_path: Path) -> None:
+    numbers = range(50, 50 + len(PLANTED) + 3)
+    plan = Plan(
+        SEED, numbers, tmp_path, check=planted_check, limit_seconds=3, limit_bytes=150 << 20
+    )
+    tally = run(plan)
+    assert [finding.outcome for finding in tally.findings] == list(PLANTED.values())
+    assert [finding.number for finding in tally.findings] == list(numbers[: len(PLANTED)])
+    assert tally.kinds.total() == len(numbers)
+    for finding in tally.findings:
+        assert finding.path.read_bytes() == make_input(SEED, finding.number).data
+    error, row, _, fault, endless, grown, memory = (finding.detail for finding in tally.findings)
+    assert "KeyError: 'planted'" in error
+    assert "another group" in row
+    for trace in (fault, endless, memory):
+        assert "broken_decode" in trace
+    assert grown.startswith("to ")

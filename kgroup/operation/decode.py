@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment
 from kgroup.operation.log_reader import Cut, LogReader
 from kgroup.operation.selection import Names, Selection
-from kgroup.operation.view import as_of, latest
 from kgroup.protocol.column_schema import ColumnBuilder
 
 __all__ = ["Decoding", "decode", "decode_message"]
@@ -34,11 +33,12 @@ class Decoding:
         self,
         log: LogReader,
         selection: Selection,
-        view: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None,
+        *,
+        without_tombstones: bool,
     ) -> None:
         self.log = log
         self._selection = selection
-        self._view = view
+        self._without_tombstones = without_tombstones
         self._groups = Names("group", selection.groups)
         self._topics = Names("topic", selection.topics)
         self._has_rows = False
@@ -50,14 +50,15 @@ class Decoding:
         The function may run in several threads at once, some batches ahead.
         """
         by_time = self._selection.by_time
-        if self._view is None:
-            return self.log.map(lambda batch: function(by_time(self._wanted(batch))))
-        return (function(by_time(batch)) for batch in self._view(self.log.map(self._wanted)))
+        return self.log.map(lambda batch: function(by_time(self._wanted(batch))))
 
     def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         self._groups.look(batch)
         self._topics.look(batch)
         batch = self._selection.by_fate(self._selection.by_key(batch))
+        if self._without_tombstones:
+            is_none = pc.and_(pc.is_null(batch["value_version"]), pc.is_null(batch["value_json"]))
+            batch = batch.filter(pc.invert(is_none))
         self._has_rows = self._has_rows or batch.num_rows > 0
         return batch
 
@@ -104,8 +105,11 @@ def decode(
     Args:
         segments: sorted, see `find_segments`.
         selection: which rows are wanted.
-        last_only: whether only the last record of each key is wanted, see `view.latest`.
-        cut: the records that were current there are wanted, see `view.as_of`.
+        last_only: whether only the last record of each key is wanted, tombstones too: what
+            compaction keeps, see `last_record.last_records`.
+        cut: the records that were current there are wanted: the last of each key of those before
+            it, tombstones left out. A transaction counts as open whose marker comes later, and its
+            records were not current yet.
         strict: whether to stop at the first problem.
         name: what to call a file in problems.
         announce: called before code is compiled, see `columnar.decode_chunks`.
@@ -118,6 +122,7 @@ def decode(
         segments,
         cut=cut,
         from_offset=selection.from_offset or 0,
+        last_only=last_only or cut is not None,
         strict=strict,
         name=name,
         announce=announce,
@@ -128,9 +133,7 @@ def decode(
             "an offset means something in one partition of __consumer_offsets only, found "
             f"{log.log_count} (or single files); choose one of them, or a time"
         )
-    if cut is not None:
-        return Decoding(log, selection, partial(as_of, cut=cut))
-    return Decoding(log, selection, latest if last_only else None)
+    return Decoding(log, selection, without_tombstones=cut is not None)
 
 
 def decode_message(key: bytes, value: bytes | None) -> pa.RecordBatch:

@@ -17,7 +17,9 @@ from kgroup.model.segment import Segment
 from kgroup.operation.usable import why_unusable
 from kgroup.protocol.batch import Damage, RecordBatch
 from kgroup.protocol.columnar import map_chunks, scan_transactions
+from kgroup.protocol.last_record import Limits, last_records
 from kgroup.protocol.record_batch import read_file_batches
+from kgroup.protocol.record_place import Places
 from kgroup.protocol.transaction import TransactionIndex
 
 __all__ = ["BatchCount", "Cut", "LogReader"]
@@ -80,6 +82,7 @@ class LogReader:
         *,
         cut: Cut | None = None,
         from_offset: int = 0,
+        last_only: bool = False,
         strict: bool = False,
         name: Callable[[Path], str] = str,
         announce: Callable[[], None] | None = None,
@@ -91,6 +94,7 @@ class LogReader:
             segments: sorted, see `find_segments`; those that are not loaded are passed over.
             cut: end of the log for transactions: what has its marker behind it is open.
             from_offset: segments that end before it are passed over.
+            last_only: whether only the last record of each key is wanted, of those before the cut.
             strict: whether to stop at the first problem.
             name: what to call a file in problems.
             announce: called before code is compiled, see `columnar.decode_chunks`.
@@ -98,6 +102,7 @@ class LogReader:
         """
         self._logs = _logs(segments, from_offset)
         self._cut = cut or Cut()
+        self._last_only = last_only
         self._strict = strict
         self._name = name
         self._announce = announce
@@ -125,8 +130,10 @@ class LogReader:
             for log in self._logs:
                 usable = [segment for segment in log if self._is_usable(segment)]
                 transactions = partial(self._markers, usable)
+                places = self._last_places(usable, transactions) if self._last_only else {}
                 for segment in usable:
-                    yield from self._map_segment(segment, transactions, function)
+                    wanted = places.get(segment.path)
+                    yield from self._map_segment(segment, transactions, function, wanted)
         except _StoppedError:
             return
 
@@ -155,11 +162,27 @@ class LogReader:
                 transactions.add(batch)
         return transactions
 
+    def _last_places(
+        self, log: Sequence[Segment], transactions: Callable[[], TransactionIndex]
+    ) -> dict[Path, Places]:
+        """Find the last records in each segment of a log; report what of it cannot be read."""
+        limits = Limits(transactions, self._cut.offset, self._cut.time_ms, self._cut == Cut())
+        try:
+            found = last_records([s.path for s in log], limits, announce=self._announce)
+        except OSError as error:
+            self._report(log[0], "unreadable", _unreadable(error))
+            return {}
+        for segment, last in zip(log, found, strict=True):
+            for damage in last.damages:
+                self._report_damage(segment, damage)
+        return {last.path: last.places for last in found}
+
     def _map_segment(
         self,
         segment: Segment,
         transactions: Callable[[], TransactionIndex],
         function: Callable[[pa.RecordBatch], T],
+        places: Places | None,
     ) -> Iterator[T]:
         self.files_read += 1
         try:
@@ -168,19 +191,22 @@ class LogReader:
                 lambda batch: (batch.num_rows, function(batch)),
                 partition=segment.partition,
                 transactions=transactions,
+                places=places,
                 announce=self._announce,
             ):
                 if isinstance(part, Damage):
-                    self.damage_kinds[part.kind] += 1
-                    self._report(segment, part.kind, part.reason, part.position)
+                    self._report_damage(segment, part)
                     continue
                 rows, result = part
                 self.rows_read += rows
                 self._watch(self)
                 yield result
         except OSError as error:
-            reason = f"The file cannot be read: {error.strerror or error}."
-            self._report(segment, "unreadable", reason)
+            self._report(segment, "unreadable", _unreadable(error))
+
+    def _report_damage(self, segment: Segment, damage: Damage) -> None:
+        self.damage_kinds[damage.kind] += 1
+        self._report(segment, damage.kind, damage.reason, damage.position)
 
     def _report(
         self, segment: Segment, kind: str, reason: str, position: int | None = None
@@ -192,6 +218,10 @@ class LogReader:
         )
         if self._strict:
             raise _StoppedError
+
+
+def _unreadable(error: OSError) -> str:
+    return f"The file cannot be read: {error.strerror or error}."
 
 
 class _StoppedError(Exception):

@@ -27,8 +27,6 @@ from kgroup.protocol.transaction import TransactionIndex
 
 __all__ = ["KeySearch", "Keyed", "LastRecords", "Limits", "keys_in", "last_records"]
 
-_MOST = (1 << 63) - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -36,26 +34,28 @@ class Limits:
 
     Attributes:
         transactions: gives the markers of the partition; called for transactional batches only.
-        offset: the last one.
-        time_ms: the last one, of the record or, where it has none, of the commit; a record
-            without any counts.
+        offset: the last one; None: there is none.
+        time_ms: likewise, of the record or, where it has none, of the commit; a record without any
+            counts.
         with_open: whether records of open transactions are found.
     """
 
     transactions: Callable[[], TransactionIndex]
-    offset: int = _MOST
-    time_ms: int = _MOST
+    offset: int | None = None
+    time_ms: int | None = None
     with_open: bool = True
 
     def has(self, record: Record) -> bool:
         """Tell whether a record is within offset and time."""
-        if record.offset > self.offset:
+        if self.offset is not None and record.offset > self.offset:
             return False
+        if self.time_ms is None:
+            return True
         time_ms = record.timestamp_ms
-        if time_ms is None and self.time_ms != _MOST:
+        if time_ms is None:
             _, _, value = decode_record(record.key, record.value)
-            time_ms = ((value or {}).get("data") or {}).get("commitTimestamp")
-        return time_ms is None or time_ms <= self.time_ms
+            time_ms = ((value or {}).get("data") or {}).get("commitTimestamp", -1)
+        return time_ms <= self.time_ms
 
 
 @dataclass(frozen=True, slots=True)

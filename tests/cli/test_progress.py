@@ -1,0 +1,77 @@
+import io
+import sys
+
+import pytest
+
+from kgroup.cli import progress
+from kgroup.cli.progress import Progress
+from kgroup.operation.log_reader import LogReader
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Put standard error on a terminal, standard output in a pipe, and wait for nothing."""
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(progress, "FIRST_S", 0.0)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "is_terminal", lambda: False)
+    return stderr
+
+
+def run() -> LogReader:
+    log = LogReader([])
+    log.file_count, log.files_read, log.rows_read = 3, 2, 1_234_567
+    return log
+
+
+def test_a_line_that_is_written_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    shown = Progress(writes_rows=True)
+    shown.tell(run())
+    assert terminal.getvalue() == "\r\x1b[Kfile 2 of 3, 1,234,567 records"
+    shown.clear()
+    assert terminal.getvalue().endswith("records\r\x1b[K")
+    before = terminal.getvalue()
+    shown.clear()
+    assert terminal.getvalue() == before
+
+
+def test_nothing_for_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "FIRST_S", 1000.0)
+    shown = Progress(writes_rows=True)
+    shown.tell(run())
+    shown.clear()
+    assert terminal.getvalue() == ""
+
+
+def test_nothing_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    monkeypatch.setattr(terminal, "isatty", lambda: False)
+    shown = Progress(writes_rows=True)
+    shown.tell(run())
+    shown.announce_compiling()
+    assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize(("writes_rows", "is_shown"), [(True, False), (False, True)])
+def test_nothing_between_rows_on_the_same_terminal(
+    monkeypatch: pytest.MonkeyPatch, writes_rows: bool, is_shown: bool
+) -> None:
+    terminal = on_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    Progress(writes_rows=writes_rows).tell(run())
+    assert (terminal.getvalue() != "") is is_shown
+
+
+def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    Progress(writes_rows=True).announce_compiling()
+    assert terminal.getvalue() == (
+        "kgroup: compiling the decoder for large inputs; this happens once\n"
+    )

@@ -1,0 +1,128 @@
+"""Settings of a Kafka client: each knows where it came from, and secret ones do not show.
+
+Keys and values are those of Kafka's own clients (`ssl.truststore.location`, `sasl.mechanism`, …).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kgroup.errors import UsageError
+
+__all__ = ["Secret", "Setting", "Settings", "is_secret"]
+
+HIDDEN = "[hidden]"
+
+JAVA_BLANK = "".join(map(chr, range(33)))
+"""What String.trim() takes away, and Kafka's ConfigDef with it from every value."""
+
+_SECRET_ENDINGS = ("password", "secret", "passphrase", "ssl.keystore.key", "sasl.jaas.config")
+
+
+class Secret(str):
+    """A text that is used as it is, and hidden wherever it would be shown.
+
+    It is a `str` since kafka-python and ssl want one: joining and encoding give the real text;
+    `str()`, `repr()`, formatting and logging do not.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __str__(self) -> str:
+        return HIDDEN
+
+    def __format__(self, spec: str) -> str:
+        return format(HIDDEN, spec)
+
+
+def is_secret(key: str) -> bool:
+    """Tell whether values of this key must not be shown."""
+    return key.lower().endswith(_SECRET_ENDINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key with its value.
+
+    Attributes:
+        key: as Kafka's clients call it.
+        value: without blanks around it; a `Secret` where the key says so.
+        origin: where it came from, for people: ``client.properties:3``, ``-X``, ``profile 'prod'``.
+    """
+
+    key: str
+    value: str = field(repr=False)
+    origin: str
+
+    def __post_init__(self) -> None:
+        value = self.value.strip(JAVA_BLANK)
+        object.__setattr__(self, "value", Secret(value) if is_secret(self.key) else value)
+
+    @property
+    def place(self) -> str:
+        """Key and origin, to begin a message with."""
+        return f"{self.key} ({self.origin})"
+
+    def expected(self, what: str) -> UsageError:
+        """Make the error of a value that is not what it should be."""
+        found = "something else" if isinstance(self.value, Secret) else repr(self.value)
+        return UsageError(f"{self.place}: expected {what}, found {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings by key; a key with an empty value counts as not set."""
+
+    by_key: Mapping[str, Setting]
+
+    @classmethod
+    def merged(cls, *layers: Iterable[Setting]) -> "Settings":
+        """Merge layers, the weakest first."""
+        return cls({setting.key: setting for layer in layers for setting in layer})
+
+    def get(self, key: str) -> Setting | None:
+        """Give the setting of a key, None where it is not set."""
+        setting = self.by_key.get(key)
+        return setting if setting is not None and setting.value else None
+
+    def text(self, key: str) -> str | None:
+        """Give the value of a key, None where it is not set."""
+        setting = self.get(key)
+        return None if setting is None else setting.value
+
+    def items(self, key: str) -> tuple[str, ...]:
+        """Give the values of a list separated by commas."""
+        return tuple(filter(None, (item.strip() for item in (self.text(key) or "").split(","))))
+
+    def choice(self, key: str, choices: Collection[str], default: str) -> str:
+        """Give one of the choices, which are in capitals and may be written in any case.
+
+        Raises:
+            UsageError: it is none of them.
+        """
+        setting = self.get(key)
+        if setting is None:
+            return default
+        value = setting.value.upper()
+        if value not in choices:
+            raise setting.expected(" or ".join(choices))
+        return value
+
+    def whole_number(self, key: str) -> int | None:
+        """Give a number that is not negative, None where it is not set.
+
+        Raises:
+            UsageError: it is no such number.
+        """
+        setting = self.get(key)
+        if setting is None:
+            return None
+        if not (setting.value.isascii() and setting.value.isdigit()):
+            raise setting.expected("a whole number")
+        return int(setting.value)
+
+    def missing(self, key: str, why: str) -> UsageError:
+        """Make the error of a key that must be set."""
+        return UsageError(f"{key} is not set: {why}")

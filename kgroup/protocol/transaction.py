@@ -27,12 +27,25 @@ _OUTCOMES: dict[int, TransactionStatus] = {0: "aborted", 1: "committed"}
 class _Markers:
     offsets: list[int] = field(default_factory=list)
     outcomes: list[TransactionStatus] = field(default_factory=list)
+    is_sorted: bool = True
+
+    def add(self, offset: int, outcome: TransactionStatus) -> None:
+        if self.offsets and offset <= self.offsets[-1]:
+            self.is_sorted = False
+        self.offsets.append(offset)
+        self.outcomes.append(outcome)
+
+    def in_order(self) -> "_Markers":
+        """The same sorted by offset; of equal offsets (a segment read twice) the last one."""
+        outcomes = dict(zip(self.offsets, self.outcomes, strict=True))
+        offsets = sorted(outcomes)
+        return _Markers(offsets, [outcomes[offset] for offset in offsets])
 
 
 class TransactionIndex:
     """The markers of one partition.
 
-    Feed it every batch; the order does not matter, that of the log is the fastest.
+    Feed it every batch, in any order, then ask.
     """
 
     def __init__(self) -> None:
@@ -46,21 +59,15 @@ class TransactionIndex:
             if isinstance(record, Record):
                 outcome = _outcome(record.key)
                 if outcome is not None:
-                    self._add_marker(batch.producer_id, record.offset, outcome)
-
-    def _add_marker(self, producer_id: int, offset: int, outcome: TransactionStatus) -> None:
-        markers = self._markers.setdefault(producer_id, _Markers())
-        index = bisect_left(markers.offsets, offset)
-        if index < len(markers.offsets) and markers.offsets[index] == offset:
-            markers.outcomes[index] = outcome  # the same segment twice
-        else:
-            markers.offsets.insert(index, offset)
-            markers.outcomes.insert(index, outcome)
+                    markers = self._markers.setdefault(batch.producer_id, _Markers())
+                    markers.add(record.offset, outcome)
 
     def status(self, producer_id: int, offset: int) -> TransactionStatus:
         """Say what became of the transactional record, or marker, of a producer at an offset."""
         markers = self._markers.get(producer_id)
         if markers is not None:
+            if not markers.is_sorted:
+                markers = self._markers[producer_id] = markers.in_order()
             index = bisect_left(markers.offsets, offset)
             if index < len(markers.offsets):
                 return markers.outcomes[index]

@@ -10,6 +10,7 @@ from itertools import product
 from tests.record.recording import DATA, SAMPLE, Recording, recording
 from tests.record.scenario_codec import record_codec
 from tests.record.scenario_compaction import record_compacted, record_compacted_wrappers
+from tests.record.scenario_connect import record_connect
 from tests.record.scenario_current import record_current
 from tests.record.scenario_older import record_older
 from tests.record.scenario_sample import record_sample
@@ -41,6 +42,7 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "compacted-4.3.1": partial(record_compacted, version="4.3.1"),
     "compacted-3.9.2": partial(record_compacted, version="3.9.2"),
     "compacted-0.10.2.2-gzip": record_compacted_wrappers,
+    "connect-4.3.1": partial(record_connect, version="4.3.1"),
     "upgraded-0.8-to-2.8": record_upgrade,
     **{
         f"kafka-{version}-{codec}": partial(record_codec, version=version, codec=codec)

@@ -1,0 +1,121 @@
+"""Workers of Kafka Connect, distributed mode, told over their REST interface what to run."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.broker.maven import compile_java, die_with_parent, java_command
+from tests.broker.servers import Broker
+from tests.record.recording import Recording
+from tests.record.session import JAVA
+
+__all__ = ["Worker", "worker"]
+
+DEADLINE_S = 90
+
+
+class Worker:
+    """One running worker."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def create(self, name: str, connector: str, tasks: int, **config: str) -> None:
+        """Create a connector, a nested class of `IdleConnectors`."""
+        whole = config | {"connector.class": f"IdleConnectors${connector}", "tasks.max": str(tasks)}
+        self.request("/connectors", {"name": name, "config": whole})
+
+    def await_running(self, name: str, tasks: int) -> None:
+        """Wait until a connector and all of its tasks run on some worker."""
+        deadline = time.monotonic() + DEADLINE_S
+        status: Any = None
+        while time.monotonic() < deadline:
+            try:
+                status = self.request(f"/connectors/{name}/status")
+            except OSError as error:
+                status = error
+            else:
+                states = [status["connector"]["state"], *(t["state"] for t in status["tasks"])]
+                if states == ["RUNNING"] * (1 + tasks):
+                    return
+            time.sleep(0.3)
+        raise AssertionError(f"connector {name} does not run: {status}")
+
+    def await_ready(self) -> None:
+        """Wait until the worker is a member of its cluster."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                self.request("/connectors")
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
+
+    def request(self, path: str, body: Any = None) -> Any:
+        """GET, or POST where there is a body."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self._url + path, data, headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+
+@contextmanager
+def worker(
+    recording: Recording, server: Broker, cluster: str, protocol: str, name: str
+) -> Iterator[Worker]:
+    """Run a worker that is a member of `cluster`; it vanishes at the end as in a crash.
+
+    `protocol` is its `connect.protocol`: eager, compatible or sessioned.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = {
+        "bootstrap.servers": server.bootstrap,
+        "group.id": cluster,
+        "client.id": name,
+        "connect.protocol": protocol,
+        "listeners": f"http://127.0.0.1:{port}",
+        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "config.storage.topic": f"{cluster}-configs",
+        "offset.storage.topic": f"{cluster}-offsets",
+        "offset.storage.partitions": "1",
+        "status.storage.topic": f"{cluster}-status",
+        "status.storage.partitions": "1",
+        "config.storage.replication.factor": "1",
+        "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "scheduled.rebalance.max.delay.ms": "0",
+    }
+    file = recording.work / f"{name}.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+    classes = compile_java([JAVA / "IdleConnectors.java"], server.version)
+    command = java_command(server.version, classes=classes)
+    main = "org.apache.kafka.connect.cli.ConnectDistributed"
+    with (recording.work / "clients.log").open("ab") as log:
+        process = subprocess.Popen(
+            [*command, main, str(file)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=die_with_parent(),
+        )
+        try:
+            running = Worker(f"http://127.0.0.1:{port}")
+            running.await_ready()
+            yield running
+        finally:
+            process.kill()
+            process.wait()

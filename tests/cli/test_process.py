@@ -80,6 +80,7 @@ def waiting(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
         assert process.poll() is None, process.stderr.read() if process.stderr else b""
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    time.sleep(0.5)  # Python loses sight of a signal that comes just before a call that blocks
     yield process, tmp_path
     process.kill()
     process.communicate()

@@ -21,8 +21,8 @@ from typing import Any
 from kgroup.model.group import Group, GroupType
 from kgroup.model.group_log import GroupLog
 from kgroup.model.offset import CommittedOffset, PendingOffset
-from kgroup.model.problem import Problem, ProblemLog
-from kgroup.model.record import DecodedRecord
+from kgroup.model.problem import Problem, ReplayProblems
+from kgroup.model.record import DecodedRecord, known
 
 __all__ = ["Delta"]
 
@@ -50,6 +50,9 @@ _ONE_VALUE = {
 
 _TOPIC_FIELDS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
 """Lists in such records, of topics with id and name."""
+
+_UNKNOWN_TOPIC = "<UNKNOWN>"
+"""What coordinators record for the name of a topic that is gone."""
 
 _MANY_VALUES = {
     "ConsumerGroupMemberMetadata": (GroupType.CONSUMER, "members", "memberId"),
@@ -81,8 +84,7 @@ class Delta:
         self.topic_names: dict[str, str] = {}
         self._logs: dict[str, GroupLog] = {}
         self._pending: dict[int | None, dict[tuple[str, str, int], PendingOffset]] = {}
-        self._problems = ProblemLog()
-        self._unknown: dict[int | None, tuple[int, int]] = {}
+        self._problems = ReplayProblems(offsets_partition=offsets_partition)
 
     def replay(self, record: DecodedRecord) -> None:
         """Apply one record; what cannot be applied is kept as a problem, never raised.
@@ -93,17 +95,10 @@ class Delta:
         if record.type in _MARKERS:  # the type says it all; Kafka does not read their values either
             self._end_transaction(record, committed=record.type == "ControlCommit")
             return
-        handler = _HANDLERS.get(record.type)
-        if handler is None or record.key is None:
-            self._unknown_record(record)
-            return
-        value = None
-        if record.value is not None:
-            value = record.value["data"]
-            if value is None:
-                self._bad_record(record, record.value)
-                return
-        handler(self, record, record.key["data"], value)
+        if self._problems.can_replay(record, _HANDLERS):
+            assert record.key is not None
+            value = record.value["data"] if record.value else None
+            _HANDLERS[record.type](self, record, record.key["data"], value)
 
     def groups(self, topic_names: Mapping[str, str] | None = None) -> dict[str, Group]:
         """Interpret what was replayed so far: groups by id, sorted.
@@ -128,43 +123,7 @@ class Delta:
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what could not be replayed: unknown records by type, then the rest in order."""
-        unknown = tuple(
-            Problem(
-                "unknown-record",
-                f"{count} record{'s' if count > 1 else ''} "
-                + ("without a key" if key_type is None else f"of the unknown key type {key_type}")
-                + f" left out, the first at offset {first}.",
-                offsets_partition=self.offsets_partition,
-                offset=first,
-            )
-            for key_type, (count, first) in self._unknown.items()
-        )
-        return unknown + self._problems.problems()
-
-    def _unknown_record(self, record: DecodedRecord) -> None:
-        if record.key and "error" in record.key:
-            self._bad_record(record, record.key)
-            return
-        key_type = record.key.get("type") if record.key else None
-        count, first = self._unknown.get(key_type, (0, record.offset))
-        self._unknown[key_type] = (count + 1, first)
-
-    def _bad_record(self, record: DecodedRecord, part: Data) -> None:
-        what = part.get("error") or f"version {part.get('version')} of its value is not known"
-        self._problem("bad-record", record, f"{record.type} record left out: {what}.")
-
-    def _problem(
-        self, kind: str, record: DecodedRecord, reason: str, group_id: str | None = None
-    ) -> None:
-        self._problems.add(
-            Problem(
-                kind,
-                reason,
-                group_id=group_id,
-                offsets_partition=self.offsets_partition,
-                offset=record.offset,
-            )
-        )
+        return self._problems.problems()
 
     def _log(self, group_id: str, changed_ms: int | None) -> GroupLog:
         log = self._logs.get(group_id)
@@ -182,8 +141,7 @@ class Delta:
                 offsets.pop((group_id, topic, partition), None)
             return
         log = self._log(group_id, value["commitTimestamp"])
-        leader_epoch = value.get("leaderEpoch", -1)
-        leader_epoch = None if leader_epoch == -1 else leader_epoch
+        leader_epoch = known(value.get("leaderEpoch"))
         if record.transaction is not None:
             self._pending.setdefault(record.producer_id, {})[group_id, topic, partition] = (
                 PendingOffset(
@@ -192,14 +150,13 @@ class Delta:
                     value["offset"],
                     leader_epoch,
                     value["metadata"],
-                    value["commitTimestamp"],
+                    known(value["commitTimestamp"]),
                     record.producer_id,
                     record.producer_epoch,
                     record.offset,
                 )
             )
             return
-        expire_timestamp_ms = value.get("expireTimestamp", -1)
         topic_id = value.get("topicId")
         if topic_id == _ZERO_UUID:
             topic_id = None
@@ -211,8 +168,8 @@ class Delta:
             value["offset"],
             leader_epoch,
             value["metadata"],
-            value["commitTimestamp"],
-            None if expire_timestamp_ms == -1 else expire_timestamp_ms,
+            known(value["commitTimestamp"]),
+            known(value.get("expireTimestamp")),
             topic_id,
             record.offset,
         )
@@ -253,7 +210,8 @@ class Delta:
         setattr(log, place, value)
         for field in _TOPIC_FIELDS:
             for topic in (value or {}).get(field, ()):
-                self.topic_names[topic["topicId"]] = topic["topicName"]
+                if topic["topicName"] != _UNKNOWN_TOPIC:
+                    self.topic_names[topic["topicId"]] = topic["topicName"]
 
     def _many_values(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
         group_type, place, name = _MANY_VALUES[record.type]
@@ -283,7 +241,7 @@ class Delta:
         log = self._log(group_id, record.timestamp_ms)
         if log.type is not group_type:
             if not log.is_simple:
-                self._problem(
+                self._problems.add(
                     "inconsistent",
                     record,
                     f"{record.type} of group {group_id!r} found while it is a {log.type} group "

@@ -21,8 +21,9 @@ from kgroup.model.group import (
     Topology,
 )
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.record import known
 
-__all__ = ["GroupLog"]
+__all__ = ["GroupLog", "classic_member"]
 
 Data = Mapping[str, Any]
 
@@ -149,15 +150,16 @@ def _classic_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[s
         assignor=data.get("protocol"),
         generation_id=data.get("generation"),
         leader_id=data.get("leader"),
-        state_timestamp_ms=_known(data.get("currentStateTimestamp")),
-        members=tuple(_classic_member(member, protocol_type) for member in members),
+        state_timestamp_ms=known(data.get("currentStateTimestamp")),
+        members=tuple(classic_member(member, protocol_type) for member in members),
         **common,
     )
 
 
-def _classic_member(data: Data, protocol_type: str | None) -> Member:
+def classic_member(data: Data, protocol_type: str | None) -> Member:
+    """Make a member of one in GroupMetadata; the session timeout may be None, for unknown."""
     session_timeout_ms = data["sessionTimeout"]
-    rebalance_timeout_ms = _known(data.get("rebalanceTimeout"))
+    rebalance_timeout_ms = known(data.get("rebalanceTimeout"))
     subscription, assignment = data.get("subscription"), data.get("assignment")
     is_consumer = protocol_type == _CONSUMER_PROTOCOL_TYPE
     understood = is_consumer and isinstance(subscription, Mapping) and "topics" in subscription
@@ -190,7 +192,7 @@ def _classic_subscription(data: Data) -> Subscription:
     return Subscription(
         topics=tuple(sorted(data["topics"])),
         owned=None if owned is None else _named_partitions(owned),
-        generation_id=_known(data.get("generationId")),
+        generation_id=known(data.get("generationId")),
         user_data=_meaningful(data.get("userData")),
     )
 
@@ -249,7 +251,7 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
         client_host=data.get("clientHost"),
         rack_id=data.get("rackId"),
         session_timeout_ms=_field(classic, "sessionTimeoutMs"),
-        rebalance_timeout_ms=_known(data.get("rebalanceTimeoutMs")),
+        rebalance_timeout_ms=known(data.get("rebalanceTimeoutMs")),
         member_epoch=current.get("memberEpoch"),
         subscription=(
             None
@@ -261,7 +263,7 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
         assignment=_partitions((*held, *revoked), topic_names),
         target_assignment=_partitions(target.get("topicPartitions", ()), topic_names),
         state=_MEMBER_STATES.get(current.get("state", -1)),
-        previous_member_epoch=_known(current.get("previousMemberEpoch")),
+        previous_member_epoch=known(current.get("previousMemberEpoch")),
         pending_revocation=_partitions(revoked, topic_names),
         uses_classic_protocol=classic is not None if data else None,
         assignor=data.get("serverAssignor"),
@@ -274,7 +276,7 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
 
 
 def _share_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
-    """Kafka: `ShareGroup`; start offsets are in `__share_group_state`, not here."""
+    """Kafka: `ShareGroup`; start offsets are in `__share_group_state`, see `share_state`."""
     member_ids = sorted(log.members.keys() | log.current.keys())
     return Group(
         type=GroupType.SHARE,
@@ -303,30 +305,27 @@ def _share_member(log: GroupLog, member_id: str, topic_names: Mapping[str, str])
         assignment=_partitions(current.get("assignedPartitions", ()), topic_names),
         target_assignment=_partitions(target.get("topicPartitions", ()), topic_names),
         state=_MEMBER_STATES.get(current.get("state", -1)),
-        previous_member_epoch=_known(current.get("previousMemberEpoch")),
+        previous_member_epoch=known(current.get("previousMemberEpoch")),
     )
 
 
 def _share_offsets(data: Data, topic_names: Mapping[str, str]) -> tuple[ShareOffset, ...]:
-    offsets = [
-        ShareOffset(topic["topicId"], topic["topicName"], partition, state)
+    """Say what is noted of each partition; of one that is initialized anew, that it is."""
+    noted = [
+        (topic["topicId"], partition, state)
         for field, state in (
-            ("initializingTopics", "initializing"),
             ("initializedTopics", "initialized"),
+            ("initializingTopics", "initializing"),
         )
         for topic in data.get(field, ())
         for partition in topic["partitions"]
     ]
-    offsets += [
-        ShareOffset(topic["topicId"], topic["topicName"], None, "deleting")
-        for topic in data.get("deletingTopics", ())
-    ]
-    return tuple(
-        sorted(
-            offsets,
-            key=lambda o: (o.topic or "", o.topic_id, -1 if o.partition is None else o.partition),
-        )
-    )
+    noted += [(topic["topicId"], None, "deleting") for topic in data.get("deletingTopics", ())]
+    offsets = {
+        (topic_id, partition): ShareOffset(topic_id, topic_names.get(topic_id), partition, state)
+        for topic_id, partition, state in noted
+    }
+    return tuple(sorted(offsets.values(), key=lambda offset: offset.sort_key))
 
 
 def _partitions(
@@ -410,10 +409,10 @@ def _streams_member(log: GroupLog, member_id: str) -> Member:
         client_id=data.get("clientId"),
         client_host=data.get("clientHost"),
         rack_id=data.get("rackId"),
-        rebalance_timeout_ms=_known(data.get("rebalanceTimeoutMs")),
+        rebalance_timeout_ms=known(data.get("rebalanceTimeoutMs")),
         member_epoch=current.get("memberEpoch"),
         state=_STREAMS_MEMBER_STATES.get(current.get("state", -1)),
-        previous_member_epoch=_known(current.get("previousMemberEpoch")),
+        previous_member_epoch=known(current.get("previousMemberEpoch")),
         tasks=_tasks(current),
         target_tasks=_tasks(log.targets.get(member_id, {})),
         pending_revocation_tasks=_tasks(current, "PendingRevocation"),
@@ -462,11 +461,6 @@ def _topology(data: Data) -> Topology:
 
 
 # --- common --------------------------------------------------------------------------------------
-
-
-def _known(number: int | None) -> int | None:
-    """Kafka writes -1 for what it does not know."""
-    return None if number == -1 else number
 
 
 def _field(data: Data | None, name: str) -> Any:

@@ -55,17 +55,24 @@ class PendingOffset:
 
 @dataclass(frozen=True, slots=True)
 class ShareOffset:
-    """A partition that a share group works on.
+    """How far a share group has come in one partition.
+
+    What follows `state` is kept by the share coordinator, in `__share_group_state`; None where
+    that could not be read.
 
     Attributes:
         topic_id: Kafka's base64url text.
-        topic: its name.
-        partition: its partition.
+        topic: its name; None where nothing tells it.
+        partition: its partition; None for a topic that is being deleted from the group.
         state: "initialized", "initializing" or "deleting": what the group coordinator noted about
-            the partition's share-group state.
-        start_offset: first offset that the group has not finished; lives in `__share_group_state`,
-            so None from a log of `__consumer_offsets`.
-        leader_epoch: likewise.
+            the partition's state; None where it noted nothing (Kafka 4.0).
+        start_offset: first offset that the group has not finished; None too while it has not
+            begun.
+        leader_epoch: epoch of the partition's leader that the share coordinator knows.
+        state_epoch: group epoch in which the state was initialized last.
+        delivery_complete_count: records from `start_offset` on that are finished already (Kafka 4.2
+            and later).
+        lag: records not finished, as the broker counts them (Kafka 4.2 and later); None from a log.
     """
 
     topic_id: str
@@ -74,3 +81,12 @@ class ShareOffset:
     state: str | None = None
     start_offset: int | None = None
     leader_epoch: int | None = None
+    state_epoch: int | None = None
+    delivery_complete_count: int | None = None
+    lag: int | None = None
+
+    @property
+    def sort_key(self) -> tuple[bool, str, str, int]:
+        """Order in every report: by name and id of the topic, a topic before its partitions."""
+        partition = -1 if self.partition is None else self.partition
+        return (self.topic is None, self.topic or "", self.topic_id, partition)

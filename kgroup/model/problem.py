@@ -1,8 +1,12 @@
 """What went wrong on the way, as a value: it travels beside the rows and never replaces them."""
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Problem", "ProblemLog"]
+from kgroup.model.record import DecodedRecord
+
+__all__ = ["Problem", "ProblemLog", "ReplayProblems"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +18,13 @@ class Problem:
             "unknown-record", "bad-record", "inconsistent", "unreadable", "not-found", "more".
         reason: whole sentence for people: what was expected, what was found.
         group_id: the group concerned.
-        path: file concerned.
+        path: file concerned, or folder of a partition of another topic than `__consumer_offsets`.
         position: byte position in that file.
         offsets_partition: partition of `__consumer_offsets`.
-        offset: offset of the record in it.
+        offset: offset of the record in that partition.
+        topic: user's topic concerned.
+        partition: its partition.
+        broker: id of the broker concerned.
     """
 
     kind: str
@@ -27,6 +34,9 @@ class Problem:
     position: int | None = None
     offsets_partition: int | None = None
     offset: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
 
 
 class ProblemLog:
@@ -50,3 +60,66 @@ class ProblemLog:
             return tuple(self._problems)
         rest = Problem("more", f"{self._left_out} further problems are not shown.")
         return (*self._problems, rest)
+
+
+class ReplayProblems:
+    """Collects what cannot be replayed of one log: records of unknown types only by their number.
+
+    Args:
+        path: folder of the log, or
+        offsets_partition: the partition of `__consumer_offsets` that it is.
+    """
+
+    def __init__(self, *, path: str | None = None, offsets_partition: int | None = None) -> None:
+        self._path = path
+        self._offsets_partition = offsets_partition
+        self._problems = ProblemLog()
+        self._unknown: dict[int | None, tuple[int, int]] = {}
+
+    def can_replay(self, record: DecodedRecord, types: Container[str]) -> bool:
+        """Tell whether a record is of one of these types and could be decoded; keep why not."""
+        if record.type in types and record.key is not None:
+            if record.value is None or record.value["data"] is not None:
+                return True
+            self._bad_record(record, record.value)
+        elif record.key and "error" in record.key:
+            self._bad_record(record, record.key)
+        else:
+            key_type = record.key.get("type") if record.key else None
+            count, first = self._unknown.get(key_type, (0, record.offset))
+            self._unknown[key_type] = (count + 1, first)
+        return False
+
+    def add(
+        self, kind: str, record: DecodedRecord, reason: str, group_id: str | None = None
+    ) -> None:
+        """Keep a problem with one record."""
+        self._problems.add(self._problem(kind, reason, record.offset, group_id))
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return unknown records by type, then the rest in order."""
+        unknown = tuple(
+            self._problem(
+                "unknown-record",
+                f"{count} record{'s' if count > 1 else ''} "
+                + ("without a key" if key_type is None else f"of the unknown key type {key_type}")
+                + f" left out, the first at offset {first}.",
+                first,
+            )
+            for key_type, (count, first) in self._unknown.items()
+        )
+        return unknown + self._problems.problems()
+
+    def _bad_record(self, record: DecodedRecord, part: Mapping[str, Any]) -> None:
+        what = part.get("error") or f"version {part.get('version')} of its value is not known"
+        self.add("bad-record", record, f"{record.type} record left out: {what}.")
+
+    def _problem(self, kind: str, reason: str, offset: int, group_id: str | None = None) -> Problem:
+        return Problem(
+            kind,
+            reason,
+            group_id=group_id,
+            path=self._path,
+            offsets_partition=self._offsets_partition,
+            offset=offset,
+        )

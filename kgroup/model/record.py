@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["DecodedRecord"]
+__all__ = ["DecodedRecord", "known"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +42,8 @@ class DecodedRecord:
     type: str
     key: Mapping[str, Any] | None
     value: Mapping[str, Any] | None
+
+
+def known(number: int | None) -> int | None:
+    """Take a number from `data`, where Kafka stores -1 for what it does not know."""
+    return None if number == -1 else number

@@ -37,7 +37,8 @@ class Segment:
 
     Attributes:
         path: where it lies.
-        partition: of `__consumer_offsets`, from the folder's name; None where that does not tell.
+        partition: of its topic, `__consumer_offsets` if nothing else is said, from the folder's
+            name; None where that does not tell.
         base_offset: offset that its name gives; None where the name is no number.
         status: from the end of its name.
         size: in bytes, when it was found.

@@ -12,7 +12,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.source.base import Capability, GroupSource
 
-__all__ = ["GroupDescription", "OffsetDescription", "describe"]
+__all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "describe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,35 @@ class OffsetDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareOffsetDescription:
+    """One partition that a share group works on; more attributes as in `ShareOffset`.
+
+    Attributes:
+        log_end_offset: offset that the next record written to the partition gets.
+        lag: records that the group has not finished: `log_end_offset` minus `start_offset` minus
+            `delivery_complete_count`, as Kafka's DescribeShareGroupOffsets has it (KIP-1226); None
+            before Kafka 4.2, which kept no count.
+    """
+
+    topic: str | None
+    partition: int | None
+    state: str | None
+    start_offset: int | None
+    delivery_complete_count: int | None
+    log_end_offset: int | None
+    lag: int | None
+    leader_epoch: int | None
+    state_epoch: int | None
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDescription:
     """One group; attributes as in `kgroup.model.group.Group`, in the order of the JSON output.
 
     Attributes:
         offsets: commits and owned partitions, sorted by topic and partition.
-        total_lag: sum of the known lags; None where none is known.
+        total_lag: sum of the known lags of `offsets` and `share_offsets`; None where none is known.
     """
 
     group_id: str
@@ -73,7 +96,7 @@ class GroupDescription:
     pending_offsets: tuple[PendingOffset, ...]
     total_lag: int | None
     topology: Topology | None
-    share_offsets: tuple[ShareOffset, ...] | None
+    share_offsets: tuple[ShareOffsetDescription, ...] | None
 
 
 def describe(
@@ -114,8 +137,8 @@ def describe(
         group.share_offsets for group in chosen
     ):
         notes += (
-            "Start offsets of share groups are kept in the topic __share_group_state, which this "
-            "source does not read.",
+            "Start offsets of share groups are not known: they are kept in the topic "
+            "__share_group_state, which this source does not have.",
         )
     return Report(
         data=tuple(_describe(group, ends) for group in chosen),
@@ -126,7 +149,9 @@ def describe(
 
 def _describe(group: Group, ends: Mapping[tuple[str, int], int]) -> GroupDescription:
     offsets = tuple(sorted(_offsets(group, ends), key=_order))
-    lags = [offset.lag for offset in offsets if offset.lag is not None]
+    share_offsets = tuple(_share_offset(offset, ends) for offset in group.share_offsets or ())
+    lags = [o.lag for o in offsets if o.lag is not None]
+    lags += [o.lag for o in share_offsets if o.lag is not None]
     return GroupDescription(
         group_id=group.group_id,
         type=group.type,
@@ -145,7 +170,7 @@ def _describe(group: Group, ends: Mapping[tuple[str, int], int]) -> GroupDescrip
         pending_offsets=group.pending_offsets,
         total_lag=sum(lags) if lags else None,
         topology=group.topology,
-        share_offsets=group.share_offsets,
+        share_offsets=None if group.share_offsets is None else share_offsets,
     )
 
 
@@ -156,6 +181,9 @@ def _partitions(group: Group) -> Iterator[tuple[str, int]]:
     for owned in _owners(group):
         if owned.topic is not None:
             yield (owned.topic, owned.partition)
+    for shared in group.share_offsets or ():
+        if shared.topic is not None and shared.partition is not None:
+            yield (shared.topic, shared.partition)
 
 
 def _offsets(group: Group, ends: Mapping[tuple[str, int], int]) -> Iterator[OffsetDescription]:
@@ -197,6 +225,27 @@ def _offset(
         lag=end - commit.committed_offset if commit and end is not None else None,
         member_id=member_id,
         topic_id=topic_id,
+    )
+
+
+def _share_offset(
+    offset: ShareOffset, ends: Mapping[tuple[str, int], int]
+) -> ShareOffsetDescription:
+    end = None
+    if offset.topic is not None and offset.partition is not None:
+        end = ends.get((offset.topic, offset.partition))
+    start, complete = offset.start_offset, offset.delivery_complete_count
+    return ShareOffsetDescription(
+        topic=offset.topic,
+        partition=offset.partition,
+        state=offset.state,
+        start_offset=start,
+        delivery_complete_count=complete,
+        log_end_offset=end,
+        lag=None if end is None or start is None or complete is None else end - start - complete,
+        leader_epoch=offset.leader_epoch,
+        state_epoch=offset.state_epoch,
+        topic_id=offset.topic_id,
     )
 
 

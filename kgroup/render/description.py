@@ -18,7 +18,15 @@ __all__ = ["SECTIONS", "description_text"]
 SECTIONS = ("state", "members", "offsets")
 
 _OWN = frozenset(
-    {"partition", "committed_offset", "log_end_offset", "lag", "assignment", "target_assignment"}
+    {
+        "partition",
+        "committed_offset",
+        "start_offset",
+        "log_end_offset",
+        "lag",
+        "assignment",
+        "target_assignment",
+    }
 )
 """Columns that stay in a table also where all rows have the same value."""
 _FACT_COLUMNS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
@@ -92,12 +100,11 @@ def _facts(group: GroupDescription) -> Iterator[tuple[str, str]]:
         place = f" ({leader.client_id} at {leader.client_host})" if leader else ""
         yield "leader", f"{group.leader_id}{place}"
     yield "members", str(len(group.members))
-    known = sum(offset.lag is not None for offset in group.offsets)
-    if group.offsets:
-        yield (
-            "lag",
-            f"{_or_unknown(group.total_lag)} ({known} of {len(group.offsets)} partitions known)",
-        )
+    lags = [offset.lag for offset in group.offsets]
+    lags += [offset.lag for offset in group.share_offsets or ()]
+    if lags:
+        known = len(lags) - lags.count(None)
+        yield "lag", f"{_or_unknown(group.total_lag)} ({known} of {len(lags)} partitions known)"
     broker = group.coordinator
     place = f"{broker.host}:{broker.port} ({broker.id}), " if broker else ""
     yield (

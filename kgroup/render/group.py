@@ -163,8 +163,11 @@ _SHARE_COLUMNS = (
     _PARTITION,
     Column("state", Kind.TEXT, "initialized, initializing or deleting"),
     Column("start_offset", Kind.NUMBER, "first offset that the group has not finished"),
+    Column("delivery_complete_count", Kind.NUMBER, "records from there on that are finished"),
+    Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
+    Column("lag", Kind.NUMBER, "records that the group has not finished"),
     Column("leader_epoch", Kind.NUMBER, "epoch of the partition's leader"),
-    Column("delivery_complete_count", Kind.NUMBER, "records behind it that are finished already"),
+    Column("state_epoch", Kind.NUMBER, "group epoch in which it was initialized last"),
     Column("topic_id", Kind.TEXT, "id of the topic"),
 )
 _TOPOLOGY_COLUMNS = (

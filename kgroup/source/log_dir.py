@@ -1,10 +1,11 @@
 """Groups from a broker's log directory, or any folder of `__consumer_offsets` segments.
 
 The state is what a coordinator has when it has loaded the partitions: see `kgroup.model.delta`.
-Files are only read. What beyond the records is known comes from the files that brokers keep beside
-them: names of topics from ``partition.metadata`` (Kafka 2.8 and later), the cluster and the broker
-from ``meta.properties``, and the ends of users' partitions from their own segments. Such an end is
-the end of this replica's log at the time of the copy: neither a high watermark nor the leader's.
+Files are only read. What beyond the records is known comes from what brokers keep beside them: how
+far share groups have come from the partitions of `__share_group_state`, names of topics from
+``partition.metadata`` (Kafka 2.8 and later), the cluster and the broker from ``meta.properties``,
+and the ends of users' partitions from their own segments. Such an end is the end of this replica's
+log at the time of the copy: neither a high watermark nor the leader's.
 
 How many partitions `__consumer_offsets` has is known only if all of them are there: that is
 believed where several folders are numbered without a gap and each group lies in the one that its
@@ -15,75 +16,85 @@ last is read. Where two partitions hold the same group (the topic's partition co
 the one that changed last wins.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from kgroup.model.delta import Delta
-from kgroup.model.group import Group
+from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
-from kgroup.model.problem import Problem, ProblemLog
-from kgroup.model.record import DecodedRecord
+from kgroup.model.problem import ProblemLog
 from kgroup.model.segment import Segment
+from kgroup.model.share_state import ShareStateLog, ShareStates, with_share_states
 from kgroup.operation.locate import offsets_partition
-from kgroup.protocol.batch import Damage, RecordBatch
-from kgroup.protocol.coordinator_record import decode_control, decode_record
-from kgroup.protocol.record_batch import read_file_batches, read_records
+from kgroup.protocol import coordinator_record, share_state_record
 from kgroup.source.base import Capability, Reading
 from kgroup.source.log_end import log_end
-from kgroup.source.segment_file import find_segments, partition_of
+from kgroup.source.log_replay import replay_log
+from kgroup.source.segment_file import find_segments, find_topic_segments, partition_of
 
-__all__ = ["LogDir", "find_segments", "read_segment"]
+__all__ = ["LogDir"]
+
+SHARE_STATE_TOPIC = "__share_group_state"
+
+_CAPABILITIES = frozenset(
+    {
+        Capability.GENERATION,
+        Capability.PENDING_OFFSETS,
+        Capability.COMMIT_TIMESTAMPS,
+        Capability.LOG_END_OFFSETS,
+    }
+)
 
 
 class LogDir:
     """A source of groups; implements `GroupSource`."""
 
-    capabilities = frozenset(
-        {
-            Capability.GENERATION,
-            Capability.PENDING_OFFSETS,
-            Capability.COMMIT_TIMESTAMPS,
-            Capability.LOG_END_OFFSETS,
-        }
-    )
-
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = tuple(paths)
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What these folders know; see `GroupSource.capabilities`."""
+        if find_topic_segments(self._directories(), SHARE_STATE_TOPIC):
+            return _CAPABILITIES | {Capability.SHARE_START_OFFSETS}
+        return _CAPABILITIES
+
     def read(self, group_ids: Collection[str] | None = None) -> Reading:
         """Replay every partition found; see `GroupSource.read`."""
-        segments = find_segments(self._paths)
-        notes = [
-            f"{segment.path} left out. {segment.reason}"
-            for segment in segments
-            if not segment.is_loaded
-        ]
-        logs = list(_choose_replicas(segments, notes))
+        notes: list[str] = []
         damage = ProblemLog()
-        deltas = [_replay(log, damage) for log in logs]
+        logs = _choose_logs(find_segments(self._paths), notes)
+        deltas = []
+        for log in logs:
+            deltas.append(Delta(log[0].partition))
+            replay_log(log, coordinator_record.decode_record, deltas[-1], damage)
         directories = self._directories()
         topic_names = _topic_names(directories)
         for delta in deltas:
             topic_names = {**delta.topic_names, **topic_names}
         cluster_ids, broker_ids = _identities(directories, notes)
         groups = _merge(deltas, topic_names, notes)
+        partition_count = _partition_count(logs, groups)
+        groups = {
+            group_id: groups[group_id]
+            for group_id in sorted(groups)
+            if group_ids is None or group_id in group_ids
+        }
+        problems = [problem for delta in deltas for problem in delta.problems()]
+        if any(group.type is GroupType.SHARE for group in groups.values()):
+            share_logs = _replay_share_state(directories, damage, notes)
+            groups = _with_share_states(groups, share_logs, topic_names)
+            problems += [problem for log in share_logs for problem in log.problems()]
         return Reading(
             Image(
-                groups={
-                    group_id: groups[group_id]
-                    for group_id in sorted(groups)
-                    if group_ids is None or group_id in group_ids
-                },
+                groups=groups,
                 topic_names=topic_names,
                 cluster_id=cluster_ids[0] if len(cluster_ids) == 1 else None,
                 broker_ids=broker_ids,
-                offsets_partition_count=_partition_count(logs, groups),
+                offsets_partition_count=partition_count,
             ),
-            problems=(
-                *damage.problems(),
-                *(problem for delta in deltas for problem in delta.problems()),
-            ),
+            problems=(*damage.problems(), *problems),
             notes=tuple(notes),
         )
 
@@ -110,23 +121,30 @@ class LogDir:
         return list(directories.values())
 
 
-def _choose_replicas(segments: Iterable[Segment], notes: list[str]) -> Iterator[list[Segment]]:
-    """Yield the segments to read, one list for each log."""
+def _choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segment]]:
+    """Return the segments to read, one list for each partition, and say which are not."""
+    loaded = []
+    for segment in segments:
+        if segment.is_loaded:
+            loaded.append(segment)
+        else:
+            notes.append(f"{segment.path} left out. {segment.reason}")
     logs: dict[int | Path, list[list[Segment]]] = {}
     for (partition, folder), log in groupby(
-        (segment for segment in segments if segment.is_loaded),
-        key=lambda segment: (segment.partition, segment.path.parent),
+        loaded, key=lambda segment: (segment.partition, segment.path.parent)
     ):
         logs.setdefault(folder if partition is None else partition, []).append(list(log))
+    chosen = []
     for replicas in logs.values():
-        chosen = max(replicas, key=_end) if len(replicas) > 1 else replicas[0]
-        yield chosen
+        longest = max(replicas, key=_end) if len(replicas) > 1 else replicas[0]
+        chosen.append(longest)
         for other in replicas:
-            if other is not chosen:
+            if other is not longest:
                 notes.append(
                     f"{other[0].path.parent} left out: it ends at offset {_end(other)}, and "
-                    f"{chosen[0].path.parent}, which holds the same partition, at {_end(chosen)}."
+                    f"{longest[0].path.parent}, which holds the same partition, at {_end(longest)}."
                 )
+    return chosen
 
 
 def _end(log: Sequence[Segment]) -> int:
@@ -144,79 +162,6 @@ def _partition_count(logs: Iterable[list[Segment]], groups: Mapping[str, Group])
         for group_id, group in groups.items()
     )
     return count if count > 1 and groups and is_whole else None
-
-
-def _replay(segments: Iterable[Segment], damage: ProblemLog) -> Delta:
-    delta: Delta | None = None
-    for segment in segments:
-        delta = delta or Delta(segment.partition)
-        try:
-            for record in read_segment(segment, damage):
-                delta.replay(record)
-        except OSError as error:
-            damage.add(
-                Problem(
-                    "unreadable",
-                    f"The file cannot be read: {error.strerror or error}.",
-                    path=str(segment.path),
-                    offsets_partition=segment.partition,
-                )
-            )
-    return delta or Delta()
-
-
-def read_segment(segment: Segment, damage: ProblemLog) -> Iterator[DecodedRecord]:
-    """Decode a segment's records in order, for `Delta`: transactional ones are all "open".
-
-    What cannot be read goes to `damage`.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    with segment.path.open("rb") as file:
-        for batch in read_file_batches(file):
-            if isinstance(batch, Damage):
-                damage.add(_problem(batch, segment))
-                continue
-            for record in _read_batch(batch, segment.partition):
-                if isinstance(record, Damage):
-                    damage.add(_problem(record, segment))
-                else:
-                    yield record
-
-
-def _read_batch(batch: RecordBatch, partition: int | None) -> Iterator[DecodedRecord | Damage]:
-    decode = decode_control if batch.is_control else decode_record
-    # Whether a marker follows is seen when it comes, as it is for a coordinator.
-    transaction = "open" if batch.is_transactional and not batch.is_control else None
-    for record in read_records(batch):
-        if isinstance(record, Damage):
-            yield record
-            continue
-        kind, key, value = decode(record.key, record.value)
-        yield DecodedRecord(
-            partition,
-            record.offset,
-            record.timestamp_ms,
-            batch.timestamp_type,
-            batch.leader_epoch,
-            batch.producer_id,
-            batch.producer_epoch,
-            transaction,
-            kind,
-            key,
-            value,
-        )
-
-
-def _problem(damage: Damage, segment: Segment) -> Problem:
-    return Problem(
-        damage.kind,
-        damage.reason,
-        path=str(segment.path),
-        position=damage.position,
-        offsets_partition=segment.partition,
-    )
 
 
 def _merge(
@@ -237,6 +182,29 @@ def _merge(
                     "of partitions may have been changed."
                 )
     return groups
+
+
+def _replay_share_state(
+    directories: Iterable[Path], damage: ProblemLog, notes: list[str]
+) -> list[ShareStateLog]:
+    share_logs = []
+    for log in _choose_logs(find_topic_segments(directories, SHARE_STATE_TOPIC), notes):
+        share_logs.append(ShareStateLog(str(log[0].path.parent)))
+        replay_log(log, share_state_record.decode_record, share_logs[-1], damage)
+    return share_logs
+
+
+def _with_share_states(
+    groups: Mapping[str, Group], logs: Iterable[ShareStateLog], topic_names: Mapping[str, str]
+) -> dict[str, Group]:
+    states: dict[str, ShareStates] = {}
+    for log in logs:
+        for group_id, found in log.states.items():
+            states.setdefault(group_id, {}).update(found)
+    return {
+        group_id: with_share_states(group, states.get(group_id, {}), topic_names)
+        for group_id, group in groups.items()
+    }
 
 
 def _topic_names(directories: Iterable[Path]) -> dict[str, str]:

@@ -24,12 +24,11 @@ from kgroup.errors import InputError
 from kgroup.model.segment import Segment, SegmentStatus
 from kgroup.source.log_end import log_end
 
-__all__ = ["OFFSETS_TOPIC", "find_segments", "partition_of"]
+__all__ = ["OFFSETS_TOPIC", "find_segments", "find_topic_segments", "partition_of"]
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-_OFFSETS_FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
-_FOLDER_BESIDE = re.compile(_OFFSETS_FOLDER.pattern + r"\.\w+-(delete|future|stray)")
+_PARTITION_FOLDER = re.compile(r"(.+)-(\d+)(?:\.\w+-(delete|future|stray))?")
 _BESIDE = {
     "delete": "Its folder is marked for deletion.",
     "future": "Its folder is a copy for another disk that is not finished.",
@@ -62,26 +61,28 @@ def find_segments(
     Raises:
         InputError: a path does not exist, a folder or all of the files hold no segment.
     """
-    folders: dict[Path, dict[Path, Segment]] = {}
     paths = list(paths)
-    for path in paths:
-        for file, reason in _segment_files(path):
-            resolved = file.resolve()
-            folders.setdefault(resolved.parent, {}).setdefault(resolved, _segment(file, reason))
-    if not folders:
+    found = [file for path in paths for file in _segment_files(path)]
+    if not found:
         raise InputError(_nothing_in(" ".join(map(str, paths))))
-    segments = [
-        segment
-        for folder in folders.values()
-        for segment in _as_broker(list(folder.values()), frozenset(include))
+    return _segments(found, OFFSETS_TOPIC, include)
+
+
+def find_topic_segments(directories: Iterable[Path], topic: str) -> list[Segment]:
+    """Find the segments of a topic in brokers' log directories; none where it is not there."""
+    found = [
+        (file, reason)
+        for directory in directories
+        for folder, reason in _topic_folders(directory, topic).items()
+        for file in _log_files(folder)
     ]
-    return sorted(segments, key=_order)
+    return _segments(found, topic)
 
 
-def partition_of(folder: Path) -> int | None:
-    """Return the partition of `__consumer_offsets` that a folder is named after."""
-    match = _OFFSETS_FOLDER.fullmatch(folder.name)
-    return int(match[1]) if match else None
+def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
+    """Return the partition of a topic that a folder is named after."""
+    name = _PARTITION_FOLDER.fullmatch(folder.name)
+    return int(name[2]) if name and name[1] == topic and name[3] is None else None
 
 
 def _segment_files(path: Path) -> Iterator[tuple[Path, str | None]]:
@@ -92,33 +93,60 @@ def _segment_files(path: Path) -> Iterator[tuple[Path, str | None]]:
         return
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
-    children = list(path.iterdir())
-    folders: dict[Path, str | None] = {
-        child: None for child in children if partition_of(child) is not None
-    }
-    for child in children:
-        if beside := _FOLDER_BESIDE.fullmatch(child.name):
-            folders[child] = _BESIDE[beside[2]]
     is_empty = True
-    for folder, reason in (folders or {path: None}).items():
-        for child in folder.iterdir():
-            if _SEGMENT_NAME.fullmatch(child.name) and child.is_file():
-                is_empty = False
-                yield child, reason
+    for folder, reason in (_topic_folders(path, OFFSETS_TOPIC) or {path: None}).items():
+        for file in _log_files(folder):
+            is_empty = False
+            yield file, reason
     if is_empty:
         raise InputError(_nothing_in(str(path)))
+
+
+def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:
+    """Return the folders of a topic's partitions, and why one of them is not to be read."""
+    folders = {}
+    for child in directory.iterdir():
+        name = _PARTITION_FOLDER.fullmatch(child.name)
+        if name and name[1] == topic:
+            folders[child] = _BESIDE[name[3]] if name[3] else None
+    return folders
+
+
+def _log_files(folder: Path) -> Iterator[Path]:
+    for child in folder.iterdir():
+        if _SEGMENT_NAME.fullmatch(child.name) and child.is_file():
+            yield child
 
 
 def _nothing_in(where: str) -> str:
     return f"{where}: expected segments (*.log) or folders named {OFFSETS_TOPIC}-N, found none"
 
 
-def _segment(path: Path, reason: str | None) -> Segment:
+def _segments(
+    files: Iterable[tuple[Path, str | None]],
+    topic: str,
+    include: Collection[SegmentStatus] = (),
+) -> list[Segment]:
+    """Make segments, each file's once, and decide folder by folder which of them are read."""
+    folders: dict[Path, dict[Path, Segment]] = {}
+    for file, reason in files:
+        resolved = file.resolve()
+        folder = folders.setdefault(resolved.parent, {})
+        folder.setdefault(resolved, _segment(file, topic, reason))
+    segments = [
+        segment
+        for folder in folders.values()
+        for segment in _as_broker(folder.values(), frozenset(include))
+    ]
+    return sorted(segments, key=_order)
+
+
+def _segment(path: Path, topic: str, reason: str | None) -> Segment:
     name = _SEGMENT_NAME.fullmatch(path.name)
     base_offset = _BASE_OFFSET.match(path.name)
     return Segment(
         path,
-        partition_of(path.absolute().parent),
+        partition_of(path.absolute().parent, topic),
         int(base_offset[0]) if base_offset else None,
         SegmentStatus(name[2]) if name and name[2] else SegmentStatus.LIVE,
         path.stat().st_size,

@@ -51,11 +51,13 @@ class Dump:
     failure: str | None
 
 
-def dump(version: str, files: Sequence[Path]) -> dict[Path, Dump]:
+def dump(
+    version: str, files: Sequence[Path], decoder: str = "--offsets-decoder"
+) -> dict[Path, Dump]:
     """Run that version's tool on segments: at once, or one by one where it dies on one of them."""
-    text, failure = _run(version, files)
+    text, failure = _run(version, files, decoder)
     if failure is not None and len(files) > 1:
-        return {file: dump(version, [file])[file] for file in files}
+        return {file: dump(version, [file], decoder)[file] for file in files}
     pieces = re.split(r"(?m)^Dumping .*\n", text)[1:]
     assert len(pieces) == len(files), failure or text[:1000]
     return {
@@ -63,7 +65,7 @@ def dump(version: str, files: Sequence[Path]) -> dict[Path, Dump]:
     }
 
 
-def _run(version: str, files: Sequence[Path]) -> tuple[str, str | None]:
+def _run(version: str, files: Sequence[Path], decoder: str) -> tuple[str, str | None]:
     arguments = ["--deep-iteration", "--print-data-log", "--files", ",".join(map(str, files))]
     classes = None
     if version == "0.8.2.2":
@@ -71,7 +73,7 @@ def _run(version: str, files: Sequence[Path]) -> tuple[str, str | None]:
         classes = maven.compile_java([source], version)
         arguments += ["--key-decoder-class", "HexDecoder", "--value-decoder-class", "HexDecoder"]
     else:
-        arguments.insert(0, "--offsets-decoder")
+        arguments.insert(0, decoder)
     main = _MAIN.get(version, "kafka.tools.DumpLogSegments")
     command = [*maven.java_command(version, classes=classes), main, *arguments]
     done = subprocess.run(command, capture_output=True, timeout=120, check=False)

@@ -223,7 +223,10 @@ def share_group() -> list[DecodedRecord]:
                 "initializedTopics": [
                     {"topicId": TOPIC_ID, "topicName": "payments", "partitions": [1, 0]}
                 ],
-                "deletingTopics": [{"topicId": "C" * 22, "topicName": "old"}],
+                "deletingTopics": [
+                    {"topicId": "C" * 22, "topicName": "old"},
+                    {"topicId": "D" * 22, "topicName": "<UNKNOWN>"},
+                ],
             },
         ),
     ]
@@ -245,7 +248,21 @@ def test_share_group() -> None:
         ShareOffset("C" * 22, "old", None, "deleting"),
         ShareOffset(TOPIC_ID, "payments", 0, "initialized"),
         ShareOffset(TOPIC_ID, "payments", 1, "initialized"),
+        ShareOffset("D" * 22, None, None, "deleting"),
     )
+    assert group.topics == {"new", "old", "payments"}
+
+
+def test_share_partition_that_is_initialized_anew() -> None:
+    """As while its start offset is altered: it is in both lists."""
+    topics = [{"topicId": TOPIC_ID, "topicName": "payments", "partitions": [0]}]
+    value: dict[str, Any] = {
+        "initializingTopics": topics,
+        "initializedTopics": topics,
+        "deletingTopics": [],
+    }
+    group = groups(record("ShareGroupStatePartitionMetadata", {"groupId": "s"}, value))["s"]
+    assert group.share_offsets == (ShareOffset(TOPIC_ID, "payments", 0, "initializing"),)
 
 
 def test_share_group_without_members_is_empty() -> None:

@@ -17,7 +17,12 @@ from kgroup.model.group import (
 )
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.describe import GroupDescription, OffsetDescription, describe
+from kgroup.operation.describe import (
+    GroupDescription,
+    OffsetDescription,
+    ShareOffsetDescription,
+    describe,
+)
 from kgroup.source.base import Capability
 from tests.operation.sources import FakeSource
 
@@ -150,9 +155,35 @@ def test_nobody_owns_the_partitions_of_a_share_group() -> None:
         members=(Member("a", assignment=owned("orders", 0)),),
         share_offsets=(ShareOffset(ID, "orders", 0, "initialized"),),
     )
-    row = only(FakeSource(share))
-    assert row.offsets == ()
-    assert row.share_offsets == share.share_offsets
+    assert only(FakeSource(share)).offsets == ()
+
+
+def test_share_offsets_with_end_and_lag() -> None:
+    """DescribeShareGroupOffsets: lag = end - start - what is complete already."""
+    share = Group(
+        "s",
+        GroupType.SHARE,
+        GroupState.STABLE,
+        share_offsets=(
+            ShareOffset(ID, "orders", 0, "initialized", 10, 1, 2, 3),
+            ShareOffset(ID, "orders", 1, "initialized", 10, 1, 2),
+            ShareOffset(ID, "orders", 2, "initialized", None, 1, 2, 3),
+            ShareOffset(ID, "orders", 3, "initialized", 4, 1, 2, 0),
+            ShareOffset(ID, "orders", 4, "initialized", 4, 1, 2, 0),
+            ShareOffset("gone", None, None, "deleting"),
+        ),
+    )
+    row = only(FakeSource(share, ends={("orders", p): 20 for p in range(4)}))
+    assert row.share_offsets == (
+        ShareOffsetDescription("orders", 0, "initialized", 10, 3, 20, 7, 1, 2, ID),
+        ShareOffsetDescription("orders", 1, "initialized", 10, None, 20, None, 1, 2, ID),
+        ShareOffsetDescription("orders", 2, "initialized", None, 3, 20, None, 1, 2, ID),
+        ShareOffsetDescription("orders", 3, "initialized", 4, 0, 20, 16, 1, 2, ID),
+        ShareOffsetDescription("orders", 4, "initialized", 4, 0, None, None, 1, 2, ID),
+        ShareOffsetDescription(None, None, "deleting", None, None, None, None, None, None, "gone"),
+    )
+    assert row.total_lag == 23
+    assert only(FakeSource(group("g"))).share_offsets is None
 
 
 def test_start_offsets_that_a_source_cannot_know_are_noted() -> None:

@@ -26,6 +26,11 @@ class Scenario:
     config: dict[str, str]
     answers: dict[str, Any]
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The broker's version, to compare."""
+        return tuple(map(int, self.broker.split(".")))
+
 
 def scenario(name: str) -> Scenario:
     folder = _DATA / name

@@ -11,15 +11,21 @@ from kgroup.model.delta import Delta
 from kgroup.model.group import Group
 from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
+from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.batch import RecordBatch
 from kgroup.protocol.record_batch import read_batches
-from kgroup.source.log_dir import LogDir, find_segments, read_segment
+from kgroup.source.base import Capability
+from kgroup.source.log_dir import LogDir
 from kgroup.source.log_end import log_end
+from kgroup.source.log_replay import read_segment
+from kgroup.source.segment_file import find_segments
 from tests.source.scenarios import SCENARIOS, scenario
 
 RECORDED = scenario("kafka-4.3.1")
 FOLDER = "__consumer_offsets-0"
 SEGMENT = f"{0:020}.log"
+SHARE_PARTITION = offsets_partition("notifications-share", 4)
+STATE_FOLDER = "__share_group_state-0"
 
 
 @pytest.fixture
@@ -64,6 +70,63 @@ def test_partition_count_is_not_guessed_from_a_part(tmp_path: Path) -> None:
         shutil.copytree(RECORDED.log_dir / name, tmp_path / name)
     assert LogDir([tmp_path]).read().image.offsets_partition_count is None
     assert LogDir([tmp_path / FOLDER]).read().image.offsets_partition_count is None
+
+
+def share_offsets(path: Path) -> list[tuple[int | None, int | None]]:
+    """Partitions and start offsets of the recorded share group with members."""
+    group = LogDir([path]).read().image.groups["notifications-share"]
+    return [(offset.partition, offset.start_offset) for offset in group.share_offsets or ()]
+
+
+@pytest.fixture
+def share_copy(tmp_path: Path) -> Path:
+    """A log directory with the partition of that group and the share groups' states."""
+    for folder in (f"__consumer_offsets-{SHARE_PARTITION}", STATE_FOLDER):
+        shutil.copytree(RECORDED.log_dir / folder, tmp_path / "a" / folder)
+    return tmp_path / "a"
+
+
+def test_share_state_lies_beside_the_folder_that_is_named(share_copy: Path) -> None:
+    whole = share_offsets(RECORDED.log_dir)
+    assert [partition for partition, _ in whole] == [0, 1, 2]
+    assert None not in [start for _, start in whole]
+    assert share_offsets(share_copy) == whole
+    assert share_offsets(share_copy / f"__consumer_offsets-{SHARE_PARTITION}") == whole
+
+
+def test_without_share_state_start_offsets_are_unknown(share_copy: Path) -> None:
+    assert Capability.SHARE_START_OFFSETS in LogDir([share_copy]).capabilities
+    shutil.rmtree(share_copy / STATE_FOLDER)
+    assert Capability.SHARE_START_OFFSETS not in LogDir([share_copy]).capabilities
+    assert share_offsets(share_copy) == [(0, None), (1, None), (2, None)]
+
+
+def test_damaged_share_state_is_reported_and_the_rest_read(share_copy: Path) -> None:
+    path = share_copy / STATE_FOLDER / SEGMENT
+    data = bytearray(path.read_bytes())
+    bad = batches(path)[0]
+    data[bad.position + bad.size - 1] ^= 1
+    path.write_bytes(data)
+    reading = LogDir([share_copy]).read()
+    (problem,) = reading.problems
+    assert (problem.kind, problem.path, problem.position) == ("bad-crc", str(path), bad.position)
+    assert problem.offsets_partition is None
+    assert LogDir([share_copy]).read(["no share group"]).problems == ()
+    assert None not in [start for _, start in share_offsets(share_copy)][1:]
+
+
+def test_share_state_of_the_replica_that_ends_last(share_copy: Path, tmp_path: Path) -> None:
+    behind = tmp_path / "0"
+    shutil.copytree(share_copy / STATE_FOLDER, behind / STATE_FOLDER)
+    path = behind / STATE_FOLDER / SEGMENT
+    path.write_bytes(path.read_bytes()[: batches(path)[3].position])
+    shutil.copytree(RECORDED.log_dir / FOLDER, behind / FOLDER)
+    both = LogDir([behind, share_copy]).read()
+    assert both.image.groups["notifications-share"].share_offsets == (
+        LogDir([share_copy]).read().image.groups["notifications-share"].share_offsets
+    )
+    (note,) = both.notes
+    assert note.startswith(str(path.parent))
 
 
 def test_only_the_groups_asked_for() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
 from tests.broker.servers import Broker, broker
 from tests.record.clients import ASSIGNOR, finish, java, join_java, make_topics, settle
+from tests.record.connect import worker
 from tests.record.raw import commit, configure_group, delete_groups, delete_offsets
 from tests.record.recording import Recording
 from tests.record.scenario_current import CONFIG
@@ -24,6 +26,7 @@ def record_sample(recording: Recording) -> None:
     config = CONFIG | {"offsets.topic.num.partitions": "8"}
     recording.note(broker="4.3.1", mode="KRaft", config=config)
     with (
+        ExitStack() as stack,
         broker("4.3.1", recording.work, config=config) as server,
         java(
             recording, server, "Consumers", "Producers", "Transactions", "ShareConsumers"
@@ -36,6 +39,13 @@ def record_sample(recording: Recording) -> None:
         services(recording, clients)
         migrations(recording, clients)
         others(recording, server, clients, apps)
+        connector = stack.enter_context(
+            worker(recording, server, "warehouse-sync", "sessioned", "warehouse-sync-1")
+        )
+        connector.create("shipments-warehouse", "Sink", 2, topics="shipments")
+        connector.await_running("shipments-warehouse", 2)
+        recording.did("warehouse-sync: Kafka Connect, one worker")
+        recording.did("connect-shipments-warehouse: the consumers of its sink, two tasks")
         finish(recording, server)
 
 

@@ -9,7 +9,6 @@ that was silent once, or does not let us in, is not asked again: what needs it f
 one bad broker costs its waiting time once.
 """
 
-import os
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from time import monotonic
@@ -21,12 +20,12 @@ from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin.groups import ListGroupsRequest
-from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import MetadataRequest
 
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.primitives import uuid_text
+from kgroup.source.connection_error import connection_error
 
 __all__ = ["Backoff", "BrokerClient", "Deadline", "error_name"]
 
@@ -38,6 +37,8 @@ ATTEMPTS = 3
 """How often a request is sent when connections break."""
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 1.0
+SOON_S = 1.0
+"""Within which a broker that knows the question tells what it speaks, else it may be of 0.9."""
 LARGEST_ANSWER = 512 << 20
 """Bytes; kafka-python's own bound, 1 MB, is less than a large cluster's metadata."""
 _NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -98,17 +99,8 @@ class BrokerClient:
         self.deadline = deadline
         self.brokers: Mapping[int, Broker] = {}
         self._net = NetworkSelector(client_id="kgroup", slow_task_threshold_secs=0)
-        self._manager = KafkaConnectionManager(
-            self._net,
-            **{
-                "client_id": "kgroup",
-                **options,
-                "bootstrap_servers": self.bootstrap,
-                "receive_message_max_bytes": LARGEST_ANSWER,
-                "reconnect_backoff_ms": 0,  # the waiting is done here
-                "max_in_flight_requests_per_connection": 1 << 30,  # `_Window` bounds them
-            },
-        )
+        self.options = options
+        self._manager = self._new_manager()
         self._links: dict[int | str, _Link] = {}
         self._bootstrap_link: _Link | None = None
 
@@ -160,39 +152,72 @@ class BrokerClient:
         nodes.sort(key=lambda node: order.get(f"{node.host}:{node.port}", len(order)))
         for place, node in enumerate(nodes):
             patience = min(self.deadline.patience_s, self.deadline.left_s / (len(nodes) - place))
-            link = _Link(self, node.node_id, f"{node.host}:{node.port}")
             try:
-                await self._greet(link, patience)
-            except BrokerError as error:
-                reasons.append(str(error))
-            else:
-                self._bootstrap_link = link
+                self._bootstrap_link = await self._greet(node, patience)
                 return
-        raise BrokerError("unreachable", "; ".join(reasons) or "no bootstrap server was given")
+            except BrokerError as error:
+                reasons.append(error)
+        kind = reasons[0].kind if len(reasons) == 1 else "unreachable"
+        raise BrokerError(kind, "; ".join(map(str, reasons)) or "no bootstrap server was given")
 
-    async def _greet(self, link: "_Link", patience: float) -> None:
-        """Connect, and find out what the broker speaks."""
-        try:
+    async def _greet(self, node: Any, patience: float) -> "_Link":
+        """Connect, and find out what the broker speaks.
+
+        Brokers before 0.10 do not know the question. 0.8 closes the connection; 0.9 says nothing
+        more, so that after a while it is asked something that it knows, over a second connection.
+        """
+        address = f"{node.host}:{node.port}"
+        link = _Link(self, self._manager, node.node_id, address)
+        if self._manager.broker_version_data is not None:  # the user says what it speaks
             await link.open(patience)
-            return
+            return link
+        try:
+            await link.open(min(patience, SOON_S), is_last=False)
+            return link
         except BrokerError as error:
-            if error.kind != "disconnected" or self._manager.broker_version_data is not None:
+            if error.kind not in ("silent", "disconnected"):
                 raise
-            refusal = error
-        # Brokers before 0.10 close the connection when they are asked for their versions.
-        for version in _BEFORE_API_VERSIONS:
-            self._manager.broker_version_data = BrokerVersionData(version)
-            probe = ListGroupsRequest if version == (0, 9) else MetadataRequest
+            trouble = error
+        versions: tuple[tuple[int, ...], ...] = ()
+        if link.was_reached:
+            versions = ((0, 9), (0, 8, 2)) if trouble.kind == "disconnected" else ((0, 9),)
+        for version in versions:
+            manager = self._new_manager(api_version=version)
+            old = _Link(self, manager, node.node_id, address)
             try:
-                await link.open(patience)
-                await link.send(probe, 0, {} if version == (0, 9) else {"topics": []})
-                return
-            except BrokerError as error:
-                link.connection = None
-                if error.kind != "disconnected":
-                    raise
-        self._manager.broker_version_data = None
-        raise refusal
+                await old.open(patience)
+                if version == (0, 9):
+                    await old.send(ListGroupsRequest, 0, {})
+                else:
+                    await old.send(MetadataRequest, 0, {"topics": []})
+            except BrokerError:
+                manager.close()
+                continue
+            if trouble.kind == "silent":  # or had it only been slow?
+                await self.sleep(FIRST_BACKOFF_S)
+                if link.is_open:
+                    return link
+            self._manager = manager
+            return old
+        if trouble.kind == "disconnected":
+            raise trouble
+        await link.open(patience)
+        return link
+
+    def _new_manager(self, **options: Any) -> Any:
+        """Make kafka-python's manager of connections."""
+        return KafkaConnectionManager(
+            self._net,
+            **{
+                "client_id": "kgroup",
+                **self.options,
+                **options,
+                "bootstrap_servers": self.bootstrap,
+                "receive_message_max_bytes": LARGEST_ANSWER,
+                "reconnect_backoff_ms": 0,  # the waiting is done here
+                "max_in_flight_requests_per_connection": 1 << 30,  # `_Window` bounds them
+            },
+        )
 
     async def version(self, node: int, kind: Any, highest: int | None = None) -> int | None:
         """Tell the version of a request that is used with a broker; None where it has no such API.
@@ -297,7 +322,7 @@ class BrokerClient:
         if link is None:
             broker = self.brokers.get(node)
             address = f"{broker.host}:{broker.port}" if broker else "address unknown"
-            link = self._links[node] = _Link(self, node, address)
+            link = self._links[node] = _Link(self, self._manager, node, address)
         return link
 
 
@@ -322,43 +347,64 @@ class Backoff:
 class _Link:
     """The way to one broker: at most one connection, and what was learnt when it was tried."""
 
-    def __init__(self, client: BrokerClient, node: int | str, address: str) -> None:
+    def __init__(self, client: BrokerClient, manager: Any, node: int | str, address: str) -> None:
         self.address = address
         self.broker_id = node if isinstance(node, int) else None
         self.connection: Any = None
         self.trouble: BrokerError | None = None
         self._node = node
         self._client = client
+        self._manager = manager
         self._window = _Window(IN_FLIGHT)
+        self._has_answered = False
 
     def __str__(self) -> str:
         if self.broker_id is None:
             return self.address
         return f"broker {self.broker_id} ({self.address})"
 
-    async def open(self, patience: float) -> None:
-        """Make sure that there is a connection."""
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self.connection is not None and bool(self.connection.connected)
+
+    @property
+    def was_reached(self) -> bool:
+        """Whether there was ever a connection, if only to be closed again."""
+        return self.connection is not None and self.connection.parser is not None
+
+    async def open(self, patience: float, *, is_last: bool = True) -> None:
+        """Make sure that there is a connection.
+
+        Where it takes too long, `is_last` says whether to give up the broker; else it may be
+        called again to wait longer.
+        """
         if self.trouble is not None:
             raise self.trouble
-        if self.connection is not None and self.connection.connected:
+        if self.is_open:
             return
-        manager = self._client._manager
         patience = min(patience, self._client.deadline.left_s)
         try:
             if self.connection is None or self.connection.closed:
-                self.connection = manager.get_connection(
+                self.connection = self._manager.get_connection(
                     self._node, timeout_ms=1000 * patience, refresh_metadata_on_err=False
                 )
-            await manager.wait_for(self.connection.init_future, 1000 * patience)
-        except kafka_errors.KafkaTimeoutError:
-            self.connection.close(kafka_errors.KafkaConnectionError("no answer"))
-            raise self._blame("silent", f"{self} did not answer within {patience:.1f} s") from None
-        except _FATAL as error:
-            raise self._blame("refused", f"{self} refused the login: {_text(error)}") from None
+            await self._manager.wait_for(self.connection.init_future, 1000 * patience)
+        except kafka_errors.KafkaTimeoutError as error:
+            if not self.connection.init_future.is_done:  # it is the waiting that is over
+                silent = BrokerError(
+                    "silent", f"{self} did not answer within {patience:.1f} s", self.broker_id
+                )
+                if is_last:
+                    self.connection.close(kafka_errors.KafkaConnectionError("given up"))
+                    self.trouble = silent
+                raise silent from None
+            raise self._failure(error) from None
         except kafka_errors.UnknownBrokerIdError:
-            raise self._error("unreachable", f"{self} is not part of the cluster") from None
-        except kafka_errors.KafkaError as error:
-            raise self._connection_error(error) from None
+            text = f"{self} is not part of the cluster any more"
+            raise BrokerError("unreachable", text, self.broker_id) from None
+        except (kafka_errors.KafkaError, RuntimeError) as error:
+            raise self._failure(error) from None
         self._client.deadline.heard()
 
     def version(self, kind: Any, highest: int | None) -> int | None:
@@ -382,33 +428,30 @@ class _Link:
                 answer = await sent
             except (kafka_errors.RequestTimedOutError, kafka_errors.KafkaTimeoutError):
                 reason = f"{self} did not answer {_api_name(kind)} within {patience:.1f} s"
-                raise self._blame("silent", reason) from None
+                self.trouble = BrokerError("silent", reason, self.broker_id)
+                raise self.trouble from None
             except kafka_errors.NodeNotReadyError:
-                raise self._error("throttled", f"{self} is holding requests back") from None
+                reason = f"{self} is holding requests back"
+                raise BrokerError("throttled", reason, self.broker_id) from None
+            except kafka_errors.KafkaConnectionError as error:
+                if not self._has_answered:
+                    raise self._failure(error) from None
+                reason = f"{self} closed the connection"
+                raise BrokerError("disconnected", reason, self.broker_id) from None
             except kafka_errors.KafkaError as error:
-                raise self._connection_error(error) from None
+                raise self._failure(error) from None
+            self._has_answered = True
             deadline.heard()
             return answer
 
-    def _connection_error(self, error: Exception) -> BrokerError:
-        text = _text(error)
-        if "andshake failed" in text:
-            return self._blame("refused", f"{self}: TLS {text[0].lower()}{text[1:]}")
-        if not isinstance(error, kafka_errors.KafkaConnectionError):
-            return self._blame("unusable", f"{self} gave an answer that cannot be used: {text}")
-        if self.connection is None or self.connection.parser is None:  # it was never there
-            if "timed out" in text:
-                return self._blame("silent", f"{self} cannot be reached: {text}")
-            return self._error("unreachable", f"{self} cannot be reached: {text}")
-        return self._error("disconnected", f"{self} closed the connection")
-
-    def _blame(self, kind: str, reason: str) -> BrokerError:
-        """Make an error that stays: the broker is not asked again."""
-        self.trouble = self._error(kind, reason)
-        return self.trouble
-
-    def _error(self, kind: str, reason: str) -> BrokerError:
-        return BrokerError(kind, reason, self.broker_id)
+    def _failure(self, error: Exception) -> BrokerError:
+        """Explain an error; what another attempt cannot mend stays with the broker."""
+        failure = connection_error(error, str(self), self._client.options, self.broker_id)
+        if not isinstance(failure, BrokerError):  # of the configuration, a token's source, say
+            failure = BrokerError("refused", str(failure), self.broker_id)
+        if failure.kind not in ("disconnected", "unreachable"):
+            self.trouble = failure
+        return failure
 
 
 class _Window:
@@ -437,13 +480,6 @@ def error_name(code: int) -> str:
     """Return Kafka's name of an error code: "NOT_COORDINATOR"."""
     kind = kafka_errors.for_code(code)
     return str(getattr(kind, "message", kind.__name__))
-
-
-def _text(error: Exception) -> str:
-    """Return what an error says, without the class and code that kafka-python puts before it."""
-    text = str(error.args[0]) if error.args and error.args[0] else type(error).__name__
-    number, space, name = text.partition(" ")
-    return os.strerror(int(number)) if space and number.isdecimal() and name[:1] == "E" else text
 
 
 def _api_name(kind: Any) -> str:

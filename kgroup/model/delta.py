@@ -77,6 +77,9 @@ class Delta:
     Feed it with `replay` in the log's order, then ask for `groups`. What compaction keeps is
     enough, and gives the same groups: the newest record of each key, without those of aborted
     transactions, the markers, and every record of transactions that are open.
+
+    Members' bytes come as objects: subscription and assignment in GroupMetadata, and the metadata
+    of each of a consumer's `classicMemberMetadata`, where they could be decoded.
     """
 
     def __init__(self, offsets_partition: int | None = None) -> None:

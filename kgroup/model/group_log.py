@@ -7,6 +7,7 @@ of decoded records, with Kafka's own field names.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
@@ -243,7 +244,6 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
     classic = data.get("classicMemberMetadata")
     held = current.get("assignedPartitions", ())
     revoked = current.get("partitionsPendingRevocation", ())
-    topics = data.get("subscribedTopicNames")
     return Member(
         member_id=member_id,
         instance_id=data.get("instanceId"),
@@ -253,11 +253,7 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
         session_timeout_ms=_field(classic, "sessionTimeoutMs"),
         rebalance_timeout_ms=known(data.get("rebalanceTimeoutMs")),
         member_epoch=current.get("memberEpoch"),
-        subscription=(
-            None
-            if topics is None
-            else Subscription(tuple(sorted(topics)), data.get("subscribedTopicRegex") or None)
-        ),
+        subscription=_consumer_subscription(data),
         # The member answers for what it is to revoke until it has done so; the broker counts it too
         # (ConsumerGroupMember.asConsumerGroupDescribeMember).
         assignment=_partitions((*held, *revoked), topic_names),
@@ -272,6 +268,25 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
             if classic
             else None
         ),
+    )
+
+
+def _consumer_subscription(data: Data) -> Subscription | None:
+    """Join what the coordinator noted with what a member says that speaks the classic protocol.
+
+    Of its protocols the coordinator, too, takes the first at its word
+    (`GroupMetadataManager.deserializeSubscription`).
+    """
+    topics = data.get("subscribedTopicNames")
+    if topics is None:
+        return None
+    classic = data.get("classicMemberMetadata") or {}
+    said = [protocol["metadata"] for protocol in classic.get("supportedProtocols", ())]
+    is_understood = bool(said) and isinstance(said[0], Mapping) and "topics" in said[0]
+    return replace(
+        _classic_subscription(said[0]) if is_understood else Subscription(()),
+        topics=tuple(sorted(topics)),
+        regex=data.get("subscribedTopicRegex") or None,
     )
 
 

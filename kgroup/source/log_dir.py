@@ -27,10 +27,10 @@ from kgroup.model.problem import ProblemLog
 from kgroup.model.segment import Segment
 from kgroup.model.share_state import ShareStateLog, ShareStates, with_share_states
 from kgroup.operation.locate import offsets_partition
-from kgroup.protocol import coordinator_record, share_state_record
+from kgroup.protocol import share_state_record
 from kgroup.source.base import Capability, Reading
 from kgroup.source.log_end import log_end
-from kgroup.source.log_replay import replay_log
+from kgroup.source.log_replay import decode_group_record, replay_log
 from kgroup.source.segment_file import find_segments, find_topic_segments, partition_of
 
 __all__ = ["LogDir"]
@@ -68,7 +68,7 @@ class LogDir:
         deltas = []
         for log in logs:
             deltas.append(Delta(log[0].partition))
-            replay_log(log, coordinator_record.decode_record, deltas[-1], damage)
+            replay_log(log, decode_group_record, deltas[-1], damage)
         directories = self._directories()
         topic_names = _topic_names(directories)
         for delta in deltas:

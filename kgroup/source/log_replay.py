@@ -7,16 +7,18 @@ from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord
 from kgroup.model.segment import Segment
 from kgroup.protocol.batch import Damage, RecordBatch
+from kgroup.protocol.consumer_protocol import decode_subscription
 from kgroup.protocol.coordinator_record import decode_control, decode_record
+from kgroup.protocol.primitives import base64_bytes
 from kgroup.protocol.record_batch import read_file_batches, read_records
 from kgroup.source.segment_file import partition_of
 
-__all__ = ["Decode", "Replay", "read_segment", "replay_log"]
+__all__ = ["Decode", "Replay", "decode_group_record", "read_segment", "replay_log"]
 
 _Decoded = dict[str, Any] | None
 
 Decode = Callable[[bytes | None, bytes | None], tuple[str, _Decoded, _Decoded]]
-"""From the bytes of a record to type, key and value: `coordinator_record.decode_record`, say."""
+"""From the bytes of a record to type, key and value: `decode_group_record`, say."""
 
 
 class Replay(Protocol):
@@ -25,6 +27,21 @@ class Replay(Protocol):
     def replay(self, record: DecodedRecord) -> None:
         """Take one record."""
         ...
+
+
+def decode_group_record(key: bytes | None, value: bytes | None) -> tuple[str, _Decoded, _Decoded]:
+    """Decode a record of `__consumer_offsets` for `Delta`.
+
+    That is `decode_record`, and beyond what Kafka's tools show the subscriptions of a consumer that
+    still speaks the classic protocol in a consumer group.
+    """
+    kind, decoded_key, decoded = decode_record(key, value)
+    if kind == "ConsumerGroupMemberMetadata" and decoded and decoded["data"]:
+        classic = decoded["data"].get("classicMemberMetadata")
+        for protocol in classic["supportedProtocols"] if classic else ():
+            metadata = base64_bytes(protocol["metadata"])
+            protocol["metadata"] = decode_subscription(metadata, protocol["name"])
+    return kind, decoded_key, decoded
 
 
 def replay_log(log: Iterable[Segment], decode: Decode, target: Replay, damage: ProblemLog) -> None:
@@ -52,7 +69,7 @@ def replay_log(log: Iterable[Segment], decode: Decode, target: Replay, damage: P
 
 
 def read_segment(
-    segment: Segment, damage: ProblemLog, decode: Decode = decode_record
+    segment: Segment, damage: ProblemLog, decode: Decode = decode_group_record
 ) -> Iterator[DecodedRecord]:
     """Decode a segment's records in order, for `Delta`: transactional ones are all "open".
 

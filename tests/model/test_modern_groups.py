@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
-from kgroup.model.group import GroupState, GroupType, MemberState, Subscription
+from kgroup.model.group import GroupState, GroupType, Member, MemberState, Subscription
 from kgroup.model.offset import ShareOffset
 from kgroup.model.record import DecodedRecord
 from tests.model.records import (
@@ -90,17 +90,44 @@ def test_member_of_a_consumer_group() -> None:
     assert member.uses_classic_protocol is False
 
 
-def test_consumer_that_uses_the_classic_protocol_in_a_consumer_group() -> None:
+def classic_speaker(*metadata: Any) -> Member:
+    """Make a member of a consumer group that offers range first, then cooperative-sticky."""
+    names = ("range", "cooperative-sticky")
     classic = {
         "sessionTimeoutMs": 45_000,
-        "supportedProtocols": [{"name": "range", "metadata": ""}, {"name": "cooperative-sticky"}],
+        "supportedProtocols": [
+            {"name": name, "metadata": said} for name, said in zip(names, metadata, strict=True)
+        ],
     }
-    member = groups(consumer_member("g", "a", epoch=1, classicMemberMetadata=classic))["g"].members[
-        0
-    ]
+    records = consumer_member("g", "a", epoch=1, classicMemberMetadata=classic)
+    return groups(records)["g"].members[0]
+
+
+def test_consumer_that_uses_the_classic_protocol_in_a_consumer_group() -> None:
+    """What it says is what it says first, as it is for the coordinator; but topics are noted."""
+    said = {
+        "version": 3,
+        "topics": ["not noted"],
+        "userData": {"generation": 6},
+        "ownedPartitions": [{"topic": "orders", "partitions": [2, 1]}],
+        "generationId": 7,
+        "rackId": None,
+    }
+    member = classic_speaker(said, {**said, "generationId": 8})
     assert member.uses_classic_protocol is True
     assert member.session_timeout_ms == 45_000
     assert member.classic_protocols == ("range", "cooperative-sticky")
+    assert member.subscription == Subscription(
+        topics=("orders",),
+        owned=(AssignedPartition(None, "orders", 1), AssignedPartition(None, "orders", 2)),
+        generation_id=7,
+        user_data={"generation": 6},
+    )
+
+
+@pytest.mark.parametrize("said", [{"raw": "AAA=", "error": "cut"}, {"raw": ""}, "AAA="])
+def test_classic_protocol_that_cannot_be_understood(said: Any) -> None:
+    assert classic_speaker(said, said).subscription == Subscription(("orders",))
 
 
 def test_topic_without_a_known_name_keeps_its_id() -> None:

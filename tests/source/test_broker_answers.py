@@ -221,6 +221,11 @@ def _compare_consumer(member: Member, answer: Answer, group: Group, version: Ver
     assert _id_partitions(member.target_assignment) == _id_topics(answer["target_assignment"])
     if "member_type" in answer:
         assert member.uses_classic_protocol == (answer["member_type"] == 0)
+    if member.uses_classic_protocol:  # the broker does not tell what such a member said
+        owned = _partitions(member.subscription.owned)
+        assert owned
+        assert owned <= _partitions(member.assignment)
+        assert 0 < (member.subscription.generation_id or 0) <= (member.member_epoch or 0)
 
 
 def _compare_share(member: Member, answer: Answer, group: Group, version: Version) -> None:

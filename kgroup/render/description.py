@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
+from kgroup.model.group import GroupState
 from kgroup.operation.describe import GroupDescription
 from kgroup.render.cell import Column, Kind, cell, rfc3339
 from kgroup.render.group import (
@@ -82,11 +83,10 @@ def _facts(group: GroupDescription) -> Iterator[tuple[str, str]]:
             f"{group.protocol_type or 'unknown'}, assignor {group.assignor or 'unknown'}",
         )
     if group.generation_id is not None:
-        since = (
-            ""
-            if group.state_timestamp_ms is None
-            else f" since {rfc3339(group.state_timestamp_ms)}"
-        )
+        since = ""
+        if group.state_timestamp_ms is not None:
+            what = "empty since" if group.state is GroupState.EMPTY else "joined by all members at"
+            since = f", {what} {rfc3339(group.state_timestamp_ms)}"
         yield "generation", f"{group.generation_id}{since}"
     if group.group_epoch is not None:
         yield (

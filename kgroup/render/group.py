@@ -101,7 +101,11 @@ STATE_COLUMNS = (
     Column("leader_id", Kind.NAME, "classic: the member that assigns"),
     _COORDINATOR,
     _OFFSETS_PARTITION,
-    Column("state_timestamp_ms", Kind.TIME, "classic: when the last rebalance ended"),
+    Column(
+        "state_timestamp_ms",
+        Kind.TIME,
+        "classic: when all members had joined the last rebalance, or the last one had left",
+    ),
     _MEMBER_COUNT,
     Column("total_lag", Kind.NUMBER, "sum of the lags that are known"),
 )

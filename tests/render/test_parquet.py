@@ -1,0 +1,53 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kgroup.errors import UsageError
+from kgroup.protocol.column_schema import DECODED, ColumnBuilder
+from kgroup.render.parquet import write_parquet
+from tests.operation.log_files import commit
+
+
+def rows(*groups: str) -> pa.RecordBatch:
+    builder = ColumnBuilder()
+    for offset, group in enumerate(groups):
+        record = commit(offset, group)
+        builder.add(record.key, record.value, offset=offset)
+    return builder.finish()
+
+
+def test_batches_with_dictionaries_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    assert write_parquet(path, [rows("a", "b"), rows(), rows("c")], ()) == 3
+    table = pq.read_table(path)
+    assert table["group"].to_pylist() == ["a", "b", "c"]
+    assert table.schema.names == DECODED.names
+    assert table.schema.field("commit_timestamp_ms").type == pa.int64()
+
+
+def test_a_file_without_rows_has_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    assert write_parquet(path, [], ("offset", "group")) == 0
+    assert pq.read_table(path).schema.names == ["offset", "group"]
+
+
+def test_a_failure_half_way_leaves_what_was_there(tmp_path: Path) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield rows("a")
+        raise KeyboardInterrupt
+
+    path = tmp_path / "out.parquet"
+    path.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        write_parquet(path, broken(), ())
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_unknown_columns_are_told_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no column detail; there are: partition, offset,"):
+        write_parquet(tmp_path / "out.parquet", [], ("detail",))
+    assert list(tmp_path.iterdir()) == []

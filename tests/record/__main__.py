@@ -14,6 +14,7 @@ from tests.record.scenario_connect import record_connect
 from tests.record.scenario_current import record_current
 from tests.record.scenario_older import record_older
 from tests.record.scenario_sample import record_sample
+from tests.record.scenario_streams import record_streams
 from tests.record.scenario_upgrade import record_upgrade
 from tests.record.scenario_zookeeper import record_0_8_2_2
 
@@ -43,6 +44,8 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "compacted-3.9.2": partial(record_compacted, version="3.9.2"),
     "compacted-0.10.2.2-gzip": record_compacted_wrappers,
     "connect-4.3.1": partial(record_connect, version="4.3.1"),
+    "streams-2.8.2": partial(record_streams, version="2.8.2"),
+    "streams-3.9.2": partial(record_streams, version="3.9.2"),
     "upgraded-0.8-to-2.8": record_upgrade,
     **{
         f"kafka-{version}-{codec}": partial(record_codec, version=version, codec=codec)

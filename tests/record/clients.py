@@ -13,7 +13,7 @@ from tests.record.recording import Keep, Recording
 from tests.record.session import Session, session
 from tests.record.wire import Wire
 
-__all__ = ["ASSIGNOR", "finish", "java", "join_java", "make_topics", "settle"]
+__all__ = ["ASSIGNOR", "finish", "java", "join_java", "make_topics", "settle", "start_streams"]
 
 ASSIGNOR = "org.apache.kafka.clients.consumer."
 """The package of the Java client's assignors."""
@@ -65,6 +65,23 @@ def join_java(clients: Session, group: str, name: str, topics: str, **config: st
 def settle(clients: Session, partitions: int, *names: str) -> None:
     """Wait until the named consumers, and they alone, own so many partitions in peace."""
     clients.call("settle", names=",".join(names), partitions=partitions)
+
+
+def start_streams(
+    recording: Recording, apps: Session, application: str, name: str, **config: str
+) -> None:
+    """Start one process of the application of `StreamsApps.java` and wait until it runs."""
+    options = {key.replace("_", "."): value for key, value in config.items()}
+    options |= {
+        "application.id": application,
+        "client.id": name,
+        "commit.interval.ms": "500",
+        "state.dir": str(recording.work / name),
+        "application.server": f"{name}.shop.internal:8080",
+        "replication.factor": "1",
+    }
+    apps.call("streams-start", name=name, source="orders", sink="order-totals", config=options)
+    apps.call("streams-running", name=name)
 
 
 def finish(

@@ -15,7 +15,15 @@ from tests.record.classic import (
     rebalancing_group,
     transactions,
 )
-from tests.record.clients import ASSIGNOR, finish, java, join_java, make_topics, settle
+from tests.record.clients import (
+    ASSIGNOR,
+    finish,
+    java,
+    join_java,
+    make_topics,
+    settle,
+    start_streams,
+)
 from tests.record.raw import configure_group
 from tests.record.raw_consumer import RawConsumer
 from tests.record.recording import Recording
@@ -186,23 +194,9 @@ def share_groups(recording: Recording, server: Broker, clients: Session) -> None
 def streams_groups(recording: Recording, apps: Session) -> None:
     """A topology with a repartition, a state store and standby tasks."""
     for number in (1, 2):
-        apps.call(
-            "streams-start",
-            name=f"totals-{number}",
-            source="orders",
-            sink="order-totals",
-            config={
-                "application.id": "order-totals-streams",
-                "client.id": f"totals-{number}",
-                "group.protocol": "streams",
-                "num.standby.replicas": "1",
-                "commit.interval.ms": "500",
-                "state.dir": str(recording.work / f"state-{number}"),
-                "application.server": f"totals-{number}.internal:8080",
-                "replication.factor": "1",
-            },
+        start_streams(
+            recording, apps, "order-totals-streams", f"totals-{number}", group_protocol="streams"
         )
-        apps.call("streams-running", name=f"totals-{number}")
     time.sleep(3)
     recording.did(
         "order-totals-streams: two Kafka Streams processes of group protocol streams; topology "

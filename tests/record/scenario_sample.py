@@ -6,7 +6,15 @@ import time
 from contextlib import ExitStack
 
 from tests.broker.servers import Broker, broker
-from tests.record.clients import ASSIGNOR, finish, java, join_java, make_topics, settle
+from tests.record.clients import (
+    ASSIGNOR,
+    finish,
+    java,
+    join_java,
+    make_topics,
+    settle,
+    start_streams,
+)
 from tests.record.connect import worker
 from tests.record.raw import commit, configure_group, delete_groups, delete_offsets
 from tests.record.recording import Recording
@@ -139,22 +147,9 @@ def others(recording: Recording, server: Broker, clients: Session, apps: Session
     clients.call("share-read", names="notifications-1,notifications-2", count=33)
     recording.did("notifications: share group, two members")
     for number in (1, 2):
-        apps.call(
-            "streams-start",
-            name=f"order-totals-{number}",
-            source="orders",
-            sink="order-totals",
-            config={
-                "application.id": "order-totals",
-                "client.id": f"order-totals-{number}",
-                "group.protocol": "streams",
-                "commit.interval.ms": "500",
-                "state.dir": str(recording.work / f"state-{number}"),
-                "application.server": f"order-totals-{number}.shop.internal:8080",
-                "replication.factor": "1",
-            },
+        start_streams(
+            recording, apps, "order-totals", f"order-totals-{number}", group_protocol="streams"
         )
-        apps.call("streams-running", name=f"order-totals-{number}")
     time.sleep(3)
     recording.did("order-totals: streams group, two processes, with a standby replica")
     for end, offsets in [

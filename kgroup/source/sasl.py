@@ -1,5 +1,6 @@
 """SASL as Kafka's `sasl.*` settings describe it, as keyword arguments of kafka-python."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,9 @@ _MODULES = {
 """Login modules that give a mechanism what it needs, the usual one first."""
 
 MECHANISMS = tuple(_MODULES)
+
+_LOGGERS_OF_BYTES = ("kafka.net.connection", "kafka.protocol.parser")
+"""They write all that is sent at level DEBUG, passwords and tokens too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class Sasl:
 
     def kafka_options(self) -> dict[str, Any]:
         """Give the keyword arguments of a kafka-python client."""
+        for name in _LOGGERS_OF_BYTES:
+            logging.getLogger(name).setLevel(logging.INFO)
         provider = self.options.get("sasl_oauth_token_provider")
         if provider is not None:
             from kafka.net.sasl.oauth import AbstractTokenProvider

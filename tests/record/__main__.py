@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 
+from tests.record.damage import record_damaged
 from tests.record.recording import DATA, SAMPLE, Recording, recording
 from tests.record.scenario_codec import record_codec
 from tests.record.scenario_compaction import record_compacted, record_compacted_wrappers
@@ -58,6 +59,7 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
         )
         for version, codec in product(("0.10.2.2", "4.3.1"), ("none", "lz4"))
     },
+    "damaged": record_damaged,
 }
 
 TARGETS = {"sample": SAMPLE / "log-dir"}

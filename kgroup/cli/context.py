@@ -51,7 +51,7 @@ def complain_of(problems: "Sequence[Problem]") -> None:
     rest = problems[MAX_LINES:]
     if rest:
         left_out = f"; {rest[-1].reason}" if rest[-1].kind == "more" else ""
-        complain(f"… and {len(rest)} more{left_out}")
+        complain(f"and {len(rest)} more{left_out}")
 
 
 def show(

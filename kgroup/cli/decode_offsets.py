@@ -115,9 +115,9 @@ def _parse_types(value: str) -> frozenset[str]:
 @click.option(
     "--type",
     "types",
-    metavar="A,B,…",
+    metavar="A,B,...",
     callback=parsed(_parse_types),
-    help="Records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, …",
+    help="Records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
 )
 @click.option(
     "--since",

@@ -96,7 +96,15 @@ def kgroup(ctx: click.Context) -> None:
 def run(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit status."""
     signal(SIGTERM, _terminate)
+    _open_standard_streams()
     sys.exit(status_of(sys.argv[1:] if args is None else args))
+
+
+def _open_standard_streams() -> None:
+    """Stand in for streams that the caller has closed, so that no file takes their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, until the process ends
 
 
 def status_of(args: Sequence[str]) -> int:

@@ -61,7 +61,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--columns",
-            metavar="A,B,…",
+            metavar="A,B,...",
             help="Columns of table, csv, tsv and markdown, in this order.",
         ),
         click.option("--no-headers", is_flag=True, help="Leave out the names of the columns."),

@@ -61,6 +61,24 @@ def test_a_full_disk_is_an_error() -> None:
     assert done.stderr == b"kgroup: error: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("closed", "args", "status", "shown"),
+    [
+        (">&-", "list --sample", 0, ""),
+        ("2>&-", "list --no-such-option", 2, ""),
+        ("<&-", "decode-offsets - -o jsonl", 0, ""),
+        ("<&-", "coordinator g -o tsv --columns group_id", 0, "group_id\ng\n"),
+        (">&- 2>&- <&-", "decode-offsets --sample", 0, ""),
+    ],
+)
+def test_closed_standard_streams(closed: str, args: str, status: int, shown: str) -> None:
+    shell = f"'{sys.executable}' -m kgroup {args} {closed}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stdout) == (status, shown)
+    assert "Traceback" not in done.stderr
+    assert "bug" not in done.stderr
+
+
 @pytest.fixture
 def waiting(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
     """A process that waits for the rest of its standard input, and its folder for files."""

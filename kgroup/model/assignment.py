@@ -1,6 +1,6 @@
 """Who owns what: partitions for consumers and share groups, tasks for streams groups."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["AssignedPartition", "Task", "TaskAssignment"]
 
@@ -15,11 +15,14 @@ class AssignedPartition:
         topic: name; None where the record gives the id only (KIP-848, share) and no source knows
             its name.
         partition: partition of that topic.
+        since_epoch: epoch in which the member got it (consumer groups since Kafka 4.3); with
+            another one it is the same partition still.
     """
 
     topic_id: str | None
     topic: str | None
     partition: int
+    since_epoch: int | None = field(default=None, compare=False)
 
     @property
     def sort_key(self) -> tuple[bool, str, int]:
@@ -29,10 +32,18 @@ class AssignedPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Task:
-    """One task of a streams group (KIP-1071): a subtopology on one partition number."""
+    """One task of a streams group (KIP-1071): a subtopology on one partition number.
+
+    Attributes:
+        subtopology_id: of the group's topology.
+        partition: of the subtopology's source topics.
+        since_epoch: of an active task the epoch in which the member got it (Kafka 4.3 and later);
+            with another one it is the same task still.
+    """
 
     subtopology_id: str
     partition: int
+    since_epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

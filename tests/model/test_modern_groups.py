@@ -90,6 +90,32 @@ def test_member_of_a_consumer_group() -> None:
     assert member.uses_classic_protocol is False
 
 
+@pytest.mark.parametrize(
+    ("epochs", "known"), [([5, 3], [3, 5]), (None, [None, None]), ([5], [None, None])]
+)
+def test_epochs_since_which_a_member_has_partitions(
+    epochs: list[int] | None, known: list[int | None]
+) -> None:
+    """Kafka's `Utils.assignmentFromTopicPartitions`: as many as there are partitions, or none."""
+    topic = {"topicId": TOPIC_ID, "partitions": [1, 0], "assignmentEpochs": epochs}
+    value: dict[str, Any] = {
+        "memberEpoch": 5,
+        "previousMemberEpoch": 4,
+        "state": 0,
+        "assignedPartitions": [topic],
+        "partitionsPendingRevocation": [],
+    }
+    key = {"groupId": "g", "memberId": "a"}
+    member = groups(record("ConsumerGroupCurrentMemberAssignment", key, value))["g"].members[0]
+    assert [each.partition for each in member.assignment or ()] == [0, 1]
+    assert [each.since_epoch for each in member.assignment or ()] == known
+
+
+def test_partition_is_the_same_whenever_it_was_got() -> None:
+    assert AssignedPartition(TOPIC_ID, "orders", 0, 3) == AssignedPartition(TOPIC_ID, "orders", 0)
+    assert {Task("0", 1, 3)} == {Task("0", 1)}
+
+
 def classic_speaker(*metadata: Any) -> Member:
     """Make a member of a consumer group that offers range first, then cooperative-sticky."""
     names = ("range", "cooperative-sticky")
@@ -375,7 +401,7 @@ def streams_group(
                 "memberEpoch": epoch,
                 "previousMemberEpoch": 6,
                 "state": state,
-                "activeTasks": [{"subtopologyId": "0", "partitions": [0]}],
+                "activeTasks": [{"subtopologyId": "0", "partitions": [0], "assignmentEpochs": [5]}],
                 "standbyTasks": [{"subtopologyId": "1", "partitions": [2]}],
                 "warmupTasks": [{"subtopologyId": "1", "partitions": [3]}],
                 "activeTasksPendingRevocation": [{"subtopologyId": "0", "partitions": [4]}],
@@ -401,6 +427,8 @@ def test_streams_group() -> None:
     assert first.repartition_sink_topics == ("by-value",)
     assert first.state_changelog_topics == ("store-changelog",)
     member = group.members[0]
+    assert member.tasks is not None
+    assert [task.since_epoch for task in member.tasks.active] == [5]
     assert member.tasks == TaskAssignment((Task("0", 0),), (Task("1", 2),), (Task("1", 3),))
     assert member.target_tasks == TaskAssignment((Task("0", 0), Task("0", 1)))
     assert member.pending_revocation_tasks == TaskAssignment((Task("0", 4),))

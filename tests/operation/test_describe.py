@@ -110,12 +110,20 @@ def test_offsets_with_end_lag_and_owner() -> None:
         )
     )
     assert row.offsets == (
-        OffsetDescription("orders", 0, 5, 2, "text", 10, 20, 8, 3, "m1", ID),
-        OffsetDescription("orders", 1, 7, None, None, None, None, None, None, "m2", None),
-        OffsetDescription("orders", 2, None, None, None, None, None, 4, None, "m2", None),
-        OffsetDescription("payments", 0, 9, None, None, None, None, 6, -3, None, None),
+        OffsetDescription("orders", 0, 5, 2, "text", 10, 20, 8, 3, "m1", ID, None),
+        OffsetDescription("orders", 1, 7, None, None, None, None, None, None, "m2", None, None),
+        OffsetDescription("orders", 2, None, None, None, None, None, 4, None, "m2", None, None),
+        OffsetDescription("payments", 0, 9, None, None, None, None, 6, -3, None, None, None),
     )
     assert row.total_lag == 0
+
+
+def test_since_when_a_member_owns_what() -> None:
+    member = Member(
+        "m", assignment=tuple(AssignedPartition(ID, "orders", p, p + 4) for p in (0, 1))
+    )
+    row = only(FakeSource(group("g", member, offsets=(CommittedOffset("orders", 1, 5),))))
+    assert [(o.partition, o.owned_since_epoch) for o in row.offsets] == [(0, 4), (1, 5)]
 
 
 def test_total_lag_is_unknown_where_none_is_known() -> None:
@@ -209,7 +217,7 @@ def test_streams_tasks_own_the_partitions_that_were_committed() -> None:
         GroupType.STREAMS,
         GroupState.STABLE,
         members=(
-            Member("a", tasks=TaskAssignment(active=(Task("0", 0),), standby=(Task("0", 1),))),
+            Member("a", tasks=TaskAssignment(active=(Task("0", 0, 6),), standby=(Task("0", 1),))),
             Member(
                 "b",
                 tasks=TaskAssignment(active=(Task("1", 0),)),
@@ -227,7 +235,9 @@ def test_streams_tasks_own_the_partitions_that_were_committed() -> None:
             0, (subtopology("0", "orders", "x"), subtopology("1", "clicks", "by-key"))
         ),
     )
-    assert {(o.topic, o.partition): o.member_id for o in only(FakeSource(streams)).offsets} == {
+    row = only(FakeSource(streams))
+    assert row.offsets[2].owned_since_epoch == 6
+    assert {(o.topic, o.partition): o.member_id for o in row.offsets} == {
         ("by-key", 0): "b",
         ("clicks", 0): "b",
         ("orders", 0): "a",

@@ -51,7 +51,7 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[st
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "refused", _certificate(cause)
         if isinstance(cause, ssl.SSLError):
-            return "refused", _tls(cause.reason or "", cause)
+            return "refused", _tls(getattr(cause, "reason", None) or "", cause)
     error = causes[0]
     text = _text(error)
     mechanism = options.get("sasl_mechanism")
@@ -114,8 +114,8 @@ def _certificate(error: Any) -> str:
     """Say what is wrong with the broker's certificate."""
     if error.verify_code in _WRONG_NAME:
         return (
-            f"has a certificate for another name: {error.verify_message}; connect by a name that "
-            "the certificate has, or switch the check off by an empty "
+            f"has a certificate for another name: {error.verify_message.rstrip('.')}; connect by a "
+            "name that the certificate has, or switch the check off by an empty "
             "ssl.endpoint.identification.algorithm"
         )
     if error.verify_code == _CERTIFICATE_EXPIRED:

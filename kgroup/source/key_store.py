@@ -219,6 +219,7 @@ def _der(data: bytes, position: int) -> tuple[int, bytes, int]:
 
 
 def _read_pkcs12(data: bytes, password: str | None) -> KeyStore:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
@@ -238,7 +239,7 @@ def _read_pkcs12(data: bytes, password: str | None) -> KeyStore:
             pkcs8 = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             chain = _chain(own, others)
             key = PrivateKey(pkcs8, tuple(certificates[certificate] for certificate in chain))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         why = "a password is needed" if password is None else "the password is wrong"
         raise KeyStoreError(f"{why}, or the file is damaged or no PKCS12 that is known") from None
     return KeyStore(tuple(certificates.values()), key, int(key is not None))

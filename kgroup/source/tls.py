@@ -154,8 +154,7 @@ def _load_key(context: ssl.SSLContext, store: Store) -> None:
             # Without a password of its own, OpenSSL would ask for one on the terminal.
             context.load_cert_chain(file.name, password=lambda: password)
         except (ssl.SSLError, ValueError) as error:
-            reason = error.reason if isinstance(error, ssl.SSLError) else None
-            if reason == "KEY_VALUES_MISMATCH":
+            if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
                 why = "the private key is not that of its first certificate"
             elif b"ENCRYPTED" in key.pem:
                 why = "the private key is encrypted; ssl.key.password is " + (

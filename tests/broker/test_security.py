@@ -313,7 +313,8 @@ def files(server: SecureBroker, tmp_path_factory: pytest.TempPathFactory) -> dic
     """Write each case as a file."""
     folder = tmp_path_factory.mktemp("clients")
     files = {}
-    for name, (listener, settings, *_) in {**GOOD, **BAD}.items():
+    bad = {name: (listener, settings) for name, (listener, settings, _) in BAD.items()}
+    for name, (listener, settings) in {**GOOD, **bad}.items():
         host, _, port = listener.rpartition(":")
         whole = {
             "bootstrap.servers": f"{host or HOST}:{server.ports[port]}",

@@ -1,0 +1,304 @@
+"""Where settings of a connection come from, which is the strongest, what is said of bad ones."""
+
+import pickle
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from kgroup.errors import ExitStatus, UsageError
+from kgroup.source.client_config import ClientConfig, client_config
+from kgroup.source.client_setting import Secret
+
+SECRET = "s3kret"
+JAAS = "org.apache.kafka.common.security.{}.{} required {};"
+PLAIN = JAAS.format("plain", "PlainLoginModule", f'username="alice" password="{SECRET}"')
+SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+
+
+def read(settings: Mapping[str, str], folder: Path, *overrides: str) -> ClientConfig:
+    """Read a properties file with these settings."""
+    file = folder / "client.properties"
+    whole = {"bootstrap.servers": "one:9093", **settings}
+    file.write_text("".join(f"{key}={value}\n" for key, value in whole.items()))
+    return client_config(environment={}, command_config=file, overrides=overrides)
+
+
+def test_the_strongest_wins(tmp_path: Path) -> None:
+    toml = tmp_path / "config.toml"
+    toml.write_text('[profiles.p]\nbootstrap-server = "profile:1"\n')
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=file:1\n")
+    profile = {"KGROUP_CONFIG": str(toml), "KGROUP_PROFILE": "p"}
+
+    def server(environment: Mapping[str, str], **rest: object) -> str:
+        config = client_config(environment=environment, **rest)  # type: ignore[arg-type]
+        return config.bootstrap_servers[0]
+
+    environment = {**profile, "KGROUP_BOOTSTRAP_SERVER": "environment:1"}
+    override = {"command_config": file, "overrides": ["bootstrap.servers=override:1"]}
+    assert server(profile) == "profile:1"
+    assert server({"KGROUP_CONFIG": str(toml)}, profile="p") == "profile:1"
+    assert server(environment) == "environment:1"
+    assert server(environment, command_config=file) == "file:1"
+    assert server(environment, **override) == "override:1"
+    assert server(environment, **override, bootstrap_server="flag:1") == "flag:1"
+
+
+def test_other_settings_of_the_profile_stay_under_a_flag(tmp_path: Path) -> None:
+    (tmp_path / "p.properties").write_text("client.id=file\nrequest.timeout.ms=7\nretries=3\n")
+    toml = tmp_path / "config.toml"
+    toml.write_text(
+        '[profiles.p]\nbootstrap-server = "a:1"\ncommand-config = "p.properties"\n'
+        '[profiles.p.properties]\nclient.id = "table"\n"reconnect.backoff.ms" = 9\n'
+    )
+    environment = {"KGROUP_CONFIG": str(toml), "KGROUP_BOOTSTRAP_SERVER": "b:2"}
+    config = client_config(environment=environment, profile="p")
+    assert config.kafka_options() == {
+        "bootstrap_servers": ["b:2"],
+        "security_protocol": "PLAINTEXT",
+        "client_id": "table",
+        "client_dns_lookup": "use_all_dns_ips",
+        "request_timeout_ms": 7,
+        "reconnect_backoff_ms": 9,
+    }
+    assert config.notes == (
+        f"bootstrap.servers ($KGROUP_BOOTSTRAP_SERVER) is stronger than profile 'p' of {toml}",
+    )
+    flag = client_config(environment=environment, profile="p", bootstrap_server="c")
+    assert (flag.bootstrap_servers, flag.notes) == (("c:9092",), ())
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("a", ("a:9092",)),
+        (" a:1 ,b:2,, ", ("a:1", "b:2")),
+        ("[::1]:9093,[fe80::1%eth0]", ("[::1]:9093", "[fe80::1%eth0]:9092")),
+        ("PLAINTEXT://a:1", ("a:1",)),
+    ],
+)
+def test_bootstrap_servers(written: str, expected: tuple[str, ...]) -> None:
+    config = client_config(environment={}, bootstrap_server=written)
+    assert config.bootstrap_servers == expected
+
+
+@pytest.mark.parametrize(
+    "written", ["a:b", "a:0", "a:65536", "::1", "a b", "[::1", ",", "a:1:2", "é:1"]
+)
+def test_bad_bootstrap_servers(written: str) -> None:
+    with pytest.raises(
+        UsageError, match=r"^bootstrap.servers \(--bootstrap-server\): expected HOST"
+    ):
+        client_config(environment={}, bootstrap_server=written)
+
+
+def test_no_bootstrap_server() -> None:
+    with pytest.raises(
+        UsageError, match=r"bootstrap.servers is not set: choose --bootstrap-server"
+    ):
+        client_config(environment={})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"security.protocol": "TLS"}, "expected PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL"),
+        ({"request.timeout.ms": "5s"}, "expected a whole number, found '5s'"),
+        ({"client.dns.lookup": "never"}, "expected USE_ALL_DNS_IPS or"),
+        ({**SASL, "sasl.mechanism": "SCRAM"}, "expected PLAIN or SCRAM-SHA-256 or"),
+        (
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "ldaps"},
+            "expected https, or nothing",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"},
+            "expected TLSv1.2 or TLSv1.3, found 'SSLv3'",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.cipher.suites": "TLS_NONE_WITH_NULL"},
+            "expected suites",
+        ),
+        ({"security.protocol": "SSL", "ssl.truststore.type": "BKS"}, "expected JKS or PKCS12 or"),
+    ],
+)
+def test_bad_values_are_told_with_their_place(
+    settings: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    key = list(settings)[-1]
+    place = f"{key} ({tmp_path}/client.properties:{1 + len(settings)}): "
+    with pytest.raises(UsageError) as caught:
+        read(settings, tmp_path)
+    assert str(caught.value).startswith(place + message)
+    assert caught.value.exit_status is ExitStatus.USAGE
+    with pytest.raises(UsageError) as caught:
+        read({**settings, key: ""}, tmp_path, f"{key}={settings[key]}")
+    assert str(caught.value).startswith(f"{key} (-X): {message}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (SASL, "sasl.jaas.config is not set: sasl.mechanism PLAIN needs a PlainLoginModule"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.kerberos.service.name is not set: GSSAPI"),
+        (
+            {**SASL, "sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": PLAIN},
+            "expected OAuthBearerLoginModule for sasl.mechanism OAUTHBEARER",
+        ),
+        (
+            {**SASL, "sasl.jaas.config": PLAIN[:-1]},
+            f"or a semicolon, at character {len(PLAIN)}, found some",
+        ),
+        ({**SASL, "sasl.jaas.config": PLAIN.replace("username", "user")}, "the option username of"),
+        (
+            {
+                **SASL,
+                "sasl.mechanism": "SCRAM-SHA-256",
+                "sasl.jaas.config": PLAIN.replace(";", ' tokenauth="TRUE";'),
+            },
+            "delegation tokens",
+        ),
+        (
+            {**SASL, "sasl.mechanism": "AWS_MSK_IAM"},
+            "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.location": "/a.jks"},
+            "ssl.keystore.password is not set",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.password": SECRET},
+            "ssl.truststore.location is not set",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.certificates": "x"},
+            "ssl.truststore.type is not set",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.key": SECRET},
+            "ssl.keystore.certificate.chain",
+        ),
+        (
+            {
+                "security.protocol": "SSL",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": "/a.pem",
+                "ssl.keystore.password": SECRET,
+            },
+            "PEM has no store password",
+        ),
+    ],
+)
+def test_what_is_missing_or_contradicts(
+    settings: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(settings, tmp_path)
+    assert message in str(caught.value)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_keys(tmp_path: Path) -> None:
+    config = read(
+        {
+            "group.id": "g",
+            "key.deserializer": "x",
+            "sasl.mechanisms": SECRET,
+            "frobnicate": SECRET,
+            "ssl.engine.factory.class": "a.B",
+        },
+        tmp_path,
+        "config.providers.file.class=c.D",
+    )
+    file = f"{tmp_path}/client.properties"
+    java = "is for Kafka's Java client; kgroup does not follow it"
+    assert config.notes == (
+        f"sasl.mechanisms ({file}:4) is no setting of Kafka's clients; it has no effect; "
+        "did you mean sasl.mechanism?",
+        f"frobnicate ({file}:5) is no setting of Kafka's clients; it has no effect",
+        f"ssl.engine.factory.class ({file}:6) {java}",
+        f"config.providers.file.class (-X) {java}",
+    )
+
+
+@pytest.mark.parametrize("overrides", [[SECRET], [f"={SECRET}"], ["a=b", SECRET]])
+def test_bad_overrides_are_not_shown(overrides: list[str]) -> None:
+    with pytest.raises(
+        UsageError, match=r"^-X.*: expected KEY=VALUE, found no key or no =$"
+    ) as caught:
+        client_config(environment={}, bootstrap_server="a", overrides=overrides)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        (None, r"expected a table \[profiles.p\] in it, found no such file"),
+        ("[profiles.prod]\n", "expected a profile 'p', found none; it has prod"),
+        ("", "expected a profile 'p', found none$"),
+        ("x = [", "expected TOML: "),
+        ("[profiles]\np = 1\n", "expected a table$"),
+        ("[profiles.p]\nbootstrap = 'a'\n", "expected bootstrap-server, .*; found 'bootstrap'"),
+        ("[profiles.p]\nbootstrap-server = ['a']\n", "bootstrap-server: expected a text"),
+        ("[profiles.p]\ncommand-config = 'no.file'\n", "no.file: cannot read it: No such file"),
+    ],
+)
+def test_bad_profiles(toml: str | None, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    if toml is not None:
+        file.write_text(toml)
+    with pytest.raises(UsageError, match=message):
+        client_config(environment={"KGROUP_CONFIG": str(file)}, profile="p")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "name", "sent"),
+    [("PLAIN", "a=b,c", "a=b,c"), ("SCRAM-SHA-512", "a=b,c", "a=3Db=2Cc")],
+)
+def test_login(mechanism: str, name: str, sent: str, tmp_path: Path) -> None:
+    jaas = PLAIN.replace("alice", name)
+    config = read({**SASL, "sasl.mechanism": mechanism, "sasl.jaas.config": jaas}, tmp_path)
+    for shown in (repr(config), str(config.kafka_options()), f"{config.kafka_options()}"):
+        assert SECRET not in shown
+    options = pickle.loads(pickle.dumps(config)).kafka_options()
+    assert options["sasl_mechanism"] == mechanism
+    assert "".join(options["sasl_plain_username"]) == sent
+    assert options["sasl_plain_password"].encode() == SECRET.encode()
+
+
+def test_kerberos_and_aws_are_passed_through(tmp_path: Path) -> None:
+    jaas = 'com.sun.security.auth.module.Krb5LoginModule required keyTab="/k" serviceName="s";'
+    kerberos = {"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": jaas}
+    config = read(kerberos, tmp_path)
+    assert config.kafka_options()["sasl_mechanism"] == "GSSAPI"
+    assert config.kafka_options()["sasl_kerberos_service_name"] == "s"
+    assert len(config.notes) == 1
+    config = read({**kerberos, "sasl.kerberos.service.name": "kafka"}, tmp_path)
+    assert config.kafka_options()["sasl_kerberos_service_name"] == "kafka"
+    aws = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "sasl.client.callback.handler.class": (
+            "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+        ),
+    }
+    config = read(aws, tmp_path)
+    assert config.notes == ()
+    assert config.kafka_options()["sasl_mechanism"] == "AWS_MSK_IAM"
+
+
+def test_secret_texts_hide() -> None:
+    secret = Secret(SECRET)
+    for shown in (
+        str(secret),
+        repr(secret),
+        f"{secret}",
+        "%s %r" % (secret, secret),  # noqa: UP031 -- as logging does
+        repr([secret]),
+    ):
+        assert SECRET not in shown
+        assert "hidden" in shown
+    assert "".join(secret) == SECRET
+    assert "\0".join(["u", secret]).encode() == b"u\0s3kret"

@@ -36,10 +36,10 @@ def write(blocks: Iterable[str | bytes | memoryview]) -> None:
 
 def complain(text: str) -> None:
     """Write a line to standard error; a closed standard error is no reason to fail."""
-    from kgroup.render.cell import visible
+    from kgroup.render.cell import harmless
 
     with suppress(OSError):
-        print(f"kgroup: {visible(text)}", file=sys.stderr, flush=True)
+        print(f"kgroup: {harmless(text)}", file=sys.stderr, flush=True)
 
 
 def complain_of(problems: "Sequence[Problem]") -> None:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["UNKNOWN", "Column", "Kind", "cell", "rfc3339", "visible"]
+__all__ = ["UNKNOWN", "Column", "Kind", "cell", "harmless", "rfc3339", "visible"]
 
 UNKNOWN = "-"
 
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # What would break a line, drive a terminal, reverse the reading order or be no character at all.
 _HARMFUL = re.compile(
-    "[\\\\\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
 
@@ -67,6 +67,11 @@ def visible(text: str) -> str:
     ``\n``, ``\r``, ``\t``, ``\xNN``, ``\uNNNN``; a backslash is doubled, so that the text can be
     told from one that held the escape itself.
     """
+    return harmless(text.replace("\\", "\\\\"))
+
+
+def harmless(text: str) -> str:
+    """Write a message with the escapes of `visible`, but backslashes as they are."""
     return _HARMFUL.sub(_escape, text)
 
 

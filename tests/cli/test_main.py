@@ -82,6 +82,7 @@ def test_unknown_option(cli: Cli) -> None:
         (UsageError("not together"), 2, "kgroup: error: not together\n"),
         (NotFoundError("no group 'x'"), 3, "kgroup: error: no group 'x'\n"),
         (InputError("line\nbreak \x1b[31m"), 1, "kgroup: error: line\\nbreak \\x1b[31m\n"),
+        (InputError(r"DOMAIN\user"), 1, "kgroup: error: DOMAIN\\user\n"),
         (click.UsageError("what?"), 2, "kgroup: error: what?\n"),
         (click.ClickException("no"), 1, "kgroup: error: no\n"),
         (KeyboardInterrupt(), 130, ""),

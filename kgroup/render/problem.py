@@ -7,18 +7,16 @@ __all__ = ["problem_line"]
 
 def problem_line(problem: Problem) -> str:
     """Say where it is, what kind it is and why."""
-    place = [
-        problem.path,
-        None if problem.position is None else f"byte {problem.position}",
-        None if problem.group_id is None else f"group {problem.group_id!r}",
-        None
-        if problem.offsets_partition is None
-        else f"partition {problem.offsets_partition} of __consumer_offsets",
-        None if problem.offset is None else f"offset {problem.offset}",
+    known = [
+        template.format(value)
+        for template, value in (
+            ("{}", problem.path),
+            ("byte {}", problem.position),
+            ("group {!r}", problem.group_id),
+            ("partition {} of __consumer_offsets", problem.offsets_partition),
+            ("offset {}", problem.offset),
+        )
+        if value is not None
     ]
-    parts = [text for text in place if text is not None]
-    return ": ".join(
-        [", ".join(parts), f"{problem.kind}", problem.reason]
-        if parts
-        else [problem.kind, problem.reason]
-    )
+    place = [", ".join(known)] if known else []
+    return ": ".join([*place, problem.kind, problem.reason])

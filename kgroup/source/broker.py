@@ -50,7 +50,8 @@ GROUPS_PER_REQUEST = 100
 """Few enough for the broker to work on the next request while one answer is decoded."""
 _BY_TOPIC_NAME = 9
 """Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
-_GROUP_ID_NOT_FOUND = 69
+_NO_SUCH_GROUP = frozenset({35, 69})
+"""UNSUPPORTED_VERSION, where groups of a type are switched off, and GROUP_ID_NOT_FOUND."""
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 _MOVING = frozenset({13, 14, 15, 16})
 """NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS, _NOT_AVAILABLE, NOT_COORDINATOR."""
@@ -127,6 +128,11 @@ class Cluster:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def renew(self) -> None:
+        """Begin another round, of a watch say: give brokers that were silent another chance."""
+        if self._client is not None:
+            self._client.forgive()
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
@@ -210,10 +216,13 @@ class _Inquiry:
     async def _list_of(self, node: int) -> list[_Home]:
         client, question = self._client, self._question
         version = await client.version(node, ListGroupsRequest)
+        if version is None:
+            text = f"broker {node} is of Kafka 0.8, which cannot list groups: name them"
+            raise BrokerError("unsupported", text, node)
         fields: dict[str, Any] = {}
-        if version is not None and version >= 4:
+        if version >= 4:
             fields["states_filter"] = sorted(question.states)
-        if version is not None and version >= 5:
+        if version >= 5:
             fields["types_filter"] = sorted(question.types)
         backoff = Backoff(client)
         while True:
@@ -292,7 +301,7 @@ class _Inquiry:
             group = described.get(home.group_id)
             offsets = committed.get(home.group_id) or ()
             if group is None and offsets and home.group_id in described:
-                group = self._simple_group(home)
+                group = await self._simple_group(home)
             if group is not None:
                 groups[home.group_id] = replace(group, offsets=offsets) if offsets else group
         share = [
@@ -314,15 +323,17 @@ class _Inquiry:
                 raise result
         return results
 
-    def _simple_group(self, home: _Home) -> Group:
+    async def _simple_group(self, home: _Home) -> Group:
         """Make a group that only commits: brokers before 0.10 neither list nor describe those.
 
-        In 0.8 members are known to ZooKeeper only, so the state is unknown.
+        In 0.8, which describes none, members are known to ZooKeeper only: the state is unknown.
         """
+        request = DESCRIBE_BY_TYPE[GroupType.CLASSIC].request
+        describes = await self._client.version(home.node, request) is not None
         return Group(
             group_id=home.group_id,
             type=GroupType.CLASSIC,
-            state=GroupState.EMPTY,
+            state=GroupState.EMPTY if describes else None,
             coordinator=self._client.brokers.get(home.node),
         )
 
@@ -403,7 +414,7 @@ class _Inquiry:
             for described in answer.groups:
                 if found[described.group_id] is not None and described.error_code:
                     continue
-                if described.error_code == _GROUP_ID_NOT_FOUND:
+                if described.error_code in _NO_SUCH_GROUP:
                     continue
                 if described.error_code:
                     found[described.group_id] = _Refusal(

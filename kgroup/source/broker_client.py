@@ -122,8 +122,14 @@ class BrokerClient:
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine, and those that it starts, until it is done."""
+        self.deadline.heard()  # nobody has been waited for meanwhile
         result: T = self._net.run(main)
         return result
+
+    def forgive(self) -> None:
+        """Ask brokers again that were given up."""
+        for link in self._links.values():
+            link.trouble = None
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> "list[T | BrokerError]":
         """Run coroutines side by side; a broker's failure stands in the place of the result."""

@@ -1,0 +1,216 @@
+"""Classic groups of live brokers of every version, against what Kafka's own tools say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.log_range import LogMark, LogRange
+from kgroup.operation.locate import offsets_partition
+from kgroup.source.base import Question
+from kgroup.source.broker import Cluster
+from tests.broker.group_tools import Table, consumer_groups, number
+from tests.broker.maven import version_tuple
+from tests.broker.servers import Broker, broker
+from tests.record.clients import java, join_java, make_topics, settle
+from tests.record.raw import RawMember, commit, join, knock
+from tests.record.recording import Recording
+from tests.record.wire import Wire
+
+VERSIONS = ("4.3.1", "3.9.2", "2.8.2", "1.1.1", "0.11.0.3", "0.10.2.2", "0.9.0.1")
+TOPICS = {"orders": 3, "payments": 2}
+CONFIG = {"group.max.session.timeout.ms": "600000"}  # 0.9 allows half a minute
+
+pytestmark = pytest.mark.xdist_group("live-classic-groups")
+
+
+@dataclass(frozen=True)
+class Live:
+    """A broker with groups, and a source that was given nothing but its address.
+
+    "pair": two Java consumers; "done": one that committed and left; "beyond": commits past the
+    end, for a partition and a topic that are not there; "moving": in the middle of a rebalance.
+    """
+
+    server: Broker
+    source: Cluster
+
+    def tool(self, *arguments: str) -> Table:
+        return consumer_groups(self.server.version, self.server.bootstrap, *arguments)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def live(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Live]:
+    version: str = request.param
+    work: Path = tmp_path_factory.mktemp(f"live-{version}")
+    recording = Recording("live", work)
+    with (
+        broker(version, work, config=CONFIG) as server,
+        java(recording, server, "Consumers", "Producers") as clients,
+        Wire(version, server.bootstrap) as wire,
+        Cluster(server.bootstrap, of_silence=True) as source,
+    ):
+        make_topics(recording, server, clients, TOPICS)
+        for name in ("pair-1", "pair-2"):
+            join_java(clients, "pair", name, "orders,payments")
+        settle(clients, 5, "pair-1", "pair-2")
+        clients.call("commit", name="pair-1", offsets="orders:0:5,payments:1:3", metadata="half")
+        join_java(clients, "done", "done-1", "payments")
+        settle(clients, 2, "done-1")
+        clients.call("commit", name="done-1", offsets="payments:0:10", metadata="")
+        clients.call("leave", name="done-1")
+        commit(wire, "beyond", {("orders", 0): 1000, ("orders", 2): 12})
+        first, second = (RawMember(version, server.bootstrap, f"moving-{n}") for n in (1, 2))
+        join(first, "moving", {"range": b""}, b"")
+        knock(second, "moving", {"range": b""})
+        yield Live(server, source)
+        first.close()
+        second.close()
+
+
+def groups_of(live: Live, *group_ids: str) -> dict[str, Group]:
+    reading = live.source.read(group_ids or None)
+    assert reading.problems == ()
+    return dict(reading.image.groups)
+
+
+def test_lists_what_the_tool_lists(live: Live) -> None:
+    reading = live.source.read(question=Question(members=False))
+    assert reading.problems == ()
+    listed = {row["group"] for row in live.tool("--list")}
+    # Before 1.0 it leaves out groups that have no protocol type.
+    is_whole = version_tuple(live.server.version) >= (1,)
+    groups = reading.image.groups
+    assert listed == {name for name in groups if is_whole or groups[name].protocol_type}
+    assert {"pair", "moving"} <= listed
+    coordinators = {group.coordinator for group in reading.image.groups.values()}
+    assert {(each.id, each.port) for each in coordinators if each} == {
+        (live.server.broker_id, live.server.port)
+    }
+
+
+def test_named_and_listed_are_the_same(live: Live) -> None:
+    everything = groups_of(live)
+    assert groups_of(live, *everything) == everything
+    assert groups_of(live, "no such group") == {}
+    for group_id, group in everything.items():
+        assert group.offsets_partition == offsets_partition(group_id, 4)
+
+
+def test_same_offsets_owners_and_lags(live: Live) -> None:
+    """Every row of the tool, which has one for each commit and for each partition owned."""
+    (group,) = groups_of(live, "pair").values()
+    rows = live.tool("--describe", "--group", "pair")
+    assert len(rows) == 5
+    at = {(row["topic"], int(row["partition"])): row for row in rows}
+    ranges = live.source.log_ranges(set(at)).ranges
+    committed = {(each.topic, each.partition): each.committed_offset for each in group.offsets}
+    owners = {
+        (owned.topic, owned.partition): member
+        for member in group.members
+        for owned in member.assignment or ()
+    }
+    assert set(owners) == set(at)
+    for place, row in at.items():
+        assert committed.get(place) == number(row["current-offset"])
+        end = ranges[place].end
+        assert end == number(row["log-end-offset"])
+        if place in committed and end is not None:
+            assert end - committed[place] == number(row["lag"])
+        member = owners[place]
+        if "consumer-id" in row:
+            assert (member.member_id, member.client_host, member.client_id) == (
+                row["consumer-id"],
+                row["host"],
+                row["client-id"],
+            )
+        else:
+            assert row["owner"] == f"{member.client_id}_{member.client_host}"
+
+
+def test_what_consumers_committed(live: Live) -> None:
+    groups = groups_of(live, "pair", "done", "beyond")
+    assert {
+        group_id: [
+            (each.topic, each.partition, each.committed_offset, each.metadata)
+            for each in group.offsets
+        ]
+        for group_id, group in groups.items()
+    } == {
+        "pair": [("orders", 0, 5, "half"), ("payments", 1, 3, "half")],
+        "done": [("payments", 0, 10, "")],
+        "beyond": [("orders", 0, 1000, ""), ("orders", 2, 12, "")],
+    }
+
+
+def test_members_subscriptions_and_states(live: Live) -> None:
+    groups = groups_of(live, "pair", "done", "moving", "beyond")
+    assert {group_id: group.type for group_id, group in groups.items()} == dict.fromkeys(
+        groups, GroupType.CLASSIC
+    )
+    pair = groups["pair"]
+    assert (pair.state, pair.protocol_type, pair.assignor) == (
+        GroupState.STABLE,
+        "consumer",
+        "range",
+    )
+    assert [member.client_id for member in pair.members] == ["pair-1", "pair-2"]
+    for member in pair.members:
+        assert member.subscription is not None
+        assert member.subscription.topics == ("orders", "payments")
+        assert member.session_timeout_ms is None  # no broker tells
+    assert groups["moving"].state is GroupState.PREPARING_REBALANCE
+    assert groups["done"].state is GroupState.EMPTY
+    assert groups["beyond"].state is GroupState.EMPTY
+    assert groups["beyond"].protocol_type is None
+
+
+@pytest.mark.parametrize(
+    "live", [each for each in VERSIONS if version_tuple(each) >= (2,)], indirect=True
+)
+def test_same_states(live: Live) -> None:
+    rows = {
+        row["group"]: row
+        for group_id in ("pair", "done", "moving")
+        for row in live.tool("--describe", "--group", group_id, "--state")
+    }
+    groups = groups_of(live, "pair", "done", "moving")
+    assert set(rows) == set(groups)
+    for group_id, group in groups.items():
+        row = rows[group_id]
+        assert group.state == row["state"]
+        assert len(group.members) == int(row["#members"])
+        assert group.coordinator is not None
+        broker_id = f"({group.coordinator.id})"
+        assert row["coordinator (id)"].split() == [live.server.bootstrap, broker_id]
+        if row["assignment-strategy"] not in ("", "-"):
+            assert group.assignor == row["assignment-strategy"]
+
+
+def test_ranges_of_partitions(live: Live) -> None:
+    places = {("orders", 2), ("orders", 3), ("no-such-topic", 0)}
+    reading = live.source.log_ranges(places)
+    assert reading.problems == ()
+    assert reading.ranges == {
+        ("orders", 2): LogRange(0, 12),
+        ("orders", 3): LogRange(mark=LogMark.PARTITION_GONE),
+        ("no-such-topic", 0): LogRange(mark=LogMark.TOPIC_GONE),
+    }
+
+
+def test_placements(live: Live) -> None:
+    placements = live.source.placements(["pair", "no such group"])
+    assert list(placements) == ["pair", "no such group"]
+    for placement in placements.values():
+        assert placement.partition_count == 4
+        assert placement.error is None
+        assert placement.coordinator == placement.leader
+        assert placement.coordinator is not None
+        assert placement.coordinator.port == live.server.port
+        assert placement.replicas == placement.isr == (live.server.broker_id,)

@@ -86,7 +86,10 @@ class Delta:
         self.offsets_partition = offsets_partition
         self.topic_names: dict[str, str] = {}
         self._logs: dict[str, GroupLog] = {}
-        self._pending: dict[int | None, dict[tuple[str, str, int], PendingOffset]] = {}
+        # By producer id; then by group, topic and partition: the offset and the producer's epoch.
+        self._pending: dict[
+            int | None, dict[tuple[str, str, int], tuple[CommittedOffset, int | None]]
+        ] = {}
         self._problems = ReplayProblems(offsets_partition=offsets_partition)
 
     def replay(self, record: DecodedRecord) -> None:
@@ -109,10 +112,7 @@ class Delta:
         `topic_names` tells names of topics by their ids, beyond those that the records tell.
         """
         names = {**self.topic_names, **(topic_names or {})}
-        pending: dict[str, list[PendingOffset]] = {}
-        for offsets in self._pending.values():
-            for (group_id, _, _), offset in offsets.items():
-                pending.setdefault(group_id, []).append(offset)
+        pending = self._pending_offsets()
         return {
             group_id: log.group(names, pending.get(group_id, ()), self.offsets_partition)
             for group_id, log in sorted(self._logs.items())
@@ -127,6 +127,26 @@ class Delta:
     def problems(self) -> tuple[Problem, ...]:
         """Return what could not be replayed: unknown records by type, then the rest in order."""
         return self._problems.problems()
+
+    def _pending_offsets(self) -> dict[str, list[PendingOffset]]:
+        """Return what open transactions committed, by group."""
+        pending: dict[str, list[PendingOffset]] = {}
+        for producer_id, offsets in self._pending.items():
+            for (group_id, _, _), (offset, producer_epoch) in offsets.items():
+                pending.setdefault(group_id, []).append(
+                    PendingOffset(
+                        offset.topic,
+                        offset.partition,
+                        offset.committed_offset,
+                        offset.leader_epoch,
+                        offset.metadata,
+                        offset.commit_timestamp_ms,
+                        producer_id,
+                        producer_epoch,
+                        offset.log_offset,
+                    )
+                )
+        return pending
 
     def _log(self, group_id: str, changed_ms: int | None) -> GroupLog:
         log = self._logs.get(group_id)
@@ -144,62 +164,47 @@ class Delta:
                 offsets.pop((group_id, topic, partition), None)
             return
         log = self._log(group_id, value["commitTimestamp"])
-        leader_epoch = known(value.get("leaderEpoch"))
-        if record.transaction is not None:
-            self._pending.setdefault(record.producer_id, {})[group_id, topic, partition] = (
-                PendingOffset(
-                    topic,
-                    partition,
-                    value["offset"],
-                    leader_epoch,
-                    value["metadata"],
-                    known(value["commitTimestamp"]),
-                    record.producer_id,
-                    record.producer_epoch,
-                    record.offset,
-                )
-            )
-            return
         topic_id = value.get("topicId")
         if topic_id == _ZERO_UUID:
             topic_id = None
         if topic_id is not None:
             self.topic_names[topic_id] = topic
-        log.offsets[topic, partition] = CommittedOffset(
+        offset = CommittedOffset(
             topic,
             partition,
             value["offset"],
-            leader_epoch,
+            known(value.get("leaderEpoch")),
             value["metadata"],
             known(value["commitTimestamp"]),
             known(value.get("expireTimestamp")),
             topic_id,
             record.offset,
         )
+        if record.transaction is None:
+            log.offsets[topic, partition] = offset
+        else:
+            pending = self._pending.setdefault(record.producer_id, {})
+            pending[group_id, topic, partition] = (offset, record.producer_epoch)
 
     def _end_transaction(self, record: DecodedRecord, *, committed: bool) -> None:
         ended = self._pending.pop(record.producer_id, {})
         if not committed:
             return
-        for (group_id, topic, partition), pending in ended.items():
+        for (group_id, topic, partition), (offset, _) in ended.items():
             offsets = self._log(group_id, record.timestamp_ms).offsets
             current = offsets.get((topic, partition))
             # A plain commit that came after the transaction's record, but before its marker, wins.
-            if current is None or (pending.log_offset or 0) > (current.log_offset or 0):
-                offsets[topic, partition] = CommittedOffset(
-                    topic,
-                    partition,
-                    pending.committed_offset,
-                    pending.leader_epoch,
-                    pending.metadata,
-                    pending.commit_timestamp_ms,
-                    log_offset=pending.log_offset,
-                )
+            if current is None or (offset.log_offset or 0) > (current.log_offset or 0):
+                offsets[topic, partition] = offset
 
     def _classic_metadata(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
-        log = self._log(key["group"], record.timestamp_ms)
         # A tombstone removes a group of any type, and a value replaces one, as in the coordinator.
-        log.become(None if value is None else GroupType.CLASSIC)
+        if value is None:
+            if log := self._logs.get(key["group"]):
+                log.become(None)
+            return
+        log = self._log(key["group"], record.timestamp_ms)
+        log.become(GroupType.CLASSIC)
         log.metadata = value
 
     def _one_value(self, record: DecodedRecord, key: Data, value: Data | None) -> None:

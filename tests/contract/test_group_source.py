@@ -61,6 +61,8 @@ def test_everything_in_a_group_is_sorted_and_once(groups: Mapping[str, Group]) -
         assert committed == sorted(set(committed))
         pending = [(offset.topic, offset.partition) for offset in group.pending_offsets]
         assert pending == sorted(pending)
+        shared = [offset.sort_key for offset in group.share_offsets or ()]
+        assert shared == sorted(set(shared))
         for member in group.members:
             for partitions in (
                 member.assignment,
@@ -91,6 +93,14 @@ def test_unknown_is_none(groups: Mapping[str, Group]) -> None:
                 offset.leader_epoch,
                 offset.commit_timestamp_ms,
                 offset.expire_timestamp_ms,
+            ):
+                assert number is None or number >= 0
+        for shared in group.share_offsets or ():
+            for number in (
+                shared.start_offset,
+                shared.leader_epoch,
+                shared.state_epoch,
+                shared.delivery_complete_count,
             ):
                 assert number is None or number >= 0
         for member in group.members:

@@ -1,6 +1,7 @@
 """Offsets: plain commits, transactions, tombstones."""
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +109,19 @@ def test_transaction_waits_for_its_marker() -> None:
     assert pending(*inside, marker(1, committed=True)) == []
     assert committed(*inside, marker(1, committed=False)) == {0: 5}
     assert pending(*inside, marker(1, committed=False)) == []
+
+
+def test_committed_transaction_has_every_field_of_its_commit() -> None:
+    fields: dict[str, Any] = {
+        "leaderEpoch": 2,
+        "metadata": "text",
+        "topicId": TOPIC_ID,
+        "offset": 77,
+    }
+    plain = groups(commit("g", 0, 5, **fields))["g"].offsets
+    inside = commit("g", 0, 5, producer_id=1, **fields)
+    assert groups(inside, marker(1, committed=True))["g"].offsets == plain
+    assert replay(inside).topic_names == {TOPIC_ID: "orders"}
 
 
 def test_marker_ends_only_its_producers_transaction() -> None:

@@ -234,6 +234,20 @@ def test_what_a_broker_would_not_read_is_said(copy: Path) -> None:
     assert f"{SEGMENT}.deleted left out" in note
 
 
+def test_what_a_crash_of_the_cleaner_leaves_gives_the_same_groups() -> None:
+    """Before it is done the old segments are read, then the one that stands for them.
+
+    Recorded: see `tests/record/scenario_compaction.py`.
+    """
+    leftovers = scenario("compacted-4.3.1").log_dir / "leftovers"
+    whole, *others = [LogDir([leftovers / s]).read() for s in ("cleaned", "swap", "swap-half")]
+    assert len(whole.image.groups) > 5
+    for reading in (whole, *others):
+        assert reading.image.groups == whole.image.groups
+        assert reading.problems == ()
+        assert any("left out" in note for note in reading.notes)
+
+
 def test_log_ends_of_absent_partitions_are_not_told() -> None:
     source = LogDir([RECORDED.log_dir])
     assert source.log_end_offsets({("orders", 999), ("absent", 0), ("../orders", 0)}) == {}

@@ -1,0 +1,180 @@
+"""A cluster of three brokers that die, fall silent and come back while groups are asked for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from kgroup.errors import BrokerError
+from kgroup.model.group import GroupState
+from kgroup.model.log_range import LogMark, LogRange
+from kgroup.source.base import Question
+from kgroup.source.broker import Cluster
+from tests.broker.process import HOST
+from tests.broker.servers import Broker, cluster
+from tests.record.raw import await_coordinator, commit
+from tests.record.wire import Wire
+
+VERSION = "4.3.1"
+GROUPS = [f"group-{number}" for number in range(9)]
+CONFIG = {
+    "offsets.topic.num.partitions": "6",
+    "offsets.topic.replication.factor": "3",
+    "min.insync.replicas": "1",
+}
+
+pytestmark = pytest.mark.xdist_group("live-faults")
+
+Brokers = tuple[Broker, ...]
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """Brokers 1 to 3 with the topic "orders", partition n of which only broker n + 1 has."""
+    work = tmp_path_factory.mktemp("live-faults")
+    with cluster(VERSION, 3, work, config=CONFIG) as servers, ExitStack() as stack:
+        wires = {
+            server.broker_id: stack.enter_context(Wire(VERSION, server.bootstrap))
+            for server in servers
+        }
+        assignments = [
+            {"partition_index": number, "broker_ids": [number + 1]} for number in range(3)
+        ]
+        topic = {"name": "orders", "num_partitions": -1, "replication_factor": -1, "configs": []}
+        wires[1].call(
+            "CreateTopics", timeout_ms=30_000, topics=[{**topic, "assignments": assignments}]
+        )
+        await_coordinator(wires[1])
+        (answer,) = [wires[1].call("FindCoordinator", key_type=0, coordinator_keys=GROUPS)]
+        homes = {each["key"]: each["node_id"] for each in answer["coordinators"]}
+        assert set(homes.values()) == {1, 2, 3}
+        for group_id, node in homes.items():
+            commit(wires[node], group_id, {("orders", number): 7 for number in range(3)})
+        yield servers
+
+
+def test_all_brokers_are_asked(brokers: Brokers) -> None:
+    with Cluster(brokers[0].bootstrap) as source:
+        for question in (Question(members=False), Question()):
+            reading = source.read(question=question)
+            assert reading.problems == ()
+            groups = reading.image.groups
+            assert list(groups) == GROUPS
+            assert {group.coordinator and group.coordinator.id for group in groups.values()} == {
+                1,
+                2,
+                3,
+            }
+        for group_id, placement in source.placements(GROUPS).items():
+            assert placement.coordinator == placement.leader == groups[group_id].coordinator
+            assert placement.replicas is not None
+            assert sorted(placement.replicas) == [1, 2, 3]
+        assert all(len(group.offsets) == 3 for group in groups.values())
+
+
+def test_any_bootstrap_server_that_answers_will_do(brokers: Brokers) -> None:
+    with socket.socket() as unused:
+        unused.bind((HOST, 0))
+        dead = f"{HOST}:{unused.getsockname()[1]}"
+        with Cluster(f"{dead}, {brokers[1].bootstrap}") as source:
+            assert list(source.read().image.groups) == GROUPS
+        with Cluster([dead]) as source, pytest.raises(BrokerError) as raised:
+            source.read()
+    assert raised.value.kind == "unreachable"
+    assert dead in str(raised.value)
+
+
+def test_bootstrap_server_that_accepts_and_is_silent(brokers: Brokers) -> None:
+    with socket.socket() as silent:
+        silent.bind((HOST, 0))
+        silent.listen()
+        address = f"{HOST}:{silent.getsockname()[1]}"
+        with Cluster(address, timeout_s=1) as source, pytest.raises(BrokerError) as raised:
+            source.read()
+        assert raised.value.kind == "silent"
+        with Cluster([address, brokers[0].bootstrap], timeout_s=6) as source:
+            assert list(source.read().image.groups) == GROUPS
+
+
+@contextmanager
+def silenced(server: Broker) -> Iterator[None]:
+    """Stop a broker's process: the kernel takes its connections, and nobody answers."""
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+def test_one_silent_broker_costs_its_own_groups_only(brokers: Brokers) -> None:
+    with Cluster(brokers[0].bootstrap) as source:
+        homes = {
+            group_id: placement.coordinator
+            for group_id, placement in source.placements(GROUPS).items()
+        }
+    others = [name for name, home in homes.items() if home is not None and home.id != 3]
+    with silenced(brokers[2]), Cluster(brokers[0].bootstrap, timeout_s=3) as source:
+        reading = source.read()
+        ranges = source.log_ranges({("orders", number) for number in range(3)})
+    assert list(reading.image.groups) == others
+    assert all(len(group.offsets) == 3 for group in reading.image.groups.values())
+    (problem,) = reading.problems
+    assert (problem.kind, problem.broker) == ("silent", 3)
+    assert ranges.ranges == {
+        ("orders", 0): LogRange(0, 0),
+        ("orders", 1): LogRange(0, 0),
+        ("orders", 2): LogRange(mark=LogMark.NO_ANSWER),
+    }
+    (problem,) = ranges.problems
+    assert (problem.kind, problem.broker) == ("silent", 3)
+
+
+def test_coordinator_dies_between_two_requests(brokers: Brokers) -> None:
+    """Its groups move to other brokers, and are asked for until they have."""
+    with Cluster(brokers[0].bootstrap, timeout_s=60) as source:
+        before = source.read(GROUPS)
+        assert list(before.image.groups) == GROUPS
+        brokers[1].kill()
+        after = source.read(GROUPS)
+        assert after.problems == ()
+        assert list(after.image.groups) == GROUPS
+        for group in after.image.groups.values():
+            assert group.state is GroupState.EMPTY
+            assert group.coordinator is not None
+            assert group.coordinator.id != 2
+            assert group.offsets == before.image.groups[group.group_id].offsets
+        ranges = source.log_ranges({("orders", 0), ("orders", 1)})
+    assert ranges.ranges == {
+        ("orders", 0): LogRange(0, 0),
+        ("orders", 1): LogRange(mark=LogMark.NO_LEADER),
+    }
+    (problem,) = ranges.problems
+    assert (problem.kind, problem.topic, problem.partition) == ("no-leader", "orders", 1)
+
+
+def test_it_comes_back(brokers: Brokers) -> None:
+    brokers[1].start()
+    for server in brokers:
+        server.await_cluster(3)
+    with Cluster(brokers[0].bootstrap, timeout_s=60) as source:
+        reading = source.read()
+        assert (list(reading.image.groups), reading.problems) == (GROUPS, ())
+        ranges = source.log_ranges({("orders", 1)})
+        assert ranges.ranges == {("orders", 1): LogRange(0, 0)}
+
+
+def test_topic_deleted_while_groups_are_described(brokers: Brokers) -> None:
+    """Last, for the topic is gone then. The coordinator forgets its commits after a while."""
+    with Cluster(brokers[0].bootstrap) as source, Wire(VERSION, brokers[0].bootstrap) as wire:
+        assert len(source.read(GROUPS).image.groups) == len(GROUPS)
+        topic = {"name": "orders", "topic_id": None}
+        wire.call("DeleteTopics", topics=[topic], timeout_ms=30_000)
+        ranges = source.log_ranges({("orders", number) for number in range(3)})
+    assert ranges.problems == ()
+    assert set(ranges.ranges.values()) == {LogRange(mark=LogMark.TOPIC_GONE)}

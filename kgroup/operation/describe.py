@@ -140,7 +140,7 @@ def describe(
     ends = source.log_end_offsets({at for group in chosen for at in _partitions(group)})
     notes = reading.notes
     if Capability.SHARE_START_OFFSETS not in source.capabilities and any(
-        group.share_offsets for group in chosen
+        group.type is GroupType.SHARE for group in chosen
     ):
         notes += (
             "Start offsets of share groups are not known: they are kept in the topic "

@@ -16,6 +16,7 @@ last is read. Where two partitions hold the same group (the topic's partition co
 the one that changed last wins.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -31,11 +32,14 @@ from kgroup.protocol import share_state_record
 from kgroup.source.base import Capability, Reading
 from kgroup.source.log_end import log_end
 from kgroup.source.log_replay import decode_group_record, replay_log
-from kgroup.source.segment_file import find_segments, find_topic_segments, partition_of
+from kgroup.source.segment_file import (
+    SHARE_STATE_TOPIC,
+    find_segments,
+    find_topic_segments,
+    partition_of,
+)
 
 __all__ = ["LogDir"]
-
-SHARE_STATE_TOPIC = "__share_group_state"
 
 _CAPABILITIES = frozenset(
     {
@@ -45,6 +49,9 @@ _CAPABILITIES = frozenset(
         Capability.LOG_END_OFFSETS,
     }
 )
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""What a topic's name is made of (Kafka's `Topic`); offsets can be committed for any text."""
 
 
 class LogDir:
@@ -98,13 +105,18 @@ class LogDir:
             notes=tuple(notes),
         )
 
-    def log_end_offsets(
-        self, partitions: Collection[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], int]:
-        """Look for the partitions' own segments; see `GroupSource.log_end_offsets`."""
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Look for the partitions' own segments; see `GroupSource.log_ranges`.
+
+        Open transactions are not looked for: `committed` changes nothing.
+        """
         ends: dict[tuple[str, int], int] = {}
         for directory in self._directories():
             for topic, partition in partitions:
+                if not _TOPIC_NAME.fullmatch(topic):
+                    continue
                 folder = directory / f"{topic}-{partition}"
                 if folder.is_dir() and (end := _folder_end(folder)) is not None:
                     ends[topic, partition] = max(end, ends.get((topic, partition), 0))

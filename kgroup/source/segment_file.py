@@ -24,9 +24,16 @@ from kgroup.errors import InputError
 from kgroup.model.segment import Segment, SegmentStatus
 from kgroup.source.log_end import log_end
 
-__all__ = ["OFFSETS_TOPIC", "find_segments", "find_topic_segments", "partition_of"]
+__all__ = [
+    "OFFSETS_TOPIC",
+    "SHARE_STATE_TOPIC",
+    "find_segments",
+    "find_topic_segments",
+    "partition_of",
+]
 
 OFFSETS_TOPIC = "__consumer_offsets"
+SHARE_STATE_TOPIC = "__share_group_state"
 
 _PARTITION_FOLDER = re.compile(r"(.+)-(\d+)(?:\.\w+-(delete|future|stray))?")
 _BESIDE = {

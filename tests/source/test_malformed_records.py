@@ -1,28 +1,34 @@
 """Records whose bytes were changed, as if their checksums were right: nothing may raise."""
 
 import random
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from kgroup.model.delta import Delta
-from kgroup.model.group import Group
+from kgroup.model.group import Group, GroupType
 from kgroup.model.record import DecodedRecord
+from kgroup.model.segment import Segment
+from kgroup.model.share_state import ShareStateLog, with_share_states
 from kgroup.operation.describe import describe
+from kgroup.protocol import share_state_record
 from kgroup.protocol.batch import Record, RecordBatch
-from kgroup.protocol.coordinator_record import decode_control, decode_record
+from kgroup.protocol.coordinator_record import decode_control
 from kgroup.protocol.record_batch import read_batches, read_records
-from kgroup.source.segment_file import find_segments
+from kgroup.source.log_replay import Decode, decode_group_record
+from kgroup.source.segment_file import SHARE_STATE_TOPIC, find_segments, find_topic_segments
 from tests.operation.sources import FakeSource
 from tests.source.scenarios import SCENARIOS, scenario
 
 RUNS = 15
 
 
-def log(name: str) -> list[tuple[RecordBatch, Record]]:
-    """All records of a scenario, as if they were in one partition."""
+def log(segments: Iterable[Segment]) -> list[tuple[RecordBatch, Record]]:
+    """All records of some segments, as if they were in one partition."""
     return [
         (batch, record)
-        for segment in find_segments([scenario(name).log_dir])
+        for segment in segments
         for batch in read_batches(segment.path.read_bytes())
         if isinstance(batch, RecordBatch)
         for record in read_records(batch)
@@ -33,7 +39,7 @@ def log(name: str) -> list[tuple[RecordBatch, Record]]:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_malformed_records_never_raise(name: str) -> None:
     chance = random.Random(name)
-    recorded = log(name)
+    recorded = log(find_segments([scenario(name).log_dir]))
     known = set(_groups(recorded, 0.0, chance))
     for _ in range(RUNS):
         groups = _groups(recorded, 0.1, chance)
@@ -41,10 +47,33 @@ def test_malformed_records_never_raise(name: str) -> None:
         assert len(describe(FakeSource(*groups.values())).data) == len(groups)
 
 
+@pytest.mark.parametrize("name", ["kafka-4.0.0", "kafka-4.3.1"])
+def test_malformed_share_state_never_raises(name: str) -> None:
+    chance = random.Random(name)
+    recorded = log(find_topic_segments([scenario(name).log_dir], SHARE_STATE_TOPIC))
+    share = Group("notifications-share", GroupType.SHARE, None, share_offsets=())
+    for _ in range(RUNS * 10):
+        states = ShareStateLog()
+        for record in _malformed(recorded, share_state_record.decode_record, 0.1, chance):
+            states.replay(record)
+        states.problems()
+        for group_id, found in states.states.items():
+            with_share_states(replace(share, group_id=group_id), found, {})
+
+
 def _groups(
     recorded: list[tuple[RecordBatch, Record]], rate: float, chance: random.Random
 ) -> dict[str, Group]:
     delta = Delta(0)
+    for record in _malformed(recorded, decode_group_record, rate, chance):
+        delta.replay(record)
+    delta.problems()
+    return delta.groups()
+
+
+def _malformed(
+    recorded: list[tuple[RecordBatch, Record]], decode: Decode, rate: float, chance: random.Random
+) -> Iterator[DecodedRecord]:
     for batch, record in recorded:
         key, value = record.key, record.value
         if chance.random() < rate:
@@ -52,23 +81,18 @@ def _groups(
                 key = _changed(key, chance)
             else:
                 value = _changed(value, chance)
-        decode = decode_control if batch.is_control else decode_record
         is_transactional = batch.is_transactional and not batch.is_control
-        delta.replay(
-            DecodedRecord(
-                0,
-                record.offset,
-                record.timestamp_ms,
-                batch.timestamp_type,
-                batch.leader_epoch,
-                batch.producer_id,
-                batch.producer_epoch,
-                "open" if is_transactional else None,
-                *decode(key, value),
-            )
+        yield DecodedRecord(
+            0,
+            record.offset,
+            record.timestamp_ms,
+            batch.timestamp_type,
+            batch.leader_epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            "open" if is_transactional else None,
+            *(decode_control if batch.is_control else decode)(key, value),
         )
-    delta.problems()
-    return delta.groups()
 
 
 def _changed(data: bytes | None, chance: random.Random) -> bytes | None:

@@ -68,7 +68,12 @@ def settle(clients: Session, partitions: int, *names: str) -> None:
 
 
 def start_streams(
-    recording: Recording, apps: Session, application: str, name: str, **config: str
+    recording: Recording,
+    apps: Session,
+    application: str,
+    name: str,
+    source: str = "orders",
+    **config: str,
 ) -> None:
     """Start one process of the application of `StreamsApps.java` and wait until it runs."""
     options = {key.replace("_", "."): value for key, value in config.items()}
@@ -80,7 +85,7 @@ def start_streams(
         "application.server": f"{name}.shop.internal:8080",
         "replication.factor": "1",
     }
-    apps.call("streams-start", name=name, source="orders", sink="order-totals", config=options)
+    apps.call("streams-start", name=name, source=source, sink="order-totals", config=options)
     apps.call("streams-running", name=name)
 
 

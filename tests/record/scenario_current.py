@@ -24,7 +24,7 @@ from tests.record.clients import (
     settle,
     start_streams,
 )
-from tests.record.raw import configure_group
+from tests.record.raw import configure_group, delete_groups
 from tests.record.raw_consumer import RawConsumer
 from tests.record.recording import Recording
 from tests.record.session import Session
@@ -71,13 +71,16 @@ def record_current(recording: Recording, version: str) -> None:
         upgraded_groups(recording, clients)
         if number >= (4,):
             share_groups(recording, server, clients)
+        retired_groups(recording, server, clients)
         transactions(recording, server, clients)
         deletions(recording, server)
         odd_groups(recording, server)
         with ExitStack() as stack:
             if number >= (4, 1):
                 streams = java(recording, server, "StreamsApps", artifacts="streams")
-                streams_groups(recording, stack.enter_context(streams))
+                apps = stack.enter_context(streams)
+                streams_groups(recording, apps)
+                retired_streams(recording, server, apps)
             unfinished_groups(recording, server, clients)
             rebalancing_group(recording, server)
             finish(recording, server)
@@ -202,6 +205,48 @@ def streams_groups(recording: Recording, apps: Session) -> None:
         "order-totals-streams: two Kafka Streams processes of group protocol streams; topology "
         "orders -> group by value (repartition) -> count (state store, changelog) -> order-totals"
     )
+
+
+def retired_groups(recording: Recording, server: Broker, clients: Session) -> None:
+    """Groups that were deleted with everything they had, and one that went back to classic."""
+    number = version_tuple(server.version)
+    topics = "^audit.*$" if number >= (4,) else "audit.log"
+    join_java(clients, "retired-consumers", "retired-1", topics, group_protocol="consumer")
+    settle(clients, 1, "retired-1")
+    clients.call("commit", name="retired-1", offsets="audit.log:0:3:0", metadata="")
+    clients.call("leave", name="retired-1")
+    retired = ["retired-consumers"]
+    if number >= (4, 1):
+        with Wire(server.version, server.bootstrap) as wire:
+            configure_group(wire, "retired-share", share_auto_offset_reset="earliest")
+        config = {"group.id": "retired-share", "client.id": "retired-share-1"}
+        clients.call("share-join", name="retired-share-1", topics="audit.log", config=config)
+        clients.call("share-read", names="retired-share-1", count=10)
+        clients.call("share-leave", name="retired-share-1")
+        retired.append("retired-share")
+    with Wire(server.version, server.bootstrap) as wire:
+        delete_groups(wire, *retired)
+    recording.did(f"{', '.join(retired)}: one member each, which left; then the group was deleted")
+    group = "catalogue-downgraded"
+    options = {"partition_assignment_strategy": ASSIGNOR + "CooperativeStickyAssignor"}
+    join_java(clients, group, "catalogue-old-1", "orders", **options)
+    settle(clients, 6, "catalogue-old-1")
+    join_java(clients, group, "catalogue-new-1", "orders", group_protocol="consumer")
+    settle(clients, 6, "catalogue-old-1", "catalogue-new-1")
+    clients.call("leave", name="catalogue-new-1")
+    settle(clients, 6, "catalogue-old-1")
+    clients.call("commit", name="catalogue-old-1", offsets="orders:3:1:0", metadata="classic again")
+    recording.did(f"{group}: a classic member, joined by a KIP-848 one, which left: classic again")
+
+
+def retired_streams(recording: Recording, server: Broker, apps: Session) -> None:
+    """A streams group that was deleted."""
+    group = "retired-streams"
+    start_streams(recording, apps, group, group, "audit.log", group_protocol="streams")
+    apps.call("streams-close", name=group)
+    with Wire(server.version, server.bootstrap) as wire:
+        delete_groups(wire, group)
+    recording.did(f"{group}: one process, which ended; then the group was deleted")
 
 
 def unfinished_groups(recording: Recording, server: Broker, clients: Session) -> None:

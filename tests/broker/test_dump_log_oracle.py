@@ -39,7 +39,9 @@ def _scenarios() -> list[tuple[str, str]]:
     """Every scenario with each tool that reads it: the writer's own, and the newest."""
     pairs = []
     for manifest in sorted(DATA.glob("*/manifest.json")):
-        version = json.loads(manifest.read_text())["broker"]
+        version = json.loads(manifest.read_text()).get("broker")
+        if version is None:  # the damaged copies
+            continue
         own = [version] if version in TOOLS and version != NEWEST else []
         pairs += [(manifest.parent.name, tool) for tool in [*own, NEWEST]]
     return pairs

@@ -46,6 +46,8 @@ MIN_LENGTH = 49
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _MIN_RECORD_SIZE = 7
+_MOST_HEADERS = 1 << 16
+"""Of a record; coordinators write none. As objects, empty ones are a hundred times as large."""
 _INT64_MAX = (1 << 63) - 1
 
 
@@ -294,6 +296,8 @@ def _decode_headers(
     count, position = _varint(data, position, 32)
     if not 0 <= count <= end - position:
         raise _BadRecordError(f"Expected a number of headers that fits, found {count}.")
+    if count > _MOST_HEADERS:
+        raise _BadRecordError(f"Expected at most {_MOST_HEADERS} headers, found {count}.")
     headers = []
     for _ in range(count):
         size, position = _varint(data, position, 32)

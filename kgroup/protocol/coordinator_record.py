@@ -89,6 +89,9 @@ _FAMILY = RecordFamily(
     {name: _FOLDERS.get(name, ("coordinator",)) for name in KEY_TYPES.values()},
     raw_bytes=("GroupMetadata",),  # its members' bytes are decoded further
 )
+_MOST_MEMBER_BYTES = 8 << 20
+"""As objects they may be 40 times as large, where they were made for that."""
+
 _CONTROL_KEY = Struct(">hh")
 _CONTROL_TYPES = {0: "ControlAbort", 1: "ControlCommit"}
 _read_version = Struct(">h").unpack_from
@@ -148,9 +151,14 @@ def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
 def decode_members(group: Decoded) -> None:
     """Decode in place what the members of a classic group say and were given."""
     kind, protocol = group["protocolType"], group["protocol"]
+    size = sum(len(each["subscription"]) + len(each["assignment"]) for each in group["members"])
     for member in group["members"]:
         subscription, assignment = member["subscription"], member["assignment"]
-        if kind == "consumer":
+        if size > _MOST_MEMBER_BYTES and kind in ("consumer", "connect"):
+            error = f"not decoded: the bytes of all members, {size}, are too many"
+            member["subscription"] = {"raw": base64_text(subscription), "error": error}
+            member["assignment"] = {"raw": base64_text(assignment), "error": error}
+        elif kind == "consumer":
             member["subscription"] = consumer_protocol.decode_subscription(subscription, protocol)
             member["assignment"] = consumer_protocol.decode_assignment(assignment, protocol)
         elif kind == "connect":

@@ -47,6 +47,12 @@ Reader = Callable[[bytes, int, int], tuple[dict[str, Any], int]]
 `size` is the buffer's length. What follows `end` is not looked at.
 """
 
+_MOST_VALUES = 1 << 22
+"""Values that a message may have, about 60 bytes each as objects; a struct counts for 3 more.
+
+Arrays of next to nothing would otherwise become a hundred times as large as their bytes.
+"""
+
 _VERSION = Struct(">h").unpack_from
 _CODES = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "uuid": "16s"}
 
@@ -112,7 +118,8 @@ def _compile(
     """Make a reader; with `shown_version`, that is the message's first field, "version"."""
     source = _Source(raw_bytes, unknown_tags)
     source.struct("data", fields(name, version), flexible(name, version), "", shown_version)
-    text = "\n    ".join(["def read(buf, pos, size):", *source.lines, "return data, pos"])
+    head = ["def read(buf, pos, size):", f"left = {_MOST_VALUES}"]
+    text = "\n    ".join([*head, *source.lines, "return data, pos"])
     scope = dict(source.names)
     exec(compile(text, f"<{name} v{version}>", "exec"), scope)
     made: Reader = scope["read"]
@@ -139,6 +146,7 @@ class _Source:
             "base64": base64_text,
             "compact_length": compact_length,
             "cut": _cut,
+            "too_many": _too_many,
             "uuid": uuid_text,
             "varint": unsigned_varint,
         }
@@ -255,6 +263,7 @@ class _Source:
 
     def elements(self, target: str, field: Field, path: str) -> None:
         """Take `n` elements of an array."""
+        self.count(f"{1 if field.fields is None else len(field.fields) + 3} * n", path)
         if field.type in FIXED and field.type != "uuid":
             self.line(f"end = pos + {FIXED[field.type]} * n")
             self.line(f"if end > size: cut([({path!r}, end - pos)], pos, size)")
@@ -274,6 +283,11 @@ class _Source:
                 self.field(element, single, path)
                 self.flush()
             self.line(f"{target}.append({element})")
+
+    def count(self, values: str, path: str) -> None:
+        """Refuse a message that has more values than one may have."""
+        self.line(f"left -= {values}")
+        self.line(f"if left < 0: too_many({path!r}, pos)")
 
     def nullable_struct(self, target: str, field: Field, path: str) -> None:
         """Read a struct that is no array's element."""
@@ -318,6 +332,7 @@ class _Source:
                     return
                 self.line("end = pos + n")
                 self.line(f"if n < 0 or end > size: bad_length({path!r}, n, pos, size)")
+                self.count("5", path)
                 self.line(f"{target}__unknown = {target}__unknown or []")
                 tag = "{'tag': tag, 'data': base64(buf[pos:end])}"
                 self.line(f"{target}__unknown.append({tag})")
@@ -342,6 +357,10 @@ def _bad_length(field: str, length: int, position: int, size: int) -> NoReturn:
         left = size - position
         raise DecodeError(position, f"{field}: length {length}, but only {left} bytes left")
     raise DecodeError(position, f"{field}: length {length} is above the limit, 32767")
+
+
+def _too_many(field: str, position: int) -> NoReturn:
+    raise DecodeError(position, f"{field}: more values than a message may have, {_MOST_VALUES}")
 
 
 def _bad_tag(field: str, tag: int, position: int) -> NoReturn:

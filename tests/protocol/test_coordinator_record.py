@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgroup.protocol import message_schema
+from kgroup.protocol import coordinator_record, message_schema, messages
 from kgroup.protocol.coordinator_record import (
     KEY_TYPES,
     decode_control,
@@ -542,6 +542,33 @@ def test_group(
     }
     assert encode_value("GroupMetadata", version, decoded["data"]) == value
     _check_every_cut("GroupMetadata", value)
+
+
+@pytest.mark.parametrize("kind", ["consumer", "connect"])
+@pytest.mark.parametrize("spare", [0, -1])
+def test_members_that_would_take_too_much_memory(
+    monkeypatch: pytest.MonkeyPatch, kind: str, spare: int
+) -> None:
+    """Their bytes, above a limit for all together, are left as they are."""
+    raw = _hex(SUBSCRIPTION)
+    monkeypatch.setattr(coordinator_record, "_MOST_MEMBER_BYTES", 3 * len(raw) + spare)
+    member: dict[str, Any] = {"memberId": "m", "clientId": "c", "clientHost": "h"}
+    member |= {"rebalanceTimeout": 1, "sessionTimeout": 1, "subscription": raw, "assignment": b""}
+    group: dict[str, Any] = {
+        "protocolType": kind,
+        "generation": 0,
+        "protocol": None,
+        "leader": None,
+    }
+    group["members"] = [member, member, {**member, "subscription": b"", "assignment": raw}]
+    value = _hex("0001") + messages.write("coordinator/GroupMetadataValue", 1, group)
+    decoded = decode_value("GroupMetadata", value)
+    assert decoded is not None
+    error = f"not decoded: the bytes of all members, {3 * len(raw)}, are too many"
+    left = {"raw": b64encode(raw).decode(), "error": error}
+    members = decoded["data"]["members"]
+    parts = [members[0]["subscription"], members[1]["subscription"], members[2]["assignment"]]
+    assert [part == left for part in parts] == [spare < 0] * 3
 
 
 def test_flexible_group() -> None:

@@ -19,6 +19,14 @@ MEMBER = "coordinator/ConsumerGroupMemberMetadataValue"
 STREAMS_MEMBER = "coordinator/StreamsGroupMemberMetadataValue"
 CURRENT = "coordinator/ConsumerGroupCurrentMemberAssignmentValue"
 KEY = "coordinator/OffsetCommitKey"
+STREAMS_TASKS = "coordinator/StreamsGroupTargetAssignmentMemberValue"
+
+
+def varint(value: int) -> bytes:
+    """Unsigned, of four bytes: leading zeros are accepted."""
+    return bytes(
+        [value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14 & 0x7F | 0x80]
+    ) + bytes([value >> 21])
 
 
 def test_schemas_are_kafkas() -> None:
@@ -295,6 +303,41 @@ def test_huge_counts_allocate_nothing() -> None:
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "element", "weight", "field"),
+    [
+        (STREAMS_TASKS, "", "010100", 5, "activeTasks"),
+        (MEMBER, "00000101", "01", 1, "subscribedTopicNames"),
+        (STREAMS_TASKS, "02" + "01", "00000000", 1, "activeTasks.partitions"),
+    ],
+)
+def test_more_values_than_memory(
+    name: str, head: str, element: str, weight: int, field: str
+) -> None:
+    """Elements of few bytes that take a lot more as objects: too many are refused, not made."""
+    raw = bytes.fromhex(head) + varint(2**22 // weight + 2) + bytes.fromhex(element) * 2**23
+    messages.reader(name, 0)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError, match=f"^{field}: more values than"):
+            messages.read(name, 0, raw)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_values_are_counted_over_all_arrays() -> None:
+    """5 for a struct of two fields in an array, 1 for a number: 2^22 and no more."""
+    for number, is_refused in ((2**22 - 10, False), (2**22 - 9, True)):
+        task = b"\x01" + varint(number + 1) + bytes(4 * number) + b"\x00"
+        raw = b"\x02" + task + b"\x02\x01\x01\x00" + b"\x01\x00"
+        if is_refused:
+            with pytest.raises(DecodeError, match=r"^standbyTasks: more values than"):
+                messages.read(STREAMS_TASKS, 0, raw)
+        else:
+            assert messages.read(STREAMS_TASKS, 0, raw)[1] == len(raw)
 
 
 def test_long_arrays() -> None:

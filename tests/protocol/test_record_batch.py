@@ -252,6 +252,12 @@ WRONG_BODIES = {
     "key too long": (log.varint(8) + b"\x00\x00\x00" + b"\x7e" + b"abcd", 1, 0, "end in its"),
     "negative headers": (log.varint(6) + b"\x00\x00\x00\x01\x01\x01", 1, 0, "found -1"),
     "too many headers": (log.varint(6) + b"\x00\x00\x00\x01\x01\x7e", 1, 0, "found 63"),
+    "more headers than memory": (
+        log.varint(131_088) + b"\x00\x00\x00\x01\x01" + log.varint(65_537) + bytes(131_080),
+        1,
+        0,
+        "at most 65536 headers, found 65537",
+    ),
     "header without key": (
         log.varint(8) + b"\x00\x00\x00\x01\x01\x02\x01\x01",
         1,

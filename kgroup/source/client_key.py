@@ -1,7 +1,6 @@
 """Which keys of Kafka's client configurations kgroup follows, passes over or cannot follow."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from kgroup.source.client_setting import Setting
 
@@ -96,6 +95,8 @@ def _note(setting: Setting) -> str | None:
         return None
     if key in UNFOLLOWED or key.startswith("config.providers."):
         return f"{setting.place} is for Kafka's Java client; kgroup does not follow it"
+    from difflib import get_close_matches
+
     close = get_close_matches(key, FOLLOWED, 1, 0.8)
     meant = f"; did you mean {close[0]}?" if close else ""
     return f"{setting.place} is no setting of Kafka's clients; it has no effect{meant}"

@@ -9,7 +9,6 @@ command-config = "prod.properties"     # beside this file, or an absolute path
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,8 @@ def read_profile(name: str, file: Path) -> list[Setting]:
     """
     profiles = _profiles(file, name)
     if name not in profiles:
+        from difflib import get_close_matches
+
         close = get_close_matches(name, profiles) or sorted(profiles)
         known = f"; it has {', '.join(close)}" if close else ""
         raise UsageError(f"{file}: expected a profile {name!r}, found none{known}")

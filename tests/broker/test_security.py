@@ -63,7 +63,7 @@ class SecureBroker(Broker):
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(FOLDER / "ca.pem"),
             "listener.name.mtls.ssl.client.auth": "required",
-            "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
             "listener.name.sasltls.sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER,PLAIN",
             "connections.max.reauth.ms": "0",
         }
@@ -192,6 +192,13 @@ GOOD: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "sasl.jaas.config": _login(SCRAM, username="a=b,c", password=PASSWORD),
         },
     ),
+    "oauthbearer": (
+        "SASL",
+        {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": _login(OAUTH, unsecuredLoginStringClaim_sub="alice"),
+        },
+    ),
     "plain-tls": (
         "SASLTLS",
         {**TRUST_JKS, "sasl.mechanism": "PLAIN", "sasl.jaas.config": _login(PLAIN, **ALICE)},
@@ -237,12 +244,13 @@ BAD: Mapping[str, tuple[str, Mapping[str, str], str]] = {
         "refused the login by SCRAM-SHA-512: Authentication failed .*; check",
     ),
     "unknown-mechanism": (
-        "SASL",
+        "SASLTLS",
         {
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": _login(OAUTH, unsecuredLoginStringClaim_sub="alice"),
+            **TRUST_PEM,
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.jaas.config": _login(SCRAM, **ALICE),
         },
-        "does not let clients log in by OAUTHBEARER; expected",
+        "does not let clients log in by SCRAM-SHA-256; expected",
     ),
     "unknown-authority": ("TLS", {}, "has a certificate of an unknown authority"),
     "wrong-host-name": (

@@ -222,6 +222,14 @@ def test_keys(tmp_path: Path) -> None:
     )
 
 
+def test_a_malformed_escape_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read({"ssl.key.password": rf"{SECRET}\u12"}, tmp_path)
+    place = f"{tmp_path}/client.properties:2: "
+    assert str(caught.value).startswith(f"{place}expected four hexadecimal digits after \\u")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
 @pytest.mark.parametrize("overrides", [[SECRET], [f"={SECRET}"], ["a=b", SECRET]])
 def test_bad_overrides_are_not_shown(overrides: list[str]) -> None:
     with pytest.raises(

@@ -120,6 +120,7 @@ def test_endpoint_is_asked_as_kafka_does(server: Endpoint) -> None:
         server.url, f'clientId="me" clientSecret="{SECRET}" scope="a b" extension_x="y"'
     )
     assert [made.token(), made.token()] == [TOKEN, TOKEN]
+    assert f"Bearer {made.token()}" == f"Bearer {TOKEN}"  # kafka-python puts it in so
     assert made.extensions() == {"x": "y"}
     [(path, headers, body)] = server.asked
     assert path == "/oauth2/token?x=1"
@@ -185,7 +186,7 @@ def test_token_in_a_file(tmp_path: Path) -> None:
     with pytest.raises(KgroupError, match=r"expected a token in .*, found nothing"):
         made.token()
     file.write_text(f"{TOKEN}\n")
-    assert made.token() == TOKEN
+    assert f"Bearer {made.token()}" == f"Bearer {TOKEN}"
 
 
 @pytest.mark.parametrize(

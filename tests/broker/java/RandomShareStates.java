@@ -132,7 +132,8 @@ public class RandomShareStates {
                                 .setStateEpoch(-1)
                                 .setLeaderEpoch(-1)
                                 .setStartOffset(startOffset)
-                                .setDeliveryCompleteCount(random.nextInt(3) == 0 ? -1 : random.nextInt(20))
+                                .setDeliveryCompleteCount(
+                                    random.nextInt(3) == 0 ? -1 : random.nextInt(20))
                                 .setStateBatches(List.of(
                                     new WriteShareGroupStateRequestData.StateBatch()
                                         .setFirstOffset(Math.max(0, startOffset))

@@ -35,14 +35,15 @@ __all__ = [
 OFFSETS_TOPIC = "__consumer_offsets"
 SHARE_STATE_TOPIC = "__share_group_state"
 
-_PARTITION_FOLDER = re.compile(r"(.+)-(\d+)(?:\.\w+-(delete|future|stray))?")
+_PARTITION_FOLDER = re.compile(r"(.+)-([0-9]+)(?:\.\w+-(delete|future|stray))?")
+_MOST_PARTITION = (1 << 31) - 1
 _BESIDE = {
     "delete": "Its folder is marked for deletion.",
     "future": "Its folder is a copy for another disk that is not finished.",
     "stray": "Its folder was set aside: the broker was no replica of the partition any more.",
 }
-_SEGMENT_NAME = re.compile(r"(?:(\d{20})|.*)\.log(?:\.(deleted|cleaned|swap))?")
-_BASE_OFFSET = re.compile(r"\d{20}(?=\.|$)")
+_SEGMENT_NAME = re.compile(r"(?:([0-9]{20})|.*)\.log(?:\.(deleted|cleaned|swap))?")
+_BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.|$)")
 _NO_SEGMENT = re.compile(
     r".*\.(?:index|timeindex|txnindex|snapshot)(?:\.\w+)?"
     r"|leader-epoch-checkpoint|partition\.metadata|meta\.properties|[\w-]+-checkpoint"
@@ -89,7 +90,9 @@ def find_topic_segments(directories: Iterable[Path], topic: str) -> list[Segment
 def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
     """Return the partition of a topic that a folder is named after."""
     name = _PARTITION_FOLDER.fullmatch(folder.name)
-    return int(name[2]) if name and name[1] == topic and name[3] is None else None
+    if name is None or name[1] != topic or name[3] is not None or int(name[2]) > _MOST_PARTITION:
+        return None
+    return int(name[2])
 
 
 def _segment_files(path: Path) -> Iterator[tuple[Path, str | None]]:
@@ -114,7 +117,7 @@ def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:
     folders = {}
     for child in directory.iterdir():
         name = _PARTITION_FOLDER.fullmatch(child.name)
-        if name and name[1] == topic:
+        if name and name[1] == topic and child.is_dir():
             folders[child] = _BESIDE[name[3]] if name[3] else None
     return folders
 

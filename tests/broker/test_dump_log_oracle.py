@@ -43,6 +43,8 @@ def _scenarios() -> list[tuple[str, str]]:
         if version is None:  # the damaged copies
             continue
         own = [version] if version in TOOLS and version != NEWEST else []
+        if manifest.parent.name == "streams-2.8.2":
+            own = []  # its tool prints Streams' assignments as hexadecimal bytes
         pairs += [(manifest.parent.name, tool) for tool in [*own, NEWEST]]
     return pairs
 
@@ -187,7 +189,8 @@ def _compare_member_bytes(ours: Mapping[str, Any], theirs: Any) -> None:
         return
     for field, text in theirs.items():
         if field == "userData" and text is not None and isinstance(ours[field], Mapping):
-            assert ours[field] == _user_data(b64decode(text))
+            if "version" not in ours[field]:  # else Streams', for test_member_metadata_oracle
+                assert ours[field] == _user_data(b64decode(text))
         else:
             assert ours[field] == text
 

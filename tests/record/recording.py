@@ -11,7 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DATA", "SAMPLE", "Recording", "file_entries", "recording", "write_manifest"]
+__all__ = [
+    "DATA",
+    "SAMPLE",
+    "Recording",
+    "everything",
+    "file_entries",
+    "recording",
+    "write_manifest",
+]
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -57,6 +65,11 @@ def log_and_identity(name: str) -> bool:
     if folder.startswith(("__cluster_metadata-", "__transaction_state-")):
         return False
     return file.endswith(".log") or file == "partition.metadata"
+
+
+def everything(name: str) -> bool:
+    """All that a stopped broker leaves: indexes, snapshots and checkpoints too."""
+    return not name.startswith(("__cluster_metadata-", "__transaction_state-"))
 
 
 @contextmanager

@@ -17,11 +17,14 @@ from tests.record.classic import (
 )
 from tests.record.clients import finish, java, make_topics
 from tests.record.python_client import python_consumer
-from tests.record.recording import Recording
+from tests.record.recording import Recording, everything
 
 __all__ = ["record_older"]
 
 TOPICS = {"orders": 6, "payments": 3}
+
+WHOLE = "2.8.2"
+"""The version whose log directory is kept with every file in it."""
 
 COMMITTED_BY_NOBODY = (
     "retention-week",
@@ -54,4 +57,10 @@ def record_older(recording: Recording, version: str) -> None:
         deletions(recording, server)
         rebalancing_group(recording, server)
         unlisted = [*COMMITTED_BY_NOBODY, *(group for group, _ in ODD_COMMITS)]
-        finish(recording, server, partitions=TOPICS, more_groups=unlisted)
+        finish(
+            recording,
+            server,
+            partitions=TOPICS,
+            more_groups=unlisted,
+            wanted=everything if version == WHOLE else None,
+        )

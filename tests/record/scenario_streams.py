@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.broker.maven import version_tuple
 from tests.broker.servers import broker
 from tests.record.classic import CLASSIC_CONFIG
 from tests.record.clients import finish, java, make_topics, start_streams
@@ -14,7 +15,8 @@ TOPICS = {"orders": 4, "order-totals": 2}
 
 def record_streams(recording: Recording, version: str) -> None:
     """Two processes of one application with standby replicas; the second joins later."""
-    recording.note(broker=version, config=CLASSIC_CONFIG)
+    mode = "ZooKeeper" if version_tuple(version) < (3,) else "KRaft"
+    recording.note(broker=version, mode=mode, config=CLASSIC_CONFIG)
     with (
         broker(version, recording.work, config=CLASSIC_CONFIG) as server,
         java(recording, server, "Producers") as clients,

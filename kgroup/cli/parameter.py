@@ -114,7 +114,7 @@ def parse_regex(text: str) -> "re.Pattern[str]":
     """
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{text!r} is no regular expression: {error}") from None
 
 

@@ -6,17 +6,19 @@ from enum import StrEnum
 
 from kgroup.model.problem import Problem
 
-__all__ = ["LogMark", "LogRange", "LogReading"]
+__all__ = ["LogRange", "LogReading", "OffsetMark"]
 
 
-class LogMark(StrEnum):
-    """Why the range of a partition is not known."""
+class OffsetMark(StrEnum):
+    """What is wrong with a partition, or with what was committed for it."""
 
     TOPIC_GONE = "topic-gone"
     PARTITION_GONE = "partition-gone"
     NO_LEADER = "no-leader"
     NOT_AUTHORIZED = "not-authorized"
     NO_ANSWER = "no-answer"
+    PAST_END = "past-end"
+    BEFORE_START = "before-start"
 
     @property
     def sentence(self) -> str:
@@ -25,11 +27,13 @@ class LogMark(StrEnum):
 
 
 _SENTENCES = {
-    LogMark.TOPIC_GONE: "The topic does not exist any more.",
-    LogMark.PARTITION_GONE: "The topic exists, and has no partition of that number.",
-    LogMark.NO_LEADER: "The partition has no leader: its replicas are offline.",
-    LogMark.NOT_AUTHORIZED: "The topic may not be described (DESCRIBE on the topic).",
-    LogMark.NO_ANSWER: "The partition's leader gave no answer.",
+    OffsetMark.TOPIC_GONE: "The topic does not exist any more.",
+    OffsetMark.PARTITION_GONE: "The topic exists, and has no partition of that number.",
+    OffsetMark.NO_LEADER: "The partition has no leader: its replicas are offline.",
+    OffsetMark.NOT_AUTHORIZED: "The topic may not be described (DESCRIBE on the topic).",
+    OffsetMark.NO_ANSWER: "The partition's leader gave no answer.",
+    OffsetMark.PAST_END: "The commit lies past the end of the partition.",
+    OffsetMark.BEFORE_START: "The commit lies before the first record that the partition has.",
 }
 
 
@@ -41,12 +45,12 @@ class LogRange:
         start: offset of the first; None where it is not known.
         end: offset that the next one gets, or, for readers of committed records only, that of the
             first record of an open transaction; None where it is not known.
-        mark: why they are not known.
+        mark: why they are not known; one of those that are about partitions.
     """
 
     start: int | None = None
     end: int | None = None
-    mark: LogMark | None = None
+    mark: OffsetMark | None = None
 
 
 @dataclass(frozen=True, slots=True)

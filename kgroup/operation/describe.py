@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from kgroup.errors import NotFoundError
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Topology
+from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
-from kgroup.source.base import Capability, GroupSource
+from kgroup.source.base import Capability, GroupSource, Question
 
 __all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "describe"]
 
 _Owner = tuple[str | None, int | None]  # id of the member, and the epoch in which it got the part
 _NOBODY: _Owner = (None, None)
+_Ranges = Mapping[tuple[str, int], LogRange]
+_UNKNOWN = LogRange()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,15 @@ class OffsetDescription:
         metadata: text that the client stored with the offset.
         commit_timestamp_ms: when the coordinator took the commit.
         expire_timestamp_ms: only where the commit carried an explicit retention.
-        log_end_offset: offset that the next record written to the partition gets.
+        log_end_offset: offset that the next record written to the partition gets; for readers of
+            committed records that of the first one in an open transaction.
         lag: `log_end_offset` minus `committed_offset`; negative where the commit lies past the end.
         member_id: the member that owns the partition, None where nobody does.
         topic_id: of the assignment, or else of the commit.
         owned_since_epoch: epoch in which that member got the partition, or the task that reads it
             (consumer and streams groups of Kafka 4.3 and later).
+        log_start_offset: offset of the first record that the partition still has.
+        mark: what is wrong with the partition or the commit; None where nothing is known to be.
     """
 
     topic: str | None
@@ -51,6 +57,8 @@ class OffsetDescription:
     member_id: str | None
     topic_id: str | None
     owned_since_epoch: int | None
+    log_start_offset: int | None
+    mark: OffsetMark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +118,16 @@ def describe(
     group_ids: Collection[str] = (),
     *,
     regex: re.Pattern[str] | None = None,
+    committed: bool = False,
 ) -> Report[GroupDescription]:
     """Describe the groups of these ids, those whose whole id matches, or all.
+
+    Args:
+        source: where groups come from.
+        group_ids: names.
+        regex: matches whole group ids.
+        committed: let partitions end before the first record of an open transaction, as they do
+            for consumers of isolation level read_committed.
 
     Returns:
         Groups sorted by id. A group that was named and does not exist is an error in the report.
@@ -120,25 +136,24 @@ def describe(
         NotFoundError: groups were asked for by name or pattern, and none of them exists.
         InputError: the source has nothing to read.
     """
-    reading = source.read(group_ids if group_ids and regex is None else None)
-    chosen = [
-        group
-        for group_id, group in reading.image.groups.items()
-        if (not group_ids and regex is None)
-        or group_id in group_ids
-        or (regex is not None and regex.fullmatch(group_id))
-    ]
-    if not chosen and (group_ids or regex is not None):
+    reading = source.read(group_ids or None, Question(regex=regex))
+    chosen = reading.image.groups.values()
+    unanswered = {problem.group_id for problem in reading.problems}
+    if not chosen and (group_ids or regex is not None) and unanswered.isdisjoint(group_ids):
         wanted = [repr(group_id) for group_id in group_ids]
         wanted += [f"matches {regex.pattern!r}"] if regex is not None else []
         raise NotFoundError(f"no such group: {', '.join(wanted)}")
     missing = tuple(
         Problem("not-found", "The group does not exist.", group_id=group_id)
         for group_id in dict.fromkeys(group_ids)
-        if group_id not in reading.image.groups
+        if group_id not in reading.image.groups and group_id not in unanswered
     )
-    ends = source.log_end_offsets({at for group in chosen for at in _partitions(group)})
+    logs = source.log_ranges(
+        {at for group in chosen for at in _partitions(group)}, committed=committed
+    )
     notes = reading.notes
+    if committed and Capability.LAST_STABLE_OFFSETS not in source.capabilities:
+        notes += ("This source does not know of open transactions; lags count them in.",)
     if Capability.SHARE_START_OFFSETS not in source.capabilities and any(
         group.type is GroupType.SHARE for group in chosen
     ):
@@ -147,15 +162,15 @@ def describe(
             "__share_group_state, which this source does not have.",
         )
     return Report(
-        data=tuple(_describe(group, ends) for group in chosen),
-        errors=missing + reading.problems,
+        data=tuple(_describe(group, logs.ranges) for group in chosen),
+        errors=missing + reading.problems + logs.problems,
         notes=notes,
     )
 
 
-def _describe(group: Group, ends: Mapping[tuple[str, int], int]) -> GroupDescription:
-    offsets = tuple(sorted(_offsets(group, ends), key=_order))
-    share_offsets = tuple(_share_offset(offset, ends) for offset in group.share_offsets or ())
+def _describe(group: Group, ranges: _Ranges) -> GroupDescription:
+    offsets = tuple(sorted(_offsets(group, ranges), key=_order))
+    share_offsets = tuple(_share_offset(offset, ranges) for offset in group.share_offsets or ())
     lags = [o.lag for o in offsets if o.lag is not None]
     lags += [o.lag for o in share_offsets if o.lag is not None]
     return GroupDescription(
@@ -192,7 +207,7 @@ def _partitions(group: Group) -> Iterator[tuple[str, int]]:
             yield (shared.topic, shared.partition)
 
 
-def _offsets(group: Group, ends: Mapping[tuple[str, int], int]) -> Iterator[OffsetDescription]:
+def _offsets(group: Group, ranges: _Ranges) -> Iterator[OffsetDescription]:
     owners = _owners(group)
     by_name = {(owned.topic, owned.partition): owned for owned in owners}
     task_owners = _task_owners(group)
@@ -203,18 +218,20 @@ def _offsets(group: Group, ends: Mapping[tuple[str, int], int]) -> Iterator[Offs
             owner, topic_id = task_owners.get(at, _NOBODY), offset.topic_id
         else:
             owner, topic_id = (owners[owned], owned.since_epoch), owned.topic_id or offset.topic_id
-        yield _offset(at, offset, ends.get(at), owner, topic_id)
+        yield _offset(at, offset, ranges.get(at, _UNKNOWN), owner, topic_id)
     for owned, member_id in owners.items():
         if owned.topic is None or (owned.topic, owned.partition) in by_name:
-            end = None if owned.topic is None else ends.get((owned.topic, owned.partition))
+            log = _UNKNOWN
+            if owned.topic is not None:
+                log = ranges.get((owned.topic, owned.partition), _UNKNOWN)
             owner = (member_id, owned.since_epoch)
-            yield _offset((owned.topic, owned.partition), None, end, owner, owned.topic_id)
+            yield _offset((owned.topic, owned.partition), None, log, owner, owned.topic_id)
 
 
 def _offset(
     at: tuple[str | None, int],
     commit: CommittedOffset | None,
-    end: int | None,
+    log: LogRange,
     owner: _Owner,
     topic_id: str | None,
 ) -> OffsetDescription:
@@ -226,21 +243,33 @@ def _offset(
         metadata=commit.metadata if commit else None,
         commit_timestamp_ms=commit.commit_timestamp_ms if commit else None,
         expire_timestamp_ms=commit.expire_timestamp_ms if commit else None,
-        log_end_offset=end,
-        lag=end - commit.committed_offset if commit and end is not None else None,
+        log_end_offset=log.end,
+        lag=log.end - commit.committed_offset if commit and log.end is not None else None,
         member_id=owner[0],
         topic_id=topic_id,
         owned_since_epoch=owner[1],
+        log_start_offset=log.start,
+        mark=_mark(commit, log),
     )
 
 
-def _share_offset(
-    offset: ShareOffset, ends: Mapping[tuple[str, int], int]
-) -> ShareOffsetDescription:
+def _mark(commit: CommittedOffset | None, log: LogRange) -> OffsetMark | None:
+    if log.mark is not None:
+        return log.mark
+    if commit and log.end is not None and commit.committed_offset > log.end:
+        return OffsetMark.PAST_END
+    if commit and log.start is not None and commit.committed_offset < log.start:
+        return OffsetMark.BEFORE_START
+    return None
+
+
+def _share_offset(offset: ShareOffset, ranges: _Ranges) -> ShareOffsetDescription:
     end = None
     if offset.topic is not None and offset.partition is not None:
-        end = ends.get((offset.topic, offset.partition))
-    start, complete = offset.start_offset, offset.delivery_complete_count
+        end = ranges.get((offset.topic, offset.partition), _UNKNOWN).end
+    start, complete, lag = offset.start_offset, offset.delivery_complete_count, offset.lag
+    if lag is None and end is not None and start is not None and complete is not None:
+        lag = end - start - complete
     return ShareOffsetDescription(
         topic=offset.topic,
         partition=offset.partition,
@@ -248,7 +277,7 @@ def _share_offset(
         start_offset=start,
         delivery_complete_count=complete,
         log_end_offset=end,
-        lag=None if end is None or start is None or complete is None else end - start - complete,
+        lag=lag,
         leader_epoch=offset.leader_epoch,
         state_epoch=offset.state_epoch,
         topic_id=offset.topic_id,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kgroup.model.group import Broker, GroupState, GroupType
 from kgroup.operation.report import Report
-from kgroup.source.base import GroupSource
+from kgroup.source.base import GroupSource, Question
 
 __all__ = ["ListedGroup", "list_groups"]
 
@@ -39,6 +39,7 @@ def list_groups(
     types: Collection[GroupType] = (),
     regex: re.Pattern[str] | None = None,
     topics: Collection[str] = (),
+    members: bool = True,
 ) -> Report[ListedGroup]:
     """List the groups that pass every filter given, sorted by id.
 
@@ -48,11 +49,15 @@ def list_groups(
         types: any of them.
         regex: matches the whole group id.
         topics: the group has to do with any of them (`ListedGroup.topics`).
+        members: whether to ask for members, assignors and topics; always, to filter by topics.
 
     Raises:
         InputError: the source has nothing to read.
     """
-    reading = source.read()
+    members = members or bool(topics)
+    reading = source.read(
+        question=Question(regex, frozenset(states), frozenset(types), members, members)
+    )
     return Report(
         data=tuple(
             ListedGroup(
@@ -63,7 +68,7 @@ def list_groups(
                 assignor=group.assignor,
                 coordinator=group.coordinator,
                 offsets_partition=group.offsets_partition,
-                member_count=len(group.members),
+                member_count=len(group.members) if members else None,
                 topics=tuple(sorted(group.topics)),
             )
             for group in reading.image.groups.values()

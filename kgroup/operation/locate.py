@@ -5,13 +5,23 @@ from dataclasses import dataclass
 
 from kgroup.model.group import Broker
 from kgroup.model.java_hash import string_hash
+from kgroup.model.placement import Placement
+from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
-from kgroup.source.base import GroupSource
+from kgroup.source.base import CoordinatorSource, GroupSource
 
-__all__ = ["DEFAULT_PARTITION_COUNT", "GroupLocation", "locate", "offsets_partition"]
+__all__ = [
+    "DEFAULT_PARTITION_COUNT",
+    "GroupLocation",
+    "locate",
+    "locate_live",
+    "offsets_partition",
+]
 
 DEFAULT_PARTITION_COUNT = 50
-"""Kafka's default for `offsets.topic.num.partitions`."""
+"""Kafka's default for `offsets.topic.num.partitions`, and for that of transactions."""
+
+_NOWHERE = Placement(None, None, None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,8 @@ class GroupLocation:
         partition_count: number of partitions it was computed with.
         found_in: partition of `__consumer_offsets` in which the source holds records of the group;
             None where it holds none, or there is no source.
-        agrees: whether `found_in` is `offsets_partition`; None where nothing was found.
+        agrees: whether `found_in` is `offsets_partition`, or, with a live cluster, whether the
+            coordinator is the partition's leader; None where nothing was found.
         coordinator: the broker that answers for the group; None without a live cluster.
         leader: leader of the partition; likewise.
         replicas: broker ids; likewise.
@@ -99,3 +110,46 @@ def locate(
             f"topic has, or had, another number of partitions than {count}."
         )
     return Report(tuple(rows), errors=reading.problems if reading else (), notes=tuple(notes))
+
+
+def locate_live(
+    keys: Collection[str], source: CoordinatorSource, *, transactional: bool = False
+) -> Report[GroupLocation]:
+    """Ask a cluster for the coordinators of groups, or of transactional ids, in the order given.
+
+    The partition is one of `__consumer_offsets`, or of `__transaction_state`.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    placements = source.placements(keys, transactional=transactional)
+    topic = "__transaction_state" if transactional else "__consumer_offsets"
+    notes, problems, rows = [], [], []
+    if not placements:
+        notes.append(f"The cluster has no topic {topic} yet: nothing coordinates anything there.")
+    for key in dict.fromkeys(keys):
+        placement = placements.get(key, _NOWHERE)
+        count = placement.partition_count or DEFAULT_PARTITION_COUNT
+        coordinator, leader = placement.coordinator, placement.leader
+        rows.append(
+            GroupLocation(
+                group_id=key,
+                offsets_partition=offsets_partition(key, count),
+                partition_count=count,
+                found_in=None,
+                agrees=coordinator.id == leader.id if coordinator and leader else None,
+                coordinator=coordinator,
+                leader=leader,
+                replicas=placement.replicas,
+                isr=placement.isr,
+            )
+        )
+        if placement.error is not None:
+            text = f"No coordinator: the cluster says {placement.error}."
+            problems.append(Problem("no-coordinator", text, group_id=key))
+    if any(placements.get(key, _NOWHERE).partition_count is None for key in keys):
+        notes.append(
+            f"Computed for {DEFAULT_PARTITION_COUNT} partitions of {topic}, Kafka's default, "
+            "because the real number is not known."
+        )
+    return Report(tuple(rows), errors=tuple(problems), notes=tuple(notes))

@@ -8,9 +8,18 @@ from typing import Protocol
 
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
+from kgroup.model.log_range import LogReading
+from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 
-__all__ = ["EVERYTHING", "Capability", "GroupSource", "Question", "Reading"]
+__all__ = [
+    "EVERYTHING",
+    "Capability",
+    "CoordinatorSource",
+    "GroupSource",
+    "Question",
+    "Reading",
+]
 
 
 class Capability(StrEnum):
@@ -30,6 +39,10 @@ class Capability(StrEnum):
     """Ids of topics in assignments that name them."""
     LOG_END_OFFSETS = "log-end-offsets"
     """Where the partitions of users' topics end; perhaps not of all."""
+    LOG_START_OFFSETS = "log-start-offsets"
+    """Where they begin; likewise."""
+    LAST_STABLE_OFFSETS = "last-stable-offsets"
+    """Where they end for readers of committed records only."""
     SHARE_START_OFFSETS = "share-start-offsets"
     """How far share groups have come."""
 
@@ -67,6 +80,14 @@ class Question:
     members: bool = True
     offsets: bool = True
 
+    def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:
+        """Tell whether a group is one that is asked for, among these ids or by the regex."""
+        if group_ids is None and self.regex is None:
+            return True
+        return (group_ids is not None and group_id in group_ids) or (
+            self.regex is not None and self.regex.fullmatch(group_id) is not None
+        )
+
 
 EVERYTHING = Question()
 
@@ -79,16 +100,39 @@ class GroupSource(Protocol):
         """What this source knows."""
         ...
 
-    def read(self, group_ids: Collection[str] | None = None) -> Reading:
-        """Read the groups of these ids, or all: those of them that exist.
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Read the groups of these ids, or all, as far as the question goes: those that exist.
 
         Raises:
             InputError: where there is nothing to read groups from.
+            BrokerError: where no broker answers.
         """
         ...
 
-    def log_end_offsets(
-        self, partitions: Collection[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], int]:
-        """Tell where these partitions, by topic and number, end: those of them that it knows."""
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Tell where these partitions, by topic and number, begin and end: those that it knows.
+
+        With `committed` they end before the first record of a transaction that is still open.
+        """
+        ...
+
+
+class CoordinatorSource(Protocol):
+    """A live cluster, where coordinators can be asked for."""
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        """Find the coordinators of groups, which need not exist, or of transactional ids.
+
+        Returns:
+            Placements by key; none at all where the cluster has no topic for them yet.
+
+        Raises:
+            BrokerError: where no broker answers.
+        """
         ...

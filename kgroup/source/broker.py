@@ -88,7 +88,9 @@ class Cluster:
     capabilities = frozenset(
         {
             Capability.COORDINATOR,
+            Capability.LAST_STABLE_OFFSETS,
             Capability.LOG_END_OFFSETS,
+            Capability.LOG_START_OFFSETS,
             Capability.REBALANCE_IN_FLIGHT,
             Capability.SHARE_START_OFFSETS,
         }
@@ -250,9 +252,7 @@ class _Inquiry:
         return [
             home
             for home in homes
-            if (names is None and question.regex is None)
-            or (names is not None and home.group_id in names)
-            or (question.regex is not None and question.regex.fullmatch(home.group_id))
+            if question.names(home.group_id, names)
             if not question.types or home.type is None or home.type in question.types
             if not question.states or home.state is None or home.state in question.states
         ]

@@ -24,12 +24,13 @@ from pathlib import Path
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
+from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import ProblemLog
 from kgroup.model.segment import Segment
 from kgroup.model.share_state import ShareStateLog, ShareStates, with_share_states
 from kgroup.operation.locate import offsets_partition
 from kgroup.protocol import share_state_record
-from kgroup.source.base import Capability, Reading
+from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log_end import log_end
 from kgroup.source.log_replay import decode_group_record, replay_log
 from kgroup.source.segment_file import (
@@ -67,7 +68,9 @@ class LogDir:
             return _CAPABILITIES | {Capability.SHARE_START_OFFSETS}
         return _CAPABILITIES
 
-    def read(self, group_ids: Collection[str] | None = None) -> Reading:
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
         """Replay every partition found; see `GroupSource.read`."""
         notes: list[str] = []
         damage = ProblemLog()
@@ -86,7 +89,7 @@ class LogDir:
         groups = {
             group_id: groups[group_id]
             for group_id in sorted(groups)
-            if group_ids is None or group_id in group_ids
+            if question.names(group_id, group_ids)
         }
         problems = [problem for delta in deltas for problem in delta.problems()]
         if any(group.type is GroupType.SHARE for group in groups.values()):
@@ -110,7 +113,7 @@ class LogDir:
     ) -> LogReading:
         """Look for the partitions' own segments; see `GroupSource.log_ranges`.
 
-        Open transactions are not looked for: `committed` changes nothing.
+        Neither their starts nor open transactions are looked for.
         """
         ends: dict[tuple[str, int], int] = {}
         for directory in self._directories():
@@ -120,7 +123,7 @@ class LogDir:
                 folder = directory / f"{topic}-{partition}"
                 if folder.is_dir() and (end := _folder_end(folder)) is not None:
                     ends[topic, partition] = max(end, ends.get((topic, partition), 0))
-        return ends
+        return LogReading({at: LogRange(end=end) for at, end in ends.items()})
 
     def _directories(self) -> list[Path]:
         """Log directories that the paths are, or lie in; each once."""

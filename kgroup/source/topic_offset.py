@@ -12,7 +12,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView
-from kgroup.model.log_range import LogMark, LogRange, LogReading
+from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.source.broker_client import Backoff, BrokerClient, error_name
 
@@ -26,9 +26,9 @@ _MOVING = frozenset({5, 6, 7, 9, 13, 74, 75, 76, 78})
 """LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, …: the partition has, or gets, another leader."""
 _BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
 _MARKS = {
-    3: LogMark.TOPIC_GONE,
-    17: LogMark.TOPIC_GONE,  # a name that no topic can have
-    29: LogMark.NOT_AUTHORIZED,
+    3: OffsetMark.TOPIC_GONE,
+    17: OffsetMark.TOPIC_GONE,  # a name that no topic can have
+    29: OffsetMark.NOT_AUTHORIZED,
 }
 _MARKS_BY_NAME = {error_name(code): mark for code, mark in _MARKS.items()}
 
@@ -52,7 +52,7 @@ async def read_log_ranges(
         by_leader: dict[int, list[At]] = {}
         for at in sorted(waiting):
             leader = _leader(view, at)
-            if isinstance(leader, LogMark):
+            if isinstance(leader, OffsetMark):
                 ranges[at] = LogRange(mark=leader)
             else:
                 by_leader.setdefault(leader, []).append(at)
@@ -82,20 +82,20 @@ async def read_log_ranges(
         if waiting and not await backoff.wait():
             break
     unanswered = {at: reason for at, reason in reasons.items() if at not in ranges}
-    ranges.update((at, LogRange(mark=LogMark.NO_ANSWER)) for at in unanswered)
+    ranges.update((at, LogRange(mark=OffsetMark.NO_ANSWER)) for at in unanswered)
     return LogReading(ranges, tuple(_problems(ranges, unanswered)))
 
 
-def _leader(view: ClusterView, at: At) -> int | LogMark:
+def _leader(view: ClusterView, at: At) -> int | OffsetMark:
     topic = view.topics.get(at[0])
     if topic is None:
-        return LogMark.TOPIC_GONE
+        return OffsetMark.TOPIC_GONE
     if topic.error is not None and not topic.partitions:
-        return _MARKS_BY_NAME.get(topic.error, LogMark.NO_LEADER)
+        return _MARKS_BY_NAME.get(topic.error, OffsetMark.NO_LEADER)
     partition = topic.partitions.get(at[1])
     if partition is None:
-        return LogMark.PARTITION_GONE
-    return LogMark.NO_LEADER if partition.leader is None else partition.leader
+        return OffsetMark.PARTITION_GONE
+    return OffsetMark.NO_LEADER if partition.leader is None else partition.leader
 
 
 async def _range_of(
@@ -165,6 +165,6 @@ def _problems(
             text = f"The leader of {topic}-{partition} says {error_name(reason)}."
             yield Problem("denied", text, topic=topic, partition=partition)
     for (topic, partition), found in sorted(ranges.items(), key=lambda item: item[0]):
-        if found.mark in (LogMark.NO_LEADER, LogMark.NOT_AUTHORIZED):
+        if found.mark in (OffsetMark.NO_LEADER, OffsetMark.NOT_AUTHORIZED):
             text = f"{topic}-{partition}: {found.mark.sentence}"
             yield Problem(found.mark.value, text, topic=topic, partition=partition)

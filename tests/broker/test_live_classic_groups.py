@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.model.group import Group, GroupState, GroupType
-from kgroup.model.log_range import LogMark, LogRange
+from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.operation.locate import offsets_partition
 from kgroup.source.base import Question
 from kgroup.source.broker import Cluster
@@ -199,8 +199,8 @@ def test_ranges_of_partitions(live: Live) -> None:
     assert reading.problems == ()
     assert reading.ranges == {
         ("orders", 2): LogRange(0, 12),
-        ("orders", 3): LogRange(mark=LogMark.PARTITION_GONE),
-        ("no-such-topic", 0): LogRange(mark=LogMark.TOPIC_GONE),
+        ("orders", 3): LogRange(mark=OffsetMark.PARTITION_GONE),
+        ("no-such-topic", 0): LogRange(mark=OffsetMark.TOPIC_GONE),
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kgroup.errors import BrokerError
 from kgroup.model.group import GroupState
-from kgroup.model.log_range import LogMark, LogRange
+from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.source.base import Question
 from kgroup.source.broker import Cluster
 from tests.broker.process import HOST
@@ -129,7 +129,7 @@ def test_one_silent_broker_costs_its_own_groups_only(brokers: Brokers) -> None:
     assert ranges.ranges == {
         ("orders", 0): LogRange(0, 0),
         ("orders", 1): LogRange(0, 0),
-        ("orders", 2): LogRange(mark=LogMark.NO_ANSWER),
+        ("orders", 2): LogRange(mark=OffsetMark.NO_ANSWER),
     }
     (problem,) = ranges.problems
     assert (problem.kind, problem.broker) == ("silent", 3)
@@ -152,7 +152,7 @@ def test_coordinator_dies_between_two_requests(brokers: Brokers) -> None:
         ranges = source.log_ranges({("orders", 0), ("orders", 1)})
     assert ranges.ranges == {
         ("orders", 0): LogRange(0, 0),
-        ("orders", 1): LogRange(mark=LogMark.NO_LEADER),
+        ("orders", 1): LogRange(mark=OffsetMark.NO_LEADER),
     }
     (problem,) = ranges.problems
     assert (problem.kind, problem.topic, problem.partition) == ("no-leader", "orders", 1)
@@ -177,4 +177,4 @@ def test_topic_deleted_while_groups_are_described(brokers: Brokers) -> None:
         wire.call("DeleteTopics", topics=[topic], timeout_ms=30_000)
         ranges = source.log_ranges({("orders", number) for number in range(3)})
     assert ranges.problems == ()
-    assert set(ranges.ranges.values()) == {LogRange(mark=LogMark.TOPIC_GONE)}
+    assert set(ranges.ranges.values()) == {LogRange(mark=OffsetMark.TOPIC_GONE)}

@@ -131,7 +131,7 @@ def test_states_follow_from_members(groups: Mapping[str, Group]) -> None:
 
 def test_capabilities(source: GroupSource, groups: Mapping[str, Group]) -> None:
     """What a source says it knows is known of some group, what it does not say of none."""
-    ends = source.log_end_offsets({("orders", 0), ("no such topic", 0)})
+    ranges = source.log_ranges({("orders", 0), ("no such topic", 0)}).ranges
     classic = [g for g in groups.values() if g.type is GroupType.CLASSIC and g.members]
     known = {
         Capability.GENERATION: any(
@@ -152,7 +152,10 @@ def test_capabilities(source: GroupSource, groups: Mapping[str, Group]) -> None:
             for member in g.members
             for each in member.assignment or ()
         ),
-        Capability.LOG_END_OFFSETS: set(ends) == {("orders", 0)},
+        Capability.LOG_END_OFFSETS: {at for at in ranges if ranges[at].end is not None}
+        == {("orders", 0)},
+        Capability.LOG_START_OFFSETS: {at for at in ranges if ranges[at].start is not None}
+        == {("orders", 0)},
         Capability.SHARE_START_OFFSETS: any(
             o.start_offset is not None for g in groups.values() for o in g.share_offsets or ()
         ),

@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kgroup.model.group import Group
 from kgroup.model.image import Image
+from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import Problem
-from kgroup.source.base import Capability, Reading
+from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 
 
 class FakeSource:
@@ -15,6 +16,8 @@ class FakeSource:
         self,
         *groups: Group,
         ends: Mapping[tuple[str, int], int] | None = None,
+        ranges: Mapping[tuple[str, int], LogRange] | None = None,
+        range_problems: Iterable[Problem] = (),
         problems: Iterable[Problem] = (),
         notes: Iterable[str] = (),
         partition_count: int | None = None,
@@ -22,21 +25,26 @@ class FakeSource:
     ) -> None:
         self.capabilities = frozenset(capabilities)
         self._groups = {group.group_id: group for group in groups}
-        self._ends = dict(ends or {})
+        self._ranges = {at: LogRange(end=end) for at, end in (ends or {}).items()}
+        self._ranges |= ranges or {}
+        self._range_problems = tuple(range_problems)
         self._problems = tuple(problems)
         self._notes = tuple(notes)
         self._partition_count = partition_count
 
-    def read(self, group_ids: Collection[str] | None = None) -> Reading:
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
         chosen = {
             group_id: self._groups[group_id]
             for group_id in sorted(self._groups)
-            if group_ids is None or group_id in group_ids
+            if question.names(group_id, group_ids)
         }
         image = Image(chosen, offsets_partition_count=self._partition_count)
         return Reading(image, self._problems, self._notes)
 
-    def log_end_offsets(
-        self, partitions: Collection[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], int]:
-        return {at: self._ends[at] for at in partitions if at in self._ends}
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        known = {at: self._ranges[at] for at in partitions if at in self._ranges}
+        return LogReading(known, self._range_problems)

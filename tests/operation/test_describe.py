@@ -15,6 +15,7 @@ from kgroup.model.group import (
     Subtopology,
     Topology,
 )
+from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import (
@@ -109,13 +110,64 @@ def test_offsets_with_end_lag_and_owner() -> None:
             ends={("orders", 0): 8, ("orders", 2): 4, ("payments", 0): 6},
         )
     )
+    past_end = OffsetMark.PAST_END
     assert row.offsets == (
-        OffsetDescription("orders", 0, 5, 2, "text", 10, 20, 8, 3, "m1", ID, None),
-        OffsetDescription("orders", 1, 7, None, None, None, None, None, None, "m2", None, None),
-        OffsetDescription("orders", 2, None, None, None, None, None, 4, None, "m2", None, None),
-        OffsetDescription("payments", 0, 9, None, None, None, None, 6, -3, None, None, None),
+        OffsetDescription("orders", 0, 5, 2, "text", 10, 20, 8, 3, "m1", ID, None, None, None),
+        OffsetDescription(
+            "orders", 1, 7, None, None, None, None, None, None, "m2", None, None, None, None
+        ),
+        OffsetDescription(
+            "orders", 2, None, None, None, None, None, 4, None, "m2", None, None, None, None
+        ),
+        OffsetDescription(
+            "payments", 0, 9, None, None, None, None, 6, -3, None, None, None, None, past_end
+        ),
     )
     assert row.total_lag == 0
+
+
+def test_marks() -> None:
+    """Each partition is a row, whatever is the matter with it."""
+    ranges = {
+        ("logs", 0): LogRange(5, 9),
+        ("logs", 1): LogRange(5, 9),
+        ("logs", 2): LogRange(5, 9),
+        ("logs", 3): LogRange(5, 9),
+        ("logs", 4): LogRange(mark=OffsetMark.NO_LEADER),
+        ("logs", 5): LogRange(mark=OffsetMark.TOPIC_GONE),
+    }
+    offsets = tuple(CommittedOffset("logs", n, at) for n, at in enumerate((4, 5, 9, 10, 7, 7, 7)))
+    problem = Problem("no-leader", "Why.", topic="logs", partition=4)
+    source = FakeSource(group("g", offsets=offsets), ranges=ranges, range_problems=[problem])
+    report = describe(source, ["g"])
+    assert report.errors == (problem,)
+    (row,) = report.data
+    assert [(o.partition, o.log_start_offset, o.lag, o.mark) for o in row.offsets] == [
+        (0, 5, 5, OffsetMark.BEFORE_START),
+        (1, 5, 4, None),
+        (2, 5, 0, None),
+        (3, 5, -1, OffsetMark.PAST_END),
+        (4, None, None, OffsetMark.NO_LEADER),
+        (5, None, None, OffsetMark.TOPIC_GONE),
+        (6, None, None, None),
+    ]
+
+
+def test_read_committed_where_the_source_cannot_tell() -> None:
+    for capabilities, notes in ((Capability, 0), ((), 1)):
+        source = FakeSource(group("g"), capabilities=capabilities)
+        assert len(describe(source, committed=True).notes) == notes
+        assert describe(source).notes == ()
+
+
+def test_group_that_could_not_be_asked_for_is_not_missing() -> None:
+    problem = Problem("silent", "Broker 3 did not answer.", group_id="far")
+    report = describe(FakeSource(problems=[problem]), ["far", "near"])
+    assert report.data == ()
+    assert [(each.kind, each.group_id) for each in report.errors] == [
+        ("not-found", "near"),
+        ("silent", "far"),
+    ]
 
 
 def test_since_when_a_member_owns_what() -> None:

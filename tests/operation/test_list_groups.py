@@ -62,3 +62,9 @@ def test_problems_and_notes_of_the_source_are_passed_on() -> None:
     problem = Problem("garbage", "bytes")
     report = list_groups(FakeSource(BILLING, problems=[problem], notes=["a note"]))
     assert (report.errors, report.notes) == ((problem,), ("a note",))
+
+
+def test_members_are_counted_only_where_they_were_asked_for() -> None:
+    source = FakeSource(Group("g", GroupType.CLASSIC, GroupState.EMPTY))
+    assert [row.member_count for row in list_groups(source).data] == [0]
+    assert [row.member_count for row in list_groups(source, members=False).data] == [None]

@@ -1,7 +1,10 @@
+from collections.abc import Collection, Mapping
+
 import pytest
 
 from kgroup.model.group import Broker, Group, GroupType
-from kgroup.operation.locate import locate, offsets_partition
+from kgroup.model.placement import Placement
+from kgroup.operation.locate import locate, locate_live, offsets_partition
 from tests.operation.sources import FakeSource
 
 
@@ -58,3 +61,45 @@ def test_coordinator_of_a_live_source() -> None:
     broker = Broker(1, "h", 9092)
     live = Group("a", GroupType.CLASSIC, None, coordinator=broker)
     assert locate(["a"], source=FakeSource(live)).data[0].coordinator == broker
+
+
+class FakeCluster:
+    """Implements `CoordinatorSource`."""
+
+    def __init__(self, **placements: Placement) -> None:
+        self._placements = placements
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        assert not transactional
+        return {key: self._placements[key] for key in keys if key in self._placements}
+
+
+def test_live_cluster() -> None:
+    one, two = Broker(1, "one", 9092), Broker(2, "two", 9092)
+    cluster = FakeCluster(
+        same=Placement(6, one, None, one, (1, 2), (1,)),
+        moving=Placement(6, two, None, one, (1, 2), (1, 2)),
+        lost=Placement(6, None, "COORDINATOR_NOT_AVAILABLE", None, (1, 2), ()),
+    )
+    report = locate_live(["same", "lost", "moving", "same"], cluster)
+    assert [(row.group_id, row.agrees, row.coordinator, row.leader) for row in report.data] == [
+        ("same", True, one, one),
+        ("lost", None, None, None),
+        ("moving", False, two, one),
+    ]
+    for row in report.data:
+        assert row.offsets_partition == offsets_partition(row.group_id, 6)
+        assert row.partition_count == 6
+    assert [(each.kind, each.group_id) for each in report.errors] == [("no-coordinator", "lost")]
+    assert "COORDINATOR_NOT_AVAILABLE" in report.errors[0].reason
+    assert report.notes == ()
+
+
+def test_live_cluster_without_the_topic() -> None:
+    report = locate_live(["g"], FakeCluster())
+    (row,) = report.data
+    assert (row.partition_count, row.coordinator, row.agrees) == (50, None, None)
+    assert report.errors == ()
+    assert "no topic __consumer_offsets" in report.notes[0]

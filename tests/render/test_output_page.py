@@ -10,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from kgroup.errors import ExitStatus
+from kgroup.model.log_range import OffsetMark
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
@@ -85,6 +86,13 @@ def test_every_set_of_columns_has_its_table() -> None:
 def test_kinds_of_damage() -> None:
     kinds = rows_under("| kind | meaning |")
     assert set(get_args(DamageKind)) <= set(kinds)
+
+
+def test_marks() -> None:
+    assert (
+        rows_under("| mark | meaning |").items()
+        >= {m.value: m.sentence for m in OffsetMark}.items()
+    )
 
 
 def test_exit_statuses() -> None:

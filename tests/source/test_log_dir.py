@@ -250,7 +250,7 @@ def test_what_a_crash_of_the_cleaner_leaves_gives_the_same_groups() -> None:
 
 def test_log_ends_of_absent_partitions_are_not_told() -> None:
     source = LogDir([RECORDED.log_dir])
-    assert source.log_end_offsets({("orders", 999), ("absent", 0)}) == {}
+    assert source.log_ranges({("orders", 999), ("absent", 0)}).ranges == {}
 
 
 @pytest.mark.parametrize("topic", ["../a/orders", "x" * 5000, "nul\0", "", "\ud800"])
@@ -258,7 +258,7 @@ def test_log_ends_of_what_is_no_topics_name(copy: Path, topic: str) -> None:
     """Clients can commit for any text, and damage makes others; none of them leads elsewhere."""
     shutil.copytree(RECORDED.log_dir / "orders-0", copy / "orders-0")
     asked = {(topic, 0), ("orders", 0)}
-    assert set(LogDir([copy]).log_end_offsets(asked)) == {("orders", 0)}
+    assert set(LogDir([copy]).log_ranges(asked).ranges) == {("orders", 0)}
 
 
 def test_different_clusters_are_noted(copy: Path, tmp_path: Path) -> None:

@@ -51,7 +51,6 @@ class Case:
     Attributes:
         data: the bytes of the copy.
         change: one sentence: which byte was changed, and how.
-        position: byte position in the copy where the damage begins.
         lost: batches of which no record may be read.
         uncertain: batches whose checksum is right though their records are not: what can be read
             of them may be read.
@@ -59,7 +58,6 @@ class Case:
 
     data: bytes
     change: str
-    position: int
     lost: tuple[Batch, ...] = ()
     uncertain: tuple[Batch, ...] = ()
 
@@ -89,13 +87,21 @@ def record_damaged(recording: Recording) -> None:
                 "file": path,
                 "source": f"{source}/{SEGMENT}",
                 "change": case.change,
-                "position": case.position,
+                "position": _first_change(data, case.data),
                 "lost": _offsets(case.lost),
                 "uncertain": _offsets(case.uncertain),
                 "survive": _offsets(batch for batch in batches if batch not in touched),
             }
     recording.did(f"made {len(cases)} damaged copies of {len(SOURCES)} recorded segments")
     recording.note(cases=cases)
+
+
+def _first_change(source: bytes, copy: bytes) -> int:
+    """Byte position from which on a copy is another; a checksum made right counts."""
+    for position, (before, after) in enumerate(zip(source, copy, strict=False)):
+        if before != after:
+            return position
+    return min(len(source), len(copy))
 
 
 def _offsets(batches: Any) -> list[int]:
@@ -113,45 +119,45 @@ def _put(data: bytes, position: int, new: bytes) -> bytes:
 def cut_at_header(data: bytes, batches: list[Batch], _: random.Random) -> Case:
     last = batches[-1]
     cut = last.position + 10
-    return Case(data[:cut], f"cut at byte {cut}, inside the last batch's length", cut, (last,))
+    return Case(data[:cut], f"cut at byte {cut}, inside the last batch's length", (last,))
 
 
 def cut_after_length(data: bytes, batches: list[Batch], _: random.Random) -> Case:
     last = batches[-1]
     cut = last.position + 12
-    return Case(data[:cut], f"cut at byte {cut}, behind the last batch's length", cut, (last,))
+    return Case(data[:cut], f"cut at byte {cut}, behind the last batch's length", (last,))
 
 
 def cut_in_body(data: bytes, batches: list[Batch], _: random.Random) -> Case:
     middle = _middle(batches)
     cut = middle.position + middle.size * 3 // 4
     lost = tuple(batch for batch in batches if batch.end > cut)
-    return Case(data[:cut], f"cut at byte {cut}, in the middle of a batch", cut, lost)
+    return Case(data[:cut], f"cut at byte {cut}, in the middle of a batch", lost)
 
 
 def one_byte_short(data: bytes, batches: list[Batch], _: random.Random) -> Case:
-    return Case(data[:-1], "the last byte is gone", len(data) - 1, (batches[-1],))
+    return Case(data[:-1], "the last byte is gone", (batches[-1],))
 
 
 def zeros_at_end(data: bytes, _: list[Batch], __: random.Random) -> Case:
-    return Case(data + bytes(1000), "1000 bytes of zeros behind the last batch", len(data))
+    return Case(data + bytes(1000), "1000 bytes of zeros behind the last batch")
 
 
 def garbage_at_end(data: bytes, _: list[Batch], dice: random.Random) -> Case:
     garbage = dice.randbytes(777)
-    return Case(data + garbage, "777 random bytes behind the last batch", len(data))
+    return Case(data + garbage, "777 random bytes behind the last batch")
 
 
 def half_batch_at_end(data: bytes, batches: list[Batch], _: random.Random) -> Case:
     first = batches[0]
     half = data[first.position : first.position + first.size // 2]
-    return Case(data + half, "half of the first batch again behind the last", len(data))
+    return Case(data + half, "half of the first batch again behind the last")
 
 
 def garbage_at_start(data: bytes, batches: list[Batch], dice: random.Random) -> Case:
     size = min(40, batches[0].size)
     change = f"the first {size} bytes overwritten with random ones"
-    return Case(_put(data, 0, dice.randbytes(size)), change, 0, (batches[0],))
+    return Case(_put(data, 0, dice.randbytes(size)), change, (batches[0],))
 
 
 def flipped_bit_in_body(data: bytes, batches: list[Batch], dice: random.Random) -> Case:
@@ -160,9 +166,7 @@ def flipped_bit_in_body(data: bytes, batches: list[Batch], dice: random.Random) 
     position = dice.randrange(first, batch.end)
     bit = 1 << dice.randrange(8)
     flipped = _put(data, position, bytes([data[position] ^ bit]))
-    return Case(
-        flipped, f"bit {bit:#x} of byte {position} flipped, in the body", position, (batch,)
-    )
+    return Case(flipped, f"bit {bit:#x} of byte {position} flipped, in the body", (batch,))
 
 
 def flipped_bit_in_crc(data: bytes, batches: list[Batch], dice: random.Random) -> Case:
@@ -171,7 +175,7 @@ def flipped_bit_in_crc(data: bytes, batches: list[Batch], dice: random.Random) -
     bit = 1 << dice.randrange(8)
     flipped = _put(data, position, bytes([data[position] ^ bit]))
     change = f"bit {bit:#x} of byte {position} flipped, in the checksum"
-    return Case(flipped, change, position, (batch,))
+    return Case(flipped, change, (batch,))
 
 
 def two_batches_damaged(data: bytes, batches: list[Batch], dice: random.Random) -> Case:
@@ -180,20 +184,20 @@ def two_batches_damaged(data: bytes, batches: list[Batch], dice: random.Random) 
         position = batch.end - 1 - dice.randrange(8)
         data = _put(data, position, bytes([data[position] ^ 0xFF]))
     change = "a byte near the end of the second batch and of the last but one inverted"
-    return Case(data, change, first.position, tuple(dict.fromkeys((first, second))))
+    return Case(data, change, tuple(dict.fromkeys((first, second))))
 
 
 def hole_of_zeros(data: bytes, batches: list[Batch], _: random.Random) -> Case:
     batch, following = _middle(batches), batches[len(batches) // 2 + 1]
     start, end = batch.position + batch.size // 2, following.position + following.size // 2
     change = f"bytes {start} to {end} are zeros: the half of a batch and the half of the next"
-    return Case(_put(data, start, bytes(end - start)), change, start, (batch, following))
+    return Case(_put(data, start, bytes(end - start)), change, (batch, following))
 
 
 def whole_batch_of_zeros(data: bytes, batches: list[Batch], _: random.Random) -> Case:
     batch = _middle(batches)
     change = f"bytes {batch.position} to {batch.end}, exactly a batch, are zeros"
-    return Case(_put(data, batch.position, bytes(batch.size)), change, batch.position, (batch,))
+    return Case(_put(data, batch.position, bytes(batch.size)), change, (batch,))
 
 
 def missing_piece(data: bytes, batches: list[Batch], _: random.Random) -> Case:
@@ -201,7 +205,7 @@ def missing_piece(data: bytes, batches: list[Batch], _: random.Random) -> Case:
     # Not half and half: the halves of two commits with equal metadata would make a sound one.
     start, end = batch.position + batch.size // 2, following.position + following.size // 2 + 3
     change = f"bytes {start} to {end} of the source are missing, what follows moved up"
-    return Case(data[:start] + data[end:], change, start, (batch, following))
+    return Case(data[:start] + data[end:], change, (batch, following))
 
 
 def _length(number: int, what: str) -> Damager:
@@ -210,7 +214,7 @@ def _length(number: int, what: str) -> Damager:
         position = batch.position + 8
         new = number if what != "longer" else batch.size - 12 + number
         change = f"the length at byte {position} says {new}, not {batch.size - 12}"
-        return Case(_put(data, position, struct.pack(">i", new)), change, position, (batch,))
+        return Case(_put(data, position, struct.pack(">i", new)), change, (batch,))
 
     return damager
 
@@ -220,7 +224,7 @@ def _magic(number: int) -> Damager:
         batch = _middle(batches)
         position = batch.position + 16
         change = f"the magic at byte {position} says {number}, not {batch.magic}"
-        return Case(_put(data, position, struct.pack(">b", number)), change, position, (batch,))
+        return Case(_put(data, position, struct.pack(">b", number)), change, (batch,))
 
     return damager
 
@@ -241,7 +245,7 @@ def bad_compression(data: bytes, batches: list[Batch], dice: random.Random) -> C
     position = batch.end - quarter - 8
     changed = _resealed(data, batch, position, dice.randbytes(quarter))
     change = f"{quarter} compressed bytes at {position} are random, the checksum is right"
-    return Case(changed, change, position, (), (batch,))
+    return Case(changed, change, (), (batch,))
 
 
 def record_count(number: int) -> Damager:
@@ -252,7 +256,7 @@ def record_count(number: int) -> Damager:
         new = number if number > 1 else old + number
         changed = _resealed(data, batch, position, struct.pack(">i", new))
         change = f"the record count at byte {position} says {new}, not {old}; right checksum"
-        return Case(changed, change, position, (), (batch,))
+        return Case(changed, change, (), (batch,))
 
     return damager
 

@@ -73,22 +73,22 @@ def everything(name: str) -> bool:
 
 
 @contextmanager
-def recording(name: str, target: Path) -> Iterator[Recording]:
+def recording(name: str, target: Path, *, data: Path = DATA) -> Iterator[Recording]:
     """Record into `target`, which is replaced as a whole once the scenario has succeeded.
 
-    The manifest goes to `tests/data/<name>/`. A work folder is left behind where the scenario has
+    The manifest goes to `<data>/<name>/`. A work folder is left behind where the scenario has
     failed, with the logs of servers and clients.
     """
     work = Path(tempfile.mkdtemp(prefix="kgroup-record-"))
     try:
         current = Recording(name, work)
         yield current
-        for old in {target, DATA / name}:
+        for old in {target, data / name}:
             if old.exists():
                 shutil.rmtree(old)
         shutil.copytree(current.kept, target)
-        (DATA / name).mkdir(parents=True, exist_ok=True)
-        write_manifest(DATA / name, target, current.manifest)
+        (data / name).mkdir(parents=True, exist_ok=True)
+        write_manifest(data / name, target, current.manifest)
     except BaseException:
         print(f"the logs of servers and clients are kept in {work}")
         raise
@@ -96,8 +96,12 @@ def recording(name: str, target: Path) -> Iterator[Recording]:
 
 
 def write_manifest(folder: Path, files: Path, manifest: dict[str, Any]) -> None:
-    """Write `manifest.json` into `folder`, with the list of all recorded files below `files`."""
-    manifest["root"] = files.relative_to(ROOT).as_posix()
+    """Write `manifest.json` into `folder`, with the list of all recorded files below `files`.
+
+    Its `root` says where these are, relative to the project (or absolute, outside of it).
+    """
+    inside = files.is_relative_to(ROOT)
+    manifest["root"] = (files.relative_to(ROOT) if inside else files).as_posix()
     manifest["files"] = file_entries(files)
     text = json.dumps(manifest, indent=1, ensure_ascii=False)
     (folder / "manifest.json").write_text(text + "\n", encoding="utf-8")

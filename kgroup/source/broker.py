@@ -11,26 +11,33 @@ Two questions create topics if one is careless: Metadata that names a topic (see
 is looked for first. Without it there are no groups.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import ClusterView, Partition, Topic
+from kgroup.model.cluster import ClusterView
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.model.placement import Placement
-from kgroup.model.problem import Problem
 from kgroup.operation.locate import offsets_partition
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
-from kgroup.source.broker_client import Backoff, BrokerClient, Deadline, error_name
+from kgroup.source.broker_client import Backoff, BrokerClient, Deadline
+from kgroup.source.coordinator import (
+    MOVING,
+    OFFSETS_TOPIC,
+    Coordinators,
+    Home,
+    Refusal,
+    is_missing,
+    place,
+)
 from kgroup.source.group_api import (
     DESCRIBE_BY_TYPE,
     describe_share_offsets_request,
@@ -42,44 +49,11 @@ from kgroup.source.topic_offset import read_log_ranges
 
 __all__ = ["Cluster"]
 
-T = TypeVar("T")
-
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTION_TOPIC = "__transaction_state"
-GROUPS_PER_REQUEST = 100
-"""Few enough for the broker to work on the next request while one answer is decoded."""
 _BY_TOPIC_NAME = 9
 """Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
 _NO_SUCH_GROUP = frozenset({35, 69})
 """UNSUPPORTED_VERSION, where groups of a type are switched off, and GROUP_ID_NOT_FOUND."""
 _UNKNOWN_TOPIC_OR_PARTITION = 3
-_MOVING = frozenset({13, 14, 15, 16})
-"""NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS, _NOT_AVAILABLE, NOT_COORDINATOR."""
-_BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Home:
-    """A group that is to be asked for: its coordinator, and what a list told of it."""
-
-    group_id: str
-    node: int
-    type: GroupType | None = None
-    state: GroupState | None = None
-    protocol_type: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """An error code in the place of a group's answer."""
-
-    code: int
-    message: str | None = None
-
-    @property
-    def text(self) -> str:
-        name = error_name(self.code)
-        return f"{name}: {self.message}" if self.message else name
 
 
 class Cluster:
@@ -159,7 +133,7 @@ class Cluster:
     ) -> Mapping[str, Placement]:
         """Find the coordinators of groups, which need not exist, or of transactional ids."""
         client = self._connected()
-        return client.run(_place(client, keys, transactional=transactional))
+        return client.run(place(client, keys, transactional=transactional))
 
     def _connected(self) -> BrokerClient:
         if self._client is None:
@@ -175,21 +149,23 @@ class _Inquiry:
     def __init__(self, client: BrokerClient, question: Question) -> None:
         self._client = client
         self._question = question
-        self._problems: list[Problem] = []
-        self._blamed: set[int | None] = set()
+        self._every_partition: list[Any] | None = None
 
     async def read(self, group_ids: Collection[str] | None) -> Reading:
+        """See `GroupSource.read`."""
         client, question = self._client, self._question
         view = await client.metadata([OFFSETS_TOPIC])
         topic = view.topics.get(OFFSETS_TOPIC)
-        if _is_missing(topic):
+        if is_missing(topic):
             return Reading(
                 _image(view, {}, None),
                 notes=(f"The cluster has no topic {OFFSETS_TOPIC}: nobody ever used a group.",),
             )
         if group_ids is not None and question.regex is None:
-            homes = await self._find(group_ids)
+            self._coordinators = Coordinators(client, named=True)
+            homes = await self._coordinators.find(group_ids)
         else:
+            self._coordinators = Coordinators(client, named=False)
             homes = self._select(await self._list(view), group_ids)
         count = len(topic.partitions) if topic and topic.partitions else None
         if question.members:
@@ -203,19 +179,19 @@ class _Inquiry:
             for group_id, group in sorted(groups.items())
             if self._is_wanted(group)
         }
-        return Reading(_image(view, found, count), problems=tuple(self._problems))
+        return Reading(_image(view, found, count), problems=tuple(self._coordinators.problems))
 
     # --- which groups there are, and where ---
 
-    async def _list(self, view: ClusterView) -> list[_Home]:
+    async def _list(self, view: ClusterView) -> list[Home]:
         """Ask every broker which groups it has."""
         lists = await self._client.gather(self._list_of(node) for node in view.brokers)
         for answer in lists:
             if isinstance(answer, BrokerError):
-                self._blame(answer, "the groups that it coordinates are missing")
+                self._coordinators.blame(answer)
         return list(chain.from_iterable(homes for homes in lists if isinstance(homes, list)))
 
-    async def _list_of(self, node: int) -> list[_Home]:
+    async def _list_of(self, node: int) -> list[Home]:
         client, question = self._client, self._question
         version = await client.version(node, ListGroupsRequest)
         if version is None:
@@ -231,13 +207,14 @@ class _Inquiry:
             answer = await client.ask(node, ListGroupsRequest, **fields)
             if not answer.error_code:
                 break
-            if answer.error_code not in _MOVING or not await backoff.wait():
-                text = f"broker {node} does not list its groups: {error_name(answer.error_code)}"
+            if answer.error_code not in MOVING or not await backoff.wait():
+                text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
                 raise BrokerError("denied", text, node)
         return [
-            _Home(
+            Home(
                 listed.group_id,
                 node,
+                True,
                 group_type(listed.group_type),
                 group_state(listed.group_state),
                 listed.protocol_type or None,
@@ -245,7 +222,7 @@ class _Inquiry:
             for listed in answer.groups
         ]
 
-    def _select(self, homes: Iterable[_Home], group_ids: Collection[str] | None) -> list[_Home]:
+    def _select(self, homes: Iterable[Home], group_ids: Collection[str] | None) -> list[Home]:
         """Take the groups that were asked for, as far as a list tells."""
         question = self._question
         names = None if group_ids is None else set(group_ids)
@@ -264,21 +241,9 @@ class _Inquiry:
             not question.states or group.state in question.states
         )
 
-    async def _find(self, group_ids: Collection[str]) -> list[_Home]:
-        """Ask for the coordinators of groups."""
-        found = await find_coordinators(self._client, group_ids)
-        for group_id, answer in found.items():
-            if isinstance(answer, str):
-                self._problems.append(
-                    Problem("no-coordinator", f"No coordinator: {answer}.", group_id=group_id)
-                )
-        return [
-            _Home(group_id, answer) for group_id, answer in found.items() if isinstance(answer, int)
-        ]
-
     # --- what they are ---
 
-    def _listed(self, home: _Home) -> Group:
+    def _listed(self, home: Home) -> Group:
         """Make a group of what a list tells."""
         return Group(
             group_id=home.group_id,
@@ -288,19 +253,21 @@ class _Inquiry:
             coordinator=self._client.brokers.get(home.node),
         )
 
-    async def _describe_all(self, homes: list[_Home]) -> dict[str, Group]:
+    async def _describe_all(self, homes: list[Home]) -> dict[str, Group]:
         """Ask for members and offsets of all these groups."""
         wants_offsets = self._question.offsets
         with_offsets = [home for home in homes if wants_offsets and home.type != GroupType.SHARE]
         described, committed = await self._both(
-            self._ask_coordinators(homes, self._describe),
-            self._ask_coordinators(with_offsets, self._fetch_offsets),
+            self._coordinators.ask(homes, self._describe),
+            self._coordinators.ask(with_offsets, self._fetch_offsets),
         )
         groups: dict[str, Group] = {}
         for home in homes:
             group = described.get(home.group_id)
             offsets = committed.get(home.group_id) or ()
-            if group is None and offsets and home.group_id in described:
+            if home.group_id not in described and home.is_listed:
+                group = self._listed(home)
+            elif group is None and offsets and home.group_id in described:
                 group = await self._simple_group(home)
             if group is not None:
                 groups[home.group_id] = replace(group, offsets=offsets) if offsets else group
@@ -311,7 +278,7 @@ class _Inquiry:
             and home.group_id in groups
             and groups[home.group_id].type is GroupType.SHARE
         ]
-        started = await self._ask_coordinators(share, self._fetch_share_offsets)
+        started = await self._coordinators.ask(share, self._fetch_share_offsets)
         for group_id, rows in started.items():
             groups[group_id] = replace(groups[group_id], share_offsets=rows)
         return groups
@@ -323,7 +290,7 @@ class _Inquiry:
                 raise result
         return results
 
-    async def _simple_group(self, home: _Home) -> Group:
+    async def _simple_group(self, home: Home) -> Group:
         """Make a group that only commits: brokers before 0.10 neither list nor describe those.
 
         In 0.8, which describes none, members are known to ZooKeeper only: the state is unknown.
@@ -337,51 +304,7 @@ class _Inquiry:
             coordinator=self._client.brokers.get(home.node),
         )
 
-    async def _ask_coordinators(
-        self,
-        homes: Iterable[_Home],
-        ask: Callable[[int, list[_Home]], Awaitable[Mapping[str, "T | _Refusal"]]],
-    ) -> dict[str, T]:
-        """Ask each group's coordinator; groups that have moved are looked for and asked again."""
-        answers: dict[str, T] = {}
-        waiting = {home.group_id: home for home in homes}
-        backoff = Backoff(self._client)
-        while waiting:
-            batches = list(_batches(waiting.values()))
-            results = await self._client.gather(_call(ask, node, part) for node, part in batches)
-            moved: dict[str, BrokerError | _Refusal] = {}
-            for (_, part), result in zip(batches, results, strict=True):
-                if isinstance(result, BrokerError):
-                    if result.kind in _BROKEN:
-                        moved.update((home.group_id, result) for home in part)
-                    else:
-                        self._blame(result, "groups that it coordinates are missing")
-                    continue
-                for group_id, answer in result.items():
-                    if not isinstance(answer, _Refusal):
-                        answers[group_id] = answer
-                    elif answer.code in _MOVING:
-                        moved[group_id] = answer
-                    else:
-                        self._refused(group_id, answer)
-            if not moved:
-                break
-            if not await backoff.wait():
-                for group_id, reason in moved.items():
-                    if isinstance(reason, BrokerError):
-                        self._blame(reason, "groups that it coordinates are missing")
-                    else:
-                        self._refused(group_id, reason)
-                break
-            waiting = {
-                home.group_id: replace(waiting[home.group_id], node=home.node)
-                for home in await self._find(list(moved))
-            }
-        return answers
-
-    async def _describe(
-        self, node: int, homes: list[_Home]
-    ) -> dict[str, "Group | _Refusal | None"]:
+    async def _describe(self, node: int, homes: list[Home]) -> dict[str, "Group | Refusal | None"]:
         """Ask one coordinator about groups; None for those that do not exist.
 
         A group whose type is not known is asked for in every way that the broker has.
@@ -396,7 +319,7 @@ class _Inquiry:
             for kind in by_type
             if await self._client.version(node, DESCRIBE_BY_TYPE[kind].request) is not None
         ]
-        found: dict[str, Group | _Refusal | None] = {home.group_id: None for home in homes}
+        found: dict[str, Group | Refusal | None] = {home.group_id: None for home in homes}
         for kind, answer in zip(
             kinds,
             await self._client.gather(
@@ -417,7 +340,7 @@ class _Inquiry:
                 if described.error_code in _NO_SUCH_GROUP:
                     continue
                 if described.error_code:
-                    found[described.group_id] = _Refusal(
+                    found[described.group_id] = Refusal(
                         described.error_code, described.error_message
                     )
                 elif described.group_state != GroupState.DEAD:
@@ -428,8 +351,8 @@ class _Inquiry:
     # --- what they have committed ---
 
     async def _fetch_offsets(
-        self, node: int, homes: list[_Home]
-    ) -> dict[str, "tuple[CommittedOffset, ...] | _Refusal"]:
+        self, node: int, homes: list[Home]
+    ) -> dict[str, "tuple[CommittedOffset, ...] | Refusal"]:
         client = self._client
         version = await client.version(node, OffsetFetchRequest, _BY_TOPIC_NAME)
         group_ids = [home.group_id for home in homes]
@@ -449,7 +372,7 @@ class _Inquiry:
             )
             for each in group_ids
         )
-        found: dict[str, tuple[CommittedOffset, ...] | _Refusal] = {}
+        found: dict[str, tuple[CommittedOffset, ...] | Refusal] = {}
         for group_id, answer in zip(group_ids, answers, strict=True):
             if isinstance(answer, BrokerError):
                 raise answer
@@ -468,11 +391,9 @@ class _Inquiry:
             ]
         return self._every_partition
 
-    _every_partition: list[Any] | None = None
-
     async def _fetch_share_offsets(
-        self, node: int, homes: list[_Home]
-    ) -> dict[str, "tuple[ShareOffset, ...] | _Refusal"]:
+        self, node: int, homes: list[Home]
+    ) -> dict[str, "tuple[ShareOffset, ...] | Refusal"]:
         request = describe_share_offsets_request()
         if await self._client.version(node, request) is None:
             return {}
@@ -481,132 +402,21 @@ class _Inquiry:
             node, request, groups=[group(group_id=home.group_id, topics=None) for home in homes]
         )
         return {
-            each.group_id: _Refusal(each.error_code, each.error_message)
+            each.group_id: Refusal(each.error_code, each.error_message)
             if each.error_code
             else share_offsets(each)
             for each in answer.groups
         }
-
-    # --- what went wrong ---
-
-    def _blame(self, error: BrokerError, consequence: str) -> None:
-        """Keep a problem with a broker, once."""
-        if error.broker_id not in self._blamed:
-            self._blamed.add(error.broker_id)
-            self._problems.append(
-                Problem(error.kind, f"{_sentence(error)}; {consequence}.", broker=error.broker_id)
-            )
-
-    def _refused(self, group_id: str, refusal: _Refusal) -> None:
-        problem = Problem("denied", f"The coordinator says {refusal.text}.", group_id=group_id)
-        if problem not in self._problems:
-            self._problems.append(problem)
-
-
-async def find_coordinators(
-    client: BrokerClient, keys: Collection[str], *, transactional: bool = False
-) -> dict[str, int | str]:
-    """Ask for the coordinators of groups, or of transactional ids.
-
-    The topic where they are kept must exist, for this creates it.
-
-    Returns:
-        Broker ids by key; the reason, where there is no coordinator.
-
-    Raises:
-        BrokerError: no broker answers.
-    """
-    found: dict[str, int | str] = {}
-    missing = list(dict.fromkeys(keys))
-    backoff = Backoff(client)
-    while missing:
-        for key, (code, node) in (await _ask_for(client, missing, transactional)).items():
-            found[key] = error_name(code) if code else node
-            if code not in _MOVING:
-                missing.remove(key)
-        # A coordinator that has just come may be a broker that nobody has named yet.
-        if any(node not in client.brokers for node in found.values() if isinstance(node, int)):
-            await client.metadata([])
-        if not missing or not await backoff.wait():
-            break
-    return found
-
-
-async def _ask_for(
-    client: BrokerClient, keys: list[str], transactional: bool
-) -> dict[str, tuple[int, int]]:
-    """Return error code and broker id for each key."""
-    version = await client.any_version(FindCoordinatorRequest)
-    kind = {"key_type": int(transactional)} if version else {}
-    if version is not None and version >= 4:
-        answer = await client.ask_any(FindCoordinatorRequest, coordinator_keys=keys, **kind)
-        return {each.key: (each.error_code, each.node_id) for each in answer.coordinators}
-    answers = await client.gather(
-        client.ask_any(FindCoordinatorRequest, key=key, **kind) for key in keys
-    )
-    found = {}
-    for key, answer in zip(keys, answers, strict=True):
-        if isinstance(answer, BrokerError):
-            raise answer
-        found[key] = (answer.error_code, answer.node_id)
-    return found
-
-
-async def _place(
-    client: BrokerClient, keys: Collection[str], *, transactional: bool
-) -> dict[str, Placement]:
-    name = TRANSACTION_TOPIC if transactional else OFFSETS_TOPIC
-    view = await client.metadata([name])
-    topic = view.topics.get(name)
-    if _is_missing(topic):
-        return {}
-    found = await find_coordinators(client, keys, transactional=transactional)
-    brokers = client.brokers
-    count = len(topic.partitions) if topic and topic.partitions else None
-    placements = {}
-    for key, answer in found.items():
-        number = offsets_partition(key, count) if count else None
-        place: Partition | None = None
-        if topic is not None and number is not None:
-            place = topic.partitions.get(number)
-        placements[key] = Placement(
-            partition_count=count,
-            coordinator=brokers.get(answer) if isinstance(answer, int) else None,
-            error=answer if isinstance(answer, str) else None,
-            leader=brokers.get(place.leader) if place and place.leader is not None else None,
-            replicas=place.replicas if place else None,
-            isr=place.isr if place else None,
-        )
-    return placements
-
-
-def _is_missing(topic: Topic | None) -> bool:
-    """Tell whether a topic surely does not exist."""
-    return topic is None or topic.error == error_name(_UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _image(view: ClusterView, groups: Mapping[str, Group], count: int | None) -> Image:
     return Image(groups=groups, cluster_id=view.cluster_id, offsets_partition_count=count)
 
 
-def _batches(homes: Iterable[_Home]) -> Iterator[tuple[int, list[_Home]]]:
-    """Divide groups by coordinator, and what one has to tell into requests."""
-    by_node: dict[int, list[_Home]] = {}
-    for home in homes:
-        by_node.setdefault(home.node, []).append(home)
-    for node, part in by_node.items():
-        for start in range(0, len(part), GROUPS_PER_REQUEST):
-            yield node, part[start : start + GROUPS_PER_REQUEST]
-
-
-async def _call(ask: Callable[[int, list[_Home]], Awaitable[T]], node: int, part: list[_Home]) -> T:
-    return await ask(node, part)
-
-
-def _offsets(answer: Any) -> "tuple[CommittedOffset, ...] | _Refusal":
+def _offsets(answer: Any) -> "tuple[CommittedOffset, ...] | Refusal":
     """Read one group's part of the answer to OffsetFetch."""
     if answer.error_code:
-        return _Refusal(answer.error_code)
+        return Refusal(answer.error_code)
     offsets = []
     for topic in answer.topics:
         name = topic.name
@@ -623,11 +433,6 @@ def _offsets(answer: Any) -> "tuple[CommittedOffset, ...] | _Refusal":
                     )
                 )
             elif each.error_code not in (0, _UNKNOWN_TOPIC_OR_PARTITION):  # 3: none, says 0.8
-                return _Refusal(each.error_code)
+                return Refusal(each.error_code)
     offsets.sort(key=lambda offset: (offset.topic, offset.partition))
     return tuple(offsets)
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    return text[:1].upper() + text[1:]

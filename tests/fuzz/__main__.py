@@ -12,9 +12,10 @@ from random import Random, randrange
 from tempfile import TemporaryDirectory, gettempdir
 
 from tests.fuzz.check import check
-from tests.fuzz.run import Plan, Tally, run, try_input
+from tests.fuzz.run import Finding, Plan, Tally, run, try_input
 
 _ENDLESS = 1 << 62
+_WIDTH = 1000
 
 
 def main() -> int:
@@ -58,13 +59,15 @@ def _check_files(files: list[Path]) -> int:
 
 
 def _report(tally: Tally) -> str:
-    total = tally.kinds.total()
-    lines = [
-        f"{finding.outcome}: input {finding.number} ({finding.kind}), kept as {finding.path}\n"
-        f"{finding.detail}"
-        for finding in tally.findings
-    ]
+    lines = []
+    shown = set()
+    for finding in tally.findings:
+        lines.append(f"{finding.outcome}: input {finding.number} ({finding.kind}): {finding.path}")
+        if (place := _place(finding)) not in shown:
+            shown.add(place)
+            lines += [line[:_WIDTH] for line in finding.detail.splitlines()]
     lines += [f"{count:>9,} {kind}" for kind, count in tally.kinds.most_common()]
+    total = tally.kinds.total()
     rate = total / tally.seconds if tally.seconds else 0
     lines.append(
         f"{total:,} inputs tried ({tally.size >> 20:,} MiB) in {tally.seconds:.0f} s, {rate:.0f} a"
@@ -75,6 +78,12 @@ def _report(tally: Tally) -> str:
         )
     )
     return "\n".join(lines)
+
+
+def _place(finding: Finding) -> tuple[str, ...]:
+    """What is alike in findings that have one cause: where in the code they came up."""
+    where = (line for line in finding.detail.splitlines() if line.lstrip().startswith("File "))
+    return (finding.outcome, *where)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -5,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroup.errors import UsageError
+from kgroup.errors import InputError, UsageError
 from kgroup.protocol.column_schema import DECODED, ColumnBuilder
 from kgroup.render.parquet import write_parquet
 from tests.operation.log_files import commit
@@ -51,3 +52,31 @@ def test_unknown_columns_are_told_before_anything_is_written(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="no column detail; there are: partition, offset,"):
         write_parquet(tmp_path / "out.parquet", [], ("detail",))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for path in (pipe, link, tmp_path):
+        with pytest.raises(UsageError, match="no regular file"):
+            write_parquet(path, [rows("a")], ())
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "file")
+    assert write_parquet(link, [rows("a")], ()) == 1
+    assert link.is_symlink()
+    assert pq.read_table(tmp_path / "file")["group"].to_pylist() == ["a"]
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "out.parquet"
+    with pytest.raises(InputError) as error:
+        write_parquet(path, [], ())
+    assert str(error.value) == f"{path}: No such file or directory"

@@ -133,18 +133,20 @@ def describe(
         Groups sorted by id. A group that was named and does not exist is an error in the report.
 
     Raises:
-        NotFoundError: groups were asked for by name or pattern, and none of them exists.
+        NotFoundError: groups were asked for by name or pattern, and for certain none of them
+            exists.
         InputError: the source has nothing to read.
     """
     reading = source.read(group_ids or None, Question(regex=regex))
     chosen = reading.image.groups.values()
     unanswered = {problem.group_id for problem in reading.problems}
-    if not chosen and (group_ids or regex is not None) and unanswered.isdisjoint(group_ids):
-        wanted = [repr(group_id) for group_id in group_ids]
-        wanted += [f"matches {regex.pattern!r}"] if regex is not None else []
-        raise NotFoundError(f"no such group: {', '.join(wanted)}")
+    is_asked = group_ids or regex is not None
+    is_known = None not in unanswered  # else the groups may be in what could not be read
+    if not chosen and is_asked and is_known and unanswered.isdisjoint(group_ids):
+        raise NotFoundError(_no_such_group(group_ids, regex))
+    reason = "The group does not exist." if is_known else "Not found in what could be read."
     missing = tuple(
-        Problem("not-found", "The group does not exist.", group_id=group_id)
+        Problem("not-found", reason, group_id=group_id)
         for group_id in dict.fromkeys(group_ids)
         if group_id not in reading.image.groups and group_id not in unanswered
     )
@@ -166,6 +168,12 @@ def describe(
         errors=missing + reading.problems + logs.problems,
         notes=notes,
     )
+
+
+def _no_such_group(group_ids: Collection[str], regex: re.Pattern[str] | None) -> str:
+    parts = [f"no such group: {', '.join(map(repr, group_ids))}"] if group_ids else []
+    parts += [f"no group matches {regex.pattern!r}"] if regex is not None else []
+    return "; ".join(parts)
 
 
 def _describe(group: Group, ranges: _Ranges) -> GroupDescription:

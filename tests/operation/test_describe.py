@@ -332,10 +332,28 @@ def test_missing_groups_are_errors_beside_the_rest() -> None:
 
 
 def test_none_of_the_named_groups() -> None:
-    with pytest.raises(NotFoundError, match="'x', 'y'"):
+    with pytest.raises(NotFoundError, match=r"'x', 'y'$"):
         describe(THREE, ["x", "y"])
-    with pytest.raises(NotFoundError, match="x"):
+    with pytest.raises(NotFoundError, match=r"^no group matches 'x"):
         describe(THREE, regex=re.compile("x.*"))
+    with pytest.raises(NotFoundError, match=r"^no such group: 'y'; no group matches 'x"):
+        describe(THREE, ["y"], regex=re.compile("x.*"))
+
+
+@pytest.mark.parametrize("names", [["x"], []])
+def test_groups_that_may_be_in_what_could_not_be_read(names: list[str]) -> None:
+    damage = Problem("unreadable", "The file cannot be read.", path="f", offsets_partition=3)
+    source = FakeSource(group("a"), problems=[damage])
+    report = describe(source, names, regex=re.compile("y"))
+    missing = [Problem("not-found", "Not found in what could be read.", group_id=n) for n in names]
+    assert report.data == ()
+    assert report.errors == (*missing, damage)
+
+
+def test_a_problem_of_another_group_hides_none() -> None:
+    problem = Problem("bad-record", "A record.", group_id="a")
+    with pytest.raises(NotFoundError, match="'x'"):
+        describe(FakeSource(problems=[problem]), ["x"])
 
 
 def test_no_groups_at_all_is_no_error() -> None:

@@ -80,7 +80,7 @@ def _parse_types(value: str) -> frozenset[str]:
     "offsets_partitions",
     metavar="N",
     multiple=True,
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=2**31 - 1),
     help="Read only this partition of __consumer_offsets. Repeat it for more.",
 )
 @click.option(
@@ -109,7 +109,7 @@ def _parse_types(value: str) -> frozenset[str]:
     "topic_partitions",
     metavar="N",
     multiple=True,
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=2**31 - 1),
     help="Offset commits for this partition of a topic. Repeat it for more.",
 )
 @click.option(

@@ -366,6 +366,7 @@ def test_one_message(cli: Cli) -> None:
         (["--sample", "--columns", "detail", "-o", "csv"], "no column detail"),
         (["--sample", "--columns", "offset", "-o", "jsonl"], "--columns"),
         (["--sample", "--partition", "-1"], "--partition"),
+        (["--sample", "--partition", str(2**63)], "--partition"),
         (["--sample", "--include", "live"], "--include"),
     ],
 )

@@ -110,10 +110,11 @@ class Names:
     def look(self, batch: pa.RecordBatch) -> None:
         """Take note of the names in a batch of `DECODED`; from several threads, if need be."""
         if missing := self.missing:
-            names = pa.array(missing, pa.string())
-            self._found.update(
-                names.filter(pc.is_in(names, batch[self._column].dictionary)).to_pylist()
-            )
+            # As bytes: a command line that is no UTF-8 gives names that are no text to Arrow.
+            names = pa.array([name.encode(errors="surrogatepass") for name in missing])
+            there = batch[self._column].dictionary.cast(pa.binary())
+            found = names.filter(pc.is_in(names, there)).to_pylist()
+            self._found.update(name.decode() for name in found)
 
 
 def row_time_ms(batch: pa.RecordBatch) -> pa.Array:

@@ -386,6 +386,13 @@ def test_a_failed_decoding_leaves_no_parquet_file_and_keeps_an_old_one(
     assert file.read_bytes() == b"old"
 
 
+def test_a_group_id_that_is_no_utf_8(cli: Cli, log: Log) -> None:
+    result = cli("decode-offsets", log.root, "--group", "g", "--group", "\udcff", "-o", "json")
+    assert result.status == 4
+    assert len(json.loads(result.out)["data"]) == 2
+    assert result.err == "kgroup: group '\\udcff': not-found: There is no record about the group.\n"
+
+
 def test_a_file_name_that_is_no_utf_8(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / b"caf\xe9.log".decode(errors="surrogateescape")
     path.write_bytes(batch([commit(0, "g")]) + b"\xff" * 70)

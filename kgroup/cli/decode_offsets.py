@@ -10,6 +10,7 @@ import click
 from kgroup.cli.context import complain, complain_of, is_terminal, show, write
 from kgroup.cli.input_file import input_files
 from kgroup.cli.options import (
+    PATH,
     Output,
     examples,
     output_options,
@@ -55,7 +56,7 @@ def _parse_types(value: str) -> frozenset[str]:
         "kgroup decode-offsets --key 00010001670001740000000c",
     ),
 )
-@click.argument("files", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("files", metavar="[PATH...]", nargs=-1, type=PATH)
 @source_options(required=False)
 @click.option(
     "--key",

@@ -12,6 +12,7 @@ from kgroup.cli.parameter import parse_regex
 
 __all__ = [
     "FORMS",
+    "PATH",
     "Output",
     "examples",
     "output_options",
@@ -21,6 +22,8 @@ __all__ = [
 ]
 
 FORMS = ("table", "json", "jsonl", "csv", "tsv", "markdown")
+PATH = click.Path(path_type=Path, readable=False)
+"""A path to read; what it is, and whether it can be read, is found out by reading it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def source_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
                 "--log-dir",
                 metavar="PATH",
                 multiple=True,
-                type=click.Path(path_type=Path),
+                type=PATH,
                 help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
                 "Repeat it for a broker with several.",
             ),

@@ -67,7 +67,8 @@ def find_segments(
         Segments sorted by partition, folder and base offset.
 
     Raises:
-        InputError: a path does not exist, a folder or all of the files hold no segment.
+        InputError: a path does not exist or is a device or a pipe, a folder or all of the files
+            hold no segment.
     """
     paths = list(paths)
     found = [file for path in paths for file in _segment_files(path)]
@@ -101,8 +102,10 @@ def _segment_files(path: Path) -> Iterator[tuple[Path, str | None]]:
         if not _NO_SEGMENT.fullmatch(path.name):
             yield path, None
         return
-    if not path.is_dir():
+    if not path.exists():
         raise InputError(f"{path}: no such file or folder")
+    if not path.is_dir():
+        raise InputError(f"{path}: neither a file nor a folder; use - to read what is piped in")
     is_empty = True
     for folder, reason in (_topic_folders(path, OFFSETS_TOPIC) or {path: None}).items():
         for file in _log_files(folder):

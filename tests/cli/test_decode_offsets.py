@@ -242,6 +242,12 @@ def test_a_path_that_does_not_exist(cli: Cli, tmp_path: Path, name: str) -> None
     assert result.err == f"kgroup: error: {tmp_path / name}: no such file or folder\n"
 
 
+def test_a_device_is_told_from_what_does_not_exist(cli: Cli) -> None:
+    result = cli("decode-offsets", "/dev/null")
+    assert (result.status, result.out) == (1, "")
+    assert "/dev/null: neither a file nor a folder" in result.err
+
+
 def test_names_with_control_characters_do_not_drive_the_terminal(cli: Cli) -> None:
     result = cli("decode-offsets", "\x1b[31mnone")
     assert "\x1b" not in result.err

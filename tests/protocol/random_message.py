@@ -12,7 +12,7 @@ from kgroup.protocol.message_schema import Field
 SCHEMAS = sorted(
     f"{folder.name}/{file.name.removesuffix('.json')}"
     for folder in files("kgroup").joinpath("schema").iterdir()
-    if folder.is_dir()
+    if folder.is_dir() and folder.name != "api"  # requests, which kafka-python reads
     for file in folder.iterdir()
     if file.name.endswith(".json")
 )

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import kafka.errors as kafka_errors
 from kafka.future import Future
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -26,6 +25,7 @@ from kgroup.errors import BrokerError
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.primitives import uuid_text
 from kgroup.source.connection_error import connection_error
+from kgroup.source.connection_manager import ConnectionManager
 
 __all__ = ["Backoff", "BrokerClient", "Deadline", "error_name"]
 
@@ -212,7 +212,7 @@ class BrokerClient:
 
     def _new_manager(self, **options: Any) -> Any:
         """Make kafka-python's manager of connections."""
-        return KafkaConnectionManager(
+        return ConnectionManager(
             self._net,
             **{
                 "client_id": "kgroup",

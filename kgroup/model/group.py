@@ -30,6 +30,7 @@ __all__ = [
     "GroupType",
     "Member",
     "MemberState",
+    "Membership",
     "Subscription",
     "Subtopology",
     "Topology",
@@ -245,6 +246,25 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Membership:
+    """Who was in a classic group when its last rebalance was complete.
+
+    Attributes:
+        generation_id: number of that rebalance.
+        leader_id: the member that assigned.
+        assignor: the protocol that the members agreed on.
+        recorded_ms: when the coordinator wrote it down.
+        members: sorted by member id.
+    """
+
+    generation_id: int | None
+    leader_id: str | None
+    assignor: str | None
+    recorded_ms: int | None
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Subtopology:
     """A part of a streams topology whose tasks run together."""
 
@@ -292,6 +312,8 @@ class Group:
         share_offsets: of a share group, sorted by topic and partition.
         resolved_regexes: consumer groups: the topics that the coordinator found for each regular
             expression.
+        last_stable: classic, from a live cluster, while a rebalance is in flight: the members
+            before it.
     """
 
     group_id: str
@@ -312,6 +334,7 @@ class Group:
     topology: Topology | None = None
     share_offsets: tuple[ShareOffset, ...] | None = None
     resolved_regexes: Mapping[str, tuple[str, ...]] | None = None
+    last_stable: Membership | None = None
 
     @property
     def topics(self) -> frozenset[str]:

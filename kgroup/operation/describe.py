@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from kgroup.errors import NotFoundError
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Topology
+from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Membership, Topology
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
-from kgroup.source.base import Capability, GroupSource, Question
+from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource, Question
 
 __all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "describe"]
 
@@ -111,6 +111,7 @@ class GroupDescription:
     total_lag: int | None
     topology: Topology | None
     share_offsets: tuple[ShareOffsetDescription, ...] | None
+    last_stable: Membership | None
 
 
 def describe(
@@ -119,6 +120,7 @@ def describe(
     *,
     regex: re.Pattern[str] | None = None,
     committed: bool = False,
+    log_budget: int = DEFAULT_LOG_BUDGET,
 ) -> Report[GroupDescription]:
     """Describe the groups of these ids, those whose whole id matches, or all.
 
@@ -128,6 +130,7 @@ def describe(
         regex: matches whole group ids.
         committed: let partitions end before the first record of an open transaction, as they do
             for consumers of isolation level read_committed.
+        log_budget: see `Question`.
 
     Returns:
         Groups sorted by id. A group that was named and does not exist is an error in the report.
@@ -137,7 +140,7 @@ def describe(
             exists.
         InputError: the source has nothing to read.
     """
-    reading = source.read(group_ids or None, Question(regex=regex))
+    reading = source.read(group_ids or None, Question(regex=regex, log_budget=log_budget))
     chosen = reading.image.groups.values()
     unanswered = {problem.group_id for problem in reading.problems}
     is_asked = group_ids or regex is not None
@@ -200,6 +203,7 @@ def _describe(group: Group, ranges: _Ranges) -> GroupDescription:
         total_lag=sum(lags) if lags else None,
         topology=group.topology,
         share_offsets=None if group.share_offsets is None else share_offsets,
+        last_stable=group.last_stable,
     )
 
 

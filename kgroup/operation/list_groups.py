@@ -56,7 +56,9 @@ def list_groups(
     """
     members = members or bool(topics)
     reading = source.read(
-        question=Question(regex, frozenset(states), frozenset(types), members, members)
+        question=Question(
+            regex, frozenset(states), frozenset(types), members, members, log_budget=0
+        )
     )
     return Report(
         data=tuple(

@@ -13,6 +13,7 @@ from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 
 __all__ = [
+    "DEFAULT_LOG_BUDGET",
     "EVERYTHING",
     "Capability",
     "CoordinatorSource",
@@ -62,6 +63,9 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
+DEFAULT_LOG_BUDGET = 32 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What the asker needs to know; a source for which it is no more work may say more.
@@ -72,6 +76,9 @@ class Question:
         types: only groups of any of these.
         members: whether members matter, and what else is known only of a group that is described.
         offsets: whether offsets matter; without `members` they do not.
+        log_budget: bytes of each partition of `__consumer_offsets` that a live cluster may be asked
+            for, to know what no API tells: generation, leader and timeouts of classic groups,
+            times of commits; 0 where they do not matter.
     """
 
     regex: re.Pattern[str] | None = None
@@ -79,6 +86,7 @@ class Question:
     types: frozenset[GroupType] = frozenset()
     members: bool = True
     offsets: bool = True
+    log_budget: int = DEFAULT_LOG_BUDGET
 
     def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:
         """Tell whether a group is one that is asked for, among these ids or by the regex."""

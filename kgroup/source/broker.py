@@ -45,6 +45,7 @@ from kgroup.source.group_api import (
     group_type,
     share_offsets,
 )
+from kgroup.source.offsets_log import read_details
 from kgroup.source.topic_offset import read_log_ranges
 
 __all__ = ["Cluster"]
@@ -61,7 +62,9 @@ class Cluster:
 
     capabilities = frozenset(
         {
+            Capability.COMMIT_TIMESTAMPS,
             Capability.COORDINATOR,
+            Capability.GENERATION,
             Capability.LAST_STABLE_OFFSETS,
             Capability.LOG_END_OFFSETS,
             Capability.LOG_START_OFFSETS,
@@ -179,7 +182,10 @@ class _Inquiry:
             for group_id, group in sorted(groups.items())
             if self._is_wanted(group)
         }
-        return Reading(_image(view, found, count), problems=tuple(self._coordinators.problems))
+        notes: list[str] = []
+        if question.members and question.log_budget and topic is not None and topic.partitions:
+            found, notes = await read_details(client, topic, found, question.log_budget)
+        return Reading(_image(view, found, count), tuple(self._coordinators.problems), tuple(notes))
 
     # --- which groups there are, and where ---
 

@@ -16,13 +16,13 @@ from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.source.broker_client import Backoff, BrokerClient, error_name
 
-__all__ = ["read_log_ranges"]
+__all__ = ["MOVING", "read_log_ranges"]
 
 At = tuple[str, int]
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST = -1, -2
-_MOVING = frozenset({5, 6, 7, 9, 13, 74, 75, 76, 78})
+MOVING = frozenset({5, 6, 7, 9, 13, 74, 75, 76, 78})
 """LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, …: the partition has, or gets, another leader."""
 _BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
 _MARKS = {
@@ -77,7 +77,7 @@ async def read_log_ranges(
                     ranges[at] = LogRange(mark=_MARKS[found])
                 else:
                     reasons[at] = found
-                    if found in _MOVING:
+                    if found in MOVING:
                         waiting.add(at)
         if waiting and not await backoff.wait():
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.operation.locate import offsets_partition
 from kgroup.source.base import Question
 from kgroup.source.broker import Cluster
+from kgroup.source.log_dir import LogDir
 from tests.broker.group_tools import Table, consumer_groups, number
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker
@@ -164,7 +165,6 @@ def test_members_subscriptions_and_states(live: Live) -> None:
     for member in pair.members:
         assert member.subscription is not None
         assert member.subscription.topics == ("orders", "payments")
-        assert member.session_timeout_ms is None  # no broker tells
     assert groups["moving"].state is GroupState.PREPARING_REBALANCE
     assert groups["done"].state is GroupState.EMPTY
     assert groups["beyond"].state is GroupState.EMPTY
@@ -191,6 +191,47 @@ def test_same_states(live: Live) -> None:
         assert row["coordinator (id)"].split() == [live.server.bootstrap, broker_id]
         if row["assignment-strategy"] not in ("", "-"):
             assert group.assignor == row["assignment-strategy"]
+
+
+def test_same_as_the_log_that_the_broker_writes(live: Live) -> None:
+    """Generation, leader, timeouts and times of commits, which no API tells."""
+    logged = LogDir([live.server.log_dir]).read().image.groups
+    groups = groups_of(live, "pair", "done", "beyond", "moving")
+    assert len(groups) == 4
+    for group_id, group in groups.items():
+        assert [replace(each, log_offset=None) for each in logged[group_id].offsets] == list(
+            group.offsets
+        )
+    pair, log = groups["pair"], logged["pair"]
+    assert pair.generation_id is not None
+    assert pair.leader_id in {member.member_id for member in pair.members}
+    for name in ("generation_id", "leader_id", "state_timestamp_ms", "assignor", "members"):
+        assert getattr(pair, name) == getattr(log, name)
+    assert all(member.session_timeout_ms for member in pair.members)
+    done = groups["done"]
+    for name in ("generation_id", "leader_id", "state_timestamp_ms"):
+        assert getattr(done, name) == getattr(logged["done"], name)
+
+
+def test_membership_before_the_rebalance_in_flight(live: Live) -> None:
+    (moving,) = groups_of(live, "moving").values()
+    assert (moving.generation_id, moving.leader_id) == (None, None)
+    before = moving.last_stable
+    assert before is not None
+    assert before.generation_id == 1
+    (member,) = before.members
+    assert member.client_id == "moving-1"
+    assert before.leader_id == member.member_id
+    # Before 0.10 records have no time.
+    is_timed = version_tuple(live.server.version) >= (0, 10)
+    assert (before.recorded_ms is not None) == is_timed
+
+
+def test_nothing_is_read_back_where_it_does_not_matter(live: Live) -> None:
+    reading = live.source.read(["pair", "moving"], Question(log_budget=0))
+    for group in reading.image.groups.values():
+        assert (group.generation_id, group.last_stable) == (None, None)
+        assert all(offset.commit_timestamp_ms is None for offset in group.offsets)
 
 
 def test_ranges_of_partitions(live: Live) -> None:

@@ -1,0 +1,176 @@
+"""A broker that answers as a test tells it, over a real socket, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from kafka.protocol.admin.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
+from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+
+__all__ = ["Asked", "FakeBroker", "fake_broker"]
+
+HOST = "127.0.0.1"
+Fields = dict[str, Any]
+Handler = Callable[[Any], "Fields | None"]
+Asked = tuple[str, int, Any]
+"""Name of an API, version, the request."""
+
+_MESSAGES = {
+    request.API_KEY: (request, response)
+    for request, response in (
+        (DescribeGroupsRequest, DescribeGroupsResponse),
+        (FetchRequest, FetchResponse),
+        (FindCoordinatorRequest, FindCoordinatorResponse),
+        (ListGroupsRequest, ListGroupsResponse),
+        (ListOffsetsRequest, ListOffsetsResponse),
+        (MetadataRequest, MetadataResponse),
+        (OffsetFetchRequest, OffsetFetchResponse),
+        (ApiVersionsRequest, ApiVersionsResponse),
+    )
+}
+
+
+class FakeBroker:
+    """One broker.
+
+    Attributes:
+        port: where it listens.
+        handlers: by name of the API, the fields of the answer to a request; None closes the
+            connection instead.
+        newest: by name of the API, the newest version that it says it has; what has a handler and
+            is not here has version 0.
+        asked: what it was asked, without ApiVersions.
+        is_silent_on_versions: whether it never answers ApiVersions, as 0.9 does not.
+        is_closed_on_versions: whether it closes the connection, as 0.8 does.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.port: int = listener.getsockname()[1]
+        self.handlers: dict[str, Handler] = {}
+        self.newest: dict[str, int] = {}
+        self.asked: list[Asked] = []
+        self.is_silent_on_versions = False
+        self.is_closed_on_versions = False
+        self._listener = listener
+        self._connections: list[socket.socket] = []
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the APIs that were used, in order."""
+        return [name for name, _, _ in self.asked]
+
+    def serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._connections.append(connection)
+                threading.Thread(target=self._talk, args=[connection], daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+        for connection in self._connections:
+            connection.close()
+
+    def _talk(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError, EOFError):
+            while True:
+                (size,) = struct.unpack(">i", _exactly(connection, 4))
+                data = _exactly(connection, size)
+                key, version, correlation = struct.unpack_from(">hhi", data)
+                if key == ApiVersionsRequest.API_KEY and self.is_silent_on_versions:
+                    continue
+                answer = self._answer(key, version, data)
+                if answer is None:
+                    return
+                answer.with_header(correlation_id=correlation)
+                connection.sendall(bytes(answer.encode(header=True, framed=True)))
+
+    def _answer(self, key: int, version: int, data: bytes) -> Any:
+        if key not in _MESSAGES:
+            return None
+        request_class, response_class = _MESSAGES[key]
+        name = request_class.__name__.removesuffix("Request")
+        if name == "ApiVersions" and self.is_closed_on_versions:
+            return None
+        if name == "ApiVersions":
+            return _build(response_class, self._versions(), version)
+        request = request_class.decode(data, version=version, header=True)
+        self.asked.append((name, version, request))
+        handler = self.handlers.get(name)
+        fields = handler(request) if handler else None
+        return None if fields is None else _build(response_class, fields, version)
+
+    def _versions(self) -> Fields:
+        names = {
+            request.__name__.removesuffix("Request"): key for key, (request, _) in _MESSAGES.items()
+        }
+        return {
+            "error_code": 0,
+            "api_keys": [
+                {
+                    "api_key": key,
+                    "min_version": 0,
+                    "max_version": 3 if name == "ApiVersions" else self.newest.get(name, 0),
+                }
+                for name, key in names.items()
+                if name in self.handlers or name == "ApiVersions"
+            ],
+        }
+
+
+@contextmanager
+def fake_broker() -> Iterator[FakeBroker]:
+    """Run a broker that answers nothing but ApiVersions until it gets handlers."""
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        listener.listen()
+        broker = FakeBroker(listener)
+        threading.Thread(target=broker.serve, daemon=True).start()
+        try:
+            yield broker
+        finally:
+            broker.close()
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def _build(kind: Any, fields: Mapping[str, Any], version: int) -> Any:
+    values = {}
+    for name, value in fields.items():
+        part = kind.fields[name]
+        if value is not None and part.is_struct_array():
+            value = [_build(part.data_class, each, version) for each in value]
+        values[name] = value
+    return kind(version=version, **values)

@@ -1,0 +1,378 @@
+"""What a cluster is asked, and what becomes of answers that are errors; brokers are made up."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kgroup.errors import BrokerError
+from kgroup.model.group import GroupState, GroupType
+from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.source.base import Question
+from kgroup.source.broker import Cluster
+from tests.source.fake_broker import HOST, FakeBroker, fake_broker
+
+NOT_COORDINATOR, LOADING, NOT_AVAILABLE = 16, 14, 15
+GROUP_DENIED, TOPIC_DENIED = 30, 29
+QUICK = Question(log_budget=0)
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    """A broker of Kafka 2.3 or so, with the group "g" of one member, which committed orders-0."""
+    with fake_broker() as fake:
+        fake.handlers = {
+            "Metadata": metadata(fake, offsets(), orders()),
+            "ListGroups": lambda _: {
+                "error_code": 0,
+                "groups": [{"group_id": "g", "protocol_type": "consumer"}],
+            },
+            "FindCoordinator": lambda _: coordinator(fake),
+            "DescribeGroups": lambda request: {"groups": list(map(described, request.groups))},
+            "OffsetFetch": lambda _: committed(("orders", 0, 7)),
+            "ListOffsets": lambda request: ends(request, 3, 9),
+        }
+        fake.newest = {"Metadata": 4, "OffsetFetch": 5, "ListOffsets": 1, "FindCoordinator": 1}
+        yield fake
+
+
+def metadata(fake: FakeBroker, *topics: dict[str, Any]) -> Any:
+    brokers = [{"node_id": 1, "host": HOST, "port": fake.port, "rack": None}]
+    return lambda _: {
+        "brokers": brokers,
+        "cluster_id": "fake",
+        "controller_id": 1,
+        "topics": list(topics),
+    }
+
+
+def topic(name: str, *leaders: int, error: int = 0) -> dict[str, Any]:
+    partitions = [
+        {
+            "error_code": 0,
+            "partition_index": number,
+            "leader_id": leader,
+            "replica_nodes": [1],
+            "isr_nodes": [1],
+        }
+        for number, leader in enumerate(leaders)
+    ]
+    return {"error_code": error, "name": name, "is_internal": False, "partitions": partitions}
+
+
+def offsets() -> dict[str, Any]:
+    return topic("__consumer_offsets", 1, 1, 1)
+
+
+def orders() -> dict[str, Any]:
+    return topic("orders", 1, -1)
+
+
+def coordinator(fake: FakeBroker, error: int = 0) -> dict[str, Any]:
+    return {
+        "error_code": error,
+        "error_message": None,
+        "node_id": -1 if error else 1,
+        "host": HOST,
+        "port": fake.port,
+    }
+
+
+def described(group_id: str, state: str = "Stable", error: int = 0) -> dict[str, Any]:
+    member = {
+        "member_id": "m",
+        "client_id": "c",
+        "client_host": "/h",
+        "member_metadata": b"",
+        "member_assignment": b"",
+    }
+    return {
+        "error_code": error,
+        "group_id": group_id,
+        "group_state": "" if error else state,
+        "protocol_type": "consumer",
+        "protocol_data": "range",
+        "members": [member] if state == "Stable" and not error else [],
+    }
+
+
+def committed(*rows: tuple[str, int, int], error: int = 0) -> dict[str, Any]:
+    return {
+        "error_code": error,
+        "topics": [
+            {
+                "name": name,
+                "partitions": [
+                    {
+                        "partition_index": partition,
+                        "committed_offset": offset,
+                        "committed_leader_epoch": -1,
+                        "metadata": "",
+                        "error_code": 0,
+                    }
+                ],
+            }
+            for name, partition, offset in rows
+        ],
+    }
+
+
+def ends(request: Any, start: int, end: int, error: int = 0) -> dict[str, Any]:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": each.partition_index,
+                        "error_code": error,
+                        "timestamp": -1,
+                        "offset": end if each.timestamp == -1 else start,
+                    }
+                    for each in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def old_ends(request: Any, start: int, end: int) -> dict[str, Any]:
+    """Version 0 of the answer gives lists of offsets."""
+    answer = ends(request, start, end)
+    for topic in answer["topics"]:
+        for each in topic["partitions"]:
+            each["old_style_offsets"] = [each.pop("offset")]
+            del each["timestamp"]
+    return answer
+
+
+def test_reads_a_group(broker: FakeBroker) -> None:
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(["g"], QUICK)
+        assert reading == source.read(question=QUICK)
+        assert reading.problems == ()
+        group = reading.image.groups["g"]
+        assert (group.type, group.state) == (GroupType.CLASSIC, GroupState.STABLE)
+        assert [(o.topic, o.partition, o.committed_offset) for o in group.offsets] == [
+            ("orders", 0, 7)
+        ]
+        assert source.log_ranges({("orders", 0)}).ranges == {("orders", 0): LogRange(3, 9)}
+
+
+def test_a_list_asks_for_a_list_only(broker: FakeBroker) -> None:
+    with Cluster(broker.bootstrap) as source:
+        groups = source.read(question=Question(members=False)).image.groups
+    assert list(groups) == ["g"]
+    assert broker.names == ["Metadata", "ListGroups"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 4])
+def test_metadata_that_names_a_topic_never_creates_it(broker: FakeBroker, version: int) -> None:
+    broker.newest["Metadata"] = version
+    with Cluster(broker.bootstrap) as source:
+        source.read(["g"], QUICK)
+        source.log_ranges({("no such topic", 0)})
+        source.placements(["g"])
+    asked = [request for name, _, request in broker.asked if name == "Metadata"]
+    assert len(asked) >= 3
+    for request in asked:
+        if version >= 4:
+            assert request.allow_auto_topic_creation is False
+        else:
+            assert not request.topics  # all of them
+
+
+@pytest.mark.parametrize("absent", [[], [topic("__consumer_offsets", error=3)]])
+def test_virgin_cluster_is_not_asked_for_coordinators(broker: FakeBroker, absent: Any) -> None:
+    """FindCoordinator would create the topic."""
+    broker.handlers["Metadata"] = metadata(broker, *absent)
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(["g"])
+        assert reading.image.groups == {}
+        assert "__consumer_offsets" in reading.notes[0]
+        assert source.placements(["g"]) == {}
+    assert set(broker.names) == {"Metadata"}
+
+
+@pytest.mark.parametrize("code", [NOT_COORDINATOR, LOADING, NOT_AVAILABLE])
+@pytest.mark.parametrize("api", ["DescribeGroups", "OffsetFetch", "FindCoordinator", "ListGroups"])
+def test_what_passes_is_asked_for_again(broker: FakeBroker, api: str, code: int) -> None:
+    answer = broker.handlers[api]
+    refusals: dict[str, Any] = {
+        "DescribeGroups": lambda _: {"groups": [described("g", error=code)]},
+        "OffsetFetch": lambda _: committed(error=code),
+        "FindCoordinator": lambda _: coordinator(broker, code),
+        "ListGroups": lambda _: {"error_code": code, "groups": []},
+    }
+    handlers = [refusals[api], refusals[api], answer]
+    broker.handlers[api] = lambda request: (handlers.pop(0) if len(handlers) > 1 else handlers[0])(
+        request
+    )
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(None if api == "ListGroups" else ["g"], QUICK)
+    assert reading.problems == ()
+    group = reading.image.groups["g"]
+    assert (len(group.members), len(group.offsets)) == (1, 1)
+    assert broker.names.count(api) == 3
+
+
+def test_what_does_not_pass_is_told(broker: FakeBroker) -> None:
+    broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
+    with Cluster(broker.bootstrap, timeout_s=0.6) as source:
+        reading = source.read(["g", "h"], QUICK)
+    assert [(each.kind, each.group_id) for each in reading.problems] == [
+        ("no-coordinator", "g"),
+        ("no-coordinator", "h"),
+    ]
+    assert "COORDINATOR_NOT_AVAILABLE" in reading.problems[0].reason
+
+
+def test_group_that_may_not_be_described(broker: FakeBroker) -> None:
+    broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", error=GROUP_DENIED)]}
+    broker.handlers["OffsetFetch"] = lambda _: committed(error=GROUP_DENIED)
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(["g"], QUICK)
+    assert reading.image.groups == {}
+    (problem,) = reading.problems
+    assert (problem.kind, problem.group_id) == ("denied", "g")
+    assert "GROUP_AUTHORIZATION_FAILED (it needs DESCRIBE on the group)" in problem.reason
+
+
+def test_connection_that_breaks_is_made_anew(broker: FakeBroker) -> None:
+    answers = iter([None, None])
+    fine = broker.handlers["DescribeGroups"]
+    broker.handlers["DescribeGroups"] = lambda request: next(answers, fine(request))
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(["g"], QUICK)
+    assert reading.problems == ()
+    assert reading.image.groups["g"].state is GroupState.STABLE
+    assert broker.names.count("DescribeGroups") == 3
+
+
+def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:
+    broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", "Dead")]}
+    broker.handlers["OffsetFetch"] = lambda _: committed()
+    with Cluster(broker.bootstrap) as source:
+        for group_ids in (None, ["g"]):
+            reading = source.read(group_ids, QUICK)
+            assert (reading.image.groups, reading.problems) == ({}, ())
+
+
+def test_group_that_has_only_offsets_and_is_not_described(broker: FakeBroker) -> None:
+    """As brokers of 0.9 have it."""
+    broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", "Dead")]}
+    with Cluster(broker.bootstrap) as source:
+        group = source.read(["g"], QUICK).image.groups["g"]
+    assert (group.state, group.protocol_type, len(group.offsets)) == (GroupState.EMPTY, None, 1)
+
+
+def test_partitions_that_have_no_range(broker: FakeBroker) -> None:
+    topics = [orders(), topic("gone", error=3), topic("secret", error=TOPIC_DENIED)]
+    broker.handlers["Metadata"] = metadata(broker, offsets(), *topics)
+    wanted = {("orders", 0), ("orders", 1), ("orders", 2), ("gone", 0), ("secret", 0), ("new", 0)}
+    with Cluster(broker.bootstrap) as source:
+        reading = source.log_ranges(wanted)
+    assert reading.ranges == {
+        ("orders", 0): LogRange(3, 9),
+        ("orders", 1): LogRange(mark=OffsetMark.NO_LEADER),
+        ("orders", 2): LogRange(mark=OffsetMark.PARTITION_GONE),
+        ("gone", 0): LogRange(mark=OffsetMark.TOPIC_GONE),
+        ("new", 0): LogRange(mark=OffsetMark.TOPIC_GONE),
+        ("secret", 0): LogRange(mark=OffsetMark.NOT_AUTHORIZED),
+    }
+    assert [(each.kind, each.topic, each.partition) for each in reading.problems] == [
+        ("no-leader", "orders", 1),
+        ("not-authorized", "secret", 0),
+    ]
+
+
+def test_leader_that_has_moved_is_looked_for_again(broker: FakeBroker) -> None:
+    moved = iter([6, 6])
+    broker.handlers["ListOffsets"] = lambda request: ends(request, 3, 9, next(moved, 0))
+    with Cluster(broker.bootstrap) as source:
+        reading = source.log_ranges({("orders", 0)})
+    assert reading.ranges == {("orders", 0): LogRange(3, 9)}
+    assert broker.names.count("Metadata") == 2
+
+
+@pytest.mark.parametrize("committed_only", [False, True])
+def test_isolation(broker: FakeBroker, committed_only: bool) -> None:
+    broker.newest["ListOffsets"] = 2
+    with Cluster(broker.bootstrap) as source:
+        source.log_ranges({("orders", 0)}, committed=committed_only)
+    levels = {r.isolation_level for name, _, r in broker.asked if name == "ListOffsets"}
+    assert levels == {int(committed_only)}
+
+
+def old(answer: Any) -> Any:
+    """Take from an answer what version 0 does not have."""
+    return lambda request: {
+        name: value
+        for name, value in answer(request).items()
+        if name not in ("cluster_id", "controller_id", "error_message")
+    }
+
+
+def test_broker_of_0_9(broker: FakeBroker) -> None:
+    """It says nothing when it is asked what it speaks, so it is asked something else."""
+    broker.is_silent_on_versions = True
+    broker.handlers |= {
+        name: old(broker.handlers[name]) for name in ("Metadata", "FindCoordinator")
+    }
+    broker.handlers["ListOffsets"] = lambda request: old_ends(request, 3, 9)
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(question=QUICK)
+        assert list(reading.image.groups) == ["g"]
+        assert [o.committed_offset for o in reading.image.groups["g"].offsets] == [7]
+        assert source.log_ranges({("orders", 0)}).ranges == {("orders", 0): LogRange(3, 9)}
+    assert {(name, version) for name, version, _ in broker.asked} == {
+        ("ListGroups", 0),
+        ("Metadata", 0),
+        ("DescribeGroups", 0),
+        ("OffsetFetch", 1),
+        ("ListOffsets", 0),
+    }
+
+
+def test_broker_of_0_8(broker: FakeBroker) -> None:
+    """It closes the connection on what it does not know, lists no groups and describes none."""
+    broker.is_closed_on_versions = True
+    broker.handlers |= {
+        name: old(broker.handlers[name]) for name in ("Metadata", "FindCoordinator")
+    }
+    del broker.handlers["ListGroups"], broker.handlers["DescribeGroups"]
+    with Cluster(broker.bootstrap) as source:
+        (problem,) = source.read(question=QUICK).problems
+        assert (problem.kind, problem.broker) == ("unsupported", 1)
+        assert "name them" in problem.reason
+        reading = source.read(["g"], QUICK)
+    assert reading.problems == ()
+    group = reading.image.groups["g"]
+    assert (group.state, [o.committed_offset for o in group.offsets]) == (None, [7])
+
+
+def test_broker_that_accepts_and_says_nothing_at_all() -> None:
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        listener.listen()
+        address = f"{HOST}:{listener.getsockname()[1]}"
+        with Cluster(address, timeout_s=0.5) as source, pytest.raises(BrokerError) as raised:
+            source.read()
+    assert raised.value.kind == "silent"
+    assert str(raised.value).startswith(f"{address} did not answer")
+
+
+def test_connections_refused_and_closed() -> None:
+    with socket.socket() as unused:
+        unused.bind((HOST, 0))
+        address = f"{HOST}:{unused.getsockname()[1]}"
+        with Cluster(address) as source, pytest.raises(BrokerError) as raised:
+            source.read()
+    assert (raised.value.kind, str(raised.value)) == (
+        "unreachable",
+        f"{address} cannot be reached: Connection refused",
+    )

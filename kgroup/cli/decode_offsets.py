@@ -233,7 +233,7 @@ def command(
             watch=progress.tell,
         )
         if stats:
-            _show_stats(decoding, output)
+            _show_stats(decoding, output, progress)
         else:
             _write(decoding.map, decoding.problems, parquet, output)
             progress.clear()
@@ -290,12 +290,13 @@ def _write(
     )
 
 
-def _show_stats(decoding: "Decoding", output: Output) -> None:
+def _show_stats(decoding: "Decoding", output: Output, progress: Progress) -> None:
     from kgroup.operation.report import Report
     from kgroup.operation.statistics import count_records
     from kgroup.render.statistics import stats_page, stats_sheet
 
     counts = count_records(decoding.map(lambda batch: batch), decoding.log)
+    progress.clear()
     report = Report(counts, errors=decoding.problems())
     page = stats_page(output.form, headers=output.headers, terminal=is_terminal())
     show("decode-offsets", report, output, stats_sheet, page)

@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from kgroup.cli import progress
+from kgroup.cli import decode_offsets, progress
+from kgroup.cli.main import status_of
 from kgroup.cli.progress import Progress
 from kgroup.operation.log_reader import LogReader
 
@@ -75,3 +76,13 @@ def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> 
     assert terminal.getvalue() == (
         "kgroup: compiling the decoder for large inputs; this happens once\n"
     )
+
+
+def test_the_line_is_gone_before_counts_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    before: list[str] = []
+    monkeypatch.setattr(decode_offsets, "show", lambda *_: before.append(terminal.getvalue()))
+    assert status_of(["decode-offsets", "--sample", "--stats"]) == 0
+    (text,) = before
+    assert "records" in text
+    assert text.endswith("\r\x1b[K")

@@ -43,7 +43,7 @@ def sized(data: bytes | None) -> bytes:
 
 def compress(codec: str, data: bytes) -> bytes:
     if codec == "gzip":
-        return gzip.compress(data)
+        return gzip.compress(data, mtime=0)
     if codec == "snappy":
         return bytes(cramjam.snappy.compress_raw(data))
     if codec == "lz4":

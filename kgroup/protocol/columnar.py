@@ -44,6 +44,9 @@ COMPILED_FROM = 8 << 20
 
 _REFERENCE_ROWS = 1 << 14
 _SEARCH_SIZE = 1 << 18
+_SOUND_SIZE = 1 << 16
+"""Bytes in order behind damage from which on there may be no more: a new start has its cost."""
+
 _MOST_WORKERS = 4
 _GAP = 1 << 20
 """Bytes of which nothing is wanted that are passed over rather than read."""
@@ -224,15 +227,16 @@ def _read_over(
 ) -> Generator[_T | Damage, None, int | None]:
     """Read what compiled code cannot; give where it can go on, None at the end of the file."""
     file.seek(position)
-    is_over = False
+    sound = 0
     for item in read_file_batches(file, base_position=position, chunk_size=_SEARCH_SIZE):
         if isinstance(item, Damage):
             yield item
-        elif is_over:
+            sound = 0
+        elif sound > _SOUND_SIZE:
             return item.position
         else:
             yield from in_batch(item)
-        is_over = True
+            sound += item.size
     return None
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kgroup.cli.main import status_of
 from kgroup.errors import ExitStatus
+from kgroup.protocol import columnar, log_chunk
 from kgroup.protocol.column_schema import DECODED, records
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.protocol.record_batch import (
@@ -74,7 +75,13 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
     path.write_bytes(data)
     log_end(path, 0)
     expected = _decoded(path, compiled=False)
-    compiled = _decoded(path, compiled=True)
+    with (
+        # so that even a short log is cut, and decoding goes on behind damage
+        patch.object(log_chunk, "_CHUNK_SIZE", random.choice((100, 1000, 16 << 20))),
+        patch.object(log_chunk, "_SMALLEST_CHUNK", random.choice((100, 1000))),
+        patch.object(columnar, "_SOUND_SIZE", random.choice((0, 300, 1 << 16))),
+    ):
+        compiled = _decoded(path, compiled=True)
     _same(_merged(compiled), _merged(expected), "compiled and reference decoder")
     if every_command or random.randrange(_OFTEN) == 0:
         _check_json_lines(path, expected, compiled)

@@ -10,6 +10,7 @@ import pytest
 from kgroup.protocol import columnar
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.columnar import decode_chunks
+from kgroup.protocol.record_batch import read_file_batches
 from tests.operation.log_files import commit
 from tests.protocol.log_writer import batch
 
@@ -26,7 +27,7 @@ def test_damage_beside_damage_is_read_in_one_go(
     path = tmp_path / "log"
     path.write_bytes(b"".join(log))
     begun: list[int] = []
-    read = columnar.read_file_batches
+    read = read_file_batches
 
     def counted(*args: Any, **options: Any) -> Any:
         begun.append(options["base_position"])

@@ -12,24 +12,17 @@ from kgroup.protocol.json_machine import is_utf8
 from kgroup.protocol.machine import (
     compiled,
     copy,
+    equal,
     get,
     load_native32,
     load_word,
     mix,
     put,
     store_native32,
+    tail,
 )
 
-__all__ = ["equal", "hash_bytes", "intern", "intern_all"]
-
-
-@compiled
-def _tail(at: int, size: int) -> int:
-    """The last up to eight bytes of a string as a word."""
-    word = load_word(at)
-    if size < 8:
-        word &= (1 << (8 * size)) - 1
-    return word
+__all__ = ["hash_bytes", "intern", "intern_all"]
 
 
 @compiled
@@ -42,24 +35,12 @@ def hash_bytes(at: int, size: int, seed: int) -> int:
         size -= 16
     if size > 8:
         first = load_word(at)
-        second = _tail(at + 8, size - 8)
+        second = tail(at + 8, size - 8)
     else:
-        first = _tail(at, size)
+        first = tail(at, size)
         second = 0
     state = mix(first ^ 0x1D8E4E27C47D124F, second ^ state)
     return mix(state ^ 0x72B2C5B3D0B6A1F5, 0x589965CC75374CC3)
-
-
-@compiled
-def equal(left: int, right: int, size: int) -> bool:
-    """Whether bytes at two places are the same."""
-    while size > 8:
-        if load_word(left) != load_word(right):
-            return False
-        left += 8
-        right += 8
-        size -= 8
-    return _tail(left, size) == _tail(right, size)
 
 
 @compiled

@@ -14,7 +14,7 @@ from __future__ import annotations
 from kgroup.protocol import json_machine as json
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol import schema_program as op
-from kgroup.protocol.byte_table import equal, intern
+from kgroup.protocol.byte_table import intern
 from kgroup.protocol.kernel_memory import (
     BAD,
     COMMIT,
@@ -44,6 +44,7 @@ from kgroup.protocol.log_kernel import (
 from kgroup.protocol.machine import (
     compiled,
     copy,
+    equal,
     get,
     load_int16,
     load_int32,
@@ -57,9 +58,13 @@ from kgroup.protocol.machine import (
     store_uint8,
 )
 
-__all__ = ["commit_time", "decode", "spread_ends"]
+__all__ = ["UNCLEAR", "commit_time", "decode", "spread_ends"]
 
 _NO_VALUE = 0b1010  # of another row: neither value_json nor value
+
+
+UNCLEAR = -(1 << 63)
+_NEWEST = 4  # of an OffsetCommit's values; key version 0, LegacyOffsetCommit, has only 0
 
 
 @compiled
@@ -78,10 +83,10 @@ def _commit_key(key: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def _commit_value(value: int, end: int) -> tuple[int, int, int]:
+def _commit_value(value: int, end: int, newest: int) -> tuple[int, int, int]:
     """Where the metadata of an offset commit's value begins, its size, and where a topic id is.
 
-    The size is -1 if the parts do not fit; no topic id is 0.
+    The size is -1 if the parts do not fit, or the version is above `newest`; no topic id is 0.
     """
     if end - value < 2:
         return 0, -1, 0
@@ -89,7 +94,7 @@ def _commit_value(value: int, end: int) -> tuple[int, int, int]:
     at = value + 10
     if version >= 3:
         at += 4
-    if version < 0 or version > 4 or at + 2 > end:
+    if version < 0 or version > newest or at + 2 > end:
         return 0, -1, 0
     if version < 4:
         size = load_int16(at)
@@ -125,12 +130,15 @@ def _commit_value(value: int, end: int) -> tuple[int, int, int]:
 
 @compiled
 def commit_time(key: int, key_end: int, value: int, value_end: int) -> int:
-    """When an offset commit was made; -1 where that is not said, or the record is another."""
+    """When an offset commit was made: -1 where that is not said, `UNCLEAR` if it is out of order.
+
+    A record that is no offset commit has no such time either.
+    """
     if key_end - key < 2 or value == 0 or load_int16(key) < 0 or load_int16(key) > 1:
         return -1
     group_size, _ = _commit_key(key, key_end)
-    at, size, _ = _commit_value(value, value_end)
-    return load_int64(at + size) if group_size >= 0 and size >= 0 else -1
+    at, size, _ = _commit_value(value, value_end, _NEWEST * load_int16(key))
+    return load_int64(at + size) if group_size >= 0 and size >= 0 else UNCLEAR
 
 
 @compiled
@@ -246,6 +254,16 @@ _TOPIC_ID = Rows._fields.index("topic_id")
 
 
 @compiled
+def _wanted_batch(state: int) -> int:
+    """Where the next batch stands of which a record is wanted, at most the end of the chunk."""
+    keep = get(state, memory.KEEP)
+    end = get(state, memory.END)
+    if keep == get(state, memory.KEEP_END):
+        return end
+    return min(end, (get(keep, 0) >> memory.PLACE_SHIFT) - get(state, memory.PLACE_BASE))
+
+
+@compiled
 def decode(state: int) -> int:
     """Decode from POSITION to END; give the reason for stopping.
 
@@ -288,15 +306,14 @@ def decode(state: int) -> int:
             batch = get(state, memory.POSITION)
             if batch >= get(state, memory.END):
                 return DONE
-            keep = get(state, memory.KEEP)
-            if keep != 0 and not has_compressed_records(batch):
-                # a batch of which no record is wanted
-                next_batch = -1
-                if keep != get(state, memory.KEEP_END):
-                    next_batch = get(keep, 0) >> memory.PLACE_SHIFT
-                if next_batch != batch + get(state, memory.PLACE_BASE):
-                    end, largest = get(state, memory.END), get(state, memory.LARGEST_BATCH)
-                    size = claimed_size(batch, end, largest)
+            if get(state, memory.KEEP) != 0:
+                wanted = _wanted_batch(state)
+                if batch < wanted and get(state, memory.UNPACKED) == 0:
+                    put(state, memory.POSITION, wanted)
+                    continue
+                if batch < wanted and not has_compressed_records(batch):
+                    largest = get(state, memory.LARGEST_BATCH)
+                    size = claimed_size(batch, wanted, largest)
                     if size <= 0:
                         return BAD
                     put(state, memory.POSITION, batch + size)
@@ -348,7 +365,7 @@ def decode(state: int) -> int:
             if kind == 0 or kind == 1:
                 group_size, topic_size = _commit_key(key, key_end)
                 if value != 0:
-                    meta, meta_size, topic_id = _commit_value(value, value_end)
+                    meta, meta_size, topic_id = _commit_value(value, value_end, _NEWEST * kind)
             if group_size >= 0 and meta_size >= 0:
                 group = key + 4
                 if group_size != last_group_size or not equal(group, last_group, group_size):

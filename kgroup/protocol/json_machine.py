@@ -11,6 +11,7 @@ from kgroup.protocol import schema_program as op
 from kgroup.protocol.machine import (
     compiled,
     copy,
+    equal,
     get,
     load_int16,
     load_int32,
@@ -239,6 +240,8 @@ def _length(at: int, limit: int, is_wide: bool, is_compact: int) -> tuple[int, i
                 size = (size & 0x3FFF) | byte << 14
                 if byte >= 0x80:
                     return 0, GIVE_UP
+            if byte == 0:  # a longer form than need be
+                return 0, GIVE_UP
         size -= 1
     elif is_wide:
         size = load_int32(at)
@@ -471,12 +474,47 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
         elif operation == op.MAYBE:
             value = load_uint8(at)
             at += 1
-            if value >= 0x80:
+            if a and value > 1:
+                return GIVE_UP
+            if value == 0 if a else value >= 0x80:
                 store_word(out, _NULL)
                 out += 4
                 ip = c
         elif operation == op.IF_LEFT:
             if at == limit:
                 ip = a
+        elif operation == op.TAGS:
+            size, at = _length(at, limit, False, 1)
+            if at < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
+                return GIVE_UP
+            put(stack, depth, size + 1)  # fields that are left
+            put(stack, depth + 1, -2)  # number of the last one, less one
+            put(stack, depth + 2, at)  # its end
+            depth += 3
+        elif operation == op.NEXT_TAG:
+            left = get(stack, depth - 3)
+            if at != get(stack, depth - 1):
+                return GIVE_UP
+            if left == 0:
+                depth -= 3
+                ip = a
+            else:
+                tag, at = _length(at, limit, False, 1)
+                if at < 0 or tag <= get(stack, depth - 2):
+                    return GIVE_UP
+                size, at = _length(at, limit, False, 1)
+                if at < 0:
+                    return GIVE_UP
+                put(stack, depth - 3, left - 1)
+                put(stack, depth - 2, tag)
+                put(stack, depth - 1, at + size + 1)
+        elif operation == op.IF_TAG:
+            if get(stack, depth - 2) == a - 1:
+                ip = c
+        elif operation == op.NOT:
+            if get(stack, depth - 1) - at == b and equal(at, texts + a, b):
+                return GIVE_UP
+        elif operation == op.JUMP:
+            ip = a
         else:
             return GIVE_UP

@@ -59,6 +59,9 @@ THROUGH_OFFSET = 77
 THROUGH_MS = 78
 STATE_SIZE = 79
 
+FOREVER = (1 << 63) - 1
+"""No limit for THROUGH_OFFSET and THROUGH_MS."""
+
 PLACE_SHIFT = 25
 """A record's place is its batch's position and, in so many low bits, its number in the batch.
 

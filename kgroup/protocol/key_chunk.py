@@ -25,7 +25,6 @@ _Array = np.ndarray[Any, Any]
 
 _BATCH_TYPES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int64)
 _PAIRS = 1 << 16
-_MOST = (1 << 63) - 1
 _MOST_ROWS = 1 << 19
 _FULL = 0.8
 """Part of the table that is used before it grows."""
@@ -130,8 +129,8 @@ class CompiledSearch:
         walk = Walk(chunk, kernels().list_keys, None)
         state = walk.state
         state[memory.SEED] = self._seed
-        state[memory.THROUGH_OFFSET] = _MOST if limits.offset is None else limits.offset
-        state[memory.THROUGH_MS] = _MOST if limits.time_ms is None else limits.time_ms
+        state[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset
+        state[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
         rows = min(max(chunk.records, 1), _MOST_ROWS)
         buffer = _Buffer(state, rows, chunk.batches)
         parts: list[_Hashed | Damage] = []

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol.byte_table import hash_bytes
-from kgroup.protocol.columnar_kernel import commit_time
-from kgroup.protocol.kernel_memory import BAD, CONTROL, DONE
+from kgroup.protocol.columnar_kernel import UNCLEAR, commit_time
+from kgroup.protocol.kernel_memory import BAD, CONTROL, DONE, FOREVER
 from kgroup.protocol.log_kernel import (
     close_batch,
     open_batch,
@@ -68,8 +68,11 @@ def list_keys(state: int) -> int:
                 reason = BAD
                 break
             if key != 0 and not is_control and base + delta <= through_offset:
-                if timestamp == -1:
+                if timestamp == -1 and through_ms != FOREVER:
                     timestamp = commit_time(key, key_end, value, value_end)
+                    if timestamp == UNCLEAR:
+                        reason = BAD
+                        break
                 if timestamp <= through_ms:
                     put(hashes, row, hash_key(key, key_end - key, seed))
                     put(places, row, place)

@@ -60,10 +60,9 @@ class Cutter:
             whole batch begins there.
     """
 
-    def __init__(self, file: BinaryIO, size: int = _CHUNK_SIZE) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._largest = size
-        self._size = size
+        self._size = _CHUNK_SIZE
         self.position = 0
         self._rest = np.empty(0, np.uint8)
         self._free: list[_Array] = []
@@ -75,14 +74,14 @@ class Cutter:
     def seek(self, position: int) -> None:
         """Go on at a position, at first in small steps: where damage is, more is likely."""
         self._file.seek(position)
-        self._size = min(_SMALLEST_CHUNK, self._largest)
+        self._size = min(_SMALLEST_CHUNK, _CHUNK_SIZE)
         self.position = position
         self._rest = np.empty(0, np.uint8)
 
     def next(self) -> Chunk | None:
         """Give the next chunk."""
         size = self._size
-        self._size = min(2 * size, self._largest)
+        self._size = min(2 * size, _CHUNK_SIZE)
         while True:
             size = max(size, len(self._rest))
             data = self._memory(size)

@@ -39,6 +39,7 @@ __all__ = [
 
 _LARGEST_BASE = 1 << 62
 _SMALLEST_RECORD = 7
+_NEWEST_CODEC = 4
 
 OVERLONG = 1 << 40
 """What `varint` gives for a number that takes more bytes than it reads."""
@@ -175,13 +176,13 @@ def open_batch(state: int) -> int:
         attributes = load_int16(at + 21)
         time = load_int64(at + 27)
         record = at + HEADER_SIZE
-        if attributes & COMPRESSED:
-            limit = record
-            if count > 0:
-                record = get(state, memory.UNPACKED)
-                limit = get(state, memory.UNPACKED_END)
-                if record == 0:
-                    return BAD
+        if attributes & COMPRESSED > _NEWEST_CODEC:
+            return BAD
+        if attributes & COMPRESSED and count > 0:
+            record = get(state, memory.UNPACKED)
+            limit = get(state, memory.UNPACKED_END)
+            if record == 0:
+                return BAD
         if time < -_LARGEST_BASE or time > _LARGEST_BASE:
             return BAD
         if count < 0 or _SMALLEST_RECORD * count > limit - record:

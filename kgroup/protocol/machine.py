@@ -24,6 +24,7 @@ __all__ = [
     "copy",
     "crc32",
     "crc32c",
+    "equal",
     "get",
     "load_int16",
     "load_int32",
@@ -37,6 +38,7 @@ __all__ = [
     "store_native32",
     "store_uint8",
     "store_word",
+    "tail",
 ]
 
 _INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
@@ -145,6 +147,27 @@ def get(address: int, index: int) -> int:
 def put(address: int, index: int, value: int) -> None:
     """Store one of the words at an address."""
     store_word(address + 8 * index, value)
+
+
+@compiled
+def tail(at: int, size: int) -> int:
+    """The last up to eight bytes of a string as a word."""
+    word = load_word(at)
+    if size < 8:
+        word &= (1 << (8 * size)) - 1
+    return word
+
+
+@compiled
+def equal(left: int, right: int, size: int) -> bool:
+    """Whether bytes at two places are the same."""
+    while size > 8:
+        if load_word(left) != load_word(right):
+            return False
+        left += 8
+        right += 8
+        size -= 8
+    return tail(left, size) == tail(right, size)
 
 
 def _crc_instruction(width: Any, name: str) -> Any:

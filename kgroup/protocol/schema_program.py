@@ -14,6 +14,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from kgroup.protocol import kernel_memory as memory
@@ -31,15 +32,21 @@ __all__ = [
     "END",
     "GROUP",
     "IF_LEFT",
+    "IF_TAG",
     "INT",
+    "JUMP",
     "KIND",
     "MAYBE",
     "MEMBER",
     "NEXT",
+    "NEXT_TAG",
+    "NOT",
     "NO_TAGS",
     "PROTOCOL",
     "STRING",
+    "TAGS",
     "TEXT",
+    "UNKNOWN",
     "USER_DATA",
     "UUID",
     "VERSIONS",
@@ -57,11 +64,17 @@ BYTES = 4  # a: compact, b: nullable; written as base64
 UUID = 5
 ARRAY = 6  # a: compact, b: nullable, c: where to go on if there are no elements
 NEXT = 7  # end of an element of the innermost array: once more from a, or on
-MAYBE = 8  # a struct behind an int8; null where that is negative, then go on at c
+MAYBE = 8  # a struct behind an int8, null below 0; a: a tagged one behind 1, null: 0; then on at c
 NO_TAGS = 9  # the tagged section, which must be empty
 MEMBER = 10  # a: compact; bytes that are a subscription (b: 0) or an assignment (b: 1)
 USER_DATA = 11  # likewise of b: the user data within
 IF_LEFT = 12  # go on at a if nothing is left
+TAGS = 13  # begin of the tagged section
+NEXT_TAG = 14  # the next tagged field, or the end of the section: then go on at a
+IF_TAG = 15  # go on at c if the tagged field has number a
+NOT = 16  # the tagged field must not be the b bytes of `texts` from a, its default
+JUMP = 17  # go on at a
+UNKNOWN = 18  # give up
 
 # Notes: strings that decide about others
 GROUP = 0
@@ -152,12 +165,18 @@ def _alphabets() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return standard, url
 
 
+_making = Lock()
+"""Two threads that come first at once would make two of what `cache` keeps one of, and the words
+would name the memory of the other, which is freed."""
+
+
 def machine_block() -> NDArray[np.int64]:
     """Make the words that `json_machine` works with; each thread needs its own."""
     import numpy as np
 
-    made = programs()
-    standard, url = _alphabets()
+    with _making:
+        made = programs()
+        standard, url = _alphabets()
     words = np.zeros(memory.BLOCK_SIZE, np.int64)
     for index, array in (
         (memory.BLOCK_CODE, made.code),
@@ -204,18 +223,22 @@ class _Writer:
         """Give the index of the next instruction, behind the text that waits."""
         if self._pending:
             piece, self._pending = self._pending.encode(), ""
-            start = self.texts.find(piece)
-            if start < 0:
-                start = len(self.texts)
-                self.texts += piece
-            self.code.append([TEXT, start, len(piece), 0])
+            self.code.append([TEXT, *self.piece(piece), 0])
         return len(self.code)
+
+    def piece(self, piece: bytes) -> tuple[int, int]:
+        """Put bytes among the texts; give where they are, and how many."""
+        start = self.texts.find(piece)
+        if start < 0:
+            start = len(self.texts)
+            self.texts += piece
+        return start, len(piece)
 
     def message(self, schema: str, version: int) -> int:
         first = self.begin(f'{{"version":{version},"data":{{')
         self.members(fields(schema, version))
         if flexible(schema, version):
-            self.emit(NO_TAGS)
+            self.tags(fields(schema, version))
         self.end("}}")
         return first
 
@@ -228,6 +251,25 @@ class _Writer:
                 self.field(field, user_data_of)
                 separator = ","
 
+    def tags(self, members: Sequence[Field]) -> None:
+        """Write the tagged fields of a struct, which come in the order of their numbers."""
+        tagged = [field for field in members if field.tag is not None]
+        assert tagged == sorted(tagged, key=lambda field: field.tag or 0) != members
+        if not tagged:
+            self.emit(NO_TAGS)
+            return
+        self.emit(TAGS)
+        following = self.emit(NEXT_TAG)
+        branches = [self.emit(IF_TAG, field.tag or 0) for field in tagged]
+        self.emit(UNKNOWN)
+        for branch, field in zip(branches, tagged, strict=True):
+            self.code[branch][3] = self.label()
+            self.emit(NOT, *self.piece(_default_bytes(field)))
+            self.text(f',"{field.name}":')
+            self.field(field, 0)
+            self.emit(JUMP, following)
+        self.code[following][1] = self.label()
+
     def field(self, field: Field, user_data_of: int) -> None:
         if field.array:
             array = self.emit(ARRAY, field.compact, field.nullable)
@@ -238,7 +280,7 @@ class _Writer:
         elif field.type == "bytes" and field.name == "userData":
             self.emit(USER_DATA, field.compact, user_data_of)
         elif field.type == "struct" and field.nullable:
-            maybe = self.emit(MAYBE)
+            maybe = self.emit(MAYBE, field.tag is not None)
             self.single(field, nullable=False)
             self.code[maybe][3] = self.label()
         else:
@@ -250,7 +292,7 @@ class _Writer:
             self.text("{")
             self.members(field.fields)
             if field.compact:
-                self.emit(NO_TAGS)
+                self.tags(field.fields)
             self.text("}")
         elif field.type == "string":
             self.emit(STRING, field.compact, nullable, _NOTES.get(field.name, -1))
@@ -282,6 +324,21 @@ class _Writer:
         self.members(fields("member_metadata/CooperativeStickyUserData", 0))
         self.end("}")
         return first
+
+
+def _default_bytes(field: Field) -> bytes:
+    """What is on the wire where a tagged field, against the rule, is written with its default."""
+    if field.default is None:
+        return b"\0"
+    if field.array or field.type in ("string", "bytes"):
+        assert not field.default
+        return b"\1"
+    if field.type == "uuid":
+        return bytes(16)
+    if field.fields is not None:
+        there = b"\1" if field.nullable else b""
+        return there + b"".join(_default_bytes(f) for f in field.fields if f.tag is None) + b"\0"
+    return int(field.default).to_bytes(FIXED[field.type], "big", signed=True)
 
 
 _NOTES = {"group": GROUP, "groupId": GROUP, "protocolType": KIND, "protocol": PROTOCOL}

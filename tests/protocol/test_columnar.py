@@ -1,0 +1,385 @@
+"""The compiled decoder makes of every log what the reference decoder makes of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import local
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgroup.protocol import (
+    column_buffer,
+    column_chunk,
+    columnar,
+    compiled,
+    key_chunk,
+    log_chunk,
+)
+from kgroup.protocol.batch import Damage
+from kgroup.protocol.column_schema import DECODED, decoded_cells
+from kgroup.protocol.columnar import decode_chunks, map_chunks, scan_transactions
+from kgroup.protocol.kernel_memory import PADDING
+from kgroup.protocol.last_record import Limits, last_records
+from kgroup.protocol.transaction import TransactionIndex
+from tests.operation.log_files import commit, tombstone
+from tests.protocol.log_writer import CODECS, Plain, batch, compress, marker, record
+from tests.protocol.random_log import logs
+
+ROOT = Path(__file__).parents[2]
+RECORDED = sorted(
+    {
+        path.parents[1]
+        for data in ("tests/data", "kgroup/sample")
+        for path in ROOT.glob(f"{data}/**/*.log")
+    }
+)
+
+PLAIN = pa.schema(
+    [
+        pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
+        for f in DECODED
+    ]
+)
+
+
+def decoded(path: Path, *, by_kernel: bool) -> tuple[pa.Table, list[Damage]]:
+    """All rows, with texts instead of dictionaries, and the damage."""
+    parts = list(decode_chunks(path, partition=7, compiled=by_kernel))
+    table = pa.Table.from_batches((p for p in parts if not isinstance(p, Damage)), schema=DECODED)
+    table.validate(full=True)
+    return table.cast(PLAIN).combine_chunks(), [p for p in parts if isinstance(p, Damage)]
+
+
+def check_equal(path: Path) -> pa.Table:
+    expected, expected_damages = decoded(path, by_kernel=False)
+    found, damages = decoded(path, by_kernel=True)
+    assert damages == expected_damages
+    for name in DECODED.names:
+        assert found[name].to_pylist() == expected[name].to_pylist(), name
+    return found
+
+
+@pytest.fixture
+def odd_records(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The types of the records that the kernel passes to the reference decoder."""
+    types: list[str] = []
+    decode = decoded_cells
+
+    def noted(key: bytes | None, value: bytes | None, *, is_control: bool) -> tuple[object, ...]:
+        cells = decode(key, value, is_control=is_control)
+        types.append(cells[0])
+        return cells
+
+    monkeypatch.setattr(column_buffer, "decoded_cells", noted)
+    return types
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_recorded_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 3000)
+    for path in sorted(folder.glob("*/*.log")):
+        check_equal(path)
+
+
+def test_ordinary_records_take_no_python(odd_records: list[str]) -> None:
+    """What brokers write day by day is decoded by the kernel alone."""
+    rows = 0
+    for version in ("2.8.2", "4.3.1", "4.3.1-zstd", "4.3.1-lz4", "4.3.1-gzip", "4.3.1-snappy"):
+        for path in sorted(ROOT.glob(f"tests/data/kafka-{version}/__consumer_offsets-*/*.log")):
+            rows += decoded(path, by_kernel=True)[0].num_rows
+    common = {
+        "OffsetCommit",
+        "ControlCommit",
+        "ControlAbort",
+        "ConsumerGroupMemberMetadata",
+        "StreamsGroupMetadata",
+    }
+    assert rows > 400
+    assert not common & set(odd_records)
+
+
+@settings(max_examples=40)
+@given(log=logs(), size=st.integers(200, 3000))
+def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    path.write_bytes(log)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
+        patch.setattr(log_chunk, "_RUN_SIZE", size)
+        patch.setattr(log_chunk, "_PIECE", size // 3)
+        patch.setattr(log_chunk, "_SMALLEST_CHUNK", 100)
+        check_equal(path)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows, texts and dictionaries that do not fit are flushed, enlarged and grown."""
+    monkeypatch.setattr(column_chunk, "_MOST_ROWS", 5)
+    monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (40, 60, 10, 50))
+    monkeypatch.setattr(column_buffer, "_scratch", local())
+    monkeypatch.setattr(log_chunk, "_RUN_SIZE", 2000)
+    groups = ROOT / "tests/data/kafka-2.8.2/__consumer_offsets-0/00000000000000000000.log"
+    batches = [
+        batch(
+            [commit(i * 10 + j, f"group-{i}-{j}", metadata="m" * i) for j in range(10)], codec=codec
+        )
+        for i in range(120)
+    ]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batches) + groups.read_bytes())
+    table = check_equal(path)
+    assert len(set(table["group"].to_pylist())) > 1200
+
+
+def test_many_names_and_long_metadata(tmp_path: Path, odd_records: list[str]) -> None:
+    records = [
+        commit(i, f"group-{i}", f"topic-{i}", i, committed=i, metadata="ü" * (i % 900))
+        for i in range(9000)
+    ]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batch(records[i : i + 50]) for i in range(0, 9000, 50)))
+    table = check_equal(path)
+    assert table["group"].to_pylist() == [f"group-{i}" for i in range(9000)]
+    assert table["committed_offset"].to_pylist() == list(range(9000))
+    assert odd_records == []
+
+
+def test_text_that_is_no_utf8(tmp_path: Path) -> None:
+    """Java puts U+FFFD in its place; two groups of different bytes then look the same."""
+    values = [b"\xff", b"\xfe", b"\xed\xa0\x80", b"ok\x00"]
+    keys = [b"\0\1\0" + bytes([len(v)]) + v + b"\0\1t\0\0\0\0" for v in values]
+    path = tmp_path / "log"
+    path.write_bytes(batch([Plain(i, 5, key, None) for i, key in enumerate(keys)]))
+    assert check_equal(path)["group"].to_pylist() == ["\ufffd", "\ufffd", "\ufffd", "ok\x00"]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+@pytest.mark.parametrize("counts", [(1, 1), (3, 1), (1, 3), (2, 2)])
+def test_compressed_batches_are_told_apart(
+    codec: str, counts: tuple[int, int], tmp_path: Path
+) -> None:
+    """Batches are decompressed as one stream; one that lies about its records must not shift it."""
+    first = [commit(0, "a"), commit(1, "b")]
+    second = [commit(2, "c"), commit(3, "d")]
+    path = tmp_path / "log"
+    path.write_bytes(
+        batch(first, codec=codec, count=counts[0])
+        + batch(second, codec=codec, count=counts[1])
+        + batch([commit(4, "e")], codec=codec)
+    )
+    table = check_equal(path)
+    assert "e" in table["group"].to_pylist()
+
+
+@pytest.mark.parametrize("codec", ["snappy", "lz4"])
+def test_what_inflates_without_end_is_damage(codec: str, tmp_path: Path) -> None:
+    bomb = record(Plain(1, 5, b"\0\1", bytes(129 << 20)))
+    path = tmp_path / "log"
+    path.write_bytes(
+        batch([commit(0, "a")], codec=codec)
+        + batch([Plain(1, 5)], codec=codec, body=compress(codec, bomb))
+        + batch([commit(2, "b")], codec=codec)
+    )
+    table, damages = decoded(path, by_kernel=True)
+    assert table["group"].to_pylist() == ["a", "b"]
+    assert [damage.kind for damage in damages] == ["too-large"]
+
+
+def test_batch_larger_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
+    path = tmp_path / "log"
+    large = batch([commit(i, f"group-{i}") for i in range(1, 500)])
+    path.write_bytes(batch([commit(0, "a")]) + large + batch([commit(500, "b")]))
+    assert check_equal(path).num_rows == 501
+
+
+def test_transactions_of_other_segments_count(tmp_path: Path) -> None:
+    first, second = tmp_path / "1", tmp_path / "2"
+    flags = 0x10
+    first.write_bytes(
+        batch([commit(0, "a")], producer_id=1, flags=flags)
+        + batch([commit(1, "b")], producer_id=2, flags=flags)
+        + batch([commit(2, "c")], producer_id=3, flags=flags)
+    )
+    second.write_bytes(marker(3, 1, 1) + marker(4, 2, 0))
+    for by_kernel in (False, True):
+        asked: list[TransactionIndex] = []
+
+        def markers(asked: list[TransactionIndex] = asked) -> TransactionIndex:
+            asked.append(scan_transactions([first, second]))
+            return asked[0]
+
+        rows = rows_of(decode_chunks(first, transactions=markers, compiled=by_kernel))
+        fates = [row["transaction"] for row in rows]
+        assert fates == ["committed", "aborted", "open"]
+        assert len(asked) == 1
+
+
+def rows_of(parts: Iterator[pa.RecordBatch | Damage]) -> list[dict[str, object]]:
+    return [row for part in parts if not isinstance(part, Damage) for row in part.to_pylist()]
+
+
+@settings(max_examples=30)
+@given(
+    log=logs(),
+    size=st.integers(200, 3000),
+    offset=st.none() | st.integers(0, 60),
+    time_ms=st.sampled_from([None, 1000, 1300]),
+    with_open=st.booleans(),
+)
+def test_last_records_of_any_log(
+    log: bytes,
+    size: int,
+    offset: int | None,
+    time_ms: int | None,
+    with_open: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "last.log"
+    path.write_bytes(log)
+    limits = Limits(lambda: scan_transactions([path]), offset, time_ms, with_open)
+    (expected,) = last_records([path], limits, compiled=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
+        patch.setattr(log_chunk, "_RUN_SIZE", size)
+        (found,) = last_records([path], limits, compiled=True)
+        assert found.places.tolist() == expected.places.tolist()
+        assert found.damages == expected.damages
+        of_kernel = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    assert of_kernel == rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=False))
+    assert len(of_kernel) == len(found.places)
+
+
+@pytest.mark.parametrize("by_kernel", [False, True])
+def test_last_records(tmp_path: Path, by_kernel: bool) -> None:
+    """Of each key the last, in the log's order, across segments; what is open stands beside it."""
+    first, second = tmp_path / "1", tmp_path / "2"
+    first.write_bytes(
+        batch([commit(0, "a"), commit(1, "b"), commit(2, "a")])
+        + batch([commit(3, "c")], producer_id=1, flags=0x10)
+        + batch([commit(4, "d")], codec="zstd")
+        + batch([commit(5, "b")], producer_id=2, flags=0x10)
+        + batch([commit(6, "a")], producer_id=3, flags=0x10)
+    )
+    second.write_bytes(
+        marker(7, 1, 1) + marker(8, 2, 0) + batch([tombstone(9, "d"), commit(10, "e")])
+    )
+    paths = [first, second]
+
+    def offsets(**limits: int | bool) -> list[object]:
+        limit = Limits(lambda: scan_transactions(paths), **limits)  # type: ignore[arg-type]
+        found = last_records(paths, limit, compiled=by_kernel)
+        assert [last.path for last in found] == paths
+        return [
+            row["offset"]
+            for last in found
+            for row in rows_of(
+                map_chunks(last.path, lambda b: b, places=last.places, compiled=by_kernel)
+            )
+        ]
+
+    assert offsets() == [1, 2, 3, 6, 9, 10]
+    assert offsets(with_open=False) == [1, 2, 3, 9, 10]
+    assert offsets(offset=4, with_open=False) == [1, 2, 3, 4]
+
+
+def test_damage_does_not_hide_later_last_records(tmp_path: Path) -> None:
+    good = batch([commit(0, "a"), commit(1, "b")])
+    broken = bytearray(batch([commit(2, "a")]))
+    broken[-1] ^= 1
+    path = tmp_path / "log"
+    path.write_bytes(good + bytes(broken) + batch([commit(3, "b")]))
+    for by_kernel in (False, True):
+        (found,) = last_records(
+            [path], Limits(lambda: scan_transactions([path])), compiled=by_kernel
+        )
+        assert [damage.position for damage in found.damages] == [len(good)]
+        rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=by_kernel))
+        assert [(row["offset"], row["group"]) for row in rows] == [(0, "a"), (3, "b")]
+
+
+def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of keys grows, and what lies between wanted records is passed over."""
+    monkeypatch.setattr(key_chunk, "_PAIRS", 16)
+    monkeypatch.setattr(columnar, "_GAP", 500)
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 2000)
+    groups = [f"g{i}" for i in range(700)] + ["g5"] * 3000 + ["last"]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batch([commit(i, group)]) for i, group in enumerate(groups)))
+    (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
+    rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    expected = {group: at for at, group in enumerate(groups)}
+    assert {row["group"]: row["offset"] for row in rows} == expected
+
+
+@pytest.fixture
+def machine_code() -> bytes:
+    """What is compiled, from the user's cache."""
+    import llvmlite.binding as llvm
+
+    compiled.kernels()
+    processor = llvm.get_host_cpu_name() + llvm.get_host_cpu_features().flatten()
+    return compiled._cache_path(processor).read_bytes()
+
+
+def check_works(functions: Any) -> None:
+    key = np.frombuffer(b"key".ljust(PADDING), np.uint8)
+    expected = compiled.kernels().hash_key(key.ctypes.data, 3, 5)
+    assert functions.hash_key(key.ctypes.data, 3, 5) == expected
+
+
+def test_compiles_once(
+    machine_code: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code is compiled where the cache has none, after that was said, and then kept."""
+    said: list[str] = []
+
+    def compiling(machine: object) -> bytes:
+        said.append("compiling")
+        return machine_code
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiled, "_compile", compiling)
+    for _ in range(2):
+        check_works(compiled._load(lambda: said.append("announced")))
+    assert said == ["announced", "compiling"]
+
+
+def test_cache_that_cannot_be_written(
+    machine_code: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(compiled, "_compile", lambda machine: machine_code)
+    check_works(compiled._load(None))
+
+
+def test_small_inputs_load_no_compiler(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(batch([commit(0, "a")]))
+    code = (
+        "import sys; from pathlib import Path; from kgroup.protocol.columnar import decode_chunks;"
+        f"assert len(list(decode_chunks(Path({str(path)!r})))) == 1;"
+        "sys.exit('numba' in sys.modules or 'llvmlite' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_large_inputs_load_no_compiler_either(machine_code: bytes, tmp_path: Path) -> None:
+    """Numba compiles once; what it made is loaded without it."""
+    path = tmp_path / "log"
+    path.write_bytes(batch([commit(0, "a")]))
+    code = (
+        "import sys; from pathlib import Path; from kgroup.protocol.columnar import decode_chunks;"
+        f"assert len(list(decode_chunks(Path({str(path)!r}), compiled=True))) == 1;"
+        "sys.exit('numba' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

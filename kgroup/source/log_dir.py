@@ -54,6 +54,12 @@ _CAPABILITIES = frozenset(
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 """What a topic's name is made of (Kafka's `Topic`); offsets can be committed for any text."""
 
+_LARGEST_PROPERTIES = 1 << 16
+"""Bytes that are read of a file of properties; brokers write some hundred."""
+
+_LONGEST_ID = 10
+"""Digits of a broker's id, an int32."""
+
 
 class LogDir:
     """A source of groups; implements `GroupSource`."""
@@ -248,7 +254,7 @@ def _identities(
         if "cluster.id" in found:
             clusters.add(found["cluster.id"])
         broker_id = found.get("node.id", found.get("broker.id", ""))
-        if broker_id.isdecimal():
+        if broker_id.isdecimal() and len(broker_id) <= _LONGEST_ID:
             brokers.add(int(broker_id))
     if len(clusters) > 1:
         notes.append(f"The folders belong to different clusters: {', '.join(sorted(clusters))}.")
@@ -258,7 +264,8 @@ def _identities(
 def _properties(path: Path, separator: str) -> dict[str, str]:
     """Read the lines ``name<separator>value`` of a small file; none where it cannot be read."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        with path.open("rb") as file:
+            lines = file.read(_LARGEST_PROPERTIES).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
     pairs = (line.partition(separator) for line in lines if not line.startswith("#"))

@@ -109,6 +109,15 @@ def test_the_end_of_any_log_with_any_index(log: bytes, index: bytes, base: int) 
         assert log_end(path, base) >= base
 
 
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A log directory with one partition."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / FIRST).write_bytes(SOUND)
+    return tmp_path
+
+
 properties = st.lists(
     st.text(st.sampled_from("abz.=: #-\t\\é")) | st.binary(max_size=12).map(repr), max_size=4
 ).map("\n".join)
@@ -133,3 +142,11 @@ def test_any_properties(meta: bytes, topic: bytes) -> None:
         (root / "__consumer_offsets-0" / FIRST).write_bytes(SOUND)
         (root / "meta.properties").write_bytes(meta)
         assert LogDir([root]).read().image.groups
+
+
+def test_properties_that_no_broker_writes(copied: Path) -> None:
+    (copied / "meta.properties").write_text(f"broker.id={'7' * 5000}\ncluster.id=here\n" + "#" * 9)
+    image = LogDir([copied]).read().image
+    assert (image.broker_ids, image.cluster_id) == ((), "here")
+    (copied / "meta.properties").write_text("#" * 100_000 + "\ncluster.id=here")
+    assert LogDir([copied]).read().image.cluster_id is None

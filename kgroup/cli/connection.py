@@ -1,7 +1,8 @@
 """Options that say which cluster to ask, and how to connect to it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgroup.cli.context import complain
+
 if TYPE_CHECKING:
+    from kgroup.source.broker import Cluster
     from kgroup.source.client_config import ClientConfig
 
 __all__ = ["Connection", "connection_options"]
@@ -39,9 +43,20 @@ class Connection:
         return f"Connection({self.bootstrap_server!r}, …)"
 
     @property
-    def is_chosen(self) -> bool:
-        """Whether any option says to ask a cluster."""
-        return bool(self.bootstrap_server or self.command_config or self.overrides or self.profile)
+    def chosen_by(self) -> str | None:
+        """The option that says to ask a cluster, the strongest; None where none does."""
+        options = {
+            "--bootstrap-server": self.bootstrap_server is not None,
+            "-X": bool(self.overrides),
+            "--command-config": self.command_config is not None,
+            "--profile": self.profile is not None,
+        }
+        return next((name for name, is_given in options.items() if is_given), None)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the environment names a cluster to ask where no option chooses a source."""
+        return any(os.environ.get(name) for name in ("KGROUP_BOOTSTRAP_SERVER", "KGROUP_PROFILE"))
 
     def client_config(self) -> "ClientConfig":
         """Put the configuration together, with the environment and the profiles.
@@ -58,6 +73,30 @@ class Connection:
             command_config=self.command_config,
             profile=self.profile,
         )
+
+    @contextmanager
+    def open(self, *, of_silence: bool = False) -> "Iterator[Cluster]":
+        """Give the cluster, for as long as the context lasts; tell what has no effect.
+
+        Args:
+            of_silence: let the timeout bound the time in which no broker answers, not all.
+
+        Raises:
+            UsageError: the configuration is not as it should be.
+        """
+        config = self.client_config()
+        for note in config.notes:
+            complain(f"note: {note}")
+        options = config.kafka_options()
+        from kgroup.source.broker import Cluster
+
+        with Cluster(
+            options.pop("bootstrap_servers"),
+            timeout_s=self.timeout_s,
+            of_silence=of_silence,
+            **options,
+        ) as cluster:
+            yield cluster
 
 
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,6 +156,6 @@ _OPTIONS = (
         type=click.FloatRange(min=0, min_open=True),
         default=DEFAULT_TIMEOUT_S,
         show_default=True,
-        help="How long to wait for the cluster.",
+        help="How long to wait for the cluster; with many groups, for its next answer.",
     ),
 )

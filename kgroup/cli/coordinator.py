@@ -1,12 +1,12 @@
 """`kgroup coordinator`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from kgroup.cli.context import show
-from kgroup.cli.options import Output, examples, output_options, source_options
+from kgroup.cli.options import Output, examples, output_options
+from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
@@ -18,6 +18,7 @@ __all__ = ["command"]
         "kgroup coordinator billing shipping",
         "kgroup coordinator billing --offsets-partitions 10 -o json",
         "kgroup coordinator --sample billing",
+        "kgroup coordinator billing -b kafka-1:9092",
     ),
 )
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
@@ -26,23 +27,36 @@ __all__ = ["command"]
     "--offsets-partitions",
     metavar="N",
     type=click.IntRange(min=1, max=2**31 - 1),
-    help="Number of partitions of __consumer_offsets; 50 is Kafka's default.",
+    help="Number of partitions of __consumer_offsets, to compute without a cluster; 50 is Kafka's "
+    "default.",
 )
 @output_options
 def command(
-    groups: Sequence[str], paths: Sequence[Path], offsets_partitions: int | None, output: Output
+    groups: Sequence[str], source: Source, offsets_partitions: int | None, output: Output
 ) -> ExitStatus:
-    """Find the __consumer_offsets partition of a group.
+    """Find a group's coordinator and its __consumer_offsets partition.
 
     The leader of that partition is the group's coordinator. The partition is computed from the
-    name, so the group need not exist, and no source is needed; with one, it is said where the
-    group was really found.
+    name, so the group need not exist. A cluster tells who leads the partition, and which broker
+    answers for the group; a log directory, where the group was really found. Without a source the
+    partition is computed only.
     """
-    from kgroup.operation.locate import locate
+    from kgroup.operation.locate import locate, locate_live
     from kgroup.render.group import location_sheet
-    from kgroup.source.log_dir import LogDir
 
-    report = locate(
-        groups, partition_count=offsets_partitions, source=LogDir(paths) if paths else None
-    )
+    connection = source.connection
+    if offsets_partitions is not None and connection is not None:
+        if connection.chosen_by:
+            raise click.UsageError(
+                "--offsets-partitions is for computing without a cluster, which knows the number"
+            )
+        connection = None
+    if connection is not None:
+        with connection.open() as cluster:
+            report = locate_live(groups, cluster)
+    elif source.paths:
+        with source.open() as found:
+            report = locate(groups, partition_count=offsets_partitions, source=found)
+    else:
+        report = locate(groups, partition_count=offsets_partitions)
     return show("coordinator", report, output, location_sheet)

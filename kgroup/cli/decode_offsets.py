@@ -13,10 +13,10 @@ from kgroup.cli.options import (
     PATH,
     Output,
     examples,
+    log_dir_options,
     output_options,
     parsed,
     regex_option,
-    source_options,
 )
 from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.cli.progress import Progress
@@ -57,7 +57,7 @@ def _parse_types(value: str) -> frozenset[str]:
     ),
 )
 @click.argument("files", metavar="[PATH...]", nargs=-1, type=PATH)
-@source_options(required=False)
+@log_dir_options
 @click.option(
     "--key",
     metavar="BYTES",

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kgroup.cli.context import is_terminal, show
-from kgroup.cli.options import Output, examples, output_options, regex_option, source_options
+from kgroup.cli.options import Output, examples, output_options, regex_option
+from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ __all__ = ["command"]
         "kgroup describe --sample --all",
         "kgroup describe --sample --all --members",
         "kgroup describe --sample --all --offsets -o tsv --columns group_id,topic,partition,lag",
+        "kgroup describe -b kafka-1:9092 billing shipping",
+        "kgroup describe -C prod --all --offsets -o csv --isolation read-committed",
         "kgroup describe --log-dir /var/lib/kafka/data billing shipping -o json",
     ),
 )
@@ -33,15 +35,34 @@ __all__ = ["command"]
 @click.option("--state", is_flag=True, help="Section: state, generation or epochs, leader, lag.")
 @click.option("--members", is_flag=True, help="Section: members and what they own.")
 @click.option("--offsets", is_flag=True, help="Section: committed offsets and lag.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read-uncommitted", "read-committed"]),
+    default="read-uncommitted",
+    show_default=True,
+    help="Where a partition ends for the lag; read-committed: before the first record of an open "
+    "transaction, as for consumers of that isolation level.",
+)
+@click.option(
+    "--log-budget",
+    "log_budget_mib",
+    metavar="MIB",
+    type=click.IntRange(min=0, max=2**31 - 1),
+    help="How much to read back of each partition of a cluster's __consumer_offsets, for what no "
+    "request tells: generation, leader and timeouts of classic groups, times of commits.  "
+    "[default: 32; with --all 0]",
+)
 @output_options
 def command(
     groups: Sequence[str],
     every: bool,
     regex: re.Pattern[str] | None,
-    paths: Sequence[Path],
+    source: Source,
     state: bool,
     members: bool,
     offsets: bool,
+    isolation: str,
+    log_budget_mib: int | None,
     output: Output,
 ) -> ExitStatus:
     """Show state, members, assignment and offsets of groups.
@@ -61,7 +82,7 @@ def command(
     from kgroup.operation.describe import describe
     from kgroup.render.description import SECTIONS, description_text
     from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
-    from kgroup.source.log_dir import LogDir
+    from kgroup.source.base import DEFAULT_LOG_BUDGET
 
     def page(descriptions: "tuple[GroupDescription, ...]") -> Iterator[str]:
         for number, group in enumerate(descriptions):
@@ -75,5 +96,16 @@ def command(
             )
 
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
-    report = describe(LogDir(paths), groups, regex=regex)
+    if log_budget_mib is None:
+        log_budget = 0 if every else DEFAULT_LOG_BUDGET
+    else:
+        log_budget = log_budget_mib << 20
+    with source.open(of_silence=every or regex is not None) as found:
+        report = describe(
+            found,
+            groups,
+            regex=regex,
+            committed=isolation == "read-committed",
+            log_budget=log_budget,
+        )
     return show("describe", report, output, sheets[(sections or ["offsets"])[0]], page)

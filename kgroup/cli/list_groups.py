@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from kgroup.cli.context import show
-from kgroup.cli.options import Output, examples, output_options, regex_option, source_options
+from kgroup.cli.options import Output, examples, output_options, regex_option
+from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType
 
@@ -20,6 +20,7 @@ __all__ = ["command"]
         "kgroup list --sample",
         "kgroup list --sample --type classic --state Stable",
         "kgroup list --sample --topic orders -o tsv --no-headers --columns group_id",
+        "kgroup list -b kafka-1:9092,kafka-2:9092 --state Empty --state Dead",
         "kgroup list --log-dir /var/lib/kafka/data --regex 'billing-.*' -o json",
     ),
 )
@@ -51,7 +52,7 @@ __all__ = ["command"]
 )
 @output_options
 def command(
-    paths: Sequence[Path],
+    source: Source,
     states: Sequence[str],
     types: Sequence[str],
     regex: re.Pattern[str] | None,
@@ -64,13 +65,13 @@ def command(
     """
     from kgroup.operation.list_groups import list_groups
     from kgroup.render.group import list_sheet
-    from kgroup.source.log_dir import LogDir
 
-    report = list_groups(
-        LogDir(paths),
-        states=[GroupState(state) for state in states],
-        types=[GroupType(type_) for type_ in types],
-        regex=regex,
-        topics=topics,
-    )
+    with source.open() as groups:
+        report = list_groups(
+            groups,
+            states=[GroupState(state) for state in states],
+            types=[GroupType(type_) for type_ in types],
+            regex=regex,
+            topics=topics,
+        )
     return show("list", report, output, list_sheet)

@@ -23,7 +23,10 @@ __all__ = ["COMMANDS", "kgroup", "run", "status_of"]
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "list": ("list_groups", "List groups with their type, state, protocol and coordinator."),
     "describe": ("describe", "Show state, members, assignment and offsets of groups."),
-    "coordinator": ("coordinator", "Find the __consumer_offsets partition of a group."),
+    "coordinator": (
+        "coordinator",
+        "Find a group's coordinator and its __consumer_offsets partition.",
+    ),
     "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
 }
 """Name of each command -> module in `kgroup.cli` that has it as `command`, and its line of help."""
@@ -81,8 +84,8 @@ class LazyGroup(click.Group):
 def kgroup(ctx: click.Context) -> None:
     """Inspect and administer Kafka consumer groups of every era.
 
-    Groups come from a broker's log directory (--log-dir) or from recorded data inside the package
-    (--sample). Nothing here ever joins a group or writes to a log.
+    Groups come from a cluster (--bootstrap-server), from a broker's log directory (--log-dir) or
+    from recorded data inside the package (--sample). Nothing here ever joins a group or writes.
 
     \b
     Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,

@@ -15,10 +15,10 @@ __all__ = [
     "PATH",
     "Output",
     "examples",
+    "log_dir_options",
     "output_options",
     "parsed",
     "regex_option",
-    "source_options",
 ]
 
 FORMS = ("table", "json", "jsonl", "csv", "tsv", "markdown")
@@ -71,47 +71,31 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def source_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the choice of a source; the command takes ``paths``, the log directories to read.
+def log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--log-dir` and `--sample`; the command takes ``paths``, the log directories to read."""
 
-    Args:
-        required: whether it is wrong usage to choose none; else ``paths`` may be empty.
-    """
+    @wraps(command)
+    def with_paths(*, log_dir: tuple[Path, ...], sample: bool, **rest: Any) -> Any:
+        if sample and log_dir:
+            raise click.UsageError("--log-dir and --sample are two sources; choose one of them")
+        if sample:
+            from kgroup.sample import sample_log_dir
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def with_source(*, log_dir: tuple[Path, ...], sample: bool, **rest: Any) -> Any:
-            return command(paths=_paths(log_dir, sample, required), **rest)
+            return command(paths=(sample_log_dir(),), **rest)
+        return command(paths=log_dir, **rest)
 
-        return _add(
-            with_source,
-            click.option(
-                "--log-dir",
-                metavar="PATH",
-                multiple=True,
-                type=PATH,
-                help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
-                "Repeat it for a broker with several.",
-            ),
-            click.option("--sample", is_flag=True, help="Recorded data inside the package."),
-        )
-
-    return decorate
-
-
-def _paths(log_dir: tuple[Path, ...], sample: bool, required: bool) -> tuple[Path, ...]:
-    if sample and log_dir:
-        raise click.UsageError("--log-dir and --sample are two sources; choose one of them")
-    if required and not sample and not log_dir:
-        raise click.UsageError(
-            "where do the groups come from? Choose --log-dir PATH (a broker's log directory) or "
-            "--sample (recorded data inside the package)"
-        )
-    if sample:
-        from kgroup.sample import sample_log_dir
-
-        return (sample_log_dir(),)
-    return log_dir
+    return _add(
+        with_paths,
+        click.option(
+            "--log-dir",
+            metavar="PATH",
+            multiple=True,
+            type=PATH,
+            help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
+            "Repeat it for a broker with several.",
+        ),
+        click.option("--sample", is_flag=True, help="Recorded data inside the package."),
+    )
 
 
 def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,8 +24,10 @@ class Result:
 
 
 @pytest.fixture
-def cli(capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
-    """Runs a command line in this process, through the error boundary."""
+def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line in this process, through the error boundary, without any default."""
+    for name in ("KGROUP_BOOTSTRAP_SERVER", "KGROUP_CONFIG", "KGROUP_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
 
     def run(*args: object) -> Result:
         capfdbinary.readouterr()

@@ -1,4 +1,7 @@
-"""Every example in a help text or a page that needs no server and no file is run."""
+"""Every example in a help text or a page that needs no server and no file is run.
+
+Those that need a server are parsed.
+"""
 
 import re
 import shlex
@@ -23,14 +26,19 @@ def help_examples(name: str) -> list[str]:
 
 def page_examples() -> list[str]:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    lines = [line.strip() for page in pages for line in page.read_text("utf-8").splitlines()]
-    return [line for line in lines if re.match(r"kgroup [a-z]", line)]
+    lines = [line for page in pages for line in page.read_text("utf-8").splitlines()]
+    return [line.strip() for line in lines if re.match(r" {4}kgroup [a-z]", line)]
+
+
+def needs_server(line: str) -> bool:
+    return not {"-b", "--bootstrap-server", "--command-config", "-X", "-C"}.isdisjoint(line.split())
 
 
 def can_run(line: str) -> bool:
     alone = "--sample" in line or line.startswith(
         ("kgroup coordinator", "kgroup decode-offsets --key")
     )
+    alone = alone and not needs_server(line)
     return alone and not set("|$<>…") & set(line) and "..." not in line and "--log-dir" not in line
 
 
@@ -52,7 +60,22 @@ def test_other_examples_use_options_that_exist(line: str) -> None:
     _, name, *args = shlex.split(words, comments=True)
     command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
     known = {option for parameter in command.params for option in parameter.opts}
-    assert {arg for arg in args if re.match(r"--?[a-z]", arg)} <= known
+    assert {arg for arg in args if re.match(r"--?[A-Za-z]", arg)} <= known
+
+
+@pytest.mark.parametrize("line", [line for line in EXAMPLES if needs_server(line)])
+def test_examples_with_a_server_parse(line: str) -> None:
+    (words,) = re.findall(r"kgroup [^|$<>]+", line)
+    _, name, *args = shlex.split(words, comments=True)
+    command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
+    assert isinstance(command, click.Command)
+    with command.make_context(name, args) as context:
+        assert context.args == []
+
+
+@pytest.mark.parametrize("name", ["list", "describe", "coordinator"])
+def test_examples_show_how_to_ask_a_cluster(name: str) -> None:
+    assert any(map(needs_server, help_examples(name)))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -90,7 +90,7 @@ def test_filters(cli: Cli, options: list[str], expected: list[str] | None) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "--log-dir PATH"),
+        ([], "Choose --bootstrap-server HOST:PORT or --profile NAME (a cluster), --log-dir PATH"),
         (["--sample", "--log-dir", "x"], "two sources"),
         (["--sample", "--state", "Sleepy"], "'Sleepy'"),
         (["--sample", "--regex", "("], "is no regular expression"),

@@ -119,17 +119,30 @@ def test_a_traceback_only_where_it_is_asked_for(cli: Cli, monkeypatch: pytest.Mo
         cli("list", "--sample")
 
 
-def test_help_imports_nothing_heavy() -> None:
+def loaded_by(*args: str) -> set[str]:
+    """Packages that a process has imported when it has run a command."""
     code = (
         "import sys\n"
         "from kgroup.cli.main import status_of\n"
-        "status_of(['--help'])\n"
+        "status_of(sys.argv[1:])\n"
         "print(*sorted(sys.modules), sep='\\n', file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = {name.split(".")[0] for name in done.stderr.split()}
+    command = [sys.executable, "-c", code, *args]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in done.stderr.split()}
+
+
+@pytest.mark.parametrize("args", [["--help"], ["list", "--help"], ["describe", "--help"]])
+def test_help_imports_nothing_heavy(args: list[str]) -> None:
+    loaded = loaded_by(*args)
     assert "click" in loaded
-    assert not loaded & {"numpy", "pyarrow", "numba", "rich", "tabulate", "orjson", "cramjam"}
+    heavy = {"numpy", "pyarrow", "numba", "rich", "tabulate", "orjson", "cramjam", "kafka"}
+    assert not loaded & heavy
+
+
+def test_kafka_python_is_imported_for_a_cluster_only() -> None:
+    assert "kafka" not in loaded_by("describe", "--sample", "--all")
+    assert "kafka" in loaded_by("list", "-b", "127.0.0.1:1", "--timeout", "1")
 
 
 def test_module_and_console_script_are_one() -> None:

@@ -1,0 +1,268 @@
+"""One choice of source for `list`, `describe` and `coordinator`: options, and the environment."""
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.errors import BrokerError
+from kgroup.model.group import Broker, Group, GroupState, GroupType
+from kgroup.model.image import Image
+from kgroup.model.log_range import LogReading
+from kgroup.model.placement import Placement
+from kgroup.model.problem import Problem
+from kgroup.source.base import DEFAULT_LOG_BUDGET, EVERYTHING, Capability, Question, Reading
+from tests.cli.conftest import Cli
+
+BROKER = Broker(7, "kafka-7", 9092)
+GROUP = Group("live", GroupType.CLASSIC, state=GroupState.EMPTY, coordinator=BROKER)
+
+
+class FakeCluster:
+    """Stands in for `kgroup.source.broker.Cluster`; keeps what it was made with and asked for.
+
+    Attributes:
+        made: arguments, by name, of each that was made.
+        asked: what they were asked for.
+        closed: how many were closed.
+        problems: given with each reading.
+        error: raised instead.
+    """
+
+    capabilities = frozenset(Capability)
+
+    def __init__(self) -> None:
+        self.made: list[dict[str, Any]] = []
+        self.asked: list[Any] = []
+        self.closed = 0
+        self.problems: tuple[Problem, ...] = ()
+        self.error: Exception | None = None
+
+    def __call__(self, bootstrap: list[str], **options: Any) -> "FakeCluster":
+        self.made.append({"bootstrap": bootstrap, **options})
+        return self
+
+    def __enter__(self) -> "FakeCluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed += 1
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        self.asked.append(question)
+        if self.error is not None:
+            raise self.error
+        is_asked = question.names(GROUP.group_id, group_ids)
+        return Reading(Image({GROUP.group_id: GROUP} if is_asked else {}), self.problems)
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        self.asked.append(committed)
+        return LogReading({})
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        self.asked.append(list(keys))
+        return {key: Placement(5, BROKER, None, BROKER, (7, 8), (7,)) for key in keys}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    fake = FakeCluster()
+    monkeypatch.setattr("kgroup.source.broker.Cluster", fake)
+    return fake
+
+
+def groups_listed(cli: Cli, *args: object) -> list[str]:
+    result = cli("list", "-o", "tsv", "--no-headers", "--columns", "group_id", *args)
+    assert result.status == 0, result.err
+    return result.out.splitlines()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-b", "kafka-7"],
+        ["--bootstrap-server", "kafka-7:9092"],
+        ["-X", "bootstrap.servers=kafka-7"],
+    ],
+)
+def test_options_choose_a_cluster(cli: Cli, cluster: FakeCluster, options: list[str]) -> None:
+    assert groups_listed(cli, *options) == ["live"]
+    (made,) = cluster.made
+    assert made["bootstrap"] == ["kafka-7:9092"]
+    assert (made["timeout_s"], made["of_silence"]) == (10.0, False)
+    assert made["security_protocol"] == "PLAINTEXT"
+    assert cluster.closed == 1
+
+
+def test_a_file_or_a_profile_chooses_a_cluster(
+    cli: Cli, cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=file:1\nclient.id=me\n")
+    assert groups_listed(cli, "--command-config", file) == ["live"]
+    config = tmp_path / "config.toml"
+    config.write_text('[profiles.prod]\nbootstrap-server = "prod:2"\n')
+    monkeypatch.setenv("KGROUP_CONFIG", str(config))
+    assert groups_listed(cli, "-C", "prod") == ["live"]
+    monkeypatch.setenv("KGROUP_PROFILE", "prod")
+    assert groups_listed(cli) == ["live"]
+    assert [made["bootstrap"] for made in cluster.made] == [["file:1"], ["prod:2"], ["prod:2"]]
+    assert cluster.made[0]["client_id"] == "me"
+
+
+def test_the_environment_is_a_default_that_every_option_overrules(
+    cli: Cli, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "environment:1")
+    assert groups_listed(cli) == ["live"]
+    assert groups_listed(cli, "-b", "option:2") == ["live"]
+    assert [made["bootstrap"] for made in cluster.made] == [["environment:1"], ["option:2"]]
+    assert "order-service" in groups_listed(cli, "--sample")
+    sample = Path(__file__).parents[2] / "kgroup/sample/log-dir"
+    assert "order-service" in groups_listed(cli, "--log-dir", sample)
+    assert cli("describe", "--sample", "order-service").status == 0
+    assert len(cluster.made) == 2
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "")
+    assert cli("list").status == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["-b", "a"], "--bootstrap-server"),
+        (["-b", ""], "--bootstrap-server"),
+        (["-C", "prod"], "--profile"),
+        (["-X", "client.id=x"], "-X"),
+        (["--command-config", "f"], "--command-config"),
+    ],
+)
+@pytest.mark.parametrize("command", [["list"], ["describe", "--all"], ["coordinator", "g"]])
+@pytest.mark.parametrize("other", [["--sample"], ["--log-dir", "d"]])
+def test_two_sources(
+    cli: Cli,
+    cluster: FakeCluster,
+    command: list[str],
+    options: list[str],
+    named: str,
+    other: list[str],
+) -> None:
+    result = cli(*command, *options, *other)
+    assert (result.status, result.out, cluster.made) == (2, "", [])
+    assert result.err.startswith(f"kgroup: error: {named} (a cluster) and --log-dir or --sample")
+
+
+@pytest.mark.parametrize("command", [["list"], ["describe", "g"]])
+def test_no_source(cli: Cli, command: list[str]) -> None:
+    result = cli(*command, "--timeout", "3")
+    assert (result.status, result.out) == (2, "")
+    for option in ("--bootstrap-server", "--profile", "--log-dir", "--sample"):
+        assert option in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["-b", ""], "--bootstrap-server"),
+        (["-b", "host:port"], "--bootstrap-server"),
+        (["-X", "client.id=x"], "choose --bootstrap-server HOST:PORT"),
+        (["-b", "a", "-X", "security.protocol=TLS"], "security.protocol"),
+    ],
+)
+def test_wrong_settings(cli: Cli, cluster: FakeCluster, options: list[str], expected: str) -> None:
+    result = cli("list", *options)
+    assert (result.status, result.out, cluster.made) == (2, "", [])
+    assert expected in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_settings_without_effect_are_told_and_secrets_are_not(
+    cli: Cli, cluster: FakeCluster
+) -> None:
+    result = cli("list", "-b", "a", "-X", "no.such.key=1", "-X", "ssl.key.password=s3kret")
+    assert result.status == 0
+    assert result.err.startswith("kgroup: note: ")
+    assert "no.such.key" in result.err
+    assert "s3kret" not in result.err + result.out
+
+
+@pytest.mark.parametrize(
+    ("args", "of_silence", "committed", "log_budget"),
+    [
+        (["live"], False, False, DEFAULT_LOG_BUDGET),
+        (["--all"], True, False, 0),
+        (["--regex", "l.*"], True, False, DEFAULT_LOG_BUDGET),
+        (["--all", "--log-budget", "1"], True, False, 1 << 20),
+        (["live", "--log-budget", "0"], False, False, 0),
+        (["live", "--isolation", "read-committed"], False, True, DEFAULT_LOG_BUDGET),
+        (["live", "--isolation", "read-uncommitted"], False, False, DEFAULT_LOG_BUDGET),
+    ],
+)
+def test_describe(
+    cli: Cli,
+    cluster: FakeCluster,
+    args: list[str],
+    of_silence: bool,
+    committed: bool,
+    log_budget: int,
+) -> None:
+    result = cli("describe", "-b", "a", "--timeout", "2.5", *args, "-o", "json")
+    assert (result.status, result.err) == (0, "")
+    (row,) = json.loads(result.out)["data"]
+    assert row["coordinator"] == {"id": 7, "host": "kafka-7", "port": 9092, "rack": None}
+    assert [made["timeout_s"] for made in cluster.made] == [2.5]
+    assert [made["of_silence"] for made in cluster.made] == [of_silence]
+    question, asked_committed = cluster.asked
+    assert (question.log_budget, asked_committed) == (log_budget, committed)
+
+
+def test_isolation_of_files_is_a_note(cli: Cli) -> None:
+    result = cli("describe", "--sample", "order-service", "--isolation", "read-committed")
+    assert result.status == 0
+    assert "does not know of open transactions" in result.err
+
+
+def test_coordinator(cli: Cli, cluster: FakeCluster) -> None:
+    result = cli("coordinator", "-b", "a", "b", "a", "-o", "json")
+    assert (result.status, result.err) == (0, "")
+    rows = json.loads(result.out)["data"]
+    assert [row["group_id"] for row in rows] == ["b", "a"]
+    assert [row["offsets_partition"] for row in rows] == [ord("b") % 5, ord("a") % 5]
+    assert rows[0]["leader"] == rows[0]["coordinator"] == {
+        "id": 7, "host": "kafka-7", "port": 9092, "rack": None,
+    }  # fmt: skip
+    assert (rows[0]["agrees"], rows[0]["replicas"], rows[0]["isr"]) == (True, [7, 8], [7])
+
+
+def test_coordinator_computes_where_a_number_is_given(
+    cli: Cli, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = cli("coordinator", "a", "-b", "a", "--offsets-partitions", "5")
+    assert (result.status, result.out) == (2, "")
+    assert "--offsets-partitions" in result.err
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "environment:1")
+    assert cli("coordinator", "a", "--offsets-partitions", "5").status == 0
+    assert cluster.made == []
+    assert cli("coordinator", "a").status == 0
+    assert len(cluster.made) == 1
+
+
+def test_exit_statuses(cli: Cli, cluster: FakeCluster) -> None:
+    assert cli("describe", "-b", "a", "other").status == 3
+    assert cli("describe", "-b", "a", "live", "other").status == 4
+    cluster.problems = (Problem("silent", "Broker 8 did not answer.", broker=8),)
+    result = cli("list", "-b", "a", "-o", "json")
+    assert result.status == 4
+    assert json.loads(result.out)["errors"][0]["broker"] == 8
+    cluster.error = BrokerError("unreachable", "a:9092 cannot be reached")
+    result = cli("list", "-b", "a")
+    assert (result.status, result.out) == (1, "")
+    assert result.err == "kgroup: error: a:9092 cannot be reached\n"
+    assert cluster.closed == len(cluster.made)

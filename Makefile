@@ -5,6 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# The main job on the recorded data inside the package: the groups, who owns what, the records.
+DEMO := 'list --sample' \
+  'describe --sample order-service' \
+  'describe --sample --all --offsets --columns group_id,topic,partition,lag,member_id' \
+  'coordinator --sample order-service' \
+  'decode-offsets --sample --group order-service --type GroupMetadata' \
+  'decode-offsets --sample --group ledger -o jsonl' \
+  'decode-offsets --sample --stats'
+
 .PHONY: help venv demo test unit check format fuzz bench lock clean
 
 help: ## show the targets
@@ -20,7 +29,8 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: venv ## run the main job on the recorded data inside the package; no server
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh bench/demo.sh
+	@set -e; PATH="$(CURDIR)/$(BIN):$$PATH"; for command in $(DEMO); do \
+	  printf '\n$$ kgroup %s\n' "$$command"; kgroup $$command; done
 
 test: venv check ## every test, with real brokers
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m broker --durations 15

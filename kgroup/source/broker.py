@@ -183,8 +183,8 @@ class _Inquiry:
             if self._is_wanted(group)
         }
         notes: list[str] = []
-        if question.members and question.log_budget and topic is not None and topic.partitions:
-            found, notes = await read_details(client, topic, found, question.log_budget)
+        if question.members and question.log_budget:
+            found, notes = await read_details(client, found, question.log_budget)
         return Reading(_image(view, found, count), tuple(self._coordinators.problems), tuple(notes))
 
     # --- which groups there are, and where ---

@@ -30,7 +30,10 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 GROUPS_PER_REQUEST = 100
 """Few enough for the broker to work on the next request while one answer is decoded."""
-MOVING = frozenset({13, 14, 15, 16})
+DOUBTS = 3
+"""How often a new coordinator is asked again that says there is nothing."""
+NOT_COORDINATOR = 16
+MOVING = frozenset({13, 14, 15, NOT_COORDINATOR})
 """NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS, _NOT_AVAILABLE, NOT_COORDINATOR."""
 _BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
 _UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -116,6 +119,7 @@ class Coordinators:
         """
         answers: dict[str, T] = {}
         waiting = {home.group_id: home for home in homes}
+        doubts: dict[str, int] = {}
         backoff = Backoff(self._client)
         while waiting:
             batches = list(_batches(waiting.values()))
@@ -131,14 +135,22 @@ class Coordinators:
                 for group_id, answer in result.items():
                     if not isinstance(answer, Refusal):
                         answers[group_id] = answer
+                        # Who has just taken over tells what is replicated: perhaps not all yet.
+                        if not answer and doubts.get(group_id, DOUBTS) < DOUBTS:
+                            doubts[group_id] += 1
+                            moved[group_id] = Refusal(NOT_COORDINATOR)
                     elif answer.code in MOVING:
                         moved[group_id] = answer
                     else:
                         self._refused(group_id, answer)
             if not moved:
                 break
+            for group_id in moved:
+                doubts.setdefault(group_id, 0)
             if not await backoff.wait():
                 for group_id, reason in moved.items():
+                    if group_id in answers:
+                        continue
                     if isinstance(reason, BrokerError):
                         self.blame(reason, [group_id])
                     else:

@@ -48,6 +48,7 @@ _MANY = 50
 """From so many groups on, every record is looked at instead of batches searched for their names."""
 _LEADER_NOT_AVAILABLE = 5
 _NO_ID = "A" * 22
+_NO_TOPIC = Topic(OFFSETS_TOPIC, None, {})
 _NOT_AUTHORIZED = 29
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
@@ -129,13 +130,12 @@ class _Trace:
 
 
 async def read_details(
-    client: BrokerClient, topic: Topic, groups: Mapping[str, Group], budget: int
+    client: BrokerClient, groups: Mapping[str, Group], budget: int
 ) -> tuple[dict[str, Group], list[str]]:
     """Complete groups by what their partitions of `__consumer_offsets` tell.
 
     Args:
         client: connected.
-        topic: `__consumer_offsets`.
         groups: as the brokers describe them, with `offsets_partition`.
         budget: bytes to read of each partition; where that is not enough, things stay unknown.
 
@@ -146,7 +146,10 @@ async def read_details(
     for group in groups.values():
         if group.offsets_partition is not None and not (trace := _Trace(group)).is_whole:
             by_partition.setdefault(group.offsets_partition, []).append(trace)
+    if not by_partition:
+        return dict(groups), []
     numbers = sorted(by_partition)
+    topic = (await client.metadata([OFFSETS_TOPIC])).topics.get(OFFSETS_TOPIC, _NO_TOPIC)
     ranges = await read_log_ranges(
         client, {(OFFSETS_TOPIC, number) for number in numbers}, committed=False
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -175,6 +176,12 @@ def test_topic_deleted_while_groups_are_described(brokers: Brokers) -> None:
         assert len(source.read(GROUPS).image.groups) == len(GROUPS)
         topic = {"name": "orders", "topic_id": None}
         wire.call("DeleteTopics", topics=[topic], timeout_ms=30_000)
-        ranges = source.log_ranges({("orders", number) for number in range(3)})
-    assert ranges.problems == ()
-    assert set(ranges.ranges.values()) == {LogRange(mark=OffsetMark.TOPIC_GONE)}
+        gone = {LogRange(mark=OffsetMark.TOPIC_GONE)}
+        for _ in range(100):  # until every broker has heard of it
+            reading = source.log_ranges({("orders", number) for number in range(3)})
+            assert reading.problems == ()
+            assert set(reading.ranges.values()) <= gone | {LogRange(0, 0)}
+            if set(reading.ranges.values()) == gone:
+                break
+            time.sleep(0.1)
+        assert set(reading.ranges.values()) == gone

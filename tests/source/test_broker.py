@@ -222,6 +222,22 @@ def test_what_passes_is_asked_for_again(broker: FakeBroker, api: str, code: int)
     assert broker.names.count(api) == 3
 
 
+def test_new_coordinator_that_does_not_know_a_group_yet_is_asked_again(broker: FakeBroker) -> None:
+    """It has the records, and does not answer from them before it knows them to be replicated."""
+    fine = {api: broker.handlers[api] for api in ("DescribeGroups", "OffsetFetch")}
+    descriptions = iter([described("g", error=NOT_COORDINATOR), *[described("g", "Dead")] * 2])
+    offsets = iter([committed(error=NOT_COORDINATOR), *[committed()] * 2])
+    broker.handlers["DescribeGroups"] = lambda request: (
+        {"groups": [row]} if (row := next(descriptions, None)) else fine["DescribeGroups"](request)
+    )
+    broker.handlers["OffsetFetch"] = lambda request: next(offsets, fine["OffsetFetch"](request))
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(["g"], QUICK)
+    assert reading.problems == ()
+    group = reading.image.groups["g"]
+    assert (len(group.members), len(group.offsets)) == (1, 1)
+
+
 def test_what_does_not_pass_is_told(broker: FakeBroker) -> None:
     broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
     with Cluster(broker.bootstrap, timeout_s=0.6) as source:

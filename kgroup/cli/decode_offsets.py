@@ -206,9 +206,16 @@ def command(
     from kgroup.operation.selection import NOT_COMMITTED, Selection
 
     if key is not None:
-        message = decode_message(key, value)
-        _write(lambda function: map(function, [message]), tuple, parquet, output)
-        return ExitStatus.DONE
+        if any(
+            (include, offsets_partitions, from_offset is not None, groups, regex, topics)
+        ) or any(
+            (topic_partitions, types, since is not None, until is not None, latest, as_of, stats)
+        ):
+            raise click.UsageError("--key decodes one record: leave out filters and views")
+        row, problems = decode_message(key, value)
+        _write(lambda function: map(function, [row]), lambda: problems, parquet, output)
+        complain_of(problems)
+        return ExitStatus.PARTLY if problems else ExitStatus.DONE
     selection = Selection(
         groups=frozenset(groups),
         group_pattern=regex,

@@ -113,7 +113,7 @@ def parse_regex(text: str) -> "re.Pattern[str]":
         ValueError: it is none.
     """
     try:
-        return re.compile(text)
+        return re.compile(text, re.DOTALL)  # a group id may have line breaks
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{text!r} is no regular expression: {error}") from None
 

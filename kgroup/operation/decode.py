@@ -14,7 +14,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment
 from kgroup.operation.log_reader import Cut, LogReader
 from kgroup.operation.selection import Names, Selection
-from kgroup.protocol.column_schema import ColumnBuilder
+from kgroup.protocol.column_schema import ColumnBuilder, records
 
 __all__ = ["Decoding", "decode", "decode_message"]
 
@@ -136,8 +136,15 @@ def decode(
     return Decoding(log, selection, without_tombstones=cut is not None)
 
 
-def decode_message(key: bytes, value: bytes | None) -> pa.RecordBatch:
-    """Decode one record whose place in a log is not known."""
+def decode_message(key: bytes, value: bytes | None) -> tuple[pa.RecordBatch, tuple[Problem, ...]]:
+    """Decode one record whose place in a log is not known; give its row and what is wrong."""
     builder = ColumnBuilder()
     builder.add(key, value)
-    return builder.finish()
+    row = builder.finish()
+    (record,) = records(row)
+    parts = (("key", record.key), ("value", record.value))
+    return row, tuple(
+        Problem("bad-record", f"The {part} cannot be read: {tree['error']}.")
+        for part, tree in parts
+        if tree is not None and "error" in tree
+    )

@@ -214,6 +214,18 @@ def test_strict(cli: Cli, log: Log) -> None:
     assert len(result.err.splitlines()) == 1
 
 
+def test_a_pasted_record_that_cannot_be_read(cli: Cli) -> None:
+    """A key of type 1 that ends before its group; a good key with half a value."""
+    result = cli("decode-offsets", "--key", "0001")
+    assert result.status == 4
+    assert "bad-record: The key cannot be read: group:" in result.err
+    result = cli("decode-offsets", "--key", "0002000167", "--value", "0003", "-o", "json")
+    assert result.status == 4
+    (error,) = json.loads(result.out)["errors"]
+    assert error["kind"] == "bad-record"
+    assert error["reason"].startswith("The value cannot be read: ")
+
+
 @pytest.mark.parametrize("name", ["orders-0/00000000000000000000.log", "meta.properties.bak"])
 def test_a_file_of_another_kind(cli: Cli, tmp_path: Path, name: str) -> None:
     path = SAMPLE / name
@@ -360,6 +372,8 @@ def test_one_message(cli: Cli) -> None:
         ([], "--key BYTES"),
         (["--key", "00", "x.log"], "what is to be decoded?"),
         (["--key", "xyz!"], "neither hexadecimal nor base64"),
+        (["--key", "0063", "--group", "g"], "leave out filters and views"),
+        (["--key", "0063", "--latest"], "leave out filters and views"),
         (["--value", "00", "--sample"], "--value belongs to --key"),
         (["--sample", "--latest", "--as-of", "now"], "two views"),
         (["--sample", "--as-of", "10"], "one partition of __consumer_offsets only, found 8"),

@@ -415,7 +415,9 @@ def test_files_of_no_partition_are_logs_of_their_own(tmp_path: Path) -> None:
 
 
 def test_one_message() -> None:
-    (row,) = decode_message(commit_key("g", "t", 3), commit(0, "g", committed=7).value).to_pylist()
+    rows, problems = decode_message(commit_key("g", "t", 3), commit(0, "g", committed=7).value)
+    assert problems == ()
+    (row,) = rows.to_pylist()
     assert (row["group"], row["topic"], row["topic_partition"]) == ("g", "t", 3)
     assert (row["committed_offset"], row["offset"], row["partition"]) == (7, None, None)
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord
 from kgroup.model.segment import Segment
+from kgroup.operation.usable import why_unusable
 from kgroup.protocol.batch import Damage, RecordBatch
 from kgroup.protocol.consumer_protocol import decode_subscription
 from kgroup.protocol.coordinator_record import decode_control, decode_record
@@ -54,6 +55,10 @@ def replay_log(log: Iterable[Segment], decode: Decode, target: Replay, damage: P
         damage: takes the rest.
     """
     for segment in log:
+        unusable = why_unusable(segment)
+        if unusable is not None:
+            damage.add(Problem(*unusable, path=str(segment.path)))
+            continue
         try:
             for record in read_segment(segment, damage, decode):
                 target.replay(record)

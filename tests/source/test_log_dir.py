@@ -173,6 +173,18 @@ def test_flipped_bit_costs_one_batch(copy: Path) -> None:
     assert LogDir([copy]).read().image.groups == reading.image.groups
 
 
+def test_files_of_another_kind_are_told_from_damage(tmp_path: Path) -> None:
+    text = tmp_path / "notes.log"
+    text.write_text("not a segment\n")
+    other = RECORDED.log_dir / "orders-0" / SEGMENT
+    reading = LogDir([text, other]).read()
+    assert not reading.image.groups
+    assert [(problem.kind, problem.path) for problem in reading.problems] == [
+        ("not-a-segment", str(text)),
+        ("other-topic", str(other)),
+    ]
+
+
 def test_unreadable_file_is_reported(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It vanished, say, since the folder was listed."""
     found = find_segments([copy])

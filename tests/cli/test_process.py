@@ -89,6 +89,8 @@ def waiting(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
+        # a background job of a shell ignores SIGINT, and so would what it starts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdin is not None
     process.stdin.write(b"\0" * 100)

@@ -33,7 +33,7 @@ demo: venv ## run the main job on the recorded data inside the package; no serve
 	  printf '\n$$ kgroup %s\n' "$$command"; kgroup $$command; done
 
 test: venv check ## every test, with real brokers
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m broker --durations 15
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m broker --durations 15
 
 check: venv ## format, lint, types, import rule, unit tests; no JVM
 	$(BIN)/ruff format --check .

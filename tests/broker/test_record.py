@@ -32,7 +32,10 @@ def _manifest(data: Path) -> dict[str, Any]:
 
 
 def _lasting(answers: dict[str, Any]) -> dict[str, Any]:
-    """What the broker said, without what chance gives: member ids, and which of two owns what."""
+    """What the broker said, without what chance gives.
+
+    That is member ids, which of two owns what, and how many rebalances were written on the way.
+    """
     groups = {
         name: {
             **{key: value for key, value in group.items() if key != "members"},
@@ -40,4 +43,13 @@ def _lasting(answers: dict[str, Any]) -> dict[str, Any]:
         }
         for name, group in answers["described"].items()
     }
-    return answers | {"described": groups, "topics": sorted(answers["topics"])}
+    ends = {
+        topic: offsets
+        for topic, offsets in answers["log_end_offsets"].items()
+        if topic != "__consumer_offsets"
+    }
+    return answers | {
+        "described": groups,
+        "topics": sorted(answers["topics"]),
+        "log_end_offsets": ends,
+    }

@@ -20,7 +20,7 @@ LOG_OVERHEAD = 12
 MAX_BATCH_SIZE = 64 * 1024 * 1024
 """Largest batch, in bytes, that is believed to be one; brokers take 1 MiB by default."""
 
-MAX_UNCOMPRESSED = 128 * 1024 * 1024
+MAX_UNCOMPRESSED = 64 * 1024 * 1024
 """Largest size, in bytes, to which the records of one batch may be decompressed."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

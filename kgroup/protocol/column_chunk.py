@@ -19,6 +19,9 @@ from kgroup.protocol.transaction import TransactionIndex
 __all__ = ["decode_chunk"]
 
 _MOST_ROWS = 1 << 19
+_MOST_ENLARGED = 2
+_MOST_BYTES = 128 << 20
+"""Of the parts of one chunk: compressed ones may be a thousand times as large as the chunk."""
 
 
 def decode_chunk(
@@ -27,10 +30,11 @@ def decode_chunk(
     transactions: Callable[[], TransactionIndex],
     places: Places | None = None,
 ) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-    """Decode a chunk; give its rows, damage inside batches, and where damage between them begins.
+    """Decode a chunk; give its rows, damage inside batches, and where it cannot go on.
 
-    The position is None where the chunk was decoded to its end. With `places` only the records that
-    stand there are decoded.
+    That is where damage between the batches begins, or where a chunk of compressed batches has
+    become too large. The position is None where the chunk was decoded to its end. With `places`
+    only the records that stand there are decoded.
     """
 
     def decode(runs: Runs) -> tuple[list[pa.RecordBatch | Damage], int | None]:
@@ -65,26 +69,38 @@ class _Decoder:
     def decode(self, runs: Runs) -> tuple[list[pa.RecordBatch | Damage], int | None]:
         stop = None
         state = self._walk.state
+        enlarged = size = 0
         for reason in self._walk.steps(runs):
+            position = self._walk.position
             if reason == memory.FULL:
-                if self._buffer.is_empty:
+                if not self._buffer.is_empty:
+                    size += self._flush()
+                    enlarged = 0
+                elif enlarged < _MOST_ENLARGED:
                     self._buffer.enlarge()
+                    enlarged += 1
                 else:
-                    self._flush()
+                    size = _MOST_BYTES
+                if size >= _MOST_BYTES:
+                    stop = position
+                    break
             elif reason == memory.GROW:
                 self._buffer.grow(int(state[memory.GROWING]))
             elif reason == memory.ODD:
                 self._add_odd_record()
             elif not self._add_bad_batch():
-                stop = self._walk.position
+                stop = position
                 break
         self._flush()
         return self._parts, stop
 
-    def _flush(self) -> None:
-        if not self._buffer.is_empty:
-            self._parts.append(self._buffer.finish(self._transactions))
-            self._buffer = self._new_buffer()
+    def _flush(self) -> int:
+        """Finish the rows so far; give the bytes that they take."""
+        if self._buffer.is_empty:
+            return 0
+        self._parts.append(rows := self._buffer.finish(self._transactions))
+        self._buffer = self._new_buffer()
+        return int(rows.nbytes)
 
     def _new_buffer(self) -> ColumnBuffer:
         return ColumnBuffer(self._partition, self._walk.state, self._rows, self._chunk.batches)
@@ -99,9 +115,9 @@ class _Decoder:
         self._buffer.add(*parts, is_control=is_control)
 
     def _add_bad_batch(self) -> bool:
-        """Take the batch with the reference reader, if it can be trusted."""
+        """Take the batch with the reference reader, if it can be trusted and is not too large."""
         batch = self._walk.read_bad_batch()
-        if batch is None:
+        if batch is None or (batch.record_count or 0) > _MOST_ROWS:
             return False
         damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))
         if damages:

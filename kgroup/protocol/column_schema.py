@@ -33,6 +33,10 @@ __all__ = [
 COMMIT_TYPES = ("LegacyOffsetCommit", "OffsetCommit")
 """The record types that the typed columns hold whole; the index is the key's version."""
 
+_MOST_ROWS = 1 << 14
+_MOST_BYTES = 4 << 20
+"""Of keys and values, which as JSON may be a dozen times as large."""
+
 _NAME = pa.dictionary(pa.int8(), pa.string())
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -87,9 +91,15 @@ class ColumnBuilder:
     def __init__(self, partition: int | None = None) -> None:
         self._partition = partition
         self._columns: list[list[Any]] = [[] for _ in DECODED]
+        self._size = 0
 
     def __len__(self) -> int:
         return len(self._columns[0])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows are many, or large: time to `finish`."""
+        return len(self) >= _MOST_ROWS or self._size >= _MOST_BYTES
 
     def add(
         self,
@@ -119,14 +129,17 @@ class ColumnBuilder:
         )
         for column, cell in zip(self._columns, row, strict=True):
             column.append(cell)
+        self._size += len(key or b"") + len(value or b"")
 
     def add_batch(
         self,
         batch: RecordBatch,
         transactions: Callable[[], TransactionIndex],
         wanted: Container[int] = range(1 << PLACE_SHIFT),
-    ) -> list[Damage]:
-        """Append a row for each record of a batch; give what of it could not be read.
+    ) -> Iterator[pa.RecordBatch | Damage]:
+        """Append a row for each record of a batch; yield the rows whenever they are many.
+
+        In the end comes what of the batch could not be read, behind the rows so far.
 
         Args:
             batch: of the log.
@@ -144,7 +157,7 @@ class ColumnBuilder:
                 continue
             transaction = None
             if batch.is_transactional and batch.producer_id is not None:
-                transaction = transactions().status(batch.producer_id, record.offset)
+                transaction = transactions().status(batch.producer_id, batch.base_offset or 0)
             self.add(
                 record.key,
                 record.value,
@@ -157,7 +170,11 @@ class ColumnBuilder:
                 transaction=transaction,
                 is_control=batch.is_control,
             )
-        return damages
+            if self.is_full:
+                yield self.finish()
+        if damages and self:
+            yield self.finish()
+        yield from damages
 
     def finish(self) -> pa.RecordBatch:
         """Give the rows so far as one batch, and begin anew."""
@@ -166,6 +183,7 @@ class ColumnBuilder:
             for column, field in zip(self._columns, DECODED, strict=True)
         ]
         self._columns = [[] for _ in DECODED]
+        self._size = 0
         return pa.RecordBatch.from_arrays(arrays, schema=DECODED)
 
 

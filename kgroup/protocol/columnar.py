@@ -42,7 +42,6 @@ __all__ = [
 COMPILED_FROM = 8 << 20
 """Bytes of input from which compiled code is faster, its loading included."""
 
-_REFERENCE_ROWS = 1 << 14
 _SEARCH_SIZE = 1 << 18
 _SOUND_SIZE = 1 << 16
 """Bytes in order behind damage from which on there may be no more: a new start has its cost."""
@@ -105,10 +104,10 @@ def map_chunks(
 
     def in_batch(batch: RecordBatch) -> Iterator[_T | Damage]:
         builder = ColumnBuilder(partition)
-        damages = builder.add_batch(batch, markers, numbers_in(places, batch))
+        for part in builder.add_batch(batch, markers, numbers_in(places, batch)):
+            yield part if isinstance(part, Damage) else function(part)
         if builder:
             yield function(builder.finish())
-        yield from damages
 
     def in_chunk(chunk: Chunk) -> tuple[list[_T | Damage], int | None]:
         from kgroup.protocol.column_chunk import decode_chunk
@@ -211,13 +210,12 @@ def _decode_by_reference(
     builder = ColumnBuilder(partition)
     with path.open("rb", buffering=0) as file:
         for item in read_file_batches(file):
-            if isinstance(item, Damage):
-                damages = [item]
-            else:
-                damages = builder.add_batch(item, markers, numbers_in(places, item))
-            if builder and (damages or len(builder) >= _REFERENCE_ROWS):
+            if isinstance(item, RecordBatch):
+                yield from builder.add_batch(item, markers, numbers_in(places, item))
+                continue
+            if builder:
                 yield builder.finish()
-            yield from damages
+            yield item
     if builder:
         yield builder.finish()
 

@@ -184,7 +184,7 @@ def keys_in(batch: RecordBatch, limits: Limits) -> Keyed:
             continue
         status = None
         if batch.is_transactional and batch.producer_id is not None:
-            status = limits.transactions().status(batch.producer_id, record.offset)
+            status = limits.transactions().status(batch.producer_id, batch.base_offset or 0)
         if status == "open":
             if limits.with_open:
                 keyed.open.append(place(batch, number))

@@ -21,13 +21,21 @@ class ExitStatus(IntEnum):
 
 
 class KgroupError(Exception):
-    """Something that ends a command; its text says what was expected, found, where, what to do."""
+    """Something that ends a command; its text says what was expected, found, where, what to do.
+
+    Attributes:
+        exit_status: of the process.
+        kind: stable short word for programs, as of `kgroup.model.problem.Problem`.
+    """
 
     exit_status = ExitStatus.FAILED
+    kind = "failed"
 
 
 class InputError(KgroupError):
     """A file, a stream or an answer that cannot be used at all."""
+
+    kind = "unreadable"
 
 
 class UsageError(KgroupError):

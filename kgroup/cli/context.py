@@ -1,19 +1,19 @@
 """Where a command's output goes: data to standard output, everything else to standard error."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kgroup.cli.options import Output
-from kgroup.errors import ExitStatus
+from kgroup.errors import BrokerError, ExitStatus, KgroupError, UsageError
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.report import Report
     from kgroup.render.sheet import Sheet
 
-__all__ = ["complain", "complain_of", "is_terminal", "show", "write"]
+__all__ = ["complain", "complain_of", "documented", "is_terminal", "show", "write"]
 
 MAX_LINES = 20
 """Problems of one kind of trouble told one by one on standard error."""
@@ -54,6 +54,28 @@ def complain_of(problems: "Sequence[Problem]") -> None:
         complain(f"and {len(rest)} more{left_out}")
 
 
+@contextmanager
+def documented(command: str, output: Output) -> Iterator[None]:
+    """Write the JSON document also where an error leaves nothing to show; raise it again.
+
+    Args:
+        command: name for the document.
+        output: form that was chosen.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except KgroupError as error:
+        if output.form == "json":
+            from kgroup.model.problem import Problem
+            from kgroup.render.document import document
+
+            broker = error.broker_id if isinstance(error, BrokerError) else None
+            write(document(command, [], [Problem(error.kind, str(error), broker=broker)]))
+        raise
+
+
 def show(
     command: str,
     report: "Report[Any]",
@@ -71,7 +93,8 @@ def show(
         page: writes table and markdown instead of the sheet, where no columns are chosen.
 
     Returns:
-        DONE, or PARTLY where the report has errors.
+        DONE; PARTLY where the report has errors; NOT_FOUND where they say that none of what was
+        named exists.
     """
     if output.form in ("json", "jsonl"):
         from kgroup.render.document import document, json_rows
@@ -93,4 +116,6 @@ def show(
     for note in report.notes:
         complain(f"note: {note}")
     complain_of(report.errors)
+    if report.errors and not report.data and all(e.kind == "not-found" for e in report.errors):
+        return ExitStatus.NOT_FOUND
     return ExitStatus.PARTLY if report.errors else ExitStatus.DONE

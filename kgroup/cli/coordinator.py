@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from kgroup.cli.context import show
+from kgroup.cli.context import documented, show
 from kgroup.cli.options import Output, examples, output_options
 from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus
@@ -51,12 +51,13 @@ def command(
                 "--offsets-partitions is for computing without a cluster, which knows the number"
             )
         connection = None
-    if connection is not None:
-        with connection.open() as cluster:
-            report = locate_live(groups, cluster)
-    elif source.paths:
-        with source.open() as found:
-            report = locate(groups, partition_count=offsets_partitions, source=found)
-    else:
-        report = locate(groups, partition_count=offsets_partitions)
+    with documented("coordinator", output):
+        if connection is not None:
+            with connection.open() as cluster:
+                report = locate_live(groups, cluster)
+        elif source.paths:
+            with source.open() as found:
+                report = locate(groups, partition_count=offsets_partitions, source=found)
+        else:
+            report = locate(groups, partition_count=offsets_partitions)
     return show("coordinator", report, output, location_sheet)

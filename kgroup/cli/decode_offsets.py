@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.context import complain, complain_of, is_terminal, show, write
+from kgroup.cli.context import complain, complain_of, documented, is_terminal, show, write
 from kgroup.cli.input_file import input_files
 from kgroup.cli.options import (
     PATH,
@@ -229,8 +229,10 @@ def command(
     )
     progress = Progress(writes_rows=parquet is None and not stats)
     with input_files(places) as (found, name):
+        with documented("decode-offsets", output):
+            segments = _segments(found, include, offsets_partitions)
         decoding = decode(
-            _segments(found, include, offsets_partitions),
+            segments,
             selection,
             last_only=latest,
             cut=None if as_of is None else Cut(*as_of),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.context import is_terminal, show
+from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.options import Output, examples, output_options, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus
@@ -100,7 +100,8 @@ def command(
         log_budget = 0 if every else DEFAULT_LOG_BUDGET
     else:
         log_budget = log_budget_mib << 20
-    with source.open(of_silence=every or regex is not None) as found:
+    of_silence = every or regex is not None
+    with documented("describe", output), source.open(of_silence=of_silence) as found:
         report = describe(
             found,
             groups,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from kgroup.cli.context import show
+from kgroup.cli.context import documented, show
 from kgroup.cli.options import Output, examples, output_options, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus
@@ -66,7 +66,7 @@ def command(
     from kgroup.operation.list_groups import list_groups
     from kgroup.render.group import list_sheet
 
-    with source.open() as groups:
+    with documented("list", output), source.open() as groups:
         report = list_groups(
             groups,
             states=[GroupState(state) for state in states],

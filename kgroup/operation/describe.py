@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from kgroup.errors import NotFoundError
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Membership, Topology
 from kgroup.model.log_range import LogRange, OffsetMark
@@ -133,26 +132,31 @@ def describe(
         log_budget: see `Question`.
 
     Returns:
-        Groups sorted by id. A group that was named and does not exist is an error in the report.
+        Groups sorted by id. A group that was named and does not exist is an error in the report,
+        and so is a pattern where no group at all was found; problems of other groups are left out.
 
     Raises:
-        NotFoundError: groups were asked for by name or pattern, and for certain none of them
-            exists.
         InputError: the source has nothing to read.
     """
-    reading = source.read(group_ids or None, Question(regex=regex, log_budget=log_budget))
+    names = group_ids or None
+    question = Question(regex=regex, log_budget=log_budget)
+    reading = source.read(names, question)
     chosen = reading.image.groups.values()
-    unanswered = {problem.group_id for problem in reading.problems}
-    is_asked = group_ids or regex is not None
+    problems = tuple(
+        problem
+        for problem in reading.problems
+        if problem.group_id is None or question.names(problem.group_id, names)
+    )
+    unanswered = {problem.group_id for problem in problems}
     is_known = None not in unanswered  # else the groups may be in what could not be read
-    if not chosen and is_asked and is_known and unanswered.isdisjoint(group_ids):
-        raise NotFoundError(_no_such_group(group_ids, regex))
     reason = "The group does not exist." if is_known else "Not found in what could be read."
     missing = tuple(
         Problem("not-found", reason, group_id=group_id)
         for group_id in dict.fromkeys(group_ids)
         if group_id not in reading.image.groups and group_id not in unanswered
     )
+    if regex is not None and not chosen and not unanswered:
+        missing += (Problem("not-found", f"No group matches {regex.pattern!r}."),)
     logs = source.log_ranges(
         {at for group in chosen for at in _partitions(group)}, committed=committed
     )
@@ -168,15 +172,9 @@ def describe(
         )
     return Report(
         data=tuple(_describe(group, logs.ranges) for group in chosen),
-        errors=missing + reading.problems + logs.problems,
+        errors=missing + problems + logs.problems,
         notes=notes,
     )
-
-
-def _no_such_group(group_ids: Collection[str], regex: re.Pattern[str] | None) -> str:
-    parts = [f"no such group: {', '.join(map(repr, group_ids))}"] if group_ids else []
-    parts += [f"no group matches {regex.pattern!r}"] if regex is not None else []
-    return "; ".join(parts)
 
 
 def _describe(group: Group, ranges: _Ranges) -> GroupDescription:

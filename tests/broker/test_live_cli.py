@@ -191,7 +191,7 @@ def test_coordinator(live: Live) -> None:
 def test_exit_statuses(live: Live) -> None:
     result = live("describe", "no-such-group")
     assert (result.status, result.out) == (3, "")
-    assert result.err == "kgroup: error: no such group: 'no-such-group'\n"
+    assert result.err == "kgroup: group 'no-such-group': not-found: The group does not exist.\n"
     result = live("describe", "no-such-group", "over", "-o", "json")
     assert result.status == 4
     document = json.loads(result.out)

@@ -158,7 +158,18 @@ def test_several_groups_one_of_them_missing(cli: Cli) -> None:
 def test_none_of_the_groups_exists(cli: Cli) -> None:
     result = cli("describe", "--sample", "nobody", "--regex", "nob.*")
     assert (result.status, result.out) == (3, "")
-    assert "'nobody'" in result.err
+    assert "'nobody': not-found: The group does not exist." in result.err
+    assert "not-found: No group matches 'nob.*'." in result.err
+
+
+def test_the_document_of_groups_of_which_none_exists(cli: Cli) -> None:
+    result = cli("describe", "--sample", "nobody", "--regex", "nob.*", "-o", "json")
+    document = json.loads(result.out)
+    assert (result.status, document["command"], document["data"]) == (3, "describe", [])
+    assert [(error["kind"], error["group_id"]) for error in document["errors"]] == [
+        ("not-found", "nobody"),
+        ("not-found", None),
+    ]
 
 
 def test_regex_and_all(cli: Cli) -> None:

@@ -69,6 +69,8 @@ class FakeCluster:
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
         self.asked.append(list(keys))
+        if self.error is not None:
+            raise self.error
         return {key: Placement(5, BROKER, None, BROKER, (7, 8), (7,)) for key in keys}
 
 
@@ -266,3 +268,41 @@ def test_exit_statuses(cli: Cli, cluster: FakeCluster) -> None:
     assert (result.status, result.out) == (1, "")
     assert result.err == "kgroup: error: a:9092 cannot be reached\n"
     assert cluster.closed == len(cluster.made)
+
+
+@pytest.mark.parametrize("command", [["list"], ["describe", "g"], ["coordinator", "g"]])
+def test_a_failure_is_a_document_too(cli: Cli, cluster: FakeCluster, command: list[str]) -> None:
+    cluster.error = BrokerError("silent", "broker 7 does not answer", broker_id=7)
+    result = cli(*command, "-b", "a", "-o", "json")
+    document = json.loads(result.out)
+    assert (result.status, document["command"], document["data"]) == (1, command[0], [])
+    (error,) = document["errors"]
+    assert (error["kind"], error["broker"]) == ("silent", 7)
+    assert error["reason"] == "broker 7 does not answer"
+    assert result.err == "kgroup: error: broker 7 does not answer\n"
+    assert cli(*command, "-b", "a", "-o", "jsonl").out == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["list", "--log-dir"],
+        ["describe", "--all", "--log-dir"],
+        ["coordinator", "g", "--log-dir"],
+        ["decode-offsets"],
+    ],
+)
+def test_nothing_to_read_is_a_document_too(cli: Cli, command: list[str], tmp_path: Path) -> None:
+    result = cli(*command, tmp_path / "gone", "-o", "json")
+    document = json.loads(result.out)
+    assert (result.status, document["command"], document["data"]) == (1, command[0], [])
+    (error,) = document["errors"]
+    assert (error["kind"], error["reason"]) == (
+        "unreadable",
+        f"{tmp_path / 'gone'}: no such file or folder",
+    )
+
+
+def test_wrong_usage_is_no_document(cli: Cli, cluster: FakeCluster) -> None:
+    result = cli("list", "-b", "host:port", "-o", "json")
+    assert (result.status, result.out) == (2, "")

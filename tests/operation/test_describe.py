@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import NotFoundError
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.group import (
     Group,
@@ -331,13 +330,26 @@ def test_missing_groups_are_errors_beside_the_rest() -> None:
     ]
 
 
-def test_none_of_the_named_groups() -> None:
-    with pytest.raises(NotFoundError, match=r"'x', 'y'$"):
-        describe(THREE, ["x", "y"])
-    with pytest.raises(NotFoundError, match=r"^no group matches 'x"):
-        describe(THREE, regex=re.compile("x.*"))
-    with pytest.raises(NotFoundError, match=r"^no such group: 'y'; no group matches 'x"):
-        describe(THREE, ["y"], regex=re.compile("x.*"))
+@pytest.mark.parametrize(
+    ("names", "regex", "missing"),
+    [
+        (
+            ["x", "y"],
+            None,
+            [("x", "The group does not exist."), ("y", "The group does not exist.")],
+        ),
+        ([], "x.*", [(None, "No group matches 'x.*'.")]),
+        (["y"], "x", [("y", "The group does not exist."), (None, "No group matches 'x'.")]),
+    ],
+)
+def test_none_of_the_named_groups(
+    names: list[str], regex: str | None, missing: list[tuple[str | None, str]]
+) -> None:
+    report = describe(THREE, names, regex=re.compile(regex) if regex else None)
+    assert report.data == ()
+    assert report.errors == tuple(
+        Problem("not-found", reason, group_id=group_id) for group_id, reason in missing
+    )
 
 
 @pytest.mark.parametrize("names", [["x"], []])
@@ -352,8 +364,9 @@ def test_groups_that_may_be_in_what_could_not_be_read(names: list[str]) -> None:
 
 def test_a_problem_of_another_group_hides_none() -> None:
     problem = Problem("bad-record", "A record.", group_id="a")
-    with pytest.raises(NotFoundError, match="'x'"):
-        describe(FakeSource(problems=[problem]), ["x"])
+    (error,) = describe(FakeSource(problems=[problem]), ["x"]).errors
+    assert (error.kind, error.group_id) == ("not-found", "x")
+    assert describe(FakeSource(problems=[problem]), regex=re.compile("a+")).errors == (problem,)
 
 
 def test_no_groups_at_all_is_no_error() -> None:

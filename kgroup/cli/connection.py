@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.context import complain
+from kgroup.cli.options import PATH
 
 if TYPE_CHECKING:
     from kgroup.source.broker import Cluster
@@ -62,6 +63,7 @@ class Connection:
         """Put the configuration together, with the environment and the profiles.
 
         Raises:
+            InputError: a file cannot be read.
             UsageError: something is missing or is not as it should be.
         """
         from kgroup.source.client_config import client_config
@@ -82,6 +84,7 @@ class Connection:
             of_silence: let the timeout bound the time in which no broker answers, not all.
 
         Raises:
+            InputError: a file of the configuration cannot be read.
             UsageError: the configuration is not as it should be.
         """
         config = self.client_config()
@@ -132,7 +135,7 @@ _OPTIONS = (
     click.option(
         "--command-config",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=PATH,
         help="Settings of Kafka's own clients, as a Java .properties file.",
     ),
     click.option(

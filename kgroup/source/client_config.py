@@ -64,7 +64,8 @@ class ClientConfig:
         """Give the keyword arguments of a kafka-python client; key stores are read now.
 
         Raises:
-            UsageError: a key store cannot be read.
+            InputError: a key store cannot be read.
+            UsageError: a key store holds nothing that could be used.
         """
         options: dict[str, Any] = {
             "bootstrap_servers": list(self.bootstrap_servers),
@@ -98,6 +99,7 @@ def client_config(
         profile: ``--profile``.
 
     Raises:
+        InputError: a file cannot be read.
         UsageError: something is missing or is not as it should be; no secret is told.
     """
     profile_name = profile or environment.get("KGROUP_PROFILE")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kgroup.errors import UsageError
+from kgroup.errors import InputError, UsageError
 from kgroup.source.client_setting import Setting
 from kgroup.source.properties_file import read_properties
 
@@ -31,7 +31,8 @@ def read_profile(name: str, file: Path) -> list[Setting]:
         file: kgroup's configuration file.
 
     Raises:
-        UsageError: there is no such file or profile, or something in it is not as it should be.
+        InputError: a file cannot be read.
+        UsageError: there is no such profile, or something in it is not as it should be.
     """
     profiles = _profiles(file, name)
     if name not in profiles:
@@ -66,11 +67,11 @@ def _profiles(file: Path, name: str) -> Mapping[str, Any]:
     try:
         document = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(
+        raise InputError(
             f"{file}: expected a table [profiles.{name}] in it, found no such file"
         ) from None
     except OSError as error:
-        raise UsageError(f"{file}: cannot read it: {error.strerror}") from None
+        raise InputError(f"{file}: cannot read it: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{file}: expected UTF-8") from None
     except tomllib.TOMLDecodeError as error:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kgroup.errors import UsageError
+from kgroup.errors import InputError, UsageError
 from kgroup.source.client_setting import Setting
 
 __all__ = ["parse_properties", "read_properties"]
@@ -34,12 +34,13 @@ def read_properties(path: Path, origin: str = "") -> list[Setting]:
         origin: said before ``FILE:LINE``, where another file names this one.
 
     Raises:
-        UsageError: it cannot be read, or has a malformed escape.
+        InputError: it cannot be read.
+        UsageError: it has a malformed escape.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{origin}{path}: cannot read it: {error.strerror}") from None
+        raise InputError(f"{origin}{path}: cannot read it: {error.strerror}") from None
     settings = []
     for line, key, value in parse_properties(data.decode("latin-1"), f"{origin}{path}"):
         settings.append(Setting(key, value, f"{origin}{path}:{line}"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from kgroup.errors import UsageError
+from kgroup.errors import InputError, UsageError
 from kgroup.source.client_setting import Setting, Settings
 from kgroup.source.key_store import KeyStore, KeyStoreError, pem, read_key_store, read_pem
 
@@ -42,7 +42,8 @@ class Store:
         """Read it.
 
         Raises:
-            UsageError: it cannot be read or is no such store.
+            InputError: it cannot be read.
+            UsageError: it is no such store.
         """
         place = self.source.place if self.pem is not None else self._place
         try:
@@ -55,7 +56,7 @@ class Store:
         except KeyStoreError as error:
             raise UsageError(f"{place}: {error}") from None
         except OSError as error:
-            raise UsageError(f"{place}: cannot read it: {error.strerror}") from None
+            raise InputError(f"{place}: cannot read it: {error.strerror}") from None
 
     @property
     def _place(self) -> str:
@@ -108,7 +109,8 @@ class Tls:
         """Read the stores and make a context.
 
         Raises:
-            UsageError: a store cannot be read or holds nothing that could be used.
+            InputError: a store cannot be read.
+            UsageError: a store holds nothing that could be used.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.check_host_name

@@ -185,6 +185,22 @@ def test_wrong_settings(cli: Cli, cluster: FakeCluster, options: list[str], expe
     assert len(result.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--command-config", "{}"],
+        ["-X", "security.protocol=SSL", "-X", "ssl.truststore.location={}"],
+    ],
+)
+def test_files_of_settings_that_cannot_be_read(
+    cli: Cli, cluster: FakeCluster, options: list[str], tmp_path: Path
+) -> None:
+    result = cli("list", "-b", "a", *(option.format(tmp_path / "gone") for option in options))
+    assert (result.status, result.out, cluster.made) == (1, "", [])
+    assert f"{tmp_path / 'gone'}" in result.err
+    assert result.err.endswith("cannot read it: No such file or directory\n")
+
+
 def test_settings_without_effect_are_told_and_secrets_are_not(
     cli: Cli, cluster: FakeCluster
 ) -> None:

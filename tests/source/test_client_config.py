@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import ExitStatus, UsageError
+from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 from kgroup.source.client_config import ClientConfig, client_config
 from kgroup.source.client_setting import Secret
 
@@ -256,8 +256,10 @@ def test_bad_profiles(toml: str | None, message: str, tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     if toml is not None:
         file.write_text(toml)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(KgroupError, match=message) as caught:
         client_config(environment={"KGROUP_CONFIG": str(file)}, profile="p")
+    cannot_be_read = message.lower().endswith("no such file")
+    assert isinstance(caught.value, InputError if cannot_be_read else UsageError)
 
 
 @pytest.mark.parametrize(

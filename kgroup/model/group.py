@@ -353,3 +353,20 @@ class Group:
             names.update(subtopology.source_topics)
             names.update(subtopology.repartition_source_topics)
         return frozenset(names)
+
+    @property
+    def partitions(self) -> frozenset[tuple[str, int]]:
+        """Partitions, by topic and number, that the group has committed, owns or shares.
+
+        What members of a share group have is not told again: they share what the group has.
+        """
+        parts = {(offset.topic, offset.partition) for offset in self.offsets}
+        if self.type is not GroupType.SHARE:
+            for member in self.members:
+                for owned in member.assignment or ():
+                    if owned.topic is not None:
+                        parts.add((owned.topic, owned.partition))
+        for shared in self.share_offsets or ():
+            if shared.topic is not None and shared.partition is not None:
+                parts.add((shared.topic, shared.partition))
+        return frozenset(parts)

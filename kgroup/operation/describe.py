@@ -8,7 +8,7 @@ from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Membership, Topology
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
-from kgroup.model.problem import Problem
+from kgroup.operation.chosen import read_chosen
 from kgroup.operation.report import Report
 from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource, Question
 
@@ -138,27 +138,11 @@ def describe(
     Raises:
         InputError: the source has nothing to read.
     """
-    names = group_ids or None
     question = Question(regex=regex, log_budget=log_budget)
-    reading = source.read(names, question)
+    reading, missing = read_chosen(source, group_ids, question)
     chosen = reading.image.groups.values()
-    problems = tuple(
-        problem
-        for problem in reading.problems
-        if problem.group_id is None or question.names(problem.group_id, names)
-    )
-    unanswered = {problem.group_id for problem in problems}
-    is_known = None not in unanswered  # else the groups may be in what could not be read
-    reason = "The group does not exist." if is_known else "Not found in what could be read."
-    missing = tuple(
-        Problem("not-found", reason, group_id=group_id)
-        for group_id in dict.fromkeys(group_ids)
-        if group_id not in reading.image.groups and group_id not in unanswered
-    )
-    if regex is not None and not chosen and not unanswered:
-        missing += (Problem("not-found", f"No group matches {regex.pattern!r}."),)
     logs = source.log_ranges(
-        {at for group in chosen for at in _partitions(group)}, committed=committed
+        {at for group in chosen for at in group.partitions}, committed=committed
     )
     notes = reading.notes
     if committed and Capability.LAST_STABLE_OFFSETS not in source.capabilities:
@@ -172,7 +156,7 @@ def describe(
         )
     return Report(
         data=tuple(_describe(group, logs.ranges) for group in chosen),
-        errors=missing + problems + logs.problems,
+        errors=missing + reading.problems + logs.problems,
         notes=notes,
     )
 
@@ -203,18 +187,6 @@ def _describe(group: Group, ranges: _Ranges) -> GroupDescription:
         share_offsets=None if group.share_offsets is None else share_offsets,
         last_stable=group.last_stable,
     )
-
-
-def _partitions(group: Group) -> Iterator[tuple[str, int]]:
-    """Yield the partitions of which the end is of interest."""
-    for offset in group.offsets:
-        yield (offset.topic, offset.partition)
-    for owned in _owners(group):
-        if owned.topic is not None:
-            yield (owned.topic, owned.partition)
-    for shared in group.share_offsets or ():
-        if shared.topic is not None and shared.partition is not None:
-            yield (shared.topic, shared.partition)
 
 
 def _offsets(group: Group, ranges: _Ranges) -> Iterator[OffsetDescription]:

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 
 import click
 
+from kgroup.cli.connection import Connection
 from kgroup.cli.context import documented, show
 from kgroup.cli.options import Output, examples, output_options
 from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
+
+_COUNT = click.IntRange(min=1, max=2**31 - 1)
 
 
 @click.command(
@@ -19,20 +22,41 @@ __all__ = ["command"]
         "kgroup coordinator billing --offsets-partitions 10 -o json",
         "kgroup coordinator --sample billing",
         "kgroup coordinator billing -b kafka-1:9092",
+        "kgroup coordinator --type transaction billing-producer-1 -b kafka-1:9092",
+        "kgroup coordinator --type transaction billing-producer-1 --transaction-partitions 50",
     ),
 )
-@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("names", metavar="ID...", nargs=-1, required=True)
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["group", "transaction"]),
+    default="group",
+    show_default=True,
+    help="What the ids name: groups, or producers' transactions (transactional.id).",
+)
 @source_options(required=False)
 @click.option(
     "--offsets-partitions",
     metavar="N",
-    type=click.IntRange(min=1, max=2**31 - 1),
+    type=_COUNT,
     help="Number of partitions of __consumer_offsets, to compute without a cluster; 50 is Kafka's "
     "default.",
 )
+@click.option(
+    "--transaction-partitions",
+    metavar="N",
+    type=_COUNT,
+    help="Likewise of __transaction_state.",
+)
 @output_options
 def command(
-    groups: Sequence[str], source: Source, offsets_partitions: int | None, output: Output
+    names: Sequence[str],
+    kind: str,
+    source: Source,
+    offsets_partitions: int | None,
+    transaction_partitions: int | None,
+    output: Output,
 ) -> ExitStatus:
     """Find a group's coordinator and its __consumer_offsets partition.
 
@@ -40,24 +64,66 @@ def command(
     name, so the group need not exist. A cluster tells who leads the partition, and which broker
     answers for the group; a log directory, where the group was really found. Without a source the
     partition is computed only.
+
+    With --type transaction the same for transactional ids and __transaction_state; only a cluster
+    can be asked.
     """
+    if kind == "transaction":
+        if offsets_partitions is not None:
+            raise click.UsageError("--offsets-partitions is for groups")
+        return _transactions(names, source, transaction_partitions, output)
+    if transaction_partitions is not None:
+        raise click.UsageError("--transaction-partitions is for --type transaction")
+    return _groups(names, source, offsets_partitions, output)
+
+
+def _groups(
+    group_ids: Sequence[str], source: Source, count: int | None, output: Output
+) -> ExitStatus:
     from kgroup.operation.locate import locate, locate_live
     from kgroup.render.group import location_sheet
 
-    connection = source.connection
-    if offsets_partitions is not None and connection is not None:
-        if connection.chosen_by:
-            raise click.UsageError(
-                "--offsets-partitions is for computing without a cluster, which knows the number"
-            )
-        connection = None
+    connection = _connection(source, count, "--offsets-partitions")
     with documented("coordinator", output):
         if connection is not None:
             with connection.open() as cluster:
-                report = locate_live(groups, cluster)
+                report = locate_live(group_ids, cluster)
         elif source.paths:
             with source.open() as found:
-                report = locate(groups, partition_count=offsets_partitions, source=found)
+                report = locate(group_ids, partition_count=count, source=found)
         else:
-            report = locate(groups, partition_count=offsets_partitions)
+            report = locate(group_ids, partition_count=count)
     return show("coordinator", report, output, location_sheet)
+
+
+def _transactions(
+    transactional_ids: Sequence[str], source: Source, count: int | None, output: Output
+) -> ExitStatus:
+    from kgroup.operation.locate import locate_transactions
+    from kgroup.render.group import transaction_sheet
+
+    if source.paths:
+        raise click.UsageError(
+            "--type transaction asks a cluster (--bootstrap-server, --profile) or computes "
+            "(--transaction-partitions N); files do not tell who coordinates transactions"
+        )
+    connection = _connection(source, count, "--transaction-partitions")
+    with documented("coordinator", output):
+        if connection is not None:
+            with connection.open() as cluster:
+                report = locate_transactions(transactional_ids, source=cluster)
+        else:
+            report = locate_transactions(transactional_ids, partition_count=count)
+    return show("coordinator", report, output, transaction_sheet)
+
+
+def _connection(source: Source, count: int | None, option: str) -> Connection | None:
+    """Give the cluster to ask; none where a number of partitions is given to compute with."""
+    connection = source.connection
+    if count is not None and connection is not None:
+        if connection.chosen_by:
+            raise click.UsageError(
+                f"{option} is for computing without a cluster, which knows the number"
+            )
+        return None
+    return connection

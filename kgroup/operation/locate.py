@@ -1,6 +1,9 @@
-"""Find a group's coordinator: its partition of `__consumer_offsets`, and who leads that."""
+"""Find coordinators: of groups by `__consumer_offsets`, of transactions by `__transaction_state`.
 
-from collections.abc import Collection
+The partition is computed from the name; its leader is the coordinator.
+"""
+
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kgroup.model.group import Broker
@@ -13,8 +16,10 @@ from kgroup.source.base import CoordinatorSource, GroupSource
 __all__ = [
     "DEFAULT_PARTITION_COUNT",
     "GroupLocation",
+    "TransactionLocation",
     "locate",
     "locate_live",
+    "locate_transactions",
     "offsets_partition",
 ]
 
@@ -53,8 +58,35 @@ class GroupLocation:
     isr: tuple[int, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionLocation:
+    """Where the transactions of a producer are coordinated.
+
+    Attributes:
+        transactional_id: as the producer is configured with; it need not be in use.
+        transaction_partition: partition of `__transaction_state`, computed from the id.
+        partition_count: number of partitions it was computed with.
+        agrees: whether the coordinator is the partition's leader; None where either is not known.
+        coordinator: the broker that answers for the id; None without a live cluster.
+        leader: leader of the partition; likewise.
+        replicas: broker ids; likewise.
+        isr: broker ids of the in-sync replicas; likewise.
+    """
+
+    transactional_id: str
+    transaction_partition: int
+    partition_count: int
+    agrees: bool | None
+    coordinator: Broker | None
+    leader: Broker | None
+    replicas: tuple[int, ...] | None
+    isr: tuple[int, ...] | None
+
+
 def offsets_partition(group_id: str, partition_count: int) -> int:
     """Return the partition of `__consumer_offsets` in which a group is coordinated.
+
+    That of `__transaction_state` is computed from a transactional id in the same way.
 
     Kafka: ``Utils.abs(groupId.hashCode()) % numPartitions``, where abs of Integer.MIN_VALUE is 0;
     the same in every version since 0.8.2.
@@ -100,10 +132,7 @@ def locate(
             )
         )
     if partition_count is None and known is None:
-        notes.append(
-            f"Computed for {count} partitions of __consumer_offsets, Kafka's default, because the "
-            "real number is not known."
-        )
+        notes.append(_default_count("__consumer_offsets"))
     if elsewhere := sum(row.agrees is False for row in rows):
         notes.append(
             f"{elsewhere} of {len(rows)} groups found in another partition than computed: the "
@@ -112,44 +141,101 @@ def locate(
     return Report(tuple(rows), errors=reading.problems if reading else (), notes=tuple(notes))
 
 
-def locate_live(
-    keys: Collection[str], source: CoordinatorSource, *, transactional: bool = False
-) -> Report[GroupLocation]:
-    """Ask a cluster for the coordinators of groups, or of transactional ids, in the order given.
-
-    The partition is one of `__consumer_offsets`, or of `__transaction_state`.
+def locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Report[GroupLocation]:
+    """Ask a cluster for the coordinators of groups, in the order given.
 
     Raises:
         BrokerError: no broker answers.
     """
-    placements = source.placements(keys, transactional=transactional)
-    topic = "__transaction_state" if transactional else "__consumer_offsets"
-    notes, problems, rows = [], [], []
-    if not placements:
-        notes.append(f"The cluster has no topic {topic} yet: nothing coordinates anything there.")
-    for key in dict.fromkeys(keys):
-        placement = placements.get(key, _NOWHERE)
+    placements = source.placements(group_ids)
+    rows, problems = [], []
+    for group_id in dict.fromkeys(group_ids):
+        placement = placements.get(group_id, _NOWHERE)
         count = placement.partition_count or DEFAULT_PARTITION_COUNT
-        coordinator, leader = placement.coordinator, placement.leader
         rows.append(
             GroupLocation(
-                group_id=key,
-                offsets_partition=offsets_partition(key, count),
+                group_id=group_id,
+                offsets_partition=offsets_partition(group_id, count),
                 partition_count=count,
                 found_in=None,
-                agrees=coordinator.id == leader.id if coordinator and leader else None,
-                coordinator=coordinator,
-                leader=leader,
+                agrees=_agrees(placement),
+                coordinator=placement.coordinator,
+                leader=placement.leader,
                 replicas=placement.replicas,
                 isr=placement.isr,
             )
         )
         if placement.error is not None:
             text = f"No coordinator: the cluster says {placement.error}."
-            problems.append(Problem("no-coordinator", text, group_id=key))
-    if any(placements.get(key, _NOWHERE).partition_count is None for key in keys):
-        notes.append(
-            f"Computed for {DEFAULT_PARTITION_COUNT} partitions of {topic}, Kafka's default, "
-            "because the real number is not known."
+            problems.append(Problem("no-coordinator", text, group_id=group_id))
+    notes = _notes(group_ids, placements, "__consumer_offsets")
+    return Report(tuple(rows), errors=tuple(problems), notes=notes)
+
+
+def locate_transactions(
+    transactional_ids: Collection[str],
+    *,
+    partition_count: int | None = None,
+    source: CoordinatorSource | None = None,
+) -> Report[TransactionLocation]:
+    """Find the coordinators of transactional ids, which need not exist, in the order given.
+
+    Args:
+        transactional_ids: as producers are configured with.
+        partition_count: partitions of `__transaction_state`; None for what the cluster says, or
+            else Kafka's default.
+        source: a cluster to ask; None to compute only.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    placements = source.placements(transactional_ids, transactional=True) if source else {}
+    rows, problems = [], []
+    for name in dict.fromkeys(transactional_ids):
+        placement = placements.get(name, _NOWHERE)
+        count = partition_count or placement.partition_count or DEFAULT_PARTITION_COUNT
+        rows.append(
+            TransactionLocation(
+                transactional_id=name,
+                transaction_partition=offsets_partition(name, count),
+                partition_count=count,
+                agrees=_agrees(placement),
+                coordinator=placement.coordinator,
+                leader=placement.leader,
+                replicas=placement.replicas,
+                isr=placement.isr,
+            )
         )
-    return Report(tuple(rows), errors=tuple(problems), notes=tuple(notes))
+        if placement.error is not None:
+            text = f"No coordinator of {name!r}: the cluster says {placement.error}."
+            problems.append(Problem("no-coordinator", text))
+    if source is not None:
+        notes = _notes(transactional_ids, placements, "__transaction_state")
+    else:
+        notes = () if partition_count else (_default_count("__transaction_state"),)
+    return Report(tuple(rows), errors=tuple(problems), notes=notes)
+
+
+def _agrees(placement: Placement) -> bool | None:
+    if placement.coordinator is None or placement.leader is None:
+        return None
+    return placement.coordinator.id == placement.leader.id
+
+
+def _notes(
+    keys: Collection[str], placements: Mapping[str, Placement], topic: str
+) -> tuple[str, ...]:
+    """Say what the cluster does not know."""
+    notes = []
+    if not placements:
+        notes.append(f"The cluster has no topic {topic} yet: nothing coordinates anything there.")
+    if any(placements.get(key, _NOWHERE).partition_count is None for key in keys):
+        notes.append(_default_count(topic))
+    return tuple(notes)
+
+
+def _default_count(topic: str) -> str:
+    return (
+        f"Computed for {DEFAULT_PARTITION_COUNT} partitions of {topic}, Kafka's default, because "
+        "the real number is not known."
+    )

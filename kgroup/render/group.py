@@ -7,7 +7,7 @@ from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.group import Broker, Subscription
 from kgroup.operation.describe import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
-from kgroup.operation.locate import GroupLocation
+from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet
 
@@ -17,6 +17,7 @@ __all__ = [
     "MEMBER_COLUMNS",
     "OFFSET_COLUMNS",
     "STATE_COLUMNS",
+    "TRANSACTION_COLUMNS",
     "list_sheet",
     "location_sheet",
     "members_sheet",
@@ -25,6 +26,7 @@ __all__ = [
     "share_sheet",
     "state_sheet",
     "topology_sheet",
+    "transaction_sheet",
 ]
 
 _GROUP = Column("group_id", Kind.NAME, "id of the group")
@@ -50,6 +52,24 @@ _MEMBER_COUNT = Column(
 _TOPIC = Column("topic", Kind.TEXT, "name of the topic")
 _PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
 
+_REPLICA_COLUMNS = (
+    Column(
+        "leader",
+        Kind.TEXT,
+        "leader of the partition: host:port (id)",
+        lambda item: _broker(item.leader),
+    ),
+    Column(
+        "replicas", Kind.TEXT, "broker ids, with commas between", lambda item: _ids(item.replicas)
+    ),
+    Column(
+        "isr",
+        Kind.TEXT,
+        "broker ids of the in-sync replicas, with commas between",
+        lambda item: _ids(item.isr),
+    ),
+)
+
 LIST_COLUMNS = (
     _GROUP,
     _TYPE,
@@ -73,21 +93,22 @@ LOCATION_COLUMNS = (
     Column("found_in", Kind.NUMBER, "partition in which the source holds the group"),
     Column("agrees", Kind.FLAG, "whether the group was found where it belongs"),
     _COORDINATOR,
+    *_REPLICA_COLUMNS,
+)
+TRANSACTION_COLUMNS = (
+    Column("transactional_id", Kind.NAME, "id of the producer's transactions"),
     Column(
-        "leader",
+        "transaction_partition", Kind.NUMBER, "partition of __transaction_state that holds them"
+    ),
+    Column("partition_count", Kind.NUMBER, "partitions of __transaction_state it is computed with"),
+    Column("agrees", Kind.FLAG, "whether the coordinator is the partition's leader"),
+    Column(
+        "coordinator",
         Kind.TEXT,
-        "leader of the partition: host:port (id)",
-        lambda item: _broker(item.leader),
+        "broker that answers for the id: host:port (id)",
+        lambda item: _broker(item.coordinator),
     ),
-    Column(
-        "replicas", Kind.TEXT, "broker ids, with commas between", lambda item: _ids(item.replicas)
-    ),
-    Column(
-        "isr",
-        Kind.TEXT,
-        "broker ids of the in-sync replicas, with commas between",
-        lambda item: _ids(item.isr),
-    ),
+    *_REPLICA_COLUMNS,
 )
 STATE_COLUMNS = (
     _GROUP,
@@ -206,6 +227,11 @@ def list_sheet(groups: Sequence[ListedGroup]) -> Sheet:
 def location_sheet(locations: Sequence[GroupLocation]) -> Sheet:
     """One row a group."""
     return _sheet(LOCATION_COLUMNS, locations)
+
+
+def transaction_sheet(locations: Sequence[TransactionLocation]) -> Sheet:
+    """One row a transactional id."""
+    return _sheet(TRANSACTION_COLUMNS, locations)
 
 
 def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:

@@ -92,6 +92,14 @@ def server(
         producer.close()
 
 
+@pytest.fixture(scope="module")
+def new_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of which nobody has asked anything, and that creates topics by itself."""
+    config = {"auto.create.topics.enable": "true"}
+    with broker("4.3.1", tmp_path_factory.mktemp("cli-new"), config=config) as server:
+        yield server
+
+
 @pytest.fixture
 def live(server: Broker, cli: Cli) -> Live:  # noqa: F811
     return Live(server, cli)
@@ -188,6 +196,17 @@ def test_coordinator(live: Live) -> None:
     assert row.split()[:2] == ["over", str(PARTITION_OF["over"])]
 
 
+def test_coordinator_of_transactions(live: Live) -> None:
+    """Java: "t".hashCode() is 116, "other" 106069776; two partitions of __transaction_state."""
+    rows = live.rows("coordinator", "--type", "transaction", "t", "other")
+    for row, name, hashed in zip(rows, ("t", "other"), (116, 106069776), strict=True):
+        assert row["transactional_id"] == name
+        assert (row["transaction_partition"], row["partition_count"]) == (hashed % 2, 2)
+        assert row["coordinator"] == row["leader"] == live.broker
+        assert row["replicas"] == row["isr"] == [live.server.broker_id]
+        assert row["agrees"] is True
+
+
 def test_exit_statuses(live: Live) -> None:
     result = live("describe", "no-such-group")
     assert (result.status, result.out) == (3, "")
@@ -216,6 +235,26 @@ def test_no_topic_comes_into_being(live: Live) -> None:
     with Wire(live.server.version, live.server.bootstrap) as wire:
         topics = {topic["name"] for topic in wire.call("Metadata", 1, topics=None)["topics"]}
     assert topics == {"orders", "__consumer_offsets", "__transaction_state"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic"), [("group", "__consumer_offsets"), ("transaction", "__transaction_state")]
+)
+def test_no_topic_comes_into_being_on_a_new_cluster(
+    new_server: Broker,
+    cli: Cli,  # noqa: F811
+    kind: str,
+    topic: str,
+) -> None:
+    """Asking for a coordinator would create it."""
+    result = cli("coordinator", "--type", kind, "x", "-b", new_server.bootstrap, "-o", "jsonl")
+    (row,) = map(json.loads, result.out.splitlines())
+    assert (result.status, row["coordinator"], row["leader"]) == (0, None, None)
+    assert f"The cluster has no topic {topic} yet" in result.err
+    with Wire(new_server.version, new_server.bootstrap) as wire:
+        for _ in range(5):
+            assert wire.call("Metadata", 1, topics=None)["topics"] == []
+            time.sleep(0.2)  # a topic comes a moment after the answer
 
 
 COMMANDS = [["list"], ["describe", "--all"], ["describe", "g"], ["coordinator", "g"]]

@@ -48,8 +48,37 @@ def test_table_and_markdown(cli: Cli) -> None:
     assert "| a\\|b |" in text
 
 
+def test_transactional_id_computed(cli: Cli) -> None:
+    """Java: "billing".hashCode() is -109829509."""
+    result = cli("coordinator", "--type", "transaction", "billing", "-o", "json")
+    (row,) = json.loads(result.out)["data"]
+    assert row["transactional_id"] == "billing"
+    assert (row["transaction_partition"], row["partition_count"]) == (109829509 % 50, 50)
+    assert "__transaction_state" in result.err
+    result = cli(
+        *("coordinator", "--type", "transaction", "billing", "-o", "tsv"),
+        *("--transaction-partitions", "7"),
+    )
+    head, values = (line.split("\t") for line in result.out.splitlines())
+    assert dict(zip(head, values, strict=True))["transaction_partition"] == str(109829509 % 7)
+    assert (result.status, result.err) == (0, "")
+
+
+TRANSACTION = ["--type", "transaction", "t"]
+
+
 @pytest.mark.parametrize(
-    "options", [[], ["g", "--offsets-partitions", "0"], ["g", "--offsets-partitions", "x"]]
+    "options",
+    [
+        [],
+        ["g", "--offsets-partitions", "0"],
+        ["g", "--offsets-partitions", "x"],
+        ["g", "--transaction-partitions", "7"],
+        ["g", "--type", "share"],
+        [*TRANSACTION, "--offsets-partitions", "7"],
+        [*TRANSACTION, "--sample"],
+        [*TRANSACTION, "-b", "kafka-1", "--transaction-partitions", "7"],
+    ],
 )
 def test_wrong_usage(cli: Cli, options: list[str]) -> None:
     result = cli("coordinator", *options)

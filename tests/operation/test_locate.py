@@ -4,7 +4,12 @@ import pytest
 
 from kgroup.model.group import Broker, Group, GroupType
 from kgroup.model.placement import Placement
-from kgroup.operation.locate import locate, locate_live, offsets_partition
+from kgroup.operation.locate import (
+    locate,
+    locate_live,
+    locate_transactions,
+    offsets_partition,
+)
 from tests.operation.sources import FakeSource
 
 
@@ -66,13 +71,14 @@ def test_coordinator_of_a_live_source() -> None:
 class FakeCluster:
     """Implements `CoordinatorSource`."""
 
-    def __init__(self, **placements: Placement) -> None:
+    def __init__(self, *, of_transactions: bool = False, **placements: Placement) -> None:
+        self._of_transactions = of_transactions
         self._placements = placements
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        assert not transactional
+        assert transactional == self._of_transactions
         return {key: self._placements[key] for key in keys if key in self._placements}
 
 
@@ -103,3 +109,42 @@ def test_live_cluster_without_the_topic() -> None:
     assert (row.partition_count, row.coordinator, row.agrees) == (50, None, None)
     assert report.errors == ()
     assert "no topic __consumer_offsets" in report.notes[0]
+
+
+def test_transactions() -> None:
+    one, two = Broker(1, "one", 9092), Broker(2, "two", 9092)
+    cluster = FakeCluster(
+        of_transactions=True,
+        same=Placement(6, one, None, one, (1, 2), (1,)),
+        moving=Placement(6, two, None, one, (1, 2), (1, 2)),
+        lost=Placement(6, None, "COORDINATOR_NOT_AVAILABLE", None, (1, 2), ()),
+    )
+    report = locate_transactions(["same", "lost", "moving", "same"], source=cluster)
+    assert [(r.transactional_id, r.agrees, r.coordinator, r.leader) for r in report.data] == [
+        ("same", True, one, one),
+        ("lost", None, None, None),
+        ("moving", False, two, one),
+    ]
+    assert {row.partition_count for row in report.data} == {6}
+    assert [row.isr for row in report.data] == [(1,), (), (1, 2)]
+    (error,) = report.errors
+    assert (error.kind, error.group_id) == ("no-coordinator", None)
+    assert "'lost'" in error.reason
+    assert report.notes == ()
+
+
+@pytest.mark.parametrize(("count", "partition", "notes"), [(None, 47, 1), (7, 97 % 7, 0)])
+def test_transactions_without_a_cluster(count: int | None, partition: int, notes: int) -> None:
+    """Java: "a".hashCode() is 97."""
+    report = locate_transactions(["a"], partition_count=count)
+    (row,) = report.data
+    assert (row.transaction_partition, row.partition_count) == (partition, count or 50)
+    assert (row.coordinator, row.agrees) == (None, None)
+    assert len(report.notes) == notes
+
+
+def test_transactions_where_the_cluster_has_none() -> None:
+    report = locate_transactions(["a"], source=FakeCluster(of_transactions=True))
+    assert [(row.transaction_partition, row.leader) for row in report.data] == [(47, None)]
+    assert "no topic __transaction_state" in report.notes[0]
+    assert report.errors == ()

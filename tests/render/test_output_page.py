@@ -14,13 +14,20 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
-from kgroup.operation.locate import GroupLocation
+from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.statistics import Count
 from kgroup.protocol.batch import DamageKind
 from kgroup.render.document import SCHEMA_VERSION
 
 PAGE = (Path(__file__).parents[2] / "docs" / "output.md").read_text("utf-8")
-ROOTS = (ListedGroup, GroupLocation, GroupDescription, DecodedRecord, Count)
+ROOTS = (
+    ListedGroup,
+    GroupLocation,
+    TransactionLocation,
+    GroupDescription,
+    DecodedRecord,
+    Count,
+)
 
 
 def tables(kind: str) -> dict[str, list[list[str]]]:

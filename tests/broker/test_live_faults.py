@@ -17,6 +17,7 @@ from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.source.base import Question
 from kgroup.source.broker import Cluster
 from tests.broker.process import HOST
+from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import Broker, cluster
 from tests.record.raw import await_coordinator, commit
 from tests.record.wire import Wire
@@ -100,6 +101,17 @@ def test_bootstrap_server_that_accepts_and_is_silent(brokers: Brokers) -> None:
         assert raised.value.kind == "silent"
         with Cluster([address, brokers[0].bootstrap], timeout_s=6) as source:
             assert list(source.read().image.groups) == GROUPS
+
+
+def test_no_broker_is_sent_more_than_questions(brokers: Brokers) -> None:
+    with RecordingProxy([server.port for server in brokers]) as proxy:
+        with Cluster(proxy.bootstrap) as source:
+            assert list(source.read().image.groups) == GROUPS
+            assert list(source.read(GROUPS).image.groups) == GROUPS
+            assert source.log_ranges({("orders", 0), ("orders", 2)}).problems == ()
+            assert len(source.placements(GROUPS)) == len(GROUPS)
+        assert {request.port for request in proxy.requests} == {each.port for each in brokers}
+        assert {why_not_harmless(request, VERSION) for request in proxy.requests} == {None}
 
 
 @contextmanager

@@ -1,0 +1,219 @@
+"""Commands that read send nothing but questions, and no topic comes into being by them.
+
+Every command runs against a broker that creates topics wherever it is let, through a proxy that
+sees each request: first on a virgin cluster, which has no `__consumer_offsets` either, then with
+groups that know of topics which are not there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from struct import pack
+
+import click
+import pytest
+from kazoo.client import KazooClient
+
+from kgroup.cli.main import COMMANDS, kgroup
+from kgroup.source import broker_client
+from tests.broker.maven import version_tuple
+from tests.broker.proxy import RecordingProxy, Request, why_not_harmless
+from tests.broker.servers import Broker, broker
+from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.record.raw import RawMember, await_coordinator, commit, create_topics, join
+from tests.record.wire import Wire
+
+VERSIONS = ("4.3.1", "2.8.2", "0.10.2.2", "0.9.0.1", "0.8.2.2")
+CONFIG = {"auto.create.topics.enable": "true", "group.max.session.timeout.ms": "600000"}
+
+LINES: Mapping[str, Sequence[str]] = {
+    "list": (
+        "",
+        "--state Stable --type classic",
+        "--regex r.*",
+        "--topic orders",
+    ),
+    "describe": (
+        "reader simple nobody",
+        "--all",
+        "--all --log-budget 1 --isolation read-committed --members",
+        "--regex r.* --offsets",
+        "reader --state",
+    ),
+    "coordinator": ("reader simple nobody",),
+}
+"""Arguments of each command that asks a cluster; each of its options stands in one of them."""
+
+ELSEWHERE = {
+    *("bootstrap_server", "command_config", "overrides", "profile", "timeout_s"),  # connection
+    *("log_dir", "sample", "offsets_partitions"),  # ask no cluster
+    *("form", "columns", "no_headers"),  # are about output
+}
+"""Options that change nothing in what is asked."""
+
+FIND_COORDINATOR, METADATA = 10, 3
+
+
+def live_commands() -> dict[str, click.Command]:
+    """Give the commands that can ask a cluster."""
+    context = click.Context(kgroup)
+    commands = {name: kgroup.get_command(context, name) for name in COMMANDS}
+    return {
+        name: command
+        for name, command in commands.items()
+        if command and any(param.name == "bootstrap_server" for param in command.params)
+    }
+
+
+def test_every_live_command_and_option_is_tried() -> None:
+    commands = live_commands()
+    assert set(LINES) == set(commands)
+    for name, command in commands.items():
+        used = {word for line in LINES[name] for word in line.split() if word.startswith("-")}
+        options = [param for param in command.params if isinstance(param, click.Option)]
+        untried = [
+            option.name
+            for option in options
+            if option.name not in ELSEWHERE and not used.intersection(option.opts)
+        ]
+        assert untried == [], f"kgroup {name}: add a line of arguments with each of these"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A broker that creates topics, behind a proxy."""
+
+    server: Broker
+    proxy: RecordingProxy
+
+    def topics(self) -> set[str]:
+        """Ask for all topics, by naming none."""
+        version = int(version_tuple(self.server.version) >= (0, 10))
+        with Wire(self.server.version, self.server.bootstrap) as wire:
+            answer = wire.call("Metadata", version, topics=None if version else [])
+        return {topic["name"] for topic in answer["topics"]}
+
+    def run_all(self, run: Cli) -> dict[str, str]:
+        """Run every command, and check what each has sent.
+
+        Returns:
+            What each line printed.
+        """
+        printed = {}
+        for name, lines in LINES.items():
+            for line in lines:
+                before = len(self.proxy.requests)
+                result = run(name, *line.split(), "-b", self.proxy.bootstrap)
+                sent = self.proxy.requests[before:]
+                what = f"kgroup {name} {line}\n{result.err}"
+                assert "bug" not in result.err, what
+                assert METADATA in {request.api_key for request in sent}, what
+                assert self.flaws(sent) == [], what
+                assert f":{self.server.port}" not in result.out, "an answer passed the proxy by"
+                printed[f"{name} {line}"] = result.out
+        return printed
+
+    def flaws(self, sent: Sequence[Request]) -> list[str]:
+        flaws = (why_not_harmless(request, self.server.version) for request in sent)
+        return [flaw for flaw in flaws if flaw is not None]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait long before each command for what 0.9 never answers."""
+    monkeypatch.setattr(broker_client, "SOON_S", 0.2)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def watched(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Watched]:
+    version: str = request.param
+    with (
+        broker(version, tmp_path_factory.mktemp(f"kafka-{version}"), config=CONFIG) as server,
+        RecordingProxy([server.port]) as proxy,
+    ):
+        yield Watched(server, proxy)
+
+
+def test_virgin_cluster(watched: Watched, cli: Cli) -> None:  # noqa: F811
+    assert watched.topics() == set()
+    watched.run_all(cli)
+    assert watched.topics() == set()
+    sent = {request.api_key for request in watched.proxy.requests}
+    assert FIND_COORDINATOR not in sent, "it creates __consumer_offsets"
+
+
+def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> None:  # noqa: F811
+    """A member owns partitions of "gone", which is deleted then, and of "never"."""
+    version, bootstrap = watched.server.version, watched.server.bootstrap
+    _create_topics(watched.server, "orders", "gone")
+    with Wire(version, bootstrap) as wire:
+        await_coordinator(wire)
+        commit(wire, "simple", {("orders", 0): 1, ("gone", 0): 1})
+        if version_tuple(version) >= (0, 9):
+            names = ["orders", "gone", "never"]
+            member = RawMember(version, bootstrap, "reader-client")
+            join(
+                member, "reader", {"range": _consumer_protocol(names)}, _consumer_protocol(names, 0)
+            )
+        _delete_topic(watched.server, "gone")
+        deadline = time.monotonic() + 60
+        while "gone" in watched.topics():
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        topics = watched.topics()
+        assert topics == {"orders", "__consumer_offsets"}
+        described = watched.run_all(cli)["describe reader simple nobody"]
+        assert watched.topics() == topics
+        assert "orders" in described
+        if version_tuple(version) >= (0, 9):
+            assert "gone" in described
+            assert "never" in described
+        # This is what would have happened.
+        wire.call("Metadata", 0, topics=[{"name": "never"}])
+        while "never" not in watched.topics():
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def _consumer_protocol(topics: Sequence[str], partition: int | None = None) -> bytes:
+    """Write a subscription to topics, or the assignment of a partition of each; version 0."""
+    data = pack(">hi", 0, len(topics))
+    for topic in topics:
+        data += pack(f">h{len(topic)}s", len(topic), topic.encode())
+        data += b"" if partition is None else pack(">ii", 1, partition)
+    return data + pack(">i", -1)
+
+
+def _create_topics(server: Broker, *names: str) -> None:
+    if version_tuple(server.version) >= (0, 10, 1):
+        with Wire(server.version, server.bootstrap) as wire:
+            create_topics(wire, dict.fromkeys(names, 1))
+        return
+    topic = json.dumps({"version": 1, "partitions": {"0": [server.broker_id]}})
+    _write_to_zookeeper(server, {f"/brokers/topics/{name}": topic for name in names})
+
+
+def _delete_topic(server: Broker, name: str) -> None:
+    if version_tuple(server.version) >= (0, 11):
+        with Wire(server.version, server.bootstrap) as wire:
+            wire.call("DeleteTopics", 1, topic_names=[name], timeout_ms=30_000)
+        return
+    _write_to_zookeeper(server, {f"/admin/delete_topics/{name}": ""})
+
+
+def _write_to_zookeeper(server: Broker, nodes: Mapping[str, str]) -> None:
+    """Ask the controller for something, as the tools of old versions do."""
+    assert server.zookeeper is not None
+    client = KazooClient(hosts=server.zookeeper.connect)
+    client.start(timeout=30)
+    try:
+        for path, value in nodes.items():
+            client.create(path, value.encode(), makepath=True)
+    finally:
+        client.stop()
+        client.close()

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgroup.protocol import kernel_memory as memory
-from kgroup.protocol.column_schema import DECODED, decoded_cells
+from kgroup.protocol.column_schema import DECODED, decoded_cells, record_size
 from kgroup.protocol.compiled import kernels
 from kgroup.protocol.coordinator_record import KEY_TYPES
 from kgroup.protocol.kernel_memory import (
@@ -37,8 +37,8 @@ _TYPE_NUMBERS = {name: number for number, name in enumerate(_TYPES)}
 _TIMESTAMP_TYPES = ["create", "log_append"]
 _TRANSACTIONS = ["committed", "aborted", "open"]
 
-_TEXT_SIZES = (4 << 20, 24 << 20, 2 << 20, 16 << 20)
-"""Room for key_json, value_json, key and value, at first."""
+_TEXT_SIZES = (4 << 20, 24 << 20)
+"""Room for key_json and value_json, at first."""
 
 _scratch = local()
 
@@ -58,6 +58,7 @@ _ROW_TYPES = Rows(
     commit_timestamp=np.int64,
     expire_timestamp=np.int64,
     topic_id=np.int32,
+    size=np.int32,
 )
 _BATCH_TYPES = Batches(
     row=np.int64,
@@ -72,8 +73,6 @@ _OTHER_TYPES = Others(
     flags=np.uint8,
     key_json_end=np.int32,
     value_json_end=np.int32,
-    key_end=np.int32,
-    value_end=np.int32,
 )
 
 
@@ -194,6 +193,7 @@ class ColumnBuffer:
             self._rows.offset[row] = record.offset
             timestamp_ms = record.timestamp_ms
             self._rows.timestamp[row] = -1 if timestamp_ms is None else timestamp_ms
+            self._rows.size[row] = record_size(record.key, record.value)
             self.add(record.key, record.value, is_control=batch.is_control)
         if self.state[memory.ROWS] > first:
             append_time = LOG_APPEND_TIME if batch.timestamp_type == "log_append" else 0
@@ -208,7 +208,7 @@ class ColumnBuffer:
         return damages
 
     def add(self, key: bytes | None, value: bytes | None, *, is_control: bool) -> None:
-        """Complete the row whose offset and timestamp are written, and count it."""
+        """Complete the row whose offset, timestamp and size are written, and count it."""
         row = int(self.state[memory.ROWS])
         rows = self._rows
         cells = decoded_cells(key, value, is_control=is_control)
@@ -234,8 +234,7 @@ class ColumnBuffer:
         put(rows.expire_timestamp, memory.EXPIRE, expire_timestamp)
         put(rows.topic_id, memory.TOPIC_ID, self._intern_uuid(topic_id))
         rows.flags[row] = flags
-        texts = [None if cell is None else cell.encode() for cell in cells[12:14]]
-        texts += cells[14:]
+        texts = [None if cell is None else cell.encode() for cell in cells[12:]]
         if any(text is not None for text in texts):
             self._add_texts(row, texts)
         self.state[memory.ROWS] = row + 1
@@ -297,6 +296,7 @@ class ColumnBuffer:
         columns = self._batch_columns(count, transactions) | self._text_columns(count)
         columns["offset"] = _column("offset", rows.offset)
         columns["timestamp_ms"] = _known_column("timestamp_ms", rows.timestamp)
+        columns["size"] = _column("size", rows.size)
         columns["type"] = _column("type", rows.type, values=pa.array(_TYPES))
         all_flags = int(np.bitwise_and.reduce(rows.flags, initial=255))
         for name, column, flag, values in (
@@ -361,8 +361,8 @@ class ColumnBuffer:
         return outcome
 
     def _text_columns(self, count: int) -> dict[str, pa.Array]:
-        """Columns that few rows have, as strings and bytes."""
-        names = ("key_json", "value_json", "key", "value")
+        """Columns that few rows have, as strings."""
+        names = ("key_json", "value_json")
         found = int(self.state[memory.OTHERS])
         if found == 0:
             return {name: pa.nulls(count, DECODED.field(name).type) for name in names}

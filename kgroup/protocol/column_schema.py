@@ -2,7 +2,7 @@
 
 A record of `__consumer_offsets` is one row of `DECODED`. Offset commits, which are nearly all of a
 log, are whole in typed columns; every other record type carries its key and value as the JSON text
-of `DecodedRecord`, beside its raw bytes. `ColumnBuilder` makes rows with the reference decoder;
+of `DecodedRecord`. `ColumnBuilder` makes rows with the reference decoder;
 the compiled one in `columnar` must make the same.
 """
 
@@ -27,6 +27,7 @@ __all__ = [
     "commit_key",
     "commit_value",
     "decoded_cells",
+    "record_size",
     "records",
 ]
 
@@ -64,8 +65,7 @@ DECODED = pa.schema(
         pa.field("topic_id", _TEXT),
         pa.field("key_json", pa.string()),
         pa.field("value_json", pa.string()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
+        pa.field("size", pa.int32()),
     ]
 )
 """One row a record. Null means unknown or not there.
@@ -81,7 +81,7 @@ committed_leader_epoch, expire_timestamp_ms: null where stored as -1 or not in t
 topic_id: base64url as Kafka prints it; null where not stored.
 key_json, value_json: JSON texts; null for an offset commit that the typed columns hold whole, and
     for a key or a value that is null.
-key, value: raw bytes, where key_json or value_json is given.
+size: bytes of the key and the value.
 """
 
 
@@ -126,10 +126,11 @@ class ColumnBuilder:
             producer_epoch,
             transaction,
             *decoded_cells(key, value, is_control=is_control),
+            record_size(key, value),
         )
         for column, cell in zip(self._columns, row, strict=True):
             column.append(cell)
-        self._size += len(key or b"") + len(value or b"")
+        self._size += record_size(key, value)
 
     def add_batch(
         self,
@@ -188,7 +189,7 @@ class ColumnBuilder:
 
 
 def decoded_cells(key: bytes | None, value: bytes | None, *, is_control: bool) -> tuple[Any, ...]:
-    """Decode a record; give its cells of the columns from `type` on."""
+    """Decode a record; give its cells of the columns from `type` to `value_json`."""
     decode = decode_control if is_control else decode_record
     type_name, key_tree, value_tree = decode(key, value)
     key_data = (key_tree or {}).get("data") or {}
@@ -213,9 +214,12 @@ def decoded_cells(key: bytes | None, value: bytes | None, *, is_control: bool) -
         commit.get("topicId"),
         None if whole else _json(key_tree),
         None if whole else _json(value_tree),
-        None if whole else key,
-        None if whole else value,
     )
+
+
+def record_size(key: bytes | None, value: bytes | None) -> int:
+    """Give the bytes of a record's key and value."""
+    return len(key or b"") + len(value or b"")
 
 
 def commit_key(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,6 @@ from kgroup.protocol.log_kernel import (
 )
 from kgroup.protocol.machine import (
     compiled,
-    copy,
     equal,
     get,
     load_int16,
@@ -60,8 +59,7 @@ from kgroup.protocol.machine import (
 
 __all__ = ["UNCLEAR", "commit_time", "decode", "spread_ends"]
 
-_NO_VALUE = 0b1010  # of another row: neither value_json nor value
-
+_NO_VALUE = 0b10  # of another row: no value_json
 
 UNCLEAR = -(1 << 63)
 _NEWEST = 4  # of an OffsetCommit's values; key version 0, LegacyOffsetCommit, has only 0
@@ -145,19 +143,17 @@ def commit_time(key: int, key_end: int, value: int, value_end: int) -> int:
 def _other(
     state: int, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
 ) -> int:
-    """Write a row of another type, its JSON texts and raw bytes; DONE, ODD, FULL or GROW."""
+    """Write a row of another type and its JSON texts; DONE, ODD, FULL or GROW."""
     other = get(state, memory.OTHERS)
     used = state + 8 * memory.TEXTS
     capacity = state + 8 * memory.TEXT_CAPACITIES
     texts = state + 8 * memory.TEXT_COLUMNS
     key_size = key_end - key
     value_size = value_end - value
-    key_used = get(used, 2)
-    value_used = get(used, 3)
     if (
         other >= get(state, memory.OTHER_CAPACITY)
-        or key_used + key_size > get(capacity, 2)
-        or value_used + value_size > get(capacity, 3)
+        or get(used, 0) + key_size > get(capacity, 0)
+        or get(used, 1) + value_size > get(capacity, 1)
     ):
         return FULL
     if key_size < 2:
@@ -211,16 +207,12 @@ def _other(
             put(state, memory.GROWING, 0)
             return GROW
         flags |= GROUP | KEY_TYPE
-    copy(get(texts, 2) + key_used, key, key_size)
-    copy(get(texts, 3) + value_used, value, value_size)
     put(used, 0, key_json)
     put(used, 1, value_json)
-    put(used, 2, key_used + key_size)
-    put(used, 3, value_used + value_size)
     columns = state + 8 * memory.OTHER_COLUMNS
     store_native32(get(columns, 0) + 4 * other, row)
     store_uint8(get(columns, 1) + other, other_flags)
-    for index in range(4):
+    for index in range(2):
         store_native32(get(columns, 2 + index) + 4 * other, get(used, index))
     put(state, memory.OTHERS, other + 1)
 
@@ -251,6 +243,7 @@ _METADATA = Rows._fields.index("metadata")
 _COMMIT_TIMESTAMP = Rows._fields.index("commit_timestamp")
 _EXPIRE_TIMESTAMP = Rows._fields.index("expire_timestamp")
 _TOPIC_ID = Rows._fields.index("topic_id")
+_SIZE = Rows._fields.index("size")
 
 
 @compiled
@@ -268,8 +261,8 @@ def decode(state: int) -> int:
     """Decode from POSITION to END; give the reason for stopping.
 
     `state` is the address of the words that `kernel_state` names. At ODD the record's place is
-    there, and the row's offset and timestamp are written: who called writes the rest of the row,
-    counts it in ROWS (and in OTHERS), and goes on.
+    there, and the row's offset, timestamp and size are written: who called writes the rest of the
+    row, counts it in ROWS (and in OTHERS), and goes on.
     """
     columns = state + 8 * memory.ROW_COLUMNS
     flags_column = get(columns, _FLAGS)
@@ -287,6 +280,7 @@ def decode(state: int) -> int:
     commit_timestamp_column = get(columns, _COMMIT_TIMESTAMP)
     expire_timestamp_column = get(columns, _EXPIRE_TIMESTAMP)
     topic_id_column = get(columns, _TOPIC_ID)
+    size_column = get(columns, _SIZE)
     groups = get(state, memory.TABLES)
     topics = get(state, memory.TABLES + 1)
     metadata = get(state, memory.TABLES + 2)
@@ -353,6 +347,7 @@ def decode(state: int) -> int:
                 keep += 8
             put(offset_column, row, base + delta)
             put(timestamp_column, row, timestamp)
+            store_native32(size_column + 4 * row, key_end - key + value_end - value)
 
             kind = -1
             if key_end - key >= 2 and not is_control:

@@ -31,33 +31,33 @@ PLACE_BASE = 11  # what is added to an address to make it the position of a batc
 ROWS = 12
 BATCHES = 13
 OTHERS = 14
-TEXTS = 15  # bytes of key_json, value_json, key and value
-USED_END = 19
-SAVED = 19  # ROWS to USED_END, and KEEP, as they were before the open batch
-SAVED_KEEP = 26
+TEXTS = 15  # bytes of key_json and value_json
+USED_END = 17
+SAVED = 17  # ROWS to USED_END, and KEEP, as they were before the open batch
+SAVED_KEEP = 22
 # how much there is
-ROW_CAPACITY = 27
-BATCH_CAPACITY = 28
-OTHER_CAPACITY = 29
-TEXT_CAPACITIES = 30
+ROW_CAPACITY = 23
+BATCH_CAPACITY = 24
+OTHER_CAPACITY = 25
+TEXT_CAPACITIES = 26
 # why it stopped
-GROWING = 34  # the dictionary that is full
-ODD_KEY = 35  # the odd record
-ODD_KEY_SIZE = 36
-ODD_VALUE = 37
-ODD_VALUE_SIZE = 38
+GROWING = 28  # the dictionary that is full
+ODD_KEY = 29  # the odd record
+ODD_KEY_SIZE = 30
+ODD_VALUE = 31
+ODD_VALUE_SIZE = 32
 # addresses: of columns, texts, the tables of groups, topics, metadata and topic ids, the machine
-ROW_COLUMNS = 39
-BATCH_COLUMNS = 55
-OTHER_COLUMNS = 61
-TEXT_COLUMNS = 67
-TABLES = 71
-MACHINE = 75
+ROW_COLUMNS = 33
+BATCH_COLUMNS = 49
+OTHER_COLUMNS = 55
+TEXT_COLUMNS = 59
+TABLES = 61
+MACHINE = 65
 # what `list_keys` needs besides
-SEED = 76
-THROUGH_OFFSET = 77
-THROUGH_MS = 78
-STATE_SIZE = 79
+SEED = 66
+THROUGH_OFFSET = 67
+THROUGH_MS = 68
+STATE_SIZE = 69
 
 FOREVER = (1 << 63) - 1
 """No limit for THROUGH_OFFSET and THROUGH_MS."""
@@ -137,6 +137,7 @@ class Rows(NamedTuple):
     commit_timestamp: Any
     expire_timestamp: Any
     topic_id: Any
+    size: Any
 
 
 class Batches(NamedTuple):
@@ -153,12 +154,10 @@ class Batches(NamedTuple):
 class Others(NamedTuple):
     """Columns with an element for each row that is no whole offset commit.
 
-    The flags' bits say which of its four texts are null; the ends are where the texts end.
+    The flags' bits say which of its two texts are null; the ends are where the texts end.
     """
 
     row: Any
     flags: Any
     key_json_end: Any
     value_json_end: Any
-    key_end: Any
-    value_end: Any

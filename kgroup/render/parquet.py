@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroup.errors import InputError, UsageError
 from kgroup.protocol.column_schema import DECODED
+from kgroup.render.record import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["write_parquet"]
+
+_ROWS = 1 << 17
+"""Rows from which on a row group may end."""
+
+_RISING = ("offset", "timestamp_ms", "commit_timestamp_ms")
+"""Columns with little between one row and the next. Their statistics, and no others, let a reader
+pass over row groups."""
+
+_JSON = ("key_json", "value_json")
+"""Columns that shrink when they are compressed; the others are small as they are encoded."""
 
 
 def write_parquet(path: Path, batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> int:
@@ -35,14 +46,16 @@ def write_parquet(path: Path, batches: Iterable[pa.RecordBatch], names: Sequence
     import pyarrow as pa
     from pyarrow import parquet
 
-    missing = [name for name in names if name not in DECODED.names]
+    known = [column.name for column in RECORD_COLUMNS]
+    missing = [name for name in names if name not in known]
     if missing:
-        raise UsageError(f"no column {', '.join(missing)}; there are: {', '.join(DECODED.names)}")
+        raise UsageError(f"no column {', '.join(missing)}; there are: {', '.join(known)}")
     path = path.resolve()
     if path.exists() and not path.is_file():  # a device would be replaced by a file
         raise UsageError(f"{path} is no regular file; Parquet needs one")
-    schema = pa.schema([DECODED.field(name) for name in names or DECODED.names])
+    schema = pa.schema([DECODED.field(name) for name in names or known])
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    rising = [name for name in _RISING if name in schema.names]
     rows = 0
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -50,12 +63,33 @@ def write_parquet(path: Path, batches: Iterable[pa.RecordBatch], names: Sequence
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     try:
-        with parquet.ParquetWriter(unfinished, schema, use_dictionary=texts) as writer:
-            for batch in batches:
-                writer.write_batch(batch.select(schema.names))
-                rows += batch.num_rows
+        with parquet.ParquetWriter(
+            unfinished,
+            schema,
+            use_dictionary=texts,
+            column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
+            compression={name: "lz4" if name in _JSON else "none" for name in schema.names},
+            write_statistics=rising,
+        ) as writer:
+            for group in _row_groups(batches):
+                writer.write_table(group.select(schema.names))
+                rows += group.num_rows
         os.replace(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
     return rows
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put small batches together."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= _ROWS:
+            yield pa.Table.from_batches(waiting).unify_dictionaries()
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting).unify_dictionaries()

@@ -42,7 +42,7 @@ RECORD_COLUMNS = (
     Column("key_json", Kind.TEXT, "the key as in json, unless the columns before say all"),
     Column("value_json", Kind.TEXT, "the value as in json, unless the columns before say all"),
 )
-"""The columns of csv, tsv and Parquet; there the last two are followed by the raw bytes."""
+"""The columns of csv, tsv and Parquet."""
 
 _PAGE_NAMES = (
     "partition",

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kgroup.protocol.column_schema import DECODED
 from kgroup.render.record import RECORD_COLUMNS
 from tests.cli.conftest import Cli, Result
 from tests.operation.log_files import (
@@ -145,10 +144,10 @@ def test_parquet(cli: Cli, log: Log, tmp_path: Path) -> None:
     assert (result.status, result.out) == (0, "")
     assert result.err == f"kgroup: 4 records written to {file}\n"
     table = pq.read_table(file)
-    assert table.schema.names == DECODED.names
+    assert table.schema.names == [column.name for column in RECORD_COLUMNS]
     assert table["group"].to_pylist() == ["g", NASTY, "g", "h"]
-    assert table["key"].to_pylist()[0] is None
-    assert table["key"].to_pylist()[2] == b"\x00\x02\x00\x01g"
+    assert table["key_json"].to_pylist()[0] is None
+    assert table["key_json"].to_pylist()[2] == '{"type":2,"data":{"group":"g"}}'
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "__consumer_offsets-12",
         "out.parquet",
@@ -157,9 +156,12 @@ def test_parquet(cli: Cli, log: Log, tmp_path: Path) -> None:
 
 def test_parquet_with_chosen_columns(cli: Cli, log: Log, tmp_path: Path) -> None:
     file = tmp_path / "out.parquet"
-    assert cli("decode-offsets", log.root, "--parquet", file, "--columns", "group,key").status == 0
-    assert pq.read_table(file).schema.names == ["group", "key"]
-    result = cli("decode-offsets", log.root, "--parquet", file, "--columns", "detail")
+    assert (
+        cli("decode-offsets", log.root, "--parquet", file, "--columns", "group,key_json").status
+        == 0
+    )
+    assert pq.read_table(file).schema.names == ["group", "key_json"]
+    result = cli(*command, "detail")
     assert result.status == 2
     assert "no column detail" in result.err
 

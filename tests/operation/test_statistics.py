@@ -6,7 +6,7 @@ import pytest
 
 from kgroup.operation.decode import decode
 from kgroup.operation.selection import Selection
-from kgroup.operation.statistics import Count, count_records, record_bytes
+from kgroup.operation.statistics import Count, count_records
 from kgroup.protocol.record_batch import Record, RecordBatch, read_batches, read_records
 from kgroup.source.segment_file import find_segments
 from tests.operation.log_files import Log, commit, commit_key, end, tombstone, transaction
@@ -30,7 +30,7 @@ def test_bytes_are_those_of_the_stored_keys_and_values(folder: Path) -> None:
         for record in read_records(found)
         if isinstance(record, Record)
     ]
-    measured = decode(segments, Selection()).map(lambda rows: record_bytes(rows).to_pylist())
+    measured = decode(segments, Selection()).map(lambda rows: rows["size"].to_pylist())
     assert [size for sizes in measured for size in sizes] == stored
     assert stored
 
@@ -42,7 +42,7 @@ def test_bytes_of_long_metadata(tmp_path: Path, length: int) -> None:
     assert record.key is not None
     assert record.value is not None
     log.add(0, batch([record]))
-    (sizes,) = decode(log.segments(), Selection()).map(lambda rows: record_bytes(rows).to_pylist())
+    (sizes,) = decode(log.segments(), Selection()).map(lambda rows: rows["size"].to_pylist())
     assert sizes == [len(record.key) + len(record.value)]
 
 
@@ -62,7 +62,7 @@ def test_bytes_of_long_metadata_in_version_4(tmp_path: Path, length: int, topic_
     log.add(0, batch([Plain(0, -1, commit_key("g"), value)]))
     (found,) = decode(log.segments(), Selection()).map(lambda rows: rows)
     assert found["key_json"].null_count == 1
-    assert record_bytes(found).to_pylist() == [len(commit_key("g")) + len(value)]
+    assert found["size"].to_pylist() == [len(commit_key("g")) + len(value)]
 
 
 @pytest.fixture

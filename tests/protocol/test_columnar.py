@@ -123,7 +123,7 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
 def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, texts and dictionaries that do not fit are flushed, enlarged and grown."""
     monkeypatch.setattr(column_chunk, "_MOST_ROWS", 5)
-    monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (40, 60, 10, 50))
+    monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (40, 60))
     monkeypatch.setattr(column_buffer, "_scratch", local())
     monkeypatch.setattr(log_chunk, "_RUN_SIZE", 2000)
     groups = ROOT / "tests/data/kafka-2.8.2/__consumer_offsets-0/00000000000000000000.log"

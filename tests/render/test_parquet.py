@@ -7,8 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgroup.errors import InputError, UsageError
-from kgroup.protocol.column_schema import DECODED, ColumnBuilder
+from kgroup.protocol.column_schema import ColumnBuilder
 from kgroup.render.parquet import write_parquet
+from kgroup.render.record import RECORD_COLUMNS
 from tests.operation.log_files import commit
 
 
@@ -25,7 +26,7 @@ def test_batches_with_dictionaries_of_their_own(tmp_path: Path) -> None:
     assert write_parquet(path, [rows("a", "b"), rows(), rows("c")], ()) == 3
     table = pq.read_table(path)
     assert table["group"].to_pylist() == ["a", "b", "c"]
-    assert table.schema.names == DECODED.names
+    assert table.schema.names == [column.name for column in RECORD_COLUMNS]
     assert table.schema.field("commit_timestamp_ms").type == pa.int64()
 
 

@@ -237,6 +237,7 @@ def command(
             last_only=latest,
             cut=None if as_of is None else Cut(*as_of),
             strict=strict,
+            with_batches=stats,
             name=name,
             announce=progress.announce_compiling,
             watch=progress.tell,

@@ -1,10 +1,10 @@
-"""A file of records, as it lies in a folder."""
+"""Files of records, as they lie in a folder."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["Segment", "SegmentStatus"]
+__all__ = ["Log", "Segment", "SegmentStatus"]
 
 
 class SegmentStatus(StrEnum):
@@ -44,6 +44,8 @@ class Segment:
         size: in bytes, when it was found.
         is_loaded: whether a broker that starts with this folder reads it.
         reason: why not, as a sentence; None where it is loaded.
+        broker: id of the broker that the records were just fetched from; then the file is a copy
+            of our own, whose name and byte positions say nothing to anybody.
     """
 
     path: Path
@@ -53,3 +55,19 @@ class Segment:
     size: int
     is_loaded: bool = True
     reason: str | None = None
+    broker: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log, or a stretch of one, that is read at one go.
+
+    Attributes:
+        segments: its files, in order.
+        aborted: producer id and first offset of each transaction that was aborted, as a broker
+            tells it with records all of which are decided: the others are committed. None: the
+            markers in the files tell.
+    """
+
+    segments: tuple[Segment, ...]
+    aborted: frozenset[tuple[int, int]] | None = None

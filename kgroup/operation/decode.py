@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment
-from kgroup.operation.log_reader import Cut, LogReader
+from kgroup.operation.log_reader import Cut, FileLogs, LogReader, Logs
 from kgroup.operation.selection import Names, Selection
 from kgroup.protocol.column_schema import ColumnBuilder, records
 
@@ -65,14 +65,23 @@ class Decoding:
     @property
     def nothing_named_exists(self) -> bool:
         """Whether groups or topics were asked for, by name or pattern, and the log has none."""
+        if self.log.is_sought:
+            return False
         names = [*self._groups.wanted, *self._topics.wanted]
         missing = [*self._groups.missing, *self._topics.missing]
         if self._selection.group_pattern is not None:
             return len(names) == len(missing) and not self._has_rows
         return bool(names) and len(names) == len(missing)
 
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Groups and topics that were not met where only a part of the log was looked at."""
+        return (*self._groups.missing, *self._topics.missing) if self.log.is_sought else ()
+
     def problems(self) -> tuple[Problem, ...]:
         """Say what could not be read, and which names the log does not have."""
+        if self.log.is_sought:
+            return self.log.problems
         return (
             *self.log.problems,
             *(
@@ -87,23 +96,25 @@ class Decoding:
 
 
 def decode(
-    segments: Sequence[Segment],
+    source: Sequence[Segment] | Logs,
     selection: Selection,
     *,
     last_only: bool = False,
     cut: Cut | None = None,
     strict: bool = False,
+    with_batches: bool = False,
     name: Callable[[Path], str] = str,
     announce: Callable[[], None] | None = None,
     watch: Callable[[LogReader], None] = lambda log: None,
+    tell: Callable[[Problem], None] = lambda problem: None,
 ) -> Decoding:
-    """Decode segments.
+    """Decode segments, or logs from elsewhere.
 
     What keys, offsets and transactions say is looked at first, then comes the view, then what
     times say: "the latest records, of these those before June".
 
     Args:
-        segments: sorted, see `find_segments`.
+        source: segments, sorted, see `find_segments`; or logs.
         selection: which rows are wanted.
         last_only: whether only the last record of each key is wanted, tombstones too: what
             compaction keeps, see `last_record.last_records`.
@@ -111,22 +122,27 @@ def decode(
             it, tombstones left out. A transaction counts as open whose marker comes later, and its
             records were not current yet.
         strict: whether to stop at the first problem.
+        with_batches: whether to count batches, see `LogReader.batch_counts`.
         name: what to call a file in problems.
         announce: called before code is compiled, see `columnar.decode_chunks`.
         watch: called after each batch of rows that was read.
+        tell: called with each problem of the log when it is met.
 
     Raises:
         UsageError: an offset to cut at, and segments of several partitions.
     """
+    if isinstance(source, Sequence):
+        source = FileLogs(source, from_offset=selection.from_offset or 0)
     log = LogReader(
-        segments,
+        source,
         cut=cut,
-        from_offset=selection.from_offset or 0,
         last_only=last_only or cut is not None,
         strict=strict,
+        with_batches=with_batches,
         name=name,
         announce=announce,
         watch=watch,
+        tell=tell,
     )
     if cut is not None and cut.offset is not None and log.log_count > 1:
         raise UsageError(

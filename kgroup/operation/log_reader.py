@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from kgroup.model.problem import Problem, ProblemLog
-from kgroup.model.segment import Segment
+from kgroup.model.segment import Log, Segment
 from kgroup.operation.usable import why_unusable
 from kgroup.protocol.batch import Damage, RecordBatch
 from kgroup.protocol.columnar import map_chunks, scan_transactions
@@ -22,7 +22,7 @@ from kgroup.protocol.record_batch import read_file_batches
 from kgroup.protocol.record_place import Places
 from kgroup.protocol.transaction import TransactionIndex
 
-__all__ = ["BatchCount", "Cut", "LogReader"]
+__all__ = ["BatchCount", "Cut", "FileLogs", "LogReader", "Logs"]
 
 T = TypeVar("T")
 
@@ -64,13 +64,54 @@ class BatchCount:
     bytes: int
 
 
+class Logs(Protocol):
+    """Where logs come from, one after another; each is needed until the next is asked for.
+
+    Attributes:
+        log_count: logs there are: partitions, or files that are part of none.
+        file_count: their files.
+        is_sought: whether what was not wanted was passed over unseen, so that a name that is not
+            met may exist all the same.
+    """
+
+    log_count: int
+    file_count: int
+    is_sought: bool
+
+    def __iter__(self) -> Iterator[Log | Problem]:
+        """Yield logs, and what keeps one from being read."""
+        ...
+
+
+class FileLogs:
+    """Logs of files; implements `Logs`."""
+
+    is_sought = False
+
+    def __init__(self, segments: Iterable[Segment], *, from_offset: int = 0) -> None:
+        """Put together what is of one folder, and named after offsets.
+
+        Args:
+            segments: sorted, see `find_segments`; those that are not loaded are passed over.
+            from_offset: segments that end before it are passed over.
+        """
+        self._logs = _logs(segments, from_offset)
+        self.log_count = len(self._logs)
+        self.file_count = sum(len(log) for log in self._logs)
+
+    def __iter__(self) -> Iterator[Log | Problem]:
+        """Yield the logs in order."""
+        return (Log(tuple(log)) for log in self._logs)
+
+
 class LogReader:
     """One run over segments; what it says beside the rows is complete when they are at their end.
 
     Attributes:
         damage_kinds: kind of damage -> how often.
         log_count: logs to read: partitions, or files that are part of none.
-        file_count: files to read.
+        file_count: their files.
+        is_sought: see `Logs`.
         unusable_count: files among them that hold no records of `__consumer_offsets` at all.
         files_read: files begun so far.
         rows_read: rows decoded so far.
@@ -78,39 +119,45 @@ class LogReader:
 
     def __init__(
         self,
-        segments: Iterable[Segment],
+        logs: Logs,
         *,
         cut: Cut | None = None,
-        from_offset: int = 0,
         last_only: bool = False,
         strict: bool = False,
+        with_batches: bool = False,
         name: Callable[[Path], str] = str,
         announce: Callable[[], None] | None = None,
         watch: Callable[[LogReader], None] = lambda log: None,
+        tell: Callable[[Problem], None] = lambda problem: None,
     ) -> None:
         """Prepare.
 
         Args:
-            segments: sorted, see `find_segments`; those that are not loaded are passed over.
+            logs: to read.
             cut: end of the log for transactions: what has its marker behind it is open.
-            from_offset: segments that end before it are passed over.
             last_only: whether only the last record of each key is wanted, of those before the cut.
             strict: whether to stop at the first problem.
+            with_batches: whether to count batches.
             name: what to call a file in problems.
             announce: called before code is compiled, see `columnar.decode_chunks`.
             watch: called after each batch of rows.
+            tell: called with each problem when it is met.
         """
-        self._logs = _logs(segments, from_offset)
+        self._logs = logs
         self._cut = cut or Cut()
         self._last_only = last_only
         self._strict = strict
         self._name = name
         self._announce = announce
         self._watch = watch
+        self._tell = tell
         self._problems = ProblemLog()
+        self._batches: Counter[tuple[str, int]] | None = Counter() if with_batches else None
+        self._batch_bytes: Counter[tuple[str, int]] = Counter()
         self.damage_kinds: Counter[str] = Counter()
-        self.log_count = len(self._logs)
-        self.file_count = sum(len(log) for log in self._logs)
+        self.log_count = logs.log_count
+        self.file_count = logs.file_count
+        self.is_sought = logs.is_sought
         self.unusable_count = 0
         self.files_read = 0
         self.rows_read = 0
@@ -128,8 +175,12 @@ class LogReader:
         """
         try:
             for log in self._logs:
-                usable = [segment for segment in log if self._is_usable(segment)]
-                transactions = partial(self._markers, usable)
+                if isinstance(log, Problem):
+                    self._add(log)
+                    continue
+                self._count(log)
+                usable = [segment for segment in log.segments if self._is_usable(segment)]
+                transactions = partial(self._markers, usable, log.aborted)
                 places = self._last_places(usable, transactions) if self._last_only else {}
                 for segment in usable:
                     wanted = places.get(segment.path)
@@ -137,14 +188,16 @@ class LogReader:
         except _StoppedError:
             return
 
-    def count_batches(self) -> list[BatchCount]:
-        """Count the batches of all files, the most first."""
-        counts: Counter[tuple[str, int]] = Counter()
-        sizes: Counter[tuple[str, int]] = Counter()
-        for batch in _batches(segment for log in self._logs for segment in log):
-            counts[batch.compression, batch.magic] += 1
-            sizes[batch.compression, batch.magic] += batch.size
-        return [BatchCount(*kind, n, sizes[kind]) for kind, n in counts.most_common()]
+    def batch_counts(self) -> list[BatchCount]:
+        """Give the batches that were counted, of what was read so far; the most first."""
+        counts = self._batches or Counter()
+        return [BatchCount(*kind, n, self._batch_bytes[kind]) for kind, n in counts.most_common()]
+
+    def _count(self, log: Log) -> None:
+        if self._batches is not None:
+            for batch in _batches(log.segments):
+                self._batches[batch.compression, batch.magic] += 1
+                self._batch_bytes[batch.compression, batch.magic] += batch.size
 
     def _is_usable(self, segment: Segment) -> bool:
         reason = why_unusable(segment)
@@ -153,10 +206,13 @@ class LogReader:
             self._report(segment, *reason)
         return reason is None
 
-    def _markers(self, log: Sequence[Segment]) -> TransactionIndex:
+    def _markers(
+        self, log: Sequence[Segment], aborted: Iterable[tuple[int, int]] | None
+    ) -> TransactionIndex:
+        transactions = TransactionIndex(aborted)
         if self._cut == Cut():
-            return scan_transactions([segment.path for segment in log])
-        transactions = TransactionIndex()
+            scan_transactions([segment.path for segment in log], transactions)
+            return transactions
         for batch in _batches(log):
             if self._cut.has_marker(batch):
                 transactions.add(batch)
@@ -211,17 +267,35 @@ class LogReader:
     def _report(
         self, segment: Segment, kind: str, reason: str, position: int | None = None
     ) -> None:
-        path = self._name(segment.path)
         partition = segment.partition
-        self._problems.add(
-            Problem(kind, reason, path=path, position=position, offsets_partition=partition)
-        )
+        if segment.broker is None:
+            path = self._name(segment.path)
+            problem = Problem(
+                kind, reason, path=path, position=position, offsets_partition=partition
+            )
+        else:
+            offset = None if position is None else _offset_at(segment, position)
+            problem = Problem(
+                kind, reason, offsets_partition=partition, offset=offset, broker=segment.broker
+            )
+        self._add(problem)
+
+    def _add(self, problem: Problem) -> None:
+        self._problems.add(problem)
+        self._tell(problem)
         if self._strict:
             raise _StoppedError
 
 
 def _unreadable(error: OSError) -> str:
     return f"The file cannot be read: {error.strerror or error}."
+
+
+def _offset_at(segment: Segment, position: int) -> int | None:
+    """Find the offset that follows the last batch that ends before a position."""
+    batches = (batch for batch in _batches([segment]) if batch.position + batch.size <= position)
+    last = max((batch.last_offset for batch in batches), default=None)
+    return segment.base_offset if last is None else last + 1
 
 
 class _StoppedError(Exception):

@@ -58,7 +58,7 @@ def count_records(batches: Iterable[pa.RecordBatch], log: LogReader) -> tuple[Co
     counts.sort(key=lambda c: (order.index(c.by), -c.count, c.name, c.version is None, c.version))
     counts += (
         Count("batch", kind.compression, kind.magic, kind.batches, kind.bytes)
-        for kind in log.count_batches()
+        for kind in log.batch_counts()
     )
     counts += (Count("damage", kind, None, n, None) for kind, n in log.damage_kinds.most_common())
     return tuple(counts)

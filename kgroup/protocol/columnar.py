@@ -190,9 +190,11 @@ def read_chunks(
             _cancel(pending)
 
 
-def scan_transactions(paths: Sequence[Path]) -> TransactionIndex:
+def scan_transactions(
+    paths: Sequence[Path], index: TransactionIndex | None = None
+) -> TransactionIndex:
     """Collect the markers of one partition from its segments; damage in them is passed over."""
-    index = TransactionIndex()
+    index = TransactionIndex() if index is None else index
     for path in paths:
         with path.open("rb", buffering=0) as file:
             for item in read_file_batches(file):

@@ -11,6 +11,7 @@ marker without records is harmless.
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -48,8 +49,16 @@ class TransactionIndex:
     Feed it every batch, in any order, then ask.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, aborted: Iterable[tuple[int, int]] | None = None) -> None:
+        """Begin without markers.
+
+        Args:
+            aborted: of a log that holds decided records only, producer id and first offset of
+                each transaction that was aborted, as Fetch gives them to readers of committed
+                records. Where no marker is found, they decide.
+        """
         self._markers: dict[int, _Markers] = {}
+        self._aborted = None if aborted is None else frozenset(aborted)
 
     def add(self, batch: RecordBatch) -> None:
         """Take note of a batch; only markers matter."""
@@ -65,13 +74,21 @@ class TransactionIndex:
     def status(self, producer_id: int, offset: int) -> TransactionStatus:
         """Say what became of the transactional record, or marker, of a producer at an offset."""
         markers = self._markers.get(producer_id)
+        before = -1  # the producer's last marker
         if markers is not None:
             if not markers.is_sorted:
                 markers = self._markers[producer_id] = markers.in_order()
             index = bisect_left(markers.offsets, offset)
             if index < len(markers.offsets):
                 return markers.outcomes[index]
-        return "open"
+            before = markers.offsets[-1]
+        if self._aborted is None:
+            return "open"
+        is_aborted = any(
+            producer == producer_id and before < first <= offset
+            for producer, first in self._aborted
+        )
+        return "aborted" if is_aborted else "committed"
 
 
 def _outcome(key: bytes | None) -> TransactionStatus | None:

@@ -6,7 +6,7 @@ import pytest
 from kgroup.cli import decode_offsets, progress
 from kgroup.cli.main import status_of
 from kgroup.cli.progress import Progress
-from kgroup.operation.log_reader import LogReader
+from kgroup.operation.log_reader import FileLogs, LogReader
 
 
 class Terminal(io.StringIO):
@@ -25,7 +25,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def run() -> LogReader:
-    log = LogReader([])
+    log = LogReader(FileLogs([]))
     log.file_count, log.files_read, log.rows_read = 3, 2, 1_234_567
     return log
 

@@ -1,6 +1,7 @@
 import re
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.errors import UsageError
+from kgroup.model.problem import Problem
+from kgroup.model.segment import Log as ReadLog
+from kgroup.model.segment import Segment
 from kgroup.operation.decode import Decoding, decode, decode_message
 from kgroup.operation.log_reader import Cut
 from kgroup.operation.selection import NOT_COMMITTED, Selection
@@ -440,3 +444,35 @@ def test_as_of_the_end_agrees_with_the_state_of_the_groups() -> None:
         for offset in group.offsets
     }
     assert len(current) > 20
+
+
+class Stretches:
+    """What a broker was asked for: a stretch of a log, then the news that another has no leader."""
+
+    log_count = file_count = 2
+    is_sought = True
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self.segments = segments
+
+    def __iter__(self) -> Iterator[ReadLog | Problem]:
+        yield ReadLog(tuple(replace(s, broker=3) for s in self.segments), frozenset({(7, 4)}))
+        yield Problem("no-leader", "It has no leader.", offsets_partition=1)
+
+
+def test_logs_from_elsewhere(log: Log) -> None:
+    """What was fetched has no file that means anything to a user, but offsets."""
+    damaged = bytearray(batch([commit(3, "a")]))
+    damaged[-1] ^= 1
+    parts = [batch([commit(2, "a")]), bytes(damaged), transaction([commit(4, "b")], 7)]
+    log.add(2, *parts, transaction([commit(5, "c")], 8))
+    told: list[Problem] = []
+    wanted = Selection(groups=frozenset({"b", "c", "d"}), without_fates=NOT_COMMITTED)
+    decoding = decode(Stretches(log.segments()), wanted, tell=told.append)
+    assert offsets(decoding) == [5]
+    assert decoding.problems() == tuple(told)
+    damage, no_leader = told
+    assert (damage.kind, damage.offsets_partition, damage.offset) == ("bad-crc", 0, 3)
+    assert (damage.path, damage.position, damage.broker) == (None, None, 3)
+    assert (no_leader.kind, no_leader.offsets_partition) == ("no-leader", 1)
+    assert (decoding.nothing_named_exists, decoding.unseen) == (False, ("d",))

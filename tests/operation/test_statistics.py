@@ -86,7 +86,7 @@ VALUE = 2 + 8 + 4 + 2 + 8
 
 
 def test_counts(log: Log) -> None:
-    decoding = decode(log.segments(), Selection())
+    decoding = decode(log.segments(), Selection(), with_batches=True)
     counts = count_records(decoding.map(lambda rows: rows), decoding.log)
     data = log.segments()[0].path.read_bytes()
     sizes: Counter[str] = Counter()
@@ -109,7 +109,7 @@ def test_counts(log: Log) -> None:
 
 
 def test_counts_of_a_selection(log: Log) -> None:
-    decoding = decode(log.segments(), Selection(groups=frozenset({"b"})))
+    decoding = decode(log.segments(), Selection(groups=frozenset({"b"})), with_batches=True)
     counts = count_records(decoding.map(lambda rows: rows), decoding.log)
     assert [(count.by, count.name, count.count) for count in counts] == [
         ("type", "OffsetCommit", 2),
@@ -131,7 +131,7 @@ def test_counts_of_many_rows_add_up_over_batches(tmp_path: Path) -> None:
             for at in range(0, count, 100)
         ),
     )
-    decoding = decode(log.segments(), Selection())
+    decoding = decode(log.segments(), Selection(), with_batches=True)
     counts = count_records(decoding.map(lambda rows: rows), decoding.log)
     assert counts[0] == Count("type", "OffsetCommit", 3, count, count * (KEY + 1 + VALUE))
     groups = {found.name: found.count for found in counts if found.by == "group"}

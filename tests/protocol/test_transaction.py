@@ -61,6 +61,16 @@ def test_no_marker_at_all() -> None:
     assert index_of(data(0, 7)).status(7, 0) == "open"
 
 
+def test_a_log_that_ends_before_markers_that_a_broker_knows() -> None:
+    """Producer 7 aborts from 0 and, behind this log, from 5; 8 aborts from 2; 9 commits."""
+    index = TransactionIndex([(7, 0), (7, 5), (8, 2)])
+    for batch in read_batches(data(0, 7) + log.marker(1, 7, ABORT) + data(2, 8) + data(5, 7)):
+        assert isinstance(batch, RecordBatch)
+        index.add(batch)
+    assert index.status(7, 0) == index.status(8, 2) == index.status(7, 5) == "aborted"
+    assert index.status(8, 1) == index.status(7, 4) == index.status(9, 3) == "committed"
+
+
 def test_fenced_producer_is_aborted_with_another_epoch() -> None:
     index = index_of(data(0, 7, epoch=4), log.marker(1, 7, ABORT, epoch=5), data(2, 7, epoch=5))
     assert index.status(7, 0) == "aborted"

@@ -1,6 +1,7 @@
 """`kgroup describe`."""
 
 import re
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,8 @@ def command(
     from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
     from kgroup.source.base import DEFAULT_LOG_BUDGET
 
+    now_ms = time.time_ns() // 1_000_000
+
     def page(descriptions: "tuple[GroupDescription, ...]") -> Iterator[str]:
         for number, group in enumerate(descriptions):
             yield "\n" if number else ""
@@ -91,6 +94,7 @@ def command(
                 group,
                 sections or SECTIONS,
                 output.form,
+                now_ms=now_ms,
                 headers=output.headers,
                 terminal=is_terminal(),
             )

@@ -19,6 +19,7 @@ class OffsetMark(StrEnum):
     NO_ANSWER = "no-answer"
     PAST_END = "past-end"
     BEFORE_START = "before-start"
+    NO_OWNER = "no-owner"
 
     @property
     def sentence(self) -> str:
@@ -34,6 +35,7 @@ _SENTENCES = {
     OffsetMark.NO_ANSWER: "The partition's leader gave no answer.",
     OffsetMark.PAST_END: "The commit lies past the end of the partition.",
     OffsetMark.BEFORE_START: "The commit lies before the first record that the partition has.",
+    OffsetMark.NO_OWNER: "The group has members, and none of them owns the partition.",
 }
 
 

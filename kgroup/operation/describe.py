@@ -16,6 +16,8 @@ __all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "d
 
 _Owner = tuple[str | None, int | None]  # id of the member, and the epoch in which it got the part
 _NOBODY: _Owner = (None, None)
+_SETTLED = (GroupState.STABLE, GroupState.RECONCILING)
+"""States in which what nobody owns shall have no owner, or has none yet."""
 _Ranges = Mapping[tuple[str, int], LogRange]
 _UNKNOWN = LogRange()
 
@@ -192,6 +194,7 @@ def _describe(group: Group, ranges: _Ranges) -> GroupDescription:
 def _offsets(group: Group, ranges: _Ranges) -> Iterator[OffsetDescription]:
     owners = _owners(group)
     by_name = {(owned.topic, owned.partition): owned for owned in owners}
+    orphan_mark = OffsetMark.NO_OWNER if _tells_owners(group) else None
     task_owners = _task_owners(group)
     for offset in group.offsets:
         at = (offset.topic, offset.partition)
@@ -200,7 +203,8 @@ def _offsets(group: Group, ranges: _Ranges) -> Iterator[OffsetDescription]:
             owner, topic_id = task_owners.get(at, _NOBODY), offset.topic_id
         else:
             owner, topic_id = (owners[owned], owned.since_epoch), owned.topic_id or offset.topic_id
-        yield _offset(at, offset, ranges.get(at, _UNKNOWN), owner, topic_id)
+        mark = orphan_mark if owner is _NOBODY else None
+        yield _offset(at, offset, ranges.get(at, _UNKNOWN), owner, topic_id, mark)
     for owned, member_id in owners.items():
         if owned.topic is None or (owned.topic, owned.partition) in by_name:
             log = _UNKNOWN
@@ -216,6 +220,7 @@ def _offset(
     log: LogRange,
     owner: _Owner,
     topic_id: str | None,
+    mark: OffsetMark | None = None,
 ) -> OffsetDescription:
     return OffsetDescription(
         topic=at[0],
@@ -231,7 +236,7 @@ def _offset(
         topic_id=topic_id,
         owned_since_epoch=owner[1],
         log_start_offset=log.start,
-        mark=_mark(commit, log),
+        mark=_mark(commit, log) or mark,
     )
 
 
@@ -273,6 +278,15 @@ def _owners(group: Group) -> dict[AssignedPartition, str]:
     return {
         owned: member.member_id for member in group.members for owned in member.assignment or ()
     }
+
+
+def _tells_owners(group: Group) -> bool:
+    """Tell whether a partition is nobody's where no owner of it is seen."""
+    if not group.members or group.state not in _SETTLED:
+        return False
+    if group.topology is not None:
+        return not any(part.source_topic_regex for part in group.topology.subtopologies)
+    return all(member.assignment is not None for member in group.members)
 
 
 def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["UNKNOWN", "Column", "Kind", "cell", "harmless", "rfc3339", "visible"]
+__all__ = ["UNKNOWN", "Column", "Kind", "age", "cell", "harmless", "rfc3339", "visible"]
 
 UNKNOWN = "-"
 
@@ -29,6 +29,8 @@ class Kind(StrEnum):
     """Epoch milliseconds; RFC 3339 in tables."""
     DURATION = "duration"
     """Milliseconds."""
+    AGE = "age"
+    """Milliseconds, seldom few: in tables as days, hours, minutes or seconds."""
     FLAG = "flag"
 
 
@@ -89,6 +91,8 @@ def cell(value: object, kind: Kind) -> str:
         return rfc3339(value)
     if kind is Kind.DURATION and isinstance(value, int):
         return f"{value // 1000} s" if value % 1000 == 0 else f"{value} ms"
+    if kind is Kind.AGE and isinstance(value, int):
+        return age(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -96,6 +100,19 @@ def cell(value: object, kind: Kind) -> str:
         hidden = not text or text != text.strip()
         return f"'{text}'" if kind is Kind.NAME and hidden else text
     return visible(str(value))
+
+
+def age(ms: int) -> str:
+    """Write a length of time by its two largest units: "350 ms", "1.250 s", "2 h 5 min"."""
+    if ms < 0:
+        return f"-{age(-ms)}"
+    if ms < 60_000:
+        return f"{ms} ms" if ms < 1000 else f"{ms / 1000:.3f} s"
+    seconds = ms // 1000
+    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} {seconds % size // part} {smaller}"
+    return f"{seconds // 60} min {seconds % 60} s"
 
 
 def rfc3339(epoch_ms: int) -> str:

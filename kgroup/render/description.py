@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterator
 
-from kgroup.model.group import GroupState
+from kgroup.model.group import GroupState, Membership
+from kgroup.model.log_range import OffsetMark
 from kgroup.operation.describe import GroupDescription
-from kgroup.render.cell import Column, Kind, cell, rfc3339
+from kgroup.render.cell import Column, Kind, age, cell, rfc3339
 from kgroup.render.group import (
+    last_stable_sheet,
     members_sheet,
     offsets_sheet,
     pending_sheet,
@@ -38,6 +40,7 @@ def description_text(
     sections: Collection[str],
     form: str,
     *,
+    now_ms: int,
     headers: bool,
     terminal: bool,
 ) -> Iterator[str]:
@@ -47,6 +50,7 @@ def description_text(
         group: to describe.
         sections: of `SECTIONS`.
         form: "table" or "markdown".
+        now_ms: epoch milliseconds, for the age of what is old.
         headers: whether the tables have heads.
         terminal: whether to write for a terminal.
     """
@@ -63,18 +67,21 @@ def description_text(
     title = f"Group {cell(group.group_id, Kind.NAME)}"
     yield from title_text(title, form, level=2, terminal=terminal)
     if "state" in sections:
-        facts = Sheet(_FACT_COLUMNS, _facts(group))
+        facts = Sheet(_FACT_COLUMNS, _facts(group, now_ms))
         yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
         yield from part("Topology", topology_sheet(group))
     if "members" in sections:
         yield from part("Members", members_sheet([group]))
+        if group.last_stable is not None:
+            before = f"generation {_or_unknown(group.last_stable.generation_id)}"
+            yield from part(f"Members of {before}, the last one", last_stable_sheet(group))
     if "offsets" in sections:
         yield from part("Offsets", offsets_sheet([group]))
         yield from part("Offsets of open transactions, not visible yet", pending_sheet(group))
         yield from part("Share offsets", share_sheet(group))
 
 
-def _facts(group: GroupDescription) -> Iterator[tuple[str, str]]:
+def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "state", "unknown" if group.state is None else f"{group.state}: {group.state.sentence}"
     yield "type", f"{group.type}: {group.type.sentence}"
     if group.protocol_type is not None or group.assignor is not None:
@@ -100,6 +107,8 @@ def _facts(group: GroupDescription) -> Iterator[tuple[str, str]]:
         place = f" ({leader.client_id} at {leader.client_host})" if leader else ""
         yield "leader", f"{group.leader_id}{place}"
     yield "members", str(len(group.members))
+    if group.last_stable is not None:
+        yield "last stable", _last_stable(group.last_stable, now_ms)
     lags = [offset.lag for offset in group.offsets]
     lags += [offset.lag for offset in group.share_offsets or ()]
     if lags:
@@ -110,6 +119,19 @@ def _facts(group: GroupDescription) -> Iterator[tuple[str, str]]:
     yield (
         "coordinator",
         f"{place}partition {_or_unknown(group.offsets_partition)} of __consumer_offsets",
+    )
+
+
+def _last_stable(before: Membership, now_ms: int) -> str:
+    when = "at an unknown time"
+    if before.recorded_ms is not None:
+        when = f"{age(now_ms - before.recorded_ms)} ago, at {rfc3339(before.recorded_ms)}"
+    members = "no members" if not before.members else f"{len(before.members)} members"
+    assignor = f", assignor {before.assignor}" if before.assignor else ""
+    leader = f", leader {cell(before.leader_id, Kind.NAME)}" if before.leader_id else ""
+    return (
+        f"generation {_or_unknown(before.generation_id)}, recorded {when}: "
+        f"{members}{assignor}{leader}"
     )
 
 
@@ -128,6 +150,9 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
     rows = list(telling.rows)
     columns = {column.name: index for index, column in enumerate(telling.columns)}
     columns.pop("group_id", None)
+    marks = {row[columns["mark"]] for row in rows} if "mark" in columns else set()
+    if OffsetMark.BEFORE_START not in marks:
+        columns.pop("log_start_offset", None)
     if "topic" in columns and all(row[columns["topic"]] is not None for row in rows):
         columns.pop("topic_id", None)
     common = []

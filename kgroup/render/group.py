@@ -18,6 +18,7 @@ __all__ = [
     "OFFSET_COLUMNS",
     "STATE_COLUMNS",
     "TRANSACTION_COLUMNS",
+    "last_stable_sheet",
     "list_sheet",
     "location_sheet",
     "members_sheet",
@@ -174,6 +175,8 @@ OFFSET_COLUMNS = (
     Column("member_id", Kind.NAME, "member that owns the partition"),
     Column("owned_since_epoch", Kind.NUMBER, "epoch in which that member got it (Kafka 4.3)"),
     Column("topic_id", Kind.TEXT, "id of the topic"),
+    Column("log_start_offset", Kind.NUMBER, "offset of the first record that is still there"),
+    Column("mark", Kind.TEXT, "what is wrong with the partition or the commit"),
 )
 _PENDING_COLUMNS = (
     _TOPIC,
@@ -247,6 +250,12 @@ def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:
 def offsets_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a partition that is committed or owned."""
     return _part_sheet(OFFSET_COLUMNS, ((group, group.offsets) for group in groups))
+
+
+def last_stable_sheet(group: GroupDescription) -> Sheet:
+    """One row a member of the group before the rebalance that is in flight."""
+    members = group.last_stable.members if group.last_stable else ()
+    return _part_sheet(MEMBER_COLUMNS, [(group, members)])
 
 
 def pending_sheet(group: GroupDescription) -> Sheet:

@@ -29,7 +29,7 @@ LEAST_TEXT = 8
 """Characters to which a column of texts is shortened before one of numbers or times is."""
 
 _GAP = 2
-RIGHT = (Kind.NUMBER, Kind.DURATION)
+RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
 _STYLES = {
     "Stable": "green",
     "Empty": "cyan",

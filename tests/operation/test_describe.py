@@ -152,6 +152,44 @@ def test_marks() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "assignment", "mark"),
+    [
+        (GroupState.STABLE, owned("orders", 0), OffsetMark.NO_OWNER),
+        (GroupState.RECONCILING, owned("orders", 0), OffsetMark.NO_OWNER),
+        (GroupState.PREPARING_REBALANCE, owned("orders", 0), None),
+        (GroupState.STABLE, None, None),  # assigned something that is no list of partitions
+    ],
+)
+def test_partitions_that_nobody_owns(
+    state: GroupState, assignment: tuple[AssignedPartition, ...] | None, mark: OffsetMark | None
+) -> None:
+    offsets = (CommittedOffset("orders", 0, 1), CommittedOffset("orders", 1, 1))
+    given = Group(
+        "g",
+        GroupType.CLASSIC,
+        state,
+        members=(Member("m", assignment=assignment),),
+        offsets=offsets,
+    )
+    assert [offset.mark for offset in only(FakeSource(given)).offsets] == [None, mark]
+    assert [o.mark for o in only(FakeSource(group("g", offsets=offsets))).offsets] == [None, None]
+
+
+@pytest.mark.parametrize(("regex", "mark"), [((), OffsetMark.NO_OWNER), (("o.*",), None)])
+def test_partitions_that_no_task_reads(regex: tuple[str, ...], mark: OffsetMark | None) -> None:
+    """Where topics are found by a pattern, it is not known which task reads them."""
+    given = Group(
+        "g",
+        GroupType.STREAMS,
+        GroupState.STABLE,
+        members=(Member("m", tasks=TaskAssignment(active=(Task("0", 0),))),),
+        offsets=(CommittedOffset("orders", 0, 1), CommittedOffset("orders", 1, 1)),
+        topology=Topology(1, (Subtopology("0", ("orders",), regex, (), (), ()),)),
+    )
+    assert [offset.mark for offset in only(FakeSource(given)).offsets] == [None, mark]
+
+
 def test_read_committed_where_the_source_cannot_tell() -> None:
     for capabilities, notes in ((Capability, 0), ((), 1)):
         source = FakeSource(group("g"), capabilities=capabilities)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.render.cell import Column, Kind, cell, rfc3339, visible
+from kgroup.render.cell import Column, Kind, age, cell, rfc3339, visible
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,21 @@ def test_cell(value: object, kind: Kind, expected: str) -> None:
 def test_a_time_column_has_a_title_without_its_unit() -> None:
     assert Column("commit_timestamp_ms", Kind.TIME, "").title == "commit_timestamp"
     assert Column("session_timeout_ms", Kind.DURATION, "").title == "session_timeout"
+
+
+@pytest.mark.parametrize(
+    ("ms", "expected"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_250, "1.250 s"),
+        (59_999, "59.999 s"),
+        (60_000, "1 min 0 s"),
+        (3_599_999, "59 min 59 s"),
+        (7_500_000, "2 h 5 min"),
+        (86_400_000 * 3 + 3_600_000 * 4, "3 d 4 h"),
+        (-1_250, "-1.250 s"),
+    ],
+)
+def test_age(ms: int, expected: str) -> None:
+    assert age(ms) == cell(ms, Kind.AGE) == expected

@@ -1,0 +1,128 @@
+"""What `kgroup describe` shows of groups in trouble, on a live broker."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from struct import pack
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from tests.broker.servers import Broker, broker
+from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.record.raw import RawMember, await_coordinator, commit, create_topics, join, knock
+from tests.record.wire import Wire
+
+VERSION = "4.3.1"
+
+pytestmark = pytest.mark.xdist_group("live-describe")
+
+
+def subscription(*topics: str) -> bytes:
+    """ConsumerProtocol, version 0: topics, no user data."""
+    return pack(">hi", 0, len(topics)) + b"".join(map(_text, topics)) + pack(">i", -1)
+
+
+def assignment(partitions: Sequence[tuple[str, int]]) -> bytes:
+    """ConsumerProtocol, version 0: each partition as a topic with one of them, no user data."""
+    rows = b"".join(_text(topic) + pack(">ii", 1, number) for topic, number in partitions)
+    return pack(">hi", 0, len(partitions)) + rows + pack(">i", -1)
+
+
+def _text(text: str) -> bytes:
+    return pack(">h", len(text)) + text.encode()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with broker(VERSION, tmp_path_factory.mktemp("describe")) as server:
+        with Wire(VERSION, server.bootstrap) as wire:
+            create_topics(wire, {"orders": 3, "gone": 1})
+            await_coordinator(wire)
+        producer = KafkaProducer(bootstrap_servers=server.bootstrap)
+        for number in range(3):
+            for _ in range(5):
+                producer.send("orders", b"x", partition=number).get(30)
+        producer.close()
+        yield server
+
+
+def described(cli: Cli, server: Broker, group: str, *options: str) -> Any:  # noqa: F811
+    result = cli("describe", "-b", server.bootstrap, group, "-o", "jsonl", *options)
+    assert (result.status, result.err) == (0, "")
+    return json.loads(result.out)
+
+
+def test_marks(server: Broker, cli: Cli) -> None:  # noqa: F811
+    """Every partition is a row with its mark, and nothing fails."""
+    with ExitStack() as stack:
+        wire = stack.enter_context(Wire(VERSION, server.bootstrap))
+        member = RawMember(VERSION, server.bootstrap, "marked")
+        stack.callback(member.close)
+        owned = assignment([("gone", 0), ("orders", 0), ("orders", 1), ("orders", 7)])
+        join(member, "marks", {"range": subscription("gone", "orders")}, owned)
+        who = (member.member_id, member.generation)
+        places = {("orders", 0): 2, ("orders", 1): 99, ("orders", 2): 4}
+        commit(wire, "marks", places, member=who)
+        wire.call(
+            "DeleteRecords",
+            timeout_ms=30_000,
+            topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": 3}]}],
+        )
+        wire.call("DeleteTopics", 5, timeout_ms=30_000, topic_names=["gone"])
+        deadline = time.monotonic() + 30
+        while "gone" in {t["name"] for t in wire.call("Metadata", 1, topics=None)["topics"]}:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        group = described(cli, server, "marks")
+        assert group["state"] == "Stable"
+        assert [
+            (o["topic"], o["partition"], o["log_start_offset"], o["lag"], o["mark"])
+            for o in group["offsets"]
+        ] == [
+            ("gone", 0, None, None, "topic-gone"),
+            ("orders", 0, 3, 3, "before-start"),
+            ("orders", 1, 0, -94, "past-end"),
+            ("orders", 2, 0, 1, "no-owner"),
+            ("orders", 7, None, None, "partition-gone"),
+        ]
+        result = cli("describe", "-b", server.bootstrap, "marks", "--offsets")
+        assert (result.status, result.err) == (0, "")
+        assert [line.split()[-1] for line in result.out.splitlines()[-5:]] == [
+            o["mark"] for o in group["offsets"]
+        ]
+        result = cli(
+            *("describe", "-b", server.bootstrap, "marks", "--offsets", "-o", "csv"),
+            *("--no-headers", "--columns", "partition,mark"),
+        )
+        assert "\n2,no-owner\n" in result.out
+
+
+def test_membership_before_the_rebalance_in_flight(server: Broker, cli: Cli) -> None:  # noqa: F811
+    began_ms = time.time_ns() // 1_000_000
+    with ExitStack() as stack:
+        first, second = (RawMember(VERSION, server.bootstrap, f"moving-{n}") for n in (1, 2))
+        stack.callback(first.close)
+        stack.callback(second.close)
+        join(first, "moving", {"range": subscription("orders")}, assignment([("orders", 1)]))
+        knock(second, "moving", {"range": subscription("orders")})
+        deadline = time.monotonic() + 30
+        while (group := described(cli, server, "moving"))["state"] != "PreparingRebalance":
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        before = group["last_stable"]
+        assert (before["generation_id"], before["leader_id"]) == (1, first.member_id)
+        assert began_ms <= before["recorded_ms"] <= time.time_ns() // 1_000_000
+        (member,) = before["members"]
+        assert member["client_id"] == "moving-1"
+        assert [(a["topic"], a["partition"]) for a in member["assignment"]] == [("orders", 1)]
+        lines = cli("describe", "-b", server.bootstrap, "moving").out.splitlines()
+        (fact,) = [line for line in lines if line.startswith("last stable")]
+        assert "generation 1, recorded " in fact
+        assert " s ago, at 20" in fact or " ms ago, at 20" in fact
+        assert "Members of generation 1, the last one" in lines
+        assert described(cli, server, "moving", "--log-budget", "0")["last_stable"] is None

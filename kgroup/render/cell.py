@@ -38,8 +38,9 @@ class Kind(StrEnum):
 class Column:
     """A column of a table.
 
-    The name is the one of JSON, csv and `--columns`, so it ends in `_ms` where the values are
-    milliseconds. Tables for people show times instead, under a `title` without that ending.
+    The name is the one of JSON and csv, so it ends in `_ms` where the values are milliseconds.
+    Tables for people show times instead, under a `title` without that ending. `--columns` takes
+    both.
 
     Attributes:
         name: stable, snake_case.

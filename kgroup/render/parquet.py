@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kgroup.errors import InputError, UsageError
 from kgroup.protocol.column_schema import DECODED
 from kgroup.render.record import RECORD_COLUMNS
+from kgroup.render.sheet import choose
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,13 +48,11 @@ def write_parquet(path: Path, batches: Iterable[pa.RecordBatch], names: Sequence
     from pyarrow import parquet
 
     known = [column.name for column in RECORD_COLUMNS]
-    missing = [name for name in names if name not in known]
-    if missing:
-        raise UsageError(f"no column {', '.join(missing)}; there are: {', '.join(known)}")
+    names = [known[index] for index in choose(RECORD_COLUMNS, names or known)]
     path = path.resolve()
     if path.exists() and not path.is_file():  # a device would be replaced by a file
         raise UsageError(f"{path} is no regular file; Parquet needs one")
-    schema = pa.schema([DECODED.field(name) for name in names or known])
+    schema = pa.schema([DECODED.field(name) for name in names])
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     rising = [name for name in _RISING if name in schema.names]
     rows = 0

@@ -41,16 +41,18 @@ class Sheet:
 
 
 def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
-    """Find columns by their names.
+    """Find columns by their names, or by the titles that tables show.
 
     Raises:
         UsageError: a name that no column has.
     """
-    known = [column.name for column in columns]
+    known = {column.title: index for index, column in enumerate(columns)}
+    known |= {column.name: index for index, column in enumerate(columns)}
     missing = [name for name in names if name not in known]
     if missing:
-        raise UsageError(f"no column {', '.join(missing)}; there are: {', '.join(known)}")
-    return [known.index(name) for name in names]
+        there = ", ".join(column.name for column in columns)
+        raise UsageError(f"no column {', '.join(missing)}; there are: {there}")
+    return [known[name] for name in names]
 
 
 def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:

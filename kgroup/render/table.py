@@ -3,6 +3,7 @@
 Rows come as texts, see `cell`. On a terminal a long table is written page by page.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +12,7 @@ from kgroup.render.cell import Column, Kind
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
 __all__ = [
     "RIGHT",
@@ -26,10 +28,11 @@ Row = Sequence[str]
 RICH_PAGE = 500
 """Rows that have their widths, and a head, together."""
 LEAST_TEXT = 8
-"""Characters to which a column of texts is shortened before one of numbers or times is."""
+"""Characters to which a column of texts is narrowed, and folded, where there is little room."""
 
 _GAP = 2
 RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
+_FOLDED = (Kind.TEXT, Kind.NAME)
 _STYLES = {
     "Stable": "green",
     "Empty": "cyan",
@@ -89,15 +92,24 @@ def rich_table(
     headers: bool = True,
     terminal_width: int | None = None,
 ) -> Iterator[str]:
-    """Write a table for a terminal; a width of None is that of the terminal itself."""
+    """Write a table for a terminal; a width of None is that of the terminal itself.
+
+    Texts are folded to fit; where there is too little room for the rest, a row is written a field a
+    line.
+    """
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     room = (terminal_width or Console().width) - _GAP * (len(columns) - 1)
-    titles = [column.title.replace("_", " ") for column in columns]  # broken between words only
+    titles = [column.title if headers else "" for column in columns]
     for page in _pages(rows):
+        needed = [max((cell_len(row[at]) for row in page), default=0) for at in range(len(columns))]
+        widths = _fit(columns, titles, needed, room)
+        if widths is None:
+            yield _on_terminal(_fields(titles, page), terminal_width, folded=False)
+            continue
         table = Table(
             box=None,
             pad_edge=False,
@@ -105,30 +117,73 @@ def rich_table(
             show_header=headers,
             header_style="bold",
         )
-        needed = [
-            max(map(cell_len, (*title.split(), *(row[index] for row in page))))
-            for index, title in enumerate(titles)
-        ]
-        for column, title, width in zip(columns, titles, _fit(columns, needed, room), strict=True):
+        for column, title, width in zip(columns, titles, widths, strict=True):
             side: Literal["left", "right"] = "right" if column.kind in RIGHT else "left"
-            table.add_column(title, justify=side, overflow="fold", width=width)
+            table.add_column(_fold(title, width), justify=side, overflow="fold", width=width)
         for row in page:
             table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
         yield _on_terminal(table, terminal_width)
 
 
-def _fit(columns: Sequence[Column], needed: Sequence[int], room: int) -> list[int]:
-    """Shorten the widest columns until all of them have room: texts first, short ones never."""
-    widths = list(needed)
-    for least, kinds in ((LEAST_TEXT, (Kind.TEXT, Kind.NAME)), (1, tuple(Kind))):
-        limit = max(widths)
-        while sum(widths) > room and limit > least:
+def _fit(
+    columns: Sequence[Column], titles: Sequence[str], needed: Sequence[int], room: int
+) -> list[int] | None:
+    """Give columns their widths: heads are folded first, then texts; the widest before the others.
+
+    Numbers and times stay whole, and so do the words of heads.
+
+    Args:
+        columns: of the table.
+        titles: their heads.
+        needed: widths of their longest cells.
+        room: for all of them together.
+
+    Returns:
+        The widths, or None where there is not enough room.
+    """
+    words = [max(map(len, _words(title))) for title in titles]
+    widths = [max(width, len(title)) for width, title in zip(needed, titles, strict=True)]
+    with_folded_heads = [max(pair) for pair in zip(needed, words, strict=True)]
+    with_folded_texts = [
+        max(word, min(width, LEAST_TEXT)) if column.kind in _FOLDED else width
+        for column, word, width in zip(columns, words, with_folded_heads, strict=True)
+    ]
+    for least in (with_folded_heads, with_folded_texts):
+        limit = min(max(widths), room + 1)
+        while sum(widths) > room and limit > 0:
             limit -= 1
-            widths = [
-                min(width, limit) if column.kind in kinds else width
-                for column, width in zip(columns, widths, strict=True)
-            ]
-    return widths
+            widths = [max(low, min(width, limit)) for width, low in zip(widths, least, strict=True)]
+    return widths if sum(widths) <= room else None
+
+
+def _words(title: str) -> list[str]:
+    """Take a head apart where it may be folded: behind its underscores."""
+    return re.findall("[^_]*_|[^_]+", title) or [""]
+
+
+def _fold(title: str, width: int) -> str:
+    lines = [""]
+    for word in _words(title):
+        if len(lines[-1] + word) > width:
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(lines)
+
+
+def _fields(titles: Sequence[str], page: Sequence[Row]) -> "Text":
+    """Write a field a line, a blank line behind each row; folding is left to the terminal."""
+    from rich.text import Text
+
+    if not page:
+        return Text("  ".join(titles), style="bold")
+    width = max(map(len, titles))
+    fields = Text()
+    for number, row in enumerate(page):
+        fields.append("\n" if number else "")
+        for title, text in zip(titles, row, strict=True):
+            fields.append(f"{title.ljust(width)}{' ' * _GAP}" if title else "", style="bold")
+            fields.append(f"{text}\n", style=_STYLES.get(text, ""))
+    return fields
 
 
 def rich_title(title: str) -> str:
@@ -138,13 +193,13 @@ def rich_title(title: str) -> str:
     return _on_terminal(Text(title, style="bold"), None)
 
 
-def _on_terminal(renderable: "RenderableType", width: int | None) -> str:
+def _on_terminal(renderable: "RenderableType", width: int | None, *, folded: bool = True) -> str:
     from io import StringIO
 
     from rich.console import Console
 
     text = StringIO()
-    Console(file=text, force_terminal=True, width=width).print(renderable)
+    Console(file=text, force_terminal=True, width=width).print(renderable, soft_wrap=not folded)
     return text.getvalue()
 
 

@@ -1,6 +1,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+import pytest
 from rich.cells import cell_len
 
 from kgroup.render.cell import Column, Kind, cell
@@ -69,16 +70,36 @@ def bare(pages: Iterable[str]) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", "".join(pages)).splitlines()
 
 
-def test_a_narrow_terminal_folds_long_texts_and_loses_nothing() -> None:
-    names = ["abcdefghij" * 10, "日本" * 20, "short"]
-    rows = [(name, 1_000_000, 1_700_000_000_004) for name in names]
-    lines = bare(rich_table(COLUMNS, texts(rows), terminal_width=50))
-    assert max(map(cell_len, lines)) <= 50
-    first = "".join(line[: line.find("  ")].strip() for line in lines)
-    for name in names:
-        assert name in first
-    assert sum("1000000" in line for line in lines) == 3
-    assert "".join(lines).count("13:20.004Z") == 3
+NUMBER, TIME = "9223372036854775807", "2023-11-14T22:13:20.004Z"
+LONG = ["abcdefghij" * 10, "日本" * 20, "short"]
+LEAST = len("group_id") + 2 + len(NUMBER) + 2 + len(TIME)
+
+
+def long_rows() -> Iterator[list[str]]:
+    return texts((name, int(NUMBER), 1_700_000_000_004) for name in LONG)
+
+
+@pytest.mark.parametrize("width", [LEAST, LEAST + 1, 60, 80, 100, 133])
+def test_a_terminal_folds_texts_and_loses_nothing(width: int) -> None:
+    lines = bare(rich_table(COLUMNS, long_rows(), terminal_width=width))
+    assert max(map(cell_len, lines)) <= width
+    assert sum(f"{NUMBER}  {TIME}" in line for line in lines) == len(LONG)
+    first = "".join(line.partition("  ")[0] for line in lines)
+    assert all(name in first for name in LONG)
+
+
+@pytest.mark.parametrize("width", [1, 10, 30, LEAST - 1])
+@pytest.mark.parametrize("headers", [True, False])
+def test_a_row_is_a_field_a_line_where_numbers_and_times_have_no_room(
+    width: int, headers: bool
+) -> None:
+    lines = bare(rich_table(COLUMNS, long_rows(), headers=headers, terminal_width=width))
+    heads = ["group_id", "lag", "commit_timestamp"] if headers else [""] * 3
+    assert [line.split() for line in lines] == [
+        f"{head} {text}".split()
+        for name in LONG
+        for head, text in zip([*heads, ""], [name, NUMBER, TIME, ""], strict=True)
+    ]
 
 
 def test_a_terminal_shortens_the_widest_columns_only() -> None:
@@ -87,13 +108,31 @@ def test_a_terminal_shortens_the_widest_columns_only() -> None:
     assert "  1000000  2023-11-14T22:13:20.004Z" in lines[1]
 
 
-def test_rich_table_without_rows_has_its_head() -> None:
-    lines = bare(rich_table(COLUMNS, [], terminal_width=80))
-    assert sorted(" ".join(lines).split()) == ["commit", "group", "id", "lag", "timestamp"]
+@pytest.mark.parametrize(
+    ("width", "head"),
+    [
+        (80, [["group_id", "committed_offset"]]),
+        (26, [["group_id", "committed_offset"]]),
+        (25, [["committed_"], ["group_id", "offset"]]),
+        (20, [["committed_"], ["group_id", "offset"]]),
+        (19, [["group_", "committed_"], ["id", "offset"]]),
+        (18, [["group_", "committed_"], ["id", "offset"]]),
+    ],
+)
+def test_heads_are_folded_between_words_and_before_texts(width: int, head: list[list[str]]) -> None:
+    columns = (COLUMNS[0], Column("committed_offset", Kind.NUMBER, ""))
+    lines = bare(rich_table(columns, [["x" * 6, "5"]], terminal_width=width))
+    assert [line.split() for line in lines] == [*head, ["xxxxxx", "5"]]
+
+
+@pytest.mark.parametrize("width", [80, 20, 5])
+def test_rich_table_without_rows_has_its_head(width: int) -> None:
+    words = "".join(bare(rich_table(COLUMNS, [], terminal_width=width))).split()
+    assert sorted("".join(words)) == sorted("group_idlagcommit_timestamp")
 
 
 def test_every_page_of_a_rich_table_has_a_head() -> None:
     rows = [("g", n, None) for n in range(RICH_PAGE + 1)]
     pages = list(rich_table(COLUMNS, texts(rows), terminal_width=80))
     assert len(pages) == 2
-    assert all("group" in page for page in pages)
+    assert all("group_id" in page for page in pages)

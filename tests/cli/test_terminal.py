@@ -1,0 +1,71 @@
+"""Tables on terminals of many widths: folded, or a field a line, but no number or time is cut."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kgroup.render.cell import rfc3339
+from tests.cli.conftest import Cli
+
+
+def text_at(cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int, *args: str) -> str:
+    """Run a command as if standard output were a terminal of that width."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.stdout, "isatty", lambda: True)
+        patch.setenv("COLUMNS", str(width))
+        result = cli(*args, "--sample")
+    assert result.status == 0
+    assert "\x1b[" in result.out
+    return re.sub(r"\x1b\[[0-9;]*m", "", result.out)
+
+
+@pytest.mark.parametrize("width", [24, 40, 60, 80, 100, 140, 200])
+@pytest.mark.parametrize(
+    ("args", "rows", "times", "numbers"),
+    [
+        (
+            ("describe", "order-service", "--offsets"),
+            lambda data: data[0]["offsets"],
+            ("commit_timestamp_ms",),
+            ("partition", "committed_offset", "log_end_offset", "lag"),
+        ),
+        (
+            ("decode-offsets", "--group", "order-service", "--type", "OffsetCommit"),
+            lambda data: [
+                {"timestamp_ms": row["timestamp_ms"], "offset": row["offset"]} for row in data
+            ],
+            ("timestamp_ms",),
+            ("offset",),
+        ),
+    ],
+)
+def test_no_number_and_no_time_is_cut(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    args: tuple[str, ...],
+    rows: Callable[[Any], list[dict[str, Any]]],
+    times: tuple[str, ...],
+    numbers: tuple[str, ...],
+) -> None:
+    words = text_at(cli, monkeypatch, width, *args).split()
+    expected = rows(json.loads(cli(*args, "--sample", "-o", "json").out)["data"])
+    assert expected
+    for row in expected:
+        assert {rfc3339(row[name]) for name in times} <= set(words)
+        assert {str(row[name]) for name in numbers} <= set(words)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_columns_takes_the_names_that_heads_show(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    args = ("describe", "order-service", "--members")
+    names = "member_id,session_timeout,assignment"
+    text = text_at(cli, monkeypatch, width, *args, "--columns", names)
+    head = "".join(text.partition("order-service")[0].split())
+    assert sorted(head) == sorted(names.replace(",", ""))

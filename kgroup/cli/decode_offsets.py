@@ -13,6 +13,7 @@ from kgroup.cli.options import (
     PATH,
     Output,
     examples,
+    given_options,
     log_dir_options,
     output_options,
     parsed,
@@ -21,6 +22,7 @@ from kgroup.cli.options import (
 from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.cli.progress import Progress
 from kgroup.errors import ExitStatus, InputError
+from kgroup.render.cell import rfc3339
 
 if TYPE_CHECKING:
     from kgroup.model.segment import Segment
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 LEFTOVERS = ("deleted", "cleaned", "swap")
+_FOR_ONE_RECORD = ("key", "value", "parquet", "form", "columns", "no_headers")
 
 
 def _parse_types(value: str) -> frozenset[str]:
@@ -198,20 +201,31 @@ def command(
         raise click.UsageError("--value belongs to --key")
     if latest and as_of is not None:
         raise click.UsageError("--latest and --as-of are two views; choose one of them")
-    if parquet is not None and stats:
-        raise click.UsageError("--parquet writes records, --stats counts them; choose one of them")
+    if since is not None and until is not None and since >= until:
+        raise click.UsageError(
+            f"no time lies between --since {rfc3339(since)} and --until {rfc3339(until)}; --since "
+            "must be the earlier one"
+        )
+    given = given_options()
+    if parquet is not None:
+        if stats:
+            raise click.UsageError(
+                "--parquet writes records, --stats counts them; choose one of them"
+            )
+        if parquet == Path("-"):
+            raise click.UsageError("--parquet needs the name of a file, not - (standard output)")
+        if surplus := [given[name] for name in ("form", "no_headers") if name in given]:
+            raise click.UsageError(
+                f"--parquet writes a file and nothing else; leave out {' and '.join(surplus)}"
+            )
 
     from kgroup.operation.decode import decode, decode_message
     from kgroup.operation.log_reader import Cut
     from kgroup.operation.selection import NOT_COMMITTED, Selection
 
     if key is not None:
-        if any(
-            (include, offsets_partitions, from_offset is not None, groups, regex, topics)
-        ) or any(
-            (topic_partitions, types, since is not None, until is not None, latest, as_of, stats)
-        ):
-            raise click.UsageError("--key decodes one record: leave out filters and views")
+        if surplus := [option for name, option in given.items() if name not in _FOR_ONE_RECORD]:
+            raise click.UsageError(f"--key decodes one record; leave out {', '.join(surplus)}")
         row, problems = decode_message(key, value)
         _write(lambda function: map(function, [row]), lambda: problems, parquet, output)
         complain_of(problems)

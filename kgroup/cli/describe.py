@@ -72,7 +72,9 @@ def command(
     chosen, or all; csv, tsv and --columns need one section, which is --offsets unless another is
     chosen; json always has everything.
     """
-    if every == (bool(groups) or regex is not None):
+    if every and (groups or regex is not None):
+        raise click.UsageError("--all is every group; leave it out, or the names and --regex")
+    if not (every or groups or regex is not None):
         raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
     chosen = {"state": state, "members": members, "offsets": offsets}
     sections = [name for name, wanted in chosen.items() if wanted]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kgroup.cli.parameter import parse_regex
 
@@ -15,6 +16,7 @@ __all__ = [
     "PATH",
     "Output",
     "examples",
+    "given_options",
     "log_dir_options",
     "output_options",
     "parsed",
@@ -45,11 +47,16 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-o`, `--columns` and `--no-headers`; the command takes ``output: Output``."""
 
     @wraps(command)
-    def with_output(*, form: str, columns: str | None, no_headers: bool, **rest: Any) -> Any:
-        names = tuple(filter(None, (name.strip() for name in (columns or "").split(","))))
-        if names and form in ("json", "jsonl"):
-            raise click.UsageError(f"--columns is for tables, csv and tsv; {form} has fields")
-        return command(output=Output(form, names, not no_headers), **rest)
+    def with_output(
+        *, form: str, columns: tuple[str, ...] | None, no_headers: bool, **rest: Any
+    ) -> Any:
+        if form in ("json", "jsonl"):
+            for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
+                if is_given:
+                    raise click.UsageError(
+                        f"{option} is for table, csv, tsv and markdown; {form} has no columns"
+                    )
+        return command(output=Output(form, columns or (), not no_headers), **rest)
 
     return _add(
         with_output,
@@ -65,10 +72,18 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--columns",
             metavar="A,B,...",
+            callback=parsed(_parse_columns),
             help="Columns of table, csv, tsv and markdown, in this order.",
         ),
         click.option("--no-headers", is_flag=True, help="Leave out the names of the columns."),
     )
+
+
+def _parse_columns(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError(f"expected names of columns with commas between, found {text!r}")
+    return names
 
 
 def log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,6 +124,18 @@ def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Groups whose whole id matches this regular expression.",
         ),
     )
+
+
+def given_options() -> dict[str, str]:
+    """Tell which options stand on the command line: name of the parameter -> as it is written."""
+    ctx = click.get_current_context()
+    return {
+        option.name: max(option.opts, key=len)
+        for option in ctx.command.params
+        if isinstance(option, click.Option)
+        and option.name is not None
+        and ctx.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    }
 
 
 def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:

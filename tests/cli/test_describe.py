@@ -186,8 +186,8 @@ def test_regex_and_all(cli: Cli) -> None:
     ("options", "message"),
     [
         (["--sample"], "which groups?"),
-        (["--sample", "--all", "g"], "which groups?"),
-        (["--sample", "--all", "--regex", "g"], "which groups?"),
+        (["--sample", "--all", "g"], "--all is every group"),
+        (["--sample", "--all", "--regex", "g"], "--all is every group"),
         (["g"], "--log-dir PATH"),
         (["--sample", "--all", "--members", "--state", "-o", "csv"], "take one section"),
         (["--sample", "--all", "--members", "--state", "--columns", "type"], "take one section"),

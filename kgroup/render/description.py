@@ -84,11 +84,9 @@ def description_text(
 def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "state", "unknown" if group.state is None else f"{group.state}: {group.state.sentence}"
     yield "type", f"{group.type}: {group.type.sentence}"
-    if group.protocol_type is not None or group.assignor is not None:
-        yield (
-            "protocol",
-            f"{group.protocol_type or 'unknown'}, assignor {group.assignor or 'unknown'}",
-        )
+    protocol = [group.protocol_type, group.assignor and f"assignor {group.assignor}"]
+    if any(protocol):
+        yield "protocol", ", ".join(filter(None, protocol))
     if group.generation_id is not None:
         since = ""
         if group.state_timestamp_ms is not None:

@@ -1,3 +1,5 @@
+import pytest
+
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership
 from kgroup.operation.describe import GroupDescription, describe
 from kgroup.render.description import SECTIONS, description_text
@@ -9,6 +11,24 @@ RECORDED_MS = 1_700_000_000_004
 def page(group: GroupDescription, now_ms: int) -> list[str]:
     text = description_text(group, SECTIONS, "table", now_ms=now_ms, headers=True, terminal=False)
     return "".join(text).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "assignor", "shown"),
+    [
+        ("consumer", "range", ["consumer, assignor range"]),
+        ("share", None, ["share"]),
+        (None, "range", ["assignor range"]),
+        (None, None, []),
+    ],
+)
+def test_an_assignor_that_is_not_known_is_not_told(
+    protocol_type: str | None, assignor: str | None, shown: list[str]
+) -> None:
+    group = Group("g", GroupType.CLASSIC, protocol_type=protocol_type, assignor=assignor)
+    (row,) = describe(FakeSource(group)).data
+    facts = [line.split(maxsplit=1) for line in page(row, 0) if line]
+    assert [text for name, text in facts if name == "protocol"] == shown
 
 
 def rebalancing(before: Membership | None) -> GroupDescription:

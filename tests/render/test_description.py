@@ -25,7 +25,9 @@ def page(group: GroupDescription, now_ms: int) -> list[str]:
 def test_an_assignor_that_is_not_known_is_not_told(
     protocol_type: str | None, assignor: str | None, shown: list[str]
 ) -> None:
-    group = Group("g", GroupType.CLASSIC, protocol_type=protocol_type, assignor=assignor)
+    group = Group(
+        "g", GroupType.CLASSIC, GroupState.EMPTY, protocol_type=protocol_type, assignor=assignor
+    )
     (row,) = describe(FakeSource(group)).data
     facts = [line.split(maxsplit=1) for line in page(row, 0) if line]
     assert [text for name, text in facts if name == "protocol"] == shown

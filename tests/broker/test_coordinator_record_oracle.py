@@ -13,9 +13,6 @@ from kgroup.protocol.consumer_protocol import decode_assignment, decode_subscrip
 from kgroup.protocol.coordinator_record import KEY_TYPES, decode_record
 from tests.broker import maven
 
-# One group: the tests share what one run of Java printed.
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("coordinator-record-oracle")]
-
 KAFKA = "4.3.1"
 MAIN = "org.apache.kafka.tools.RandomCoordinatorRecords"
 EARLY_ACCESS = {

@@ -27,8 +27,6 @@ VERSIONS = ("4.3.1", "3.9.2", "2.8.2", "1.1.1", "0.11.0.3", "0.10.2.2", "0.9.0.1
 TOPICS = {"orders": 3, "payments": 2}
 CONFIG = {"group.max.session.timeout.ms": "600000"}  # 0.9 allows half a minute
 
-pytestmark = pytest.mark.xdist_group("live-classic-groups")
-
 
 @dataclass(frozen=True)
 class Live:

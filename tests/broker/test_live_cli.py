@@ -25,8 +25,6 @@ PARTITION_COUNT = 4
 PARTITION_OF = {"steady": 892381166 % PARTITION_COUNT, "over": 3423444 % PARTITION_COUNT}
 """Java: "steady".hashCode() is -892381166, made positive; "over".hashCode() is 3423444."""
 
-pytestmark = pytest.mark.xdist_group("live-cli")
-
 
 @dataclass(frozen=True)
 class Live:

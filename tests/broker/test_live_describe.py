@@ -19,8 +19,6 @@ from tests.record.wire import Wire
 
 VERSION = "4.3.1"
 
-pytestmark = pytest.mark.xdist_group("live-describe")
-
 
 def subscription(*topics: str) -> bytes:
     """ConsumerProtocol, version 0: topics, no user data."""

@@ -30,8 +30,6 @@ CONFIG = {
     "min.insync.replicas": "1",
 }
 
-pytestmark = pytest.mark.xdist_group("live-faults")
-
 Brokers = tuple[Broker, ...]
 
 

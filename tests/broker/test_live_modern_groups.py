@@ -29,8 +29,6 @@ CONFIG = {
     for word in ("", "min.")
 }
 
-pytestmark = pytest.mark.xdist_group("live-modern-groups")
-
 Live = tuple[Broker, Cluster]
 
 

@@ -13,6 +13,9 @@ from kgroup.model.group import GroupState, GroupType
 
 __all__ = ["command"]
 
+MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
+"""Those that a cluster tells only where it is asked about each group."""
+
 
 @click.command(
     "list",
@@ -50,6 +53,12 @@ __all__ = ["command"]
     help="Groups that subscribe to the topic, own a part of it or have committed. "
     "Repeat it for more.",
 )
+@click.option(
+    "--members",
+    is_flag=True,
+    help="Ask a cluster also for assignors, members and topics. The other sources tell them "
+    "anyway; so does a cluster where --columns has one of them, or --topic is given.",
+)
 @output_options
 def command(
     source: Source,
@@ -57,6 +66,7 @@ def command(
     types: Sequence[str],
     regex: re.Pattern[str] | None,
     topics: Sequence[str],
+    members: bool,
     output: Output,
 ) -> ExitStatus:
     """List groups with their type, state, protocol and coordinator.
@@ -66,6 +76,7 @@ def command(
     from kgroup.operation.list_groups import list_groups
     from kgroup.render.group import list_sheet
 
+    tells_all = members or source.connection is None
     with documented("list", output), source.open() as groups:
         report = list_groups(
             groups,
@@ -73,5 +84,7 @@ def command(
             types=[GroupType(type_) for type_ in types],
             regex=regex,
             topics=topics,
+            members=tells_all or not MEMBER_COLUMNS.isdisjoint(output.columns),
+            with_topics=tells_all or "topics" in output.columns,
         )
     return show("list", report, output, list_sheet)

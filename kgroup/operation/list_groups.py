@@ -16,9 +16,10 @@ class ListedGroup:
     """One group in a list; attributes as in `kgroup.model.group.Group`.
 
     Attributes:
+        assignor: None too where the source was not asked for members.
         member_count: None where the source was not asked for members.
         topics: names of the topics that the group subscribes to, was assigned, or has committed,
-            sorted.
+            sorted; None where the source was not asked for them.
     """
 
     group_id: str
@@ -29,7 +30,7 @@ class ListedGroup:
     coordinator: Broker | None
     offsets_partition: int | None
     member_count: int | None
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] | None
 
 
 def list_groups(
@@ -40,6 +41,7 @@ def list_groups(
     regex: re.Pattern[str] | None = None,
     topics: Collection[str] = (),
     members: bool = True,
+    with_topics: bool = True,
 ) -> Report[ListedGroup]:
     """List the groups that pass every filter given, sorted by id.
 
@@ -49,17 +51,23 @@ def list_groups(
         types: any of them.
         regex: matches the whole group id.
         topics: the group has to do with any of them (`ListedGroup.topics`).
-        members: whether to ask for members, assignors and topics; always, to filter by topics.
+        members: whether to ask for assignors and members, and
+        with_topics: for topics as well, which is always done to filter by them.
 
     Raises:
         InputError: the source has nothing to read.
     """
-    members = members or bool(topics)
-    reading = source.read(
-        question=Question(
-            regex, frozenset(states), frozenset(types), members, members, log_budget=0
-        )
+    with_topics = bool(topics) or (members and with_topics)
+    members = members or with_topics
+    question = Question(
+        regex=regex,
+        states=frozenset(states),
+        types=frozenset(types),
+        members=members,
+        offsets=with_topics,
+        log_budget=0,
     )
+    reading = source.read(question=question)
     return Report(
         data=tuple(
             ListedGroup(
@@ -71,7 +79,7 @@ def list_groups(
                 coordinator=group.coordinator,
                 offsets_partition=group.offsets_partition,
                 member_count=len(group.members) if members else None,
-                topics=tuple(sorted(group.topics)),
+                topics=tuple(sorted(group.topics)) if with_topics else None,
             )
             for group in reading.image.groups.values()
             if (not states or group.state in states)

@@ -84,7 +84,7 @@ LIST_COLUMNS = (
         "topics",
         Kind.TEXT,
         "topics subscribed, assigned or committed, with commas between",
-        lambda item: ",".join(item.topics),
+        lambda item: None if item.topics is None else ",".join(item.topics),
     ),
 )
 LOCATION_COLUMNS = (

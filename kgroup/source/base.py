@@ -74,6 +74,7 @@ class Question:
         regex: also the groups whose whole id matches; where no ids are given, these only.
         states: only groups in any of these; a group whose state is unknown may be left out.
         types: only groups of any of these.
+        state: whether state and type matter where a list of groups does not tell them.
         members: whether members matter, and what else is known only of a group that is described.
         offsets: whether offsets matter; without `members` they do not.
         log_budget: bytes of each partition of `__consumer_offsets` that a live cluster may be asked
@@ -84,6 +85,7 @@ class Question:
     regex: re.Pattern[str] | None = None
     states: frozenset[GroupState] = frozenset()
     types: frozenset[GroupType] = frozenset()
+    state: bool = True
     members: bool = True
     offsets: bool = True
     log_budget: int = DEFAULT_LOG_BUDGET

@@ -22,7 +22,16 @@ from kgroup.model.problem import Problem
 from kgroup.operation.locate import offsets_partition
 from kgroup.source.broker_client import Backoff, BrokerClient, error_name
 
-__all__ = ["MOVING", "OFFSETS_TOPIC", "Coordinators", "Home", "Refusal", "is_missing", "place"]
+__all__ = [
+    "MOVING",
+    "OFFSETS_TOPIC",
+    "Coordinators",
+    "Home",
+    "Refusal",
+    "is_missing",
+    "partition_of",
+    "place",
+]
 
 T = TypeVar("T")
 
@@ -257,6 +266,11 @@ async def place(
             isr=partition.isr if partition else None,
         )
     return placements
+
+
+def partition_of(group_id: str, count: int | None) -> int | None:
+    """Return the partition of `__consumer_offsets`, where it is known how many there are."""
+    return None if count is None else offsets_partition(group_id, count)
 
 
 def is_missing(topic: Topic | None) -> bool:

@@ -24,9 +24,7 @@ from kgroup.model.group import (
     Subtopology,
     Topology,
 )
-from kgroup.model.group_log import classic_member
 from kgroup.model.offset import ShareOffset
-from kgroup.protocol.coordinator_record import decode_members
 from kgroup.protocol.primitives import uuid_text
 
 __all__ = [
@@ -108,6 +106,9 @@ def group_type(text: str | None) -> GroupType | None:
 
 def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
     """DescribeGroups: state, protocol, members with their bytes; no generation and no leader."""
+    from kgroup.model.group_log import classic_member
+    from kgroup.protocol.coordinator_record import decode_members
+
     data = {
         "protocolType": answer.protocol_type,
         "protocol": answer.protocol_data,

@@ -35,6 +35,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "--state Stable --type classic",
         "--regex r.*",
         "--topic orders",
+        "--members",
     ),
     "describe": (
         "reader simple nobody",

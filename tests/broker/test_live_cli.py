@@ -104,7 +104,9 @@ def live(server: Broker, cli: Cli) -> Live:  # noqa: F811
 
 
 def test_list(live: Live) -> None:
-    over, steady = live.rows("list")
+    for row in live.rows("list"):
+        assert [row[name] for name in ("assignor", "member_count", "topics")] == [None] * 3
+    over, steady = live.rows("list", "--members")
     assert (over["group_id"], steady["group_id"]) == ("over", "steady")
     assert [row["type"] for row in (over, steady)] == ["classic", "classic"]
     assert [row["state"] for row in (over, steady)] == ["Empty", "Stable"]

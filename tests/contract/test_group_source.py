@@ -171,4 +171,6 @@ def test_list_and_describe_agree(source: GroupSource, groups: Mapping[str, Group
         assert row.member_count == len(description.members)
         for name in ("group_id", "type", "state", "protocol_type", "assignor", "offsets_partition"):
             assert getattr(row, name) == getattr(description, name)
-        assert {offset.topic for offset in description.offsets if offset.topic} <= set(row.topics)
+        assert {offset.topic for offset in description.offsets if offset.topic} <= set(
+            row.topics or ()
+        )

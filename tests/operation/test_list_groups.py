@@ -67,4 +67,9 @@ def test_problems_and_notes_of_the_source_are_passed_on() -> None:
 def test_members_are_counted_only_where_they_were_asked_for() -> None:
     source = FakeSource(Group("g", GroupType.CLASSIC, GroupState.EMPTY))
     assert [row.member_count for row in list_groups(source).data] == [0]
-    assert [row.member_count for row in list_groups(source, members=False).data] == [None]
+    (row,) = list_groups(source, members=False).data
+    assert (row.member_count, row.topics) == (None, None)
+    (row,) = list_groups(source, with_topics=False).data
+    assert (row.member_count, row.topics) == (0, None)
+    (row,) = list_groups(SOURCE, topics=["orders"], members=False, with_topics=False).data
+    assert (row.member_count, row.topics) == (1, ("orders", "payments"))

@@ -166,10 +166,24 @@ def test_reads_a_group(broker: FakeBroker) -> None:
 
 
 def test_a_list_asks_for_a_list_only(broker: FakeBroker) -> None:
+    listed = {"group_id": "g", "protocol_type": "consumer", "group_state": "Stable"}
+    broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": [listed]}
+    broker.newest["ListGroups"] = 4
     with Cluster(broker.bootstrap) as source:
         groups = source.read(question=Question(members=False)).image.groups
-    assert list(groups) == ["g"]
+    assert (list(groups), groups["g"].state) == (["g"], GroupState.STABLE)
     assert broker.names == ["Metadata", "ListGroups"]
+
+
+def test_a_list_that_tells_no_states_is_completed_where_they_matter(broker: FakeBroker) -> None:
+    broker.newest["ListGroups"] = 3
+    with Cluster(broker.bootstrap) as source:
+        (group,) = source.read(question=Question(members=False)).image.groups.values()
+        assert (group.state, group.type) == (GroupState.STABLE, GroupType.CLASSIC)
+        assert broker.names == ["Metadata", "ListGroups", "DescribeGroups"]
+        (group,) = source.read(question=Question(state=False, members=False)).image.groups.values()
+        assert group.state is None
+    assert broker.names[3:] == ["Metadata", "ListGroups"]
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4])

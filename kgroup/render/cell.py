@@ -70,6 +70,8 @@ def visible(text: str) -> str:
     ``\n``, ``\r``, ``\t``, ``\xNN``, ``\uNNNN``; a backslash is doubled, so that the text can be
     told from one that held the escape itself.
     """
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text  # nearly always, and several times as fast
     return harmless(text.replace("\\", "\\\\"))
 
 

@@ -56,17 +56,26 @@ def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool
         rows: texts for each column, see `cell`.
         headers: whether a line with the titles comes first, also where there are no rows.
     """
-    from tabulate import tabulate
+    lines: list[Row] = [[column.title for column in columns]] if headers else []
+    lines += rows
+    aligned = [
+        _aligned(texts, right=column.kind in RIGHT)
+        for column, texts in zip(columns, zip(*lines, strict=True), strict=False)
+    ]
+    gap = " " * _GAP
+    return "".join(f"{gap.join(line).rstrip()}\n" for line in zip(*aligned, strict=True))
 
-    lines = [[column.title for column in columns]] if headers else []
-    lines += map(list, rows)
-    if not lines:
-        return ""
-    align = ["right" if column.kind in RIGHT else "left" for column in columns]
-    text = tabulate(
-        lines, tablefmt="plain", disable_numparse=True, preserve_whitespace=True, colalign=align
-    )
-    return "".join(f"{line.rstrip()}\n" for line in text.split("\n"))
+
+def _aligned(texts: Sequence[str], *, right: bool) -> list[str]:
+    """Fill up the texts of a column to the width of the widest."""
+    if all(map(str.isascii, texts)):
+        width = max(map(len, texts))
+        return [text.rjust(width) if right else text.ljust(width) for text in texts]
+    from rich.cells import cell_len  # some characters take two cells of a terminal, or none
+
+    widths = [cell_len(text) for text in texts]
+    gaps = [" " * (max(widths) - width) for width in widths]
+    return [gap + text if right else text + gap for gap, text in zip(gaps, texts, strict=True)]
 
 
 def markdown_table(

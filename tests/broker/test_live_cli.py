@@ -122,7 +122,7 @@ def test_list_as_a_table_with_filters(live: Live) -> None:
     result = live("list", "--state", "stable")
     assert (result.status, result.err) == (0, "")
     head, row = result.out.splitlines()
-    cells = dict(zip(head.split(), [*row.split()[:5], " ".join(row.split()[5:7])], strict=False))
+    cells = dict(zip(head.split(), [*row.split()[:4], " ".join(row.split()[4:6])], strict=False))
     assert (cells["group_id"], cells["state"]) == ("steady", "Stable")
     assert cells["coordinator"] == f"{live.server.bootstrap} ({live.server.broker_id})"
     for options in (["--regex", "o.*"], ["--state", "Empty"]):

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 
 import click
 import pytest
@@ -120,7 +121,7 @@ def test_a_traceback_only_where_it_is_asked_for(cli: Cli, monkeypatch: pytest.Mo
 
 
 def loaded_by(*args: str) -> set[str]:
-    """Packages that a process has imported when it has run a command."""
+    """Modules that a process has imported when it has run a command."""
     code = (
         "import sys\n"
         "from kgroup.cli.main import status_of\n"
@@ -129,15 +130,34 @@ def loaded_by(*args: str) -> set[str]:
     )
     command = [sys.executable, "-c", code, *args]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return {name.split(".")[0] for name in done.stderr.split()}
+    return set(done.stderr.split())
 
 
 @pytest.mark.parametrize("args", [["--help"], ["list", "--help"], ["describe", "--help"]])
 def test_help_imports_nothing_heavy(args: list[str]) -> None:
     loaded = loaded_by(*args)
     assert "click" in loaded
-    heavy = {"numpy", "pyarrow", "numba", "rich", "tabulate", "orjson", "cramjam", "kafka"}
+    heavy = {"numpy", "pyarrow", "numba", "rich", "orjson", "cramjam", "kafka"}
     assert not loaded & heavy
+
+
+def test_a_list_of_a_cluster_loads_the_connections_of_kafka_python_only() -> None:
+    loaded = loaded_by("list", "-b", "127.0.0.1:1", "--timeout", "1")
+    assert {"kafka.net.connection", "kafka.protocol.admin.groups"} <= loaded
+    unused = {"kafka.producer", "kafka.consumer", "kafka.admin", "kafka.protocol.admin.acl"}
+    assert not loaded & {*unused, "rich", "numpy", "pyarrow", "kgroup.source.offsets_log"}
+
+
+def test_the_rest_of_kafka_python_is_there_for_others() -> None:
+    code = (
+        "import kgroup.source.broker\n"
+        "from kafka import KafkaConsumer, __version__\n"
+        "from kafka.protocol.admin import CreateTopicsRequest, ListGroupsRequest\n"
+        "import kafka.protocol.admin as admin\n"
+        "print(KafkaConsumer.__name__, __version__, admin.DescribeAclsRequest.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["KafkaConsumer", version("kafka-python"), "DescribeAclsRequest"]
 
 
 def test_kafka_python_is_imported_for_a_cluster_only() -> None:

@@ -39,6 +39,17 @@ def test_plain_table_without_rows_has_its_head() -> None:
     assert plain_table(COLUMNS, [], headers=False) == ""
 
 
+def test_plain_table_aligns_what_a_terminal_shows_wider_or_not_at_all() -> None:
+    rows = [("注文", 5, 0), ("e\u0301", 12, 0), ("abcdefgh", 1, 0)]
+    _, *lines = plain_table(COLUMNS, texts(rows)).splitlines()
+    assert lines == [
+        "注文        5  1970-01-01T00:00:00.000Z",
+        "e\u0301          12  1970-01-01T00:00:00.000Z",
+        "abcdefgh    1  1970-01-01T00:00:00.000Z",
+    ]
+    assert {cell_len(line) for line in lines} == {39}
+
+
 def test_plain_table_keeps_numbers_as_they_are() -> None:
     rows = [("007", 9_223_372_036_854_775_807, None), ("1e3", -1, None)]
     lines = plain_table(COLUMNS, texts(rows)).splitlines()

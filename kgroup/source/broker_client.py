@@ -21,11 +21,11 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, KgroupError
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.primitives import uuid_text
 from kgroup.source.connection_error import connection_error
-from kgroup.source.connection_manager import ConnectionManager
+from kgroup.source.connection_manager import ConnectionManager, TooSlow
 
 __all__ = ["Backoff", "BrokerClient", "Deadline", "error_name"]
 
@@ -42,15 +42,7 @@ SOON_S = 1.0
 LARGEST_ANSWER = 512 << 20
 """Bytes; kafka-python's own bound, 1 MB, is less than a large cluster's metadata."""
 _NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
-_FATAL = (
-    kafka_errors.SaslAuthenticationFailedError,
-    kafka_errors.UnsupportedSaslMechanismError,
-    kafka_errors.IllegalSaslStateError,
-    kafka_errors.AuthorizationError,
-    kafka_errors.KafkaConfigurationError,
-)
-_BEFORE_API_VERSIONS = ((0, 9), (0, 8, 2))
-"""Versions to try with brokers that close the connection when they are asked for theirs."""
+_CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
 class Deadline:
@@ -152,6 +144,8 @@ class BrokerClient:
         Raises:
             BrokerError: there is none; the text has the reason for each of them.
         """
+        if self.options.get("client_dns_lookup") == _CANONICAL:
+            await self._take_canonical_names()
         reasons = []
         nodes = self._manager.cluster.bootstrap_brokers()
         order = {server: place for place, server in enumerate(self.bootstrap)}
@@ -166,6 +160,15 @@ class BrokerClient:
         kind = reasons[0].kind if len(reasons) == 1 else "unreachable"
         raise BrokerError(kind, "; ".join(map(str, reasons)) or "no bootstrap server was given")
 
+    async def _take_canonical_names(self) -> None:
+        try:
+            self.bootstrap = await self._manager.canonical_servers(
+                self.bootstrap, self.deadline.patience_s
+            )
+        except TooSlow as error:
+            raise connection_error(error, ",".join(self.bootstrap), self.options) from None
+        self._manager = self._new_manager()
+
     async def _greet(self, node: Any, patience: float) -> "_Link":
         """Connect, and find out what the broker speaks.
 
@@ -178,7 +181,7 @@ class BrokerClient:
             await link.open(patience)
             return link
         try:
-            await link.open(min(patience, SOON_S), is_last=False)
+            await link.open(patience, first_s=SOON_S)
             return link
         except BrokerError as error:
             if error.kind not in ("silent", "disconnected"):
@@ -379,38 +382,40 @@ class _Link:
         """Whether there was ever a connection, if only to be closed again."""
         return self.connection is not None and self.connection.parser is not None
 
-    async def open(self, patience: float, *, is_last: bool = True) -> None:
-        """Make sure that there is a connection.
+    async def open(self, patience: float, *, first_s: float | None = None) -> None:
+        """Make sure that there is a connection; a broker that takes too long is given up.
 
-        Where it takes too long, `is_last` says whether to give up the broker; else it may be
-        called again to wait longer.
+        With `first_s` the call ends sooner, and the connection is still being made for `patience`:
+        another call waits for it.
         """
         if self.trouble is not None:
             raise self.trouble
         if self.is_open:
             return
+        is_last = first_s is None
         patience = min(patience, self._client.deadline.left_s)
+        wait_s = patience if first_s is None else min(patience, first_s)
         try:
             if self.connection is None or self.connection.closed:
                 self.connection = self._manager.get_connection(
                     self._node, timeout_ms=1000 * patience, refresh_metadata_on_err=False
                 )
-            await self._manager.wait_for(self.connection.init_future, 1000 * patience)
+            await self._manager.wait_for(self.connection.init_future, 1000 * wait_s)
         except kafka_errors.KafkaTimeoutError as error:
             if not self.connection.init_future.is_done:  # it is the waiting that is over
                 silent = BrokerError(
-                    "silent", f"{self} did not answer within {patience:.1f} s", self.broker_id
+                    "silent", f"{self} did not answer within {wait_s:.1f} s", self.broker_id
                 )
                 if is_last:
                     self.connection.close(kafka_errors.KafkaConnectionError("given up"))
                     self.trouble = silent
                 raise silent from None
-            raise self._failure(error) from None
+            raise self._failure(error, is_last=is_last) from None
         except kafka_errors.UnknownBrokerIdError:
             text = f"{self} is not part of the cluster any more"
             raise BrokerError("unreachable", text, self.broker_id) from None
-        except (kafka_errors.KafkaError, RuntimeError) as error:
-            raise self._failure(error) from None
+        except (kafka_errors.KafkaError, KgroupError, RuntimeError) as error:
+            raise self._failure(error, is_last=is_last) from None
         self._client.deadline.heard()
 
     def version(self, kind: Any, highest: int | None) -> int | None:
@@ -450,12 +455,13 @@ class _Link:
             deadline.heard()
             return answer
 
-    def _failure(self, error: Exception) -> BrokerError:
+    def _failure(self, error: Exception, *, is_last: bool = True) -> BrokerError:
         """Explain an error; what another attempt cannot mend stays with the broker."""
         failure = connection_error(error, str(self), self._client.options, self.broker_id)
         if not isinstance(failure, BrokerError):  # of the configuration, a token's source, say
             failure = BrokerError("refused", str(failure), self.broker_id)
-        if failure.kind not in ("disconnected", "unreachable"):
+        mendable = {"disconnected", "unreachable"} | (set() if is_last else {"silent"})
+        if failure.kind not in mendable:
             self.trouble = failure
         return failure
 

@@ -15,6 +15,7 @@ _WRONG_NAME = (62, 64)
 """OpenSSL's X509_V_ERR_… of host names and of addresses."""
 
 _FRAME = re.compile(r"Invalid frame length: (\d+)")
+_WAITED = re.compile(r"timed out after (\d+)")
 _ERRNO = re.compile(r"(\d+) E[A-Z]+")
 
 
@@ -47,6 +48,8 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[st
 
     import kafka.errors as kafka_errors
 
+    from kgroup.source.connection_manager import TooSlow
+
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "refused", _certificate(cause)
@@ -55,6 +58,8 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[st
     error = causes[0]
     text = _text(error)
     mechanism = options.get("sasl_mechanism")
+    if isinstance(error, TooSlow):
+        return "silent", text
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
         return "refused", (
             f"does not let clients log in by {mechanism}; expected in sasl.mechanism one of those "
@@ -73,7 +78,9 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[st
     if isinstance(error, kafka_errors.AuthorizationError):
         return "refused", f"refused access: {text}"
     if isinstance(error, kafka_errors.KafkaTimeoutError | kafka_errors.RequestTimedOutError):
-        return "silent", f"did not answer in time: {text}"
+        waited = _WAITED.search(text)
+        within = f"within {int(waited[1]) / 1000:.1f} s" if waited is not None else "in time"
+        return "silent", f"did not answer {within}"
     frame = _FRAME.search(text)
     if frame is not None:
         return "refused", _not_kafka(int(frame[1]))

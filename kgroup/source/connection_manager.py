@@ -1,29 +1,184 @@
-"""kafka-python's connections, without losing what a broker says before it closes one."""
+"""kafka-python's connections, with nothing that blocks, and without losing a broker's last words.
 
-from typing import Any
+Its event loop runs in one thread. Two things that connecting needs can only be waited for: the
+addresses of a name (DNS), and a token of an endpoint or a file. They are done in threads of their
+own, so that a timeout bounds them too and other brokers are not kept waiting. A thread that is
+given up ends with the process.
+"""
 
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import kafka.errors as kafka_errors
+from kafka.cluster import collect_hosts, expand_to_canonical_bootstrap_hosts
+from kafka.future import Future
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-__all__ = ["ConnectionManager"]
+if TYPE_CHECKING:
+    from kgroup.source.oauth_token import TokenProvider
+
+__all__ = ["ConnectionManager", "TooSlow"]
+
+T = TypeVar("T")
+
+_SHARE = 0.9
+"""Of the time left, for what comes before the connection: who waits for that hears the reason."""
+
+
+class TooSlow(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
+    """What comes before a connection takes too long; the text goes on from the broker's name."""
 
 
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
-    """Hands over the last bytes of a connection before its end.
+    """Makes connections; `BrokerClient` decides when."""
+
+    def __init__(self, net: Any, **options: Any) -> None:
+        # `canonical_servers` does what this option asks for, without blocking.
+        super().__init__(net, **{**options, "client_dns_lookup": "use_all_dns_ips"})
+        self._pending: dict[object, Any] = {}
+
+    async def canonical_servers(self, servers: list[str], timeout_s: float) -> list[str]:
+        """Give the canonical names of servers, which Kerberos needs; see `client.dns.lookup`.
+
+        Raises:
+            TooSlow: that takes too long.
+        """
+        hosts = await self._aside(
+            "canonical",
+            lambda: expand_to_canonical_bootstrap_hosts(collect_hosts(servers, randomize=False)),
+            monotonic() + timeout_s,
+            "cannot be found: no answer to the look-up of names (DNS)",
+        )
+        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port, _ in hosts]
+
+    async def _connect(
+        self,
+        node: Any,
+        conn: Any,
+        reset_backoff_on_connect: bool = True,
+        timeout_at: float | None = None,
+    ) -> None:
+        """Get a token first where one is needed, for kafka-python would block on it."""
+        provider = conn.config["sasl_oauth_token_provider"]
+        if provider is not None:
+            what = "cannot be logged in to: no token for it"
+            try:
+                token = await self._aside("token", provider.token, timeout_at, what)
+            except Exception as error:
+                conn.connection_lost(error)
+                return
+            conn.config["sasl_oauth_token_provider"] = _FirstToken(token, provider)
+        await super()._connect(
+            node, conn, reset_backoff_on_connect=reset_backoff_on_connect, timeout_at=timeout_at
+        )
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        sock = await self._connected_socket(node.host, node.port, timeout_at)
+        if self.ssl_enabled:
+            options = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
+            transport = KafkaSSLTransport(self._net, sock, host=node.host, **options)
+        else:
+            transport = KafkaTCPTransport(self._net, sock, host=node.host)
+        try:
+            await transport.handshake()
+        except Exception as error:
+            sock.close()
+            raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from error
+        _keep_last_words(transport)
+        return transport
+
+    async def _connected_socket(self, host: str, port: int, timeout_at: float | None) -> Any:
+        """Try the addresses of a name in turn."""
+        try:
+            addresses = await self._aside(
+                (host, port),
+                lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM),
+                timeout_at,
+                "cannot be found: no answer to the look-up of its name (DNS)",
+            )
+        except (OSError, UnicodeError) as error:
+            raise kafka_errors.KafkaConnectionError(f"DNS look-up failed: {error}") from error
+        failure: Exception = kafka_errors.KafkaConnectionError("DNS look-up found no address")
+        for address in addresses:
+            try:
+                return await KafkaNetSocket().connect(
+                    self._net, address, self.config["socket_options"], timeout_at=timeout_at
+                )
+            except kafka_errors.KafkaTimeoutError:
+                raise kafka_errors.KafkaConnectionError("Connection timed out") from None
+            except OSError as error:
+                failure = kafka_errors.KafkaConnectionError(f"unable to connect: {error}")
+            except kafka_errors.KafkaConnectionError as error:
+                failure = error
+        raise failure
+
+    async def _aside(
+        self, key: object, work: Callable[[], T], timeout_at: float | None, what: str
+    ) -> T:
+        """Do in a thread what blocks; who asks for it again meanwhile waits for the same.
+
+        Raises:
+            TooSlow: it takes too long; the text begins with `what`.
+        """
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = Future()
+            pending.add_both(lambda _: self._pending.pop(key))
+            Thread(target=self._work, args=(work, pending), daemon=True).start()
+        timeout_s = None if timeout_at is None else _SHARE * max(0, timeout_at - monotonic())
+        try:
+            result: T = await self.wait_for(pending, timeout_s and 1000 * timeout_s)
+        except kafka_errors.KafkaTimeoutError:
+            raise TooSlow(f"{what} within {timeout_s:.1f} s") from None
+        return result
+
+    def _work(self, work: Callable[[], Any], pending: Any) -> None:
+        done: Callable[[], Any]
+        try:
+            result = work()
+        except Exception as error:
+            failure = error
+            done = lambda: pending.failure(failure)  # noqa: E731
+        else:
+            done = lambda: pending.success(result)  # noqa: E731
+        with suppress(RuntimeError):  # closed meanwhile
+            self._net.call_soon_threadsafe(done)
+
+
+class _FirstToken(AbstractTokenProvider):  # type: ignore[misc]
+    """Has a token for the first login at hand; when that expires, asks for another one."""
+
+    def __init__(self, token: str, provider: "TokenProvider") -> None:
+        self._tokens = [token]
+        self._provider = provider
+
+    def token(self) -> str:
+        return self._tokens.pop() if self._tokens else self._provider.token()
+
+    def extensions(self) -> Mapping[str, str]:
+        return self._provider.extensions()
+
+
+def _keep_last_words(transport: Any) -> None:
+    """Hand over the last bytes of a connection before its end.
 
     kafka-python 3.0 drops what it read together with the end of the connection. That is where a
     broker says why it refuses a login, or in a TLS alert that this is no port without TLS.
     """
+    receive = transport._sock_recv
 
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
-        receive = transport._sock_recv
+    def receive_all() -> tuple[bytes, Any]:
+        data, error = receive()
+        if data and error is not None:
+            transport._sock_recv = lambda: (b"", error)
+            return data, None
+        return data, error
 
-        def receive_all() -> tuple[bytes, Any]:
-            data, error = receive()
-            if data and error is not None:
-                transport._sock_recv = lambda: (b"", error)
-                return data, None
-            return data, error
-
-        transport._sock_recv = receive_all
-        return transport
+    transport._sock_recv = receive_all

@@ -46,12 +46,15 @@ class SecureBroker(Broker):
 
     def __init__(self, work: Path) -> None:
         super().__init__(VERSION, work)
-        self.ports = {name: free_port() for name in PROTOCOLS}
+        self.ports = dict.fromkeys(PROTOCOLS, 0)
+
+    def choose_ports(self) -> None:
+        super().choose_ports()
+        self.ports = {name: free_port() for name in PROTOCOLS} | {"PLAINTEXT": self.port}
 
     @property
     def config(self) -> dict[str, str]:
         common = super().config
-        self.ports["PLAINTEXT"] = self.port
         extra = [f"{name}://{HOST}:{self.ports[name]}" for name in list(PROTOCOLS)[1:]]
         protocols = [f"{name}:{protocol}" for name, protocol in PROTOCOLS.items()]
         users = f'user_alice="{_quoted(PASSWORD)}"'

@@ -26,6 +26,12 @@ from kafka.protocol.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 __all__ = ["Asked", "FakeBroker", "fake_broker"]
 
@@ -45,6 +51,8 @@ _MESSAGES = {
         (ListOffsetsRequest, ListOffsetsResponse),
         (MetadataRequest, MetadataResponse),
         (OffsetFetchRequest, OffsetFetchResponse),
+        (SaslAuthenticateRequest, SaslAuthenticateResponse),
+        (SaslHandshakeRequest, SaslHandshakeResponse),
         (ApiVersionsRequest, ApiVersionsResponse),
     )
 }

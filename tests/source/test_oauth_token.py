@@ -5,6 +5,7 @@ The request's form is that of Kafka's `ClientSecretRequestFormatter`, the claims
 """
 
 import json
+import ssl
 import threading
 import time
 import traceback
@@ -20,6 +21,7 @@ from kgroup.errors import KgroupError, UsageError
 from kgroup.source.client_setting import Setting, Settings
 from kgroup.source.jaas import parse_jaas
 from kgroup.source.oauth_token import TokenProvider, token_provider
+from tests.broker.key_stores import FOLDER
 
 SECRET = "cl1ent-s3kret"
 TOKEN = "aaa.t0ken.ccc"
@@ -168,6 +170,32 @@ def test_endpoint_that_refuses(server: Endpoint, status: int, answer: Any, messa
     shown = "".join(traceback.format_exception(caught.value))
     assert SECRET not in shown
     assert TOKEN not in shown
+
+
+@pytest.fixture
+def secure_server(server: Endpoint) -> Endpoint:
+    """The endpoint behind TLS, with a certificate of the tests' authority for 127.0.0.1."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(FOLDER / "server.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.url = server.url.replace("http:", "https:")
+    return server
+
+
+def test_endpoint_behind_tls(secure_server: Endpoint) -> None:
+    secure_server.answer = {"access_token": TOKEN, "expires_in": 3600}
+    trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{FOLDER}/ca.pem"'
+    made = endpoint(secure_server.url, f'clientId="me" clientSecret="{SECRET}" {trust}')
+    assert f"Bearer {made.token()}" == f"Bearer {TOKEN}"
+    assert len(secure_server.asked) == 1
+
+
+def test_endpoint_that_is_not_trusted(secure_server: Endpoint) -> None:
+    with pytest.raises(KgroupError, match=r"found SSLCertVerificationError: .*") as caught:
+        endpoint(secure_server.url).token()
+    assert "\n" not in str(caught.value)
+    assert secure_server.asked == []
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_endpoint_that_is_not_there(server: Endpoint) -> None:

@@ -1,0 +1,215 @@
+"""`--timeout` holds wherever something never answers on the way to a broker."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import pytest
+
+from kgroup.source import broker_client
+from tests.broker.key_stores import FOLDER
+from tests.cli.conftest import Cli, Result
+from tests.source.fake_broker import HOST, FakeBroker, fake_broker
+
+MODULES = "org.apache.kafka.common.security"
+PLAIN = f'{MODULES}.plain.PlainLoginModule required username="alice" password="s3kret";'
+OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
+HANDLER = f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
+TRUST = ("ssl.truststore.type=PEM", f"ssl.truststore.location={FOLDER}/ca.pem")
+TIMEOUT_S = 0.6
+LONG_S = 30
+"""What never answers does so after this, for a test that fails to end as well."""
+
+
+@pytest.fixture
+def never() -> Iterator[Callable[[object], None]]:
+    """Waits until the test is over."""
+    over = Event()
+
+    def wait(_: object = None) -> None:
+        over.wait(LONG_S)
+
+    yield wait
+    over.set()
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A port that takes connections, and nobody answers."""
+    with socket.create_server((HOST, 0)) as listener:
+        yield f"{HOST}:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < LONG_S / 3
+
+
+def listed(cli: Cli, server: str, *settings: str, timeout_s: float = TIMEOUT_S) -> Result:
+    options = [word for setting in settings for word in ("-X", setting)]
+    return cli("list", "-b", server, "--timeout", timeout_s, *options)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("security.protocol=SSL", *TRUST),
+        ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", f"sasl.jaas.config={PLAIN}"),
+        ("security.protocol=SASL_SSL", *TRUST, "sasl.mechanism=PLAIN", f"sasl.jaas.config={PLAIN}"),
+    ],
+    ids=["plain", "tls", "login", "login-tls"],
+)
+def test_broker_that_takes_the_connection_only(
+    cli: Cli, silent: str, settings: tuple[str, ...]
+) -> None:
+    with soon():
+        result = listed(cli, silent, *settings)
+    assert (result.status, result.out) == (1, "")
+    assert re.fullmatch(rf"kgroup: error: {silent} did not answer within 0.\d s\n", result.err)
+
+
+@pytest.mark.parametrize("step", ["SaslHandshake", "SaslAuthenticate"])
+def test_broker_that_does_not_go_on_with_the_login(
+    cli: Cli, never: Callable[[object], None], step: str
+) -> None:
+    with fake_broker() as fake, soon():
+        fake.handlers = {
+            "SaslHandshake": lambda _: {"error_code": 0, "mechanisms": ["PLAIN"]},
+            "SaslAuthenticate": lambda _: {},
+            step: never,
+        }
+        fake.newest = {"SaslHandshake": 1}
+        login = ("sasl.mechanism=PLAIN", f"sasl.jaas.config={PLAIN}")
+        result = listed(cli, fake.bootstrap, "security.protocol=SASL_PLAINTEXT", *login)
+        assert step in fake.names
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith(f"kgroup: error: {fake.bootstrap} did not answer ")
+    assert len(result.err.splitlines()) == 1
+    assert "s3kret" not in result.err
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_token_endpoint_that_takes_the_connection_only(cli: Cli, silent: str, scheme: str) -> None:
+    jaas = f'{OAUTH} clientId="me" clientSecret="s3kret" ssl.truststore.type="PEM" '
+    jaas += f'ssl.truststore.location="{FOLDER}/ca.pem";'
+    with fake_broker() as fake, soon():
+        result = listed(
+            cli,
+            fake.bootstrap,
+            "security.protocol=SASL_PLAINTEXT",
+            "sasl.mechanism=OAUTHBEARER",
+            f"sasl.jaas.config={jaas}",
+            f"sasl.login.callback.handler.class={HANDLER}",
+            f"sasl.oauthbearer.token.endpoint.url={scheme}://{silent}/token",
+        )
+        assert fake.names == []
+    assert (result.status, result.out) == (1, "")
+    assert re.fullmatch(
+        rf"kgroup: error: {fake.bootstrap} cannot be logged in to: no token for it "
+        r"within 0.\d s\n",
+        result.err,
+    )
+
+
+@pytest.fixture
+def slow_names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[object], None]]:
+    """Names that are looked up only when what is put here for them comes back: 127.0.0.1."""
+    waits: dict[str, Callable[[object], None]] = {}
+    look_up = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
+        if host not in waits:
+            return look_up(host, *args, **options)
+        waits[host](host)
+        return look_up(HOST, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    return waits
+
+
+@pytest.mark.parametrize("lookup", ["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"])
+def test_name_that_is_looked_up_for_ever(
+    cli: Cli, slow_names: Any, never: Callable[[object], None], lookup: str
+) -> None:
+    slow_names["kafka.test"] = never
+    with soon():
+        result = listed(cli, "kafka.test:9092", f"client.dns.lookup={lookup}")
+    assert (result.status, result.out) == (1, "")
+    assert re.fullmatch(
+        r"kgroup: error: kafka.test:9092 cannot be found: no answer to .* \(DNS\) within 0.\d s\n",
+        result.err,
+    )
+
+
+def test_name_that_is_looked_up_slowly(
+    cli: Cli, slow_names: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look-up that takes longer than the first greeting is waited for, and done once."""
+    monkeypatch.setattr(broker_client, "SOON_S", 0.05)
+    asked = []
+
+    def slowly(name: object) -> None:
+        asked.append(name)
+        time.sleep(0.3)
+
+    slow_names["kafka.test"] = slowly
+    with fake_broker() as fake:
+        answering(fake)
+        result = listed(cli, f"kafka.test:{fake.port}", timeout_s=30)
+    assert (result.status, result.err.count("error")) == (0, 0)
+    assert asked == ["kafka.test"]
+
+
+def test_one_name_of_many_that_is_looked_up_for_ever(
+    cli: Cli, slow_names: Any, never: Callable[[object], None]
+) -> None:
+    """The groups of the other brokers are listed."""
+    slow_names["kafka.test"] = never
+    with fake_broker() as fake, soon():
+        answering(fake, {"node_id": 2, "host": "kafka.test", "port": 9092, "rack": None})
+        result = listed(cli, fake.bootstrap, "client.id=x")
+    assert result.status == 4
+    assert "g" in result.out
+    assert "roker 2 (kafka.test:9092) cannot be found: no answer to the look-up" in result.err
+
+
+def answering(fake: FakeBroker, *more_brokers: dict[str, Any]) -> None:
+    """Make a broker of Kafka 0.11 with the group "g" and the topic `__consumer_offsets`."""
+    broker = {"node_id": 1, "host": HOST, "port": fake.port, "rack": None}
+    partition = {
+        "error_code": 0,
+        "partition_index": 0,
+        "leader_id": 1,
+        "replica_nodes": [1],
+        "isr_nodes": [1],
+    }
+    offsets = {
+        "error_code": 0,
+        "name": "__consumer_offsets",
+        "is_internal": True,
+        "partitions": [partition],
+    }
+    fake.newest = {"Metadata": 4}
+    fake.handlers = {
+        "Metadata": lambda _: {
+            "brokers": [broker, *more_brokers],
+            "cluster_id": "fake",
+            "controller_id": 1,
+            "topics": [offsets],
+        },
+        "ListGroups": lambda _: {
+            "error_code": 0,
+            "groups": [{"group_id": "g", "protocol_type": "consumer"}],
+        },
+        "DescribeGroups": lambda _: {"groups": []},
+        "OffsetFetch": lambda _: {"topics": [], "error_code": 0},
+    }

@@ -26,10 +26,11 @@ class Progress:
 
     def tell(self, log: "LogReader") -> None:
         """Show how far a log has been read, if it is time to."""
-        if self._is_on and time.monotonic() >= self._due:
-            self._due = time.monotonic() + EVERY_S
-            self._write(f"file {log.files_read} of {log.file_count}, {log.rows_read:,} records")
-            self._is_shown = True
+        self._tell(f"file {log.files_read} of {log.file_count}, {log.rows_read:,} records")
+
+    def tell_bytes(self, done: int, size: int) -> None:
+        """Show how many of the bytes that there are have been read, if it is time to."""
+        self._tell(f"read {done >> 20:,} of {size >> 20:,} MiB")
 
     def announce_compiling(self) -> None:
         """Say why the first run takes longer."""
@@ -42,6 +43,12 @@ class Progress:
         if self._is_shown:
             self._write("")
             self._is_shown = False
+
+    def _tell(self, text: str) -> None:
+        if self._is_on and time.monotonic() >= self._due:
+            self._due = time.monotonic() + EVERY_S
+            self._write(text)
+            self._is_shown = True
 
     def _write(self, text: str) -> None:
         sys.stderr.write(f"\r\x1b[K{text}")

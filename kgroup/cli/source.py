@@ -38,9 +38,16 @@ class Source:
             of_silence: see `Connection.open`.
         """
         if self.connection is None:
+            from kgroup.cli.progress import Progress
             from kgroup.source.log_dir import LogDir
 
-            yield LogDir(self.paths)
+            progress = Progress(writes_rows=False)
+            yield LogDir(
+                self.paths,
+                announce=progress.announce_compiling,
+                watch=progress.tell_bytes,
+            )
+            progress.clear()
         else:
             with self.connection.open(of_silence=of_silence) as cluster:
                 yield cluster

@@ -16,7 +16,7 @@ may still list it until its next clean-up.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgroup.model.group import Group, GroupType
 from kgroup.model.group_log import GroupLog
@@ -24,9 +24,12 @@ from kgroup.model.offset import CommittedOffset, PendingOffset
 from kgroup.model.problem import Problem, ReplayProblems
 from kgroup.model.record import DecodedRecord, known
 
-__all__ = ["Delta"]
+__all__ = ["Delta", "Producer"]
 
 Data = Mapping[str, Any]
+
+_Key = tuple[str, str, int]
+"""Group, topic and partition."""
 
 _MARKERS = ("ControlCommit", "ControlAbort")
 _ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -71,12 +74,19 @@ _MANY_VALUES = {
 _Handler = Callable[["Delta", DecodedRecord, Data, Data | None], None]
 
 
+class Producer(NamedTuple):
+    """Whose transaction a commit belongs to."""
+
+    id: int | None
+    epoch: int | None
+
+
 class Delta:
     """The groups of one partition of `__consumer_offsets`, record after record.
 
-    Feed it with `replay` in the log's order, then ask for `groups`. What compaction keeps is
-    enough, and gives the same groups: the newest record of each key, without those of aborted
-    transactions, the markers, and every record of transactions that are open.
+    Feed it in the log's order, then ask for `groups`. What compaction keeps is enough, and gives
+    the same groups: the newest record of each key, without those of aborted transactions, and every
+    record of transactions that are open, with the tombstones of their keys.
 
     Members' bytes come as objects: subscription and assignment in GroupMetadata, and the metadata
     of each of a consumer's `classicMemberMetadata`, where they could be decoded.
@@ -87,9 +97,9 @@ class Delta:
         self.topic_names: dict[str, str] = {}
         self._logs: dict[str, GroupLog] = {}
         # By producer id; then by group, topic and partition: the offset and the producer's epoch.
-        self._pending: dict[
-            int | None, dict[tuple[str, str, int], tuple[CommittedOffset, int | None]]
-        ] = {}
+        self._pending: dict[int | None, dict[_Key, tuple[CommittedOffset, int | None]]] = {}
+        # The other way round: which producers have something pending there.
+        self._waiting: dict[_Key, set[int | None]] = {}
         self._problems = ReplayProblems(offsets_partition=offsets_partition)
 
     def replay(self, record: DecodedRecord) -> None:
@@ -105,6 +115,28 @@ class Delta:
             assert record.key is not None
             value = record.value["data"] if record.value else None
             _HANDLERS[record.type](self, record, record.key["data"], value)
+
+    def commit(
+        self, group_id: str, offset: CommittedOffset, pending: Producer | None = None
+    ) -> None:
+        """Apply an offset commit, also one that waits for the end of a producer's transaction."""
+        log = self._log(group_id, offset.commit_timestamp_ms)
+        if offset.topic_id is not None:
+            self.topic_names[offset.topic_id] = offset.topic
+        if pending is None:
+            log.offsets[offset.topic, offset.partition] = offset
+        else:
+            key = (group_id, offset.topic, offset.partition)
+            self._pending.setdefault(pending.id, {})[key] = (offset, pending.epoch)
+            self._waiting.setdefault(key, set()).add(pending.id)
+
+    def remove_offset(self, group_id: str, topic: str, partition: int) -> None:
+        """Apply the tombstone of an offset commit; open transactions lose theirs, too."""
+        if log := self._logs.get(group_id):
+            log.offsets.pop((topic, partition), None)
+        key = (group_id, topic, partition)
+        for producer_id in self._waiting.pop(key, ()):
+            del self._pending[producer_id][key]
 
     def groups(self, topic_names: Mapping[str, str] | None = None) -> dict[str, Group]:
         """Interpret what was replayed so far: groups by id, sorted.
@@ -158,17 +190,9 @@ class Delta:
     def _offset_commit(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
         group_id, topic, partition = key["group"], key["topic"], key["partition"]
         if value is None:
-            if log := self._logs.get(group_id):
-                log.offsets.pop((topic, partition), None)
-            for offsets in self._pending.values():
-                offsets.pop((group_id, topic, partition), None)
+            self.remove_offset(group_id, topic, partition)
             return
-        log = self._log(group_id, value["commitTimestamp"])
         topic_id = value.get("topicId")
-        if topic_id == _ZERO_UUID:
-            topic_id = None
-        if topic_id is not None:
-            self.topic_names[topic_id] = topic
         offset = CommittedOffset(
             topic,
             partition,
@@ -177,17 +201,17 @@ class Delta:
             value["metadata"],
             known(value["commitTimestamp"]),
             known(value.get("expireTimestamp")),
-            topic_id,
+            None if topic_id == _ZERO_UUID else topic_id,
             record.offset,
         )
-        if record.transaction is None:
-            log.offsets[topic, partition] = offset
-        else:
-            pending = self._pending.setdefault(record.producer_id, {})
-            pending[group_id, topic, partition] = (offset, record.producer_epoch)
+        is_open = record.transaction is not None
+        producer = Producer(record.producer_id, record.producer_epoch) if is_open else None
+        self.commit(group_id, offset, producer)
 
     def _end_transaction(self, record: DecodedRecord, *, committed: bool) -> None:
         ended = self._pending.pop(record.producer_id, {})
+        for key in ended:
+            self._waiting[key].discard(record.producer_id)
         if not committed:
             return
         for (group_id, topic, partition), (offset, _) in ended.items():

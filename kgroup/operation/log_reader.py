@@ -16,11 +16,12 @@ from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Log, Segment
 from kgroup.operation.usable import why_unusable
 from kgroup.protocol.batch import Damage, RecordBatch
-from kgroup.protocol.columnar import map_chunks, scan_transactions
+from kgroup.protocol.batch_scan import scan_transactions
+from kgroup.protocol.columnar import map_chunks
 from kgroup.protocol.last_record import Limits, last_records
 from kgroup.protocol.record_batch import read_file_batches
 from kgroup.protocol.record_place import Places
-from kgroup.protocol.transaction import TransactionIndex
+from kgroup.protocol.transaction import TransactionIndex, once
 
 __all__ = ["BatchCount", "Cut", "FileLogs", "LogReader", "Logs"]
 
@@ -180,7 +181,7 @@ class LogReader:
                     continue
                 self._count(log)
                 usable = [segment for segment in log.segments if self._is_usable(segment)]
-                transactions = partial(self._markers, usable, log.aborted)
+                transactions = once(partial(self._markers, usable, log.aborted))
                 places = self._last_places(usable, transactions) if self._last_only else {}
                 for segment in usable:
                     wanted = places.get(segment.path)

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import pyarrow as pa
 
+from kgroup.protocol.batch_scan import scan_transactions
 from kgroup.protocol.column_schema import ColumnBuilder
 from kgroup.protocol.kernel_memory import PLACE_SHIFT
 from kgroup.protocol.record_batch import Damage, RecordBatch, read_file_batches
 from kgroup.protocol.record_place import numbers_in
-from kgroup.protocol.transaction import TransactionIndex
+from kgroup.protocol.transaction import TransactionIndex, once
 
 if TYPE_CHECKING:
     from kgroup.protocol.log_chunk import Chunk, Cutter
@@ -36,7 +36,6 @@ __all__ = [
     "is_compiled",
     "map_chunks",
     "read_chunks",
-    "scan_transactions",
 ]
 
 COMPILED_FROM = 8 << 20
@@ -100,7 +99,7 @@ def map_chunks(
     stand there are decoded, and what lies between them need not be read, so that damage there is
     passed over in silence.
     """
-    markers = _once(transactions or (lambda: scan_transactions([path])))
+    markers = once(transactions or (lambda: scan_transactions([path])))
 
     def in_batch(batch: RecordBatch) -> Iterator[_T | Damage]:
         builder = ColumnBuilder(partition)
@@ -190,19 +189,6 @@ def read_chunks(
             _cancel(pending)
 
 
-def scan_transactions(
-    paths: Sequence[Path], index: TransactionIndex | None = None
-) -> TransactionIndex:
-    """Collect the markers of one partition from its segments; damage in them is passed over."""
-    index = TransactionIndex() if index is None else index
-    for path in paths:
-        with path.open("rb", buffering=0) as file:
-            for item in read_file_batches(file):
-                if isinstance(item, RecordBatch):
-                    index.add(item)
-    return index
-
-
 def _decode_by_reference(
     path: Path,
     partition: int | None,
@@ -251,20 +237,6 @@ def _go_to_wanted(cutter: Cutter, places: Places | None) -> bool:
     if wanted > cutter.position + _GAP:
         cutter.seek(wanted)
     return True
-
-
-def _once(make: Callable[[], _T]) -> Callable[[], _T]:
-    """Give a function that calls `make` when it is first called, from whichever thread."""
-    lock = Lock()
-    made: list[_T] = []
-
-    def get() -> _T:
-        with lock:
-            if not made:
-                made.append(make())
-            return made[0]
-
-    return get
 
 
 def _cancel(pending: deque[Future[_T]]) -> None:

@@ -57,7 +57,9 @@ MACHINE = 65
 SEED = 66
 THROUGH_OFFSET = 67
 THROUGH_MS = 68
-STATE_SIZE = 69
+# what it counts: records without a key
+KEYLESS = 69
+STATE_SIZE = 70
 
 FOREVER = (1 << 63) - 1
 """No limit for THROUGH_OFFSET and THROUGH_MS."""

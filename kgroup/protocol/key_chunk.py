@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,23 @@ _FULL = 0.8
 
 @dataclass(frozen=True, slots=True)
 class _Hashed:
-    """Records with keys, in order: the hashes of the keys, the places, and those of open ones."""
+    """Records with keys: hashes of the keys and places, in order.
+
+    Attributes:
+        hashes: of the records that count.
+        places: of them.
+        tombstones: whether each of them is one.
+        open_hashes: of the records of open transactions.
+        open_places: of them.
+        keyless: how many records have no key.
+    """
 
     hashes: _Array
     places: _Array
+    tombstones: _Array
+    open_hashes: _Array
     open_places: _Array
+    keyless: int = 0
 
 
 class _Buffer:
@@ -59,12 +71,14 @@ class _Buffer:
         """Give what was found and counts."""
         rows = int(self._state[memory.ROWS])
         hashes, places = self._hashes[:rows], self._places[:rows]
+        tombstones = places < 0
+        places[tombstones] = ~places[tombstones]
         batches = Batches(*(column[: self._state[memory.BATCHES]] for column in self._batches))
         found = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
         )
         if len(found) == 0:
-            return _Hashed(hashes, places, places[:0])
+            return _Hashed(hashes, places, tombstones, hashes[:0], places[:0])
         status = limits.transactions().status
         ends = np.append(batches.row[1:], rows)
         is_open = np.zeros(rows, np.bool_)
@@ -74,7 +88,13 @@ class _Buffer:
             fate = status(producer_id, offset)
             is_open[row:end] = fate == "open" and limits.with_open
             is_last[row:end] = fate == "committed"
-        return _Hashed(hashes[is_last], places[is_last], places[is_open])
+        return _Hashed(
+            hashes[is_last],
+            places[is_last],
+            tombstones[is_last],
+            hashes[is_open],
+            places[is_open],
+        )
 
 
 class CompiledSearch:
@@ -86,8 +106,12 @@ class CompiledSearch:
         self._table = np.zeros((_PAIRS, 2), np.int64)
         self._used = 0
         self._open: list[_Array] = []
+        self._open_hashes = np.empty(0, np.int64)
+        self.keyless = 0
 
-    def read(self, path: Path, base: int, limits: Limits) -> Iterator[Damage]:
+    def read(
+        self, path: Path, base: int, limits: Limits, watch: Callable[[int], None]
+    ) -> Iterator[Damage]:
         """Read the keys of a file whose first byte is at `base` of the log."""
 
         def in_chunk(chunk: Chunk) -> tuple[list[_Hashed | Damage], int | None]:
@@ -101,12 +125,20 @@ class CompiledSearch:
                 yield found
             else:
                 self._note(found.hashes, found.places + (base << PLACE_SHIFT))
-                self._open.append(found.open_places + (base << PLACE_SHIFT))
+                if len(found.open_places):
+                    self._open.append(found.open_places + (base << PLACE_SHIFT))
+                    self._open_hashes = np.union1d(self._open_hashes, found.open_hashes)
+                if limits.with_removals and len(self._open_hashes):
+                    removing = found.tombstones & np.isin(found.hashes, self._open_hashes)
+                    self._open.append(found.places[removing] + (base << PLACE_SHIFT))
+                self.keyless += found.keyless
+                if len(found.places):
+                    watch(base + (int(found.places[-1]) >> PLACE_SHIFT))
 
     def places(self) -> Places:
         """Give the places in the log of what was found, in order."""
         last = self._table[self._table[:, 0] != 0, 1]
-        return np.sort(np.concatenate([last, *self._open]))
+        return np.unique(np.concatenate([last, *self._open]))
 
     def _note(self, hashes: _Array, places: _Array) -> None:
         while self._used + len(hashes) > _FULL * len(self._table):
@@ -146,14 +178,19 @@ class CompiledSearch:
                     stop = walk.position
                     break
                 parts += self._read_batch(batch, limits)
-        parts.append(buffer.finish(limits))
+        parts.append(replace(buffer.finish(limits), keyless=int(state[memory.KEYLESS])))
         return parts, stop
 
     def _read_batch(self, batch: RecordBatch, limits: Limits) -> list[_Hashed | Damage]:
         keyed = keys_in(batch, limits)
-        hashes = np.array([self._hash(key) for key, _ in keyed.last], np.int64)
-        places = np.array([place for _, place in keyed.last], np.int64)
-        return [_Hashed(hashes, places, np.array(keyed.open, np.int64)), *keyed.damages]
+        columns = (
+            np.array([self._hash(each.key) for each in keyed.last], np.int64),
+            np.array([each.place for each in keyed.last], np.int64),
+            np.array([each.is_tombstone for each in keyed.last], np.bool_),
+            np.array([self._hash(each.key) for each in keyed.open], np.int64),
+            np.array([each.place for each in keyed.open], np.int64),
+        )
+        return [_Hashed(*columns, keyless=keyed.keyless), *keyed.damages]
 
     def _hash(self, key: bytes) -> int:
         padded = np.frombuffer(key + bytes(PADDING), np.uint8)

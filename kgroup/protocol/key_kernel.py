@@ -36,8 +36,9 @@ def hash_key(at: int, size: int, seed: int) -> int:
 def list_keys(state: int) -> int:
     """List hash and place of each record with a key from POSITION to END; give why it stopped.
 
-    The hashes are in the first column of rows and the places in the second. Markers, and records
-    behind THROUGH_OFFSET and THROUGH_MS, do not count.
+    The hashes are in the first column of rows and the places in the second; that of a tombstone
+    is inverted (``~place``). Markers, and records behind THROUGH_OFFSET and THROUGH_MS, do not
+    count.
     """
     hashes = get(state, memory.ROW_COLUMNS)
     places = get(state, memory.ROW_COLUMNS + 1)
@@ -59,6 +60,7 @@ def list_keys(state: int) -> int:
         time, is_append_time = record_time(batch)
         is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
         place = (batch + get(state, memory.PLACE_BASE)) << memory.PLACE_SHIFT
+        keyless = get(state, memory.KEYLESS)
         delta = -1
         for _ in range(records_in(batch)):
             end, key, key_end, value, value_end, delta, timestamp = read_record(
@@ -75,14 +77,17 @@ def list_keys(state: int) -> int:
                         break
                 if timestamp <= through_ms:
                     put(hashes, row, hash_key(key, key_end - key, seed))
-                    put(places, row, place)
+                    put(places, row, place if value != 0 else ~place)
                     row += 1
+            elif key == 0 and not is_control:
+                keyless += 1
             place += 1
             record = end
         put(state, memory.ROWS, row)
         reason = close_batch(state, record, reason)
         if reason != DONE:
             return reason
+        put(state, memory.KEYLESS, keyless)
 
 
 @compiled

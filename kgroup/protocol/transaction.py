@@ -11,13 +11,16 @@ marker without records is harmless.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from threading import Lock
+from typing import Literal, TypeVar
 
 from kgroup.protocol.record_batch import Record, RecordBatch, read_records
 
-__all__ = ["TransactionIndex", "TransactionStatus"]
+__all__ = ["TransactionIndex", "TransactionStatus", "once"]
+
+_T = TypeVar("_T")
 
 TransactionStatus = Literal["committed", "aborted", "open"]
 
@@ -89,6 +92,23 @@ class TransactionIndex:
             for producer, first in self._aborted
         )
         return "aborted" if is_aborted else "committed"
+
+
+def once(make: Callable[[], _T]) -> Callable[[], _T]:
+    """Give a function that calls `make` when it is first called, from whichever thread.
+
+    Collecting the markers of a partition means to read it, and most partitions have none.
+    """
+    lock = Lock()
+    made: list[_T] = []
+
+    def get() -> _T:
+        with lock:
+            if not made:
+                made.append(make())
+            return made[0]
+
+    return get
 
 
 def _outcome(key: bytes | None) -> TransactionStatus | None:

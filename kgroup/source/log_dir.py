@@ -17,7 +17,7 @@ the one that changed last wins.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from kgroup.operation.locate import offsets_partition
 from kgroup.protocol import share_state_record
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log_end import log_end
-from kgroup.source.log_replay import decode_group_record, replay_log
+from kgroup.source.log_replay import replay_groups, replay_log
 from kgroup.source.segment_file import (
     SHARE_STATE_TOPIC,
     find_segments,
@@ -64,8 +64,24 @@ _LONGEST_ID = 10
 class LogDir:
     """A source of groups; implements `GroupSource`."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        *,
+        announce: Callable[[], None] | None = None,
+        watch: Callable[[int, int], None] = lambda done, size: None,
+    ) -> None:
+        """Take folders to read.
+
+        Args:
+            paths: log directories, folders of partitions, segments.
+            announce: called before code is compiled, see `columnar.decode_chunks`.
+            watch: called now and then with the bytes of `__consumer_offsets` that have been read,
+                and how many there are.
+        """
         self._paths = tuple(paths)
+        self._announce = announce
+        self._watch = watch
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -81,10 +97,7 @@ class LogDir:
         notes: list[str] = []
         damage = ProblemLog()
         logs = _choose_logs(find_segments(self._paths), notes)
-        deltas = []
-        for log in logs:
-            deltas.append(Delta(log[0].partition))
-            replay_log(log, decode_group_record, deltas[-1], damage)
+        deltas = self._replay(logs, damage)
         directories = self._directories()
         topic_names = _topic_names(directories)
         for delta in deltas:
@@ -113,6 +126,21 @@ class LogDir:
             problems=(*damage.problems(), *problems),
             notes=tuple(notes),
         )
+
+    def _replay(self, logs: Sequence[Sequence[Segment]], damage: ProblemLog) -> list[Delta]:
+        sizes = [sum(segment.size for segment in log) for log in logs]
+        deltas = []
+        done = 0
+        for log, size in zip(logs, sizes, strict=True):
+
+            def watch(read: int, done: int = done) -> None:
+                self._watch(done + read, sum(sizes))
+
+            deltas.append(Delta(log[0].partition))
+            replay_groups(log, deltas[-1], damage, announce=self._announce, watch=watch)
+            done += size
+            watch(size)
+        return deltas
 
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False

@@ -24,8 +24,9 @@ from kgroup.protocol import (
     log_chunk,
 )
 from kgroup.protocol.batch import Damage
+from kgroup.protocol.batch_scan import scan_transactions
 from kgroup.protocol.column_schema import DECODED, decoded_cells
-from kgroup.protocol.columnar import decode_chunks, map_chunks, scan_transactions
+from kgroup.protocol.columnar import decode_chunks, map_chunks
 from kgroup.protocol.kernel_memory import PADDING
 from kgroup.protocol.last_record import Limits, last_records
 from kgroup.protocol.transaction import TransactionIndex
@@ -234,6 +235,7 @@ def rows_of(parts: Iterator[pa.RecordBatch | Damage]) -> list[dict[str, object]]
     offset=st.none() | st.integers(0, 60),
     time_ms=st.sampled_from([None, 1000, 1300]),
     with_open=st.booleans(),
+    with_removals=st.booleans(),
 )
 def test_last_records_of_any_log(
     log: bytes,
@@ -241,11 +243,12 @@ def test_last_records_of_any_log(
     offset: int | None,
     time_ms: int | None,
     with_open: bool,
+    with_removals: bool,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "last.log"
     path.write_bytes(log)
-    limits = Limits(lambda: scan_transactions([path]), offset, time_ms, with_open)
+    limits = Limits(lambda: scan_transactions([path]), offset, time_ms, with_open, with_removals)
     (expected,) = last_records([path], limits, compiled=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
@@ -253,6 +256,7 @@ def test_last_records_of_any_log(
         (found,) = last_records([path], limits, compiled=True)
         assert found.places.tolist() == expected.places.tolist()
         assert found.damages == expected.damages
+        assert found.keyless == expected.keyless
         of_kernel = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
     assert of_kernel == rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=False))
     assert len(of_kernel) == len(found.places)

@@ -58,7 +58,8 @@ class GroupLog:
         topology: value of StreamsGroupTopology.
         share_state: value of ShareGroupStatePartitionMetadata.
         offsets: commits by topic and partition.
-        changed_ms: when a record changed the group last; 0 where that is not known.
+        changed_ms: when a record changed the group last, of those that were replayed; 0 where that
+            is not known.
     """
 
     __slots__ = (

@@ -62,8 +62,8 @@ def command(
 
     The leader of that partition is the group's coordinator. The partition is computed from the
     name, so the group need not exist. A cluster tells who leads the partition, and which broker
-    answers for the group; a log directory, where the group was really found. Without a source the
-    partition is computed only.
+    answers for the group; a log directory, where the group was really found; a snapshot, what its
+    source told. Without a source the partition is computed only.
 
     With --type transaction the same for transactional ids and __transaction_state; only a cluster
     can be asked.
@@ -82,12 +82,19 @@ def _groups(
 ) -> ExitStatus:
     from kgroup.operation.locate import locate, locate_live
     from kgroup.render.group import location_sheet
+    from kgroup.source.base import Capability
 
     connection = _connection(source, count, "--offsets-partitions")
     with documented("coordinator", output):
         if connection is not None:
             with connection.open() as cluster:
                 report = locate_live(group_ids, cluster)
+        elif source.snapshot is not None:
+            saved = source.open_snapshot()
+            if Capability.COORDINATOR in saved.capabilities and count is None:
+                report = locate_live(group_ids, saved)
+            else:
+                report = locate(group_ids, partition_count=count, source=saved)
         elif source.paths:
             with source.open() as found:
                 report = locate(group_ids, partition_count=count, source=found)
@@ -102,7 +109,7 @@ def _transactions(
     from kgroup.operation.locate import locate_transactions
     from kgroup.render.group import transaction_sheet
 
-    if source.paths:
+    if source.paths or source.snapshot is not None:
         raise click.UsageError(
             "--type transaction asks a cluster (--bootstrap-server, --profile) or computes "
             "(--transaction-partitions N); files do not tell who coordinates transactions"

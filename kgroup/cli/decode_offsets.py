@@ -46,6 +46,15 @@ def _parse_types(value: str) -> frozenset[str]:
     return frozenset(known[name.lower()] for name in names)
 
 
+def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.UsageError(
+            "--snapshot has groups, not the records that they were made of; choose --log-dir, or "
+            "name segment files",
+            ctx,
+        )
+
+
 @click.command(
     "decode-offsets",
     epilog=examples(
@@ -159,6 +168,7 @@ def _parse_types(value: str) -> frozenset[str]:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a Parquet file, and nothing to standard output.",
 )
+@click.option("--snapshot", hidden=True, expose_value=False, callback=_refuse_snapshot)
 @output_options
 def command(
     files: Sequence[Path],

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "coordinator",
         "Find a group's coordinator and its __consumer_offsets partition.",
     ),
+    "snapshot": ("snapshot", "Save what a source says, to work on it offline."),
     "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
 }
 """Name of each command -> module in `kgroup.cli` that has it as `command`, and its line of help."""
@@ -87,8 +88,9 @@ class LazyGroup(click.Group):
 def kgroup(ctx: click.Context) -> None:
     """Inspect and administer Kafka consumer groups of every era.
 
-    Groups come from a cluster (--bootstrap-server), from a broker's log directory (--log-dir) or
-    from recorded data inside the package (--sample). Nothing here ever joins a group or writes.
+    Groups come from a cluster (--bootstrap-server), from a broker's log directory (--log-dir), from
+    a file (--snapshot) or from recorded data inside the package (--sample). Nothing here ever joins
+    a group or writes to a cluster.
 
     \b
     Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,

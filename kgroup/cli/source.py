@@ -10,25 +10,41 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.connection import Connection, connection_options
-from kgroup.cli.options import log_dir_options
+from kgroup.cli.options import PATH, log_dir_options
 
 if TYPE_CHECKING:
+    from kgroup.model.snapshot import Origin
     from kgroup.source.base import GroupSource
+    from kgroup.source.snapshot import SnapshotSource
 
 __all__ = ["Source", "source_options"]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was chosen: log directories, or a cluster, or neither where that is allowed.
+    """What was chosen: log directories, a snapshot, a cluster, or none where that is allowed.
 
     Attributes:
         paths: log directories, empty without.
         connection: to a cluster, None without.
+        snapshot: file of a snapshot, None without.
     """
 
-    paths: tuple[Path, ...]
-    connection: Connection | None
+    paths: tuple[Path, ...] = ()
+    connection: Connection | None = None
+    snapshot: Path | None = None
+
+    @property
+    def origin(self) -> "Origin":
+        """What a snapshot of it is said to be taken from."""
+        from kgroup.model.snapshot import Origin
+        from kgroup.sample import sample_log_dir
+
+        if self.connection is not None:
+            return Origin("cluster")
+        if self.paths == (sample_log_dir(),):
+            return Origin("sample")
+        return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
 
     @contextmanager
     def open(self, *, of_silence: bool = False) -> "Iterator[GroupSource]":
@@ -37,7 +53,9 @@ class Source:
         Args:
             of_silence: see `Connection.open`.
         """
-        if self.connection is None:
+        if self.snapshot is not None:
+            yield self.open_snapshot()
+        elif self.connection is None:
             from kgroup.cli.progress import Progress
             from kgroup.source.log_dir import LogDir
 
@@ -52,6 +70,18 @@ class Source:
             with self.connection.open(of_silence=of_silence) as cluster:
                 yield cluster
 
+    def open_snapshot(self) -> "SnapshotSource":
+        """Read the snapshot, where one was chosen.
+
+        Raises:
+            InputError: it is none, or damaged.
+        """
+        from kgroup.source.snapshot import SnapshotSource
+        from kgroup.source.snapshot_file import read_snapshot
+
+        assert self.snapshot is not None
+        return SnapshotSource(read_snapshot(self.snapshot))
+
 
 def source_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the choice of a source; the command takes ``source: Source``.
@@ -64,28 +94,47 @@ def source_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def with_source(*, paths: tuple[Path, ...], connection: Connection, **rest: Any) -> Any:
-            return command(source=_source(paths, connection, required), **rest)
+        def with_source(
+            *,
+            paths: tuple[Path, ...],
+            snapshot: Path | None,
+            connection: Connection,
+            **rest: Any,
+        ) -> Any:
+            return command(source=_source(paths, snapshot, connection, required), **rest)
 
-        return connection_options(log_dir_options(with_source))
+        return connection_options(log_dir_options(_SNAPSHOT_OPTION(with_source)))
 
     return decorate
 
 
-def _source(paths: tuple[Path, ...], connection: Connection, required: bool) -> Source:
+_SNAPSHOT_OPTION = click.option(
+    "--snapshot",
+    metavar="FILE",
+    type=PATH,
+    help="What 'kgroup snapshot' saved; - is standard input.",
+)
+
+
+def _source(
+    paths: tuple[Path, ...], snapshot: Path | None, connection: Connection, required: bool
+) -> Source:
     option = connection.chosen_by
-    if paths and option:
-        raise click.UsageError(
-            f"{option} (a cluster) and --log-dir or --sample are two sources; choose one of them"
-        )
+    chosen = [f"{option} (a cluster)"] if option else []
+    chosen += ["--log-dir or --sample"] if paths else []
+    chosen += ["--snapshot"] if snapshot is not None else []
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
     if paths:
-        return Source(paths, None)
+        return Source(paths=paths)
+    if snapshot is not None:
+        return Source(snapshot=snapshot)
     if option or connection.is_default:
-        return Source((), connection)
+        return Source(connection=connection)
     if required:
         raise click.UsageError(
             "where do the groups come from? Choose --bootstrap-server HOST:PORT or --profile NAME "
-            "(a cluster), --log-dir PATH (a broker's log directory) or --sample (recorded data "
-            "inside the package)"
+            "(a cluster), --log-dir PATH (a broker's log directory), --snapshot FILE or --sample "
+            "(recorded data inside the package)"
         )
-    return Source((), None)
+    return Source()

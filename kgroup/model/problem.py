@@ -15,7 +15,8 @@ class Problem:
 
     Attributes:
         kind: stable short word for programs: the kinds of `record_batch.Damage`, or
-            "unknown-record", "bad-record", "inconsistent", "unreadable", "not-found", "more".
+            "unknown-record", "bad-record", "inconsistent", "unreadable", "not-found",
+            "not-in-snapshot", "more".
         reason: whole sentence for people: what was expected, what was found.
         group_id: the group concerned.
         path: file concerned, or folder of a partition of another topic than `__consumer_offsets`.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgroup.errors import InputError, UsageError
 from kgroup.protocol.column_schema import DECODED
 from kgroup.render.record import RECORD_COLUMNS
 from kgroup.render.sheet import choose
+from kgroup.render.whole_file import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,34 +48,24 @@ def write_parquet(path: Path, batches: Iterable[pa.RecordBatch], names: Sequence
 
     known = [column.name for column in RECORD_COLUMNS]
     names = [known[index] for index in choose(RECORD_COLUMNS, names or known)]
-    path = path.resolve()
-    if path.exists() and not path.is_file():  # a device would be replaced by a file
-        raise UsageError(f"{path} is no regular file; Parquet needs one")
     schema = pa.schema([DECODED.field(name) for name in names])
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     rising = [name for name in _RISING if name in schema.names]
     rows = 0
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.touch()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
-    try:
-        with parquet.ParquetWriter(
+    with (
+        whole_file(path) as unfinished,
+        parquet.ParquetWriter(
             unfinished,
             schema,
             use_dictionary=texts,
             column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
             compression={name: "lz4" if name in _JSON else "none" for name in schema.names},
             write_statistics=rising,
-        ) as writer:
-            for group in _row_groups(batches):
-                writer.write_table(group.select(schema.names))
-                rows += group.num_rows
-        os.replace(unfinished, path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+        ) as writer,
+    ):
+        for group in _row_groups(batches):
+            writer.write_table(group.select(schema.names))
+            rows += group.num_rows
     return rows
 
 

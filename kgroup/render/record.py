@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kgroup.render.cell import Column, Kind
 from kgroup.render.delimited import CSV, TSV, Delimited, delimited_batch, delimited_table
@@ -97,17 +96,10 @@ def record_text(
     return _page(rows, form, names, headers, terminal)
 
 
-def _json_blocks(rows: Rows) -> Iterator[bytes | memoryview]:
+def _json_blocks(rows: Rows) -> Iterator[memoryview]:
     from kgroup.render.jsonl import json_lines
 
-    free: list[Any] = []
-
-    def begin(batch: pa.RecordBatch) -> Iterator[bytes | memoryview]:
-        """Write the first block where the batch was decoded, others when they are asked for."""
-        blocks = json_lines(batch, free)
-        return chain([*islice(blocks, 1)], blocks)
-
-    for blocks in rows(begin):
+    for blocks in rows(lambda batch: [memoryview(block) for block in json_lines(batch)]):
         yield from blocks
 
 

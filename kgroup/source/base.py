@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from kgroup.model.cluster import ClusterView
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
-from kgroup.model.next_record import NextReading, Position
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 
@@ -17,9 +17,9 @@ __all__ = [
     "DEFAULT_LOG_BUDGET",
     "EVERYTHING",
     "Capability",
+    "ClusterSource",
     "CoordinatorSource",
     "GroupSource",
-    "NextRecordSource",
     "Question",
     "Reading",
 ]
@@ -151,14 +151,13 @@ class CoordinatorSource(Protocol):
 
 
 @runtime_checkable
-class NextRecordSource(Protocol):
-    """What can tell when the records were made that are to be read next."""
+class ClusterSource(CoordinatorSource, Protocol):
+    """A cluster that tells of its brokers and topics too."""
 
-    def next_records(
-        self, positions: Collection[Position], *, committed: bool = False
-    ) -> NextReading:
-        """Find the first record at or behind each of these positions.
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Tell the brokers, and these topics with their partitions; none is created by it.
 
-        With `committed`, the first one that readers of committed records get.
+        Raises:
+            BrokerError: no broker answers.
         """
         ...

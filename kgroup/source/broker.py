@@ -12,6 +12,7 @@ is looked for first. Without it there are no groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -22,7 +23,6 @@ from kgroup.model.cluster import ClusterView
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
-from kgroup.model.next_record import NextReading, Position
 from kgroup.model.placement import Placement
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.broker_client import Backoff, BrokerClient, Deadline
@@ -117,21 +117,20 @@ class Cluster:
         client = self._connected()
         return client.run(read_log_ranges(client, partitions, committed=committed))
 
-    def next_records(
-        self, positions: Collection[Position], *, committed: bool = False
-    ) -> NextReading:
-        """Ask the leaders; see `NextRecordSource`."""
-        from kgroup.source.next_record import read_next_records
-
-        client = self._connected()
-        return client.run(read_next_records(client, positions, committed=committed))
-
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
         """Find the coordinators of groups, which need not exist, or of transactional ids."""
         client = self._connected()
         return client.run(place(client, keys, transactional=transactional))
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Ask for brokers and these topics; see `ClusterSource.view`."""
+        client = self._connected()
+        view = client.run(client.metadata(topics))
+        # Old brokers are asked for all topics.
+        found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
+        return replace(view, topics=found)
 
     def _connected(self) -> BrokerClient:
         if self._client is None:

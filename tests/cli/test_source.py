@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError
+from kgroup.model.cluster import ClusterView, Partition, Topic
 from kgroup.model.group import Broker, Group, GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
@@ -72,6 +73,12 @@ class FakeCluster:
         if self.error is not None:
             raise self.error
         return {key: Placement(5, BROKER, None, BROKER, (7, 8), (7,)) for key in keys}
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        self.asked.append(set(topics))
+        partitions = {number: Partition(BROKER.id, (7, 8), (7,)) for number in range(5)}
+        topic = Topic("__consumer_offsets", None, partitions)
+        return ClusterView("c", BROKER.id, {BROKER.id: BROKER}, {topic.name: topic})
 
 
 @pytest.fixture

@@ -30,10 +30,10 @@ ROOTS = (
 )
 
 
-def tables(kind: str) -> dict[str, list[list[str]]]:
+def tables(kind: str, page: str = PAGE) -> dict[str, list[list[str]]]:
     """Rows of the tables that are marked with ``<!-- kind: dotted name -->``."""
     found = {}
-    for name, body in re.findall(rf"<!-- {kind}: (\S+) -->\n\n((?:\|.*\n)+)", PAGE):
+    for name, body in re.findall(rf"<!-- {kind}: (\S+) -->\n\n((?:\|.*\n)+)", page):
         lines = body.splitlines()[2:]
         found[name] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return found
@@ -44,9 +44,13 @@ def load(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def rows_under(head: str) -> dict[str, str]:
+def field_names(name: str) -> list[str]:
+    return [field.name for field in dataclasses.fields(load(name))]
+
+
+def rows_under(head: str, page: str = PAGE) -> dict[str, str]:
     """First and second cells of the table with this head."""
-    body = PAGE.partition(head)[2].partition("\n\n")[0]
+    body = page.partition(head)[2].partition("\n\n")[0]
     cells = [line.strip("|").split(" | ") for line in body.strip().splitlines()[1:]]
     return {row[0].strip(" `"): row[1].strip() for row in cells}
 
@@ -54,8 +58,7 @@ def rows_under(head: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", tables("fields"))
 def test_fields_are_those_of_the_dataclass(name: str) -> None:
     rows = tables("fields")[name]
-    fields = [field.name for field in dataclasses.fields(load(name))]
-    assert [row[0] for row in rows] == [f"`{field}`" for field in fields]
+    assert [row[0] for row in rows] == [f"`{field}`" for field in field_names(name)]
     assert all(len(row) == 2 and row[1] for row in rows)
 
 

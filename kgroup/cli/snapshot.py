@@ -1,0 +1,117 @@
+"""`kgroup snapshot`."""
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kgroup.cli.context import complain, complain_of, write
+from kgroup.cli.options import PATH, examples, regex_option
+from kgroup.cli.source import Source, source_options
+from kgroup.errors import ExitStatus, NotFoundError
+
+__all__ = ["command"]
+
+_STDOUT = Path("-")
+
+
+@click.command(
+    "snapshot",
+    epilog=examples(
+        "kgroup snapshot --sample --all -f -",
+        "kgroup snapshot -b kafka-1:9092 --all -f monday.json.gz",
+        "kgroup snapshot -C prod billing shipping -f incident.json",
+        "kgroup describe --snapshot incident.json billing",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every group.")
+@regex_option
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    metavar="FILE",
+    type=PATH,
+    required=True,
+    help="File to write, compressed where its name ends in .gz; - is standard output.",
+)
+@source_options(required=True)
+@click.option(
+    "--log-budget",
+    "log_budget_mib",
+    metavar="MIB",
+    type=click.IntRange(min=0, max=2**31 - 1),
+    help="How much to read back of each partition of a cluster's __consumer_offsets, for what no "
+    "request tells: generation, leader and timeouts of classic groups, times of commits.  "
+    "[default: 32; with --all 0]",
+)
+def command(
+    groups: Sequence[str],
+    every: bool,
+    regex: re.Pattern[str] | None,
+    path: Path,
+    source: Source,
+    log_budget_mib: int | None,
+) -> ExitStatus:
+    """Save what a source says, to work on it offline.
+
+    The file has groups, offsets, the ends of their partitions, coordinators, topics and brokers,
+    and what could not be learnt. Every command that reads groups takes it by --snapshot. It holds
+    no password and no other setting of the connection. An existing file is replaced when the new
+    one is whole.
+    """
+    if every == (bool(groups) or regex is not None):
+        raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
+    if source.snapshot is not None:
+        raise click.UsageError(
+            "--snapshot is a snapshot already; choose --bootstrap-server, --log-dir or --sample"
+        )
+    from kgroup.operation.take_snapshot import take_snapshot
+    from kgroup.render.whole_file import whole_file
+    from kgroup.source.base import DEFAULT_LOG_BUDGET
+    from kgroup.source.snapshot_file import snapshot_lines, write_gzip
+
+    if log_budget_mib is None:
+        # Where it costs nothing there is no reason to leave anything out.
+        log_budget = 0 if every and source.connection is not None else DEFAULT_LOG_BUDGET
+    else:
+        log_budget = log_budget_mib << 20
+
+    def save(unfinished: Path | None) -> ExitStatus:
+        taken_ms = time.time_ns() // 1_000_000
+        with source.open(of_silence=True) as found:
+            report = take_snapshot(
+                found,
+                source.origin,
+                groups,
+                regex=regex,
+                log_budget=log_budget,
+                taken_ms=taken_ms,
+            )
+        for note in report.notes:
+            complain(f"note: {note}")
+        complain_of(report.errors)
+        (snapshot,) = report.data
+        if not snapshot.groups and {error.kind for error in report.errors} == {"not-found"}:
+            raise NotFoundError(f"nothing to save; {path} is not written")
+        lines = snapshot_lines(snapshot)
+        if unfinished is None:
+            write(lines)
+        else:
+            with unfinished.open("wb") as file:
+                if path.suffix == ".gz":
+                    write_gzip(file, lines)
+                else:
+                    file.writelines(lines)
+                file.flush()
+                os.fsync(file.fileno())
+        return ExitStatus.PARTLY if report.errors else ExitStatus.DONE
+
+    if path == _STDOUT:
+        return save(None)
+    with whole_file(path) as unfinished:
+        return save(unfinished)

@@ -1,0 +1,154 @@
+"""What a source said, all of it, as it is kept in a file.
+
+The file is these dataclasses as JSON, field by field; ``docs/snapshot.md`` has its form. A field
+that is added later needs a default, for files that were written before it. A change that takes a
+field away, gives one another meaning, or one of its enumerations another word, raises
+`SNAPSHOT_VERSION`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgroup.model.group import Broker, Group
+from kgroup.model.log_range import OffsetMark
+from kgroup.model.placement import Placement
+from kgroup.model.problem import Problem
+
+__all__ = [
+    "SNAPSHOT_VERSION",
+    "Choice",
+    "Origin",
+    "PlacedGroup",
+    "Snapshot",
+    "SnapshotPartition",
+    "SnapshotRange",
+    "SnapshotTopic",
+]
+
+SNAPSHOT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a snapshot was taken from.
+
+    Attributes:
+        kind: "cluster", "log-dir" or "sample".
+        paths: log directories; none of a cluster, and none of the sample.
+    """
+
+    kind: str
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which groups were asked for; all of them where nothing is given.
+
+    Attributes:
+        group_ids: those that were named, whether they exist or not.
+        regex: the pattern of whole ids.
+    """
+
+    group_ids: tuple[str, ...] | None = None
+    regex: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPartition:
+    """Where one partition of a topic lives; attributes as in `cluster.Partition`."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTopic:
+    """One topic of a cluster; attributes as in `cluster.Topic`, partitions sorted by number."""
+
+    topic: str
+    topic_id: str | None
+    error: str | None
+    partitions: tuple[SnapshotPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRange:
+    """Where a partition begins and ends.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        log_start_offset: offset of the first record.
+        log_end_offset: offset that the next record gets.
+        last_stable_offset: where it ends for readers of committed records.
+        mark: why they are not known.
+    """
+
+    topic: str
+    partition: int
+    log_start_offset: int | None
+    log_end_offset: int | None
+    last_stable_offset: int | None
+    mark: OffsetMark | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedGroup:
+    """What a cluster answered when it was asked for a group's coordinator."""
+
+    group_id: str
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that was learnt.
+
+    Attributes:
+        command: "snapshot": what the file is.
+        schema_version: `SNAPSHOT_VERSION` of who wrote it.
+        kgroup_version: of who wrote it.
+        taken_ms: when the source was asked first.
+        origin: what it was taken from.
+        choice: which groups were asked for.
+        capabilities: words of `kgroup.source.base.Capability`, sorted: what the source knows.
+        cluster_id: Kafka's base64url text.
+        controller: broker id.
+        brokers: sorted by id; None where the source is no cluster.
+        broker_ids: brokers whose log directories were read.
+        offsets_partition_count: partitions of `__consumer_offsets`.
+        topic_names: names of topics by their ids, sorted by id.
+        groups: sorted by id.
+        topics: those that the groups have to do with and `__consumer_offsets`, sorted by name; None
+            where the source is no cluster.
+        log_ranges: of the partitions that the groups committed or own, sorted by topic and number.
+        placements: of the groups that exist or were named, sorted by id; None where the source is
+            no cluster.
+        problems: what could not be read.
+        log_problems: what could not be read of `log_ranges`.
+        notes: what was assumed or chosen, for people.
+    """
+
+    command: str
+    schema_version: int
+    kgroup_version: str
+    taken_ms: int
+    origin: Origin
+    choice: Choice
+    capabilities: tuple[str, ...]
+    cluster_id: str | None
+    controller: int | None
+    brokers: tuple[Broker, ...] | None
+    broker_ids: tuple[int, ...]
+    offsets_partition_count: int | None
+    topic_names: Mapping[str, str]
+    groups: tuple[Group, ...]
+    topics: tuple[SnapshotTopic, ...] | None
+    log_ranges: tuple[SnapshotRange, ...]
+    placements: tuple[PlacedGroup, ...] | None
+    problems: tuple[Problem, ...]
+    log_problems: tuple[Problem, ...]
+    notes: tuple[str, ...]

@@ -1,0 +1,178 @@
+"""Ask a source everything, to keep it in a file."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
+
+from kgroup import __version__
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import ClusterView
+from kgroup.model.log_range import LogRange, LogReading
+from kgroup.model.placement import Placement
+from kgroup.model.problem import Problem
+from kgroup.model.snapshot import (
+    SNAPSHOT_VERSION,
+    Choice,
+    Origin,
+    PlacedGroup,
+    Snapshot,
+    SnapshotPartition,
+    SnapshotRange,
+    SnapshotTopic,
+)
+from kgroup.operation.chosen import read_chosen
+from kgroup.operation.report import Report
+from kgroup.source.base import (
+    DEFAULT_LOG_BUDGET,
+    Capability,
+    ClusterSource,
+    GroupSource,
+    Question,
+)
+
+__all__ = ["take_snapshot"]
+
+T = TypeVar("T")
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+_NO_VIEW = ClusterView(None, None, {}, {})
+_UNKNOWN = LogRange()
+
+
+def take_snapshot(
+    source: GroupSource,
+    origin: Origin,
+    group_ids: Collection[str] = (),
+    *,
+    regex: re.Pattern[str] | None = None,
+    log_budget: int = DEFAULT_LOG_BUDGET,
+    taken_ms: int,
+) -> Report[Snapshot]:
+    """Learn what a source says about the groups of these ids, those whose whole id matches, or all.
+
+    Args:
+        source: where groups come from.
+        origin: what the source is.
+        group_ids: names.
+        regex: matches whole group ids.
+        log_budget: see `Question`; a cluster that was asked for nothing of its log lacks the
+            capabilities that rest on it.
+        taken_ms: now.
+
+    Returns:
+        One snapshot, of all that could be learnt; what could not is among its own problems. The
+        errors are these, and groups that were named and do not exist.
+
+    Raises:
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
+    """
+    reading, missing = read_chosen(source, group_ids, Question(regex=regex, log_budget=log_budget))
+    image = reading.image
+    problems = list(reading.problems)
+    log_problems: list[Problem] = []
+    partitions = {at for group in image.groups.values() for at in group.partitions}
+
+    def ranges(*, committed: bool) -> Mapping[tuple[str, int], LogRange]:
+        found = _attempt(
+            lambda: source.log_ranges(partitions, committed=committed),
+            LogReading({}),
+            "the ends of partitions are",
+            log_problems,
+        )
+        log_problems.extend(found.problems)
+        return found.ranges
+
+    ends, stable_ends = ranges(committed=False), None
+    if Capability.LAST_STABLE_OFFSETS in source.capabilities:
+        stable_ends = ranges(committed=True)
+    capabilities, view, placements = source.capabilities, None, None
+    if isinstance(source, ClusterSource) and Capability.COORDINATOR in source.capabilities:
+        cluster = source
+        if not log_budget:
+            capabilities -= {Capability.GENERATION, Capability.COMMIT_TIMESTAMPS}
+        topics = {topic for group in image.groups.values() for topic in group.topics}
+        view = _attempt(
+            lambda: cluster.view({*topics, _OFFSETS_TOPIC}),
+            _NO_VIEW,
+            "brokers and topics are",
+            problems,
+        )
+        nowhere: Mapping[str, Placement] = {}
+        placements = _attempt(
+            lambda: cluster.placements(sorted({*image.groups, *group_ids})),
+            nowhere,
+            "the coordinators of groups are",
+            problems,
+        )
+    snapshot = Snapshot(
+        command="snapshot",
+        schema_version=SNAPSHOT_VERSION,
+        kgroup_version=__version__,
+        taken_ms=taken_ms,
+        origin=origin,
+        choice=Choice(
+            tuple(sorted(set(group_ids))) if group_ids else None,
+            None if regex is None else regex.pattern,
+        ),
+        capabilities=tuple(sorted(capabilities)),
+        cluster_id=image.cluster_id,
+        controller=view.controller if view else None,
+        brokers=tuple(view.brokers[id_] for id_ in sorted(view.brokers)) if view else None,
+        broker_ids=image.broker_ids,
+        offsets_partition_count=image.offsets_partition_count,
+        topic_names=dict(sorted(image.topic_names.items())),
+        groups=tuple(image.groups.values()),
+        topics=_topics(view) if view else None,
+        log_ranges=_log_ranges(ends, stable_ends),
+        placements=None
+        if placements is None
+        else tuple(PlacedGroup(group_id, each) for group_id, each in sorted(placements.items())),
+        problems=tuple(problems),
+        log_problems=tuple(dict.fromkeys(log_problems)),
+        notes=reading.notes,
+    )
+    return Report(
+        (snapshot,),
+        errors=missing + snapshot.problems + snapshot.log_problems,
+        notes=snapshot.notes,
+    )
+
+
+def _attempt(ask: Callable[[], T], nothing: T, what: str, problems: list[Problem]) -> T:
+    """Ask; where no broker answers any more, keep that as a problem."""
+    try:
+        return ask()
+    except BrokerError as error:
+        text = f"{error}; {what} missing."
+        problems.append(Problem(error.kind, text[:1].upper() + text[1:], broker=error.broker_id))
+        return nothing
+
+
+def _topics(view: ClusterView) -> tuple[SnapshotTopic, ...]:
+    return tuple(
+        SnapshotTopic(
+            name,
+            topic.topic_id,
+            topic.error,
+            tuple(
+                SnapshotPartition(number, each.leader, each.replicas, each.isr)
+                for number, each in sorted(topic.partitions.items())
+            ),
+        )
+        for name, topic in sorted(view.topics.items())
+    )
+
+
+def _log_ranges(
+    ends: Mapping[tuple[str, int], LogRange],
+    stable_ends: Mapping[tuple[str, int], LogRange] | None,
+) -> tuple[SnapshotRange, ...]:
+    rows = []
+    for at in sorted({*ends, *(stable_ends or ())}):
+        topic, partition = at
+        log = ends.get(at, _UNKNOWN)
+        stable = (stable_ends or {}).get(at, _UNKNOWN)
+        mark = log.mark or stable.mark
+        rows.append(SnapshotRange(topic, partition, log.start, log.end, stable.end, mark))
+    return tuple(rows)

@@ -1,0 +1,172 @@
+"""Snapshots as files: the dataclasses of `kgroup.model.snapshot` as JSON, perhaps in gzip.
+
+msgspec maps between the two by the annotations of the dataclasses, and says where a file does not
+fit them. Fields that this version does not know are passed over; their order does not matter.
+"""
+
+import gzip
+import json
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from kgroup.errors import InputError
+from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
+
+__all__ = ["read_snapshot", "snapshot_lines", "write_gzip"]
+
+_STDIN = Path("-")
+_GZIP_MAGIC = b"\x1f\x8b"
+_HEAD_SIZE = 1 << 12
+_LARGEST = 4 << 30
+"""Bytes of JSON that are read at most; a cluster of 50,000 groups has some hundred million."""
+
+_SENTENCES = (
+    (r"^Expected (.*), got ", r"expected \1, found "),
+    (r"^Invalid enum value ", "expected a word that is known, found "),
+    (r"^Object missing required field (.*)", r"expected a field \1, found none"),
+    (r"^JSON is malformed: ", "expected JSON, found "),
+    (r"^Input data was truncated", "expected more, found the end of the file"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What is looked at first: whether the rest can be understood."""
+
+    command: Any = None
+    schema_version: Any = None
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Read a snapshot; ``-`` is standard input.
+
+    Raises:
+        InputError: it is none, or is damaged, or is of a newer version.
+    """
+    try:
+        if path == _STDIN:
+            return _decode(_contents(sys.stdin.buffer))
+        with path.open("rb") as file:
+            return _decode(_contents(file))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    except InputError as error:
+        name = "standard input" if path == _STDIN else path
+        raise InputError(f"{name}: {error}") from None
+
+
+def snapshot_lines(snapshot: Snapshot) -> Iterator[bytes]:
+    """Write a snapshot: a field a line, each group on a line of its own, and each of the like."""
+    before = b"{"
+    for field in fields(snapshot):
+        value = getattr(snapshot, field.name)
+        yield before + _encode(field.name) + b":"
+        if isinstance(value, tuple) and value and is_dataclass(value[0]):
+            yield b"[\n" + b",\n".join(map(_encode, value)) + b"\n]"
+        else:
+            yield _encode(value)
+        before = b",\n"
+    yield b"}\n"
+
+
+def write_gzip(file: BinaryIO, blocks: Iterator[bytes]) -> None:
+    """Compress blocks; the same ones give the same bytes."""
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
+        for block in blocks:
+            compressed.write(block)
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # A file's name need not be UTF-8; Python has lone surrogates then, to be escaped.
+        return json.dumps(msgspec.to_builtins(value, str_keys=True)).encode()
+
+
+def _contents(file: BinaryIO) -> bytes:
+    """Read and decompress all of a file that may be a snapshot."""
+    head = file.read(_HEAD_SIZE)
+    is_compressed = head.startswith(_GZIP_MAGIC)
+    if not is_compressed and not head.lstrip().startswith(b"{"):
+        found = f"bytes {head[:8].hex(' ')}" if head else "an empty file"
+        raise InputError(f"expected a snapshot (JSON, or gzip with JSON in it), found {found}")
+    data = head + file.read(_LARGEST)
+    if is_compressed:
+        try:
+            data = gzip.GzipFile(fileobj=BytesIO(data)).read(_LARGEST + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InputError(f"expected whole gzip data, found damage: {error}") from None
+    if len(data) > _LARGEST:
+        raise InputError(f"expected a snapshot, found more than {_LARGEST >> 30} GiB of it")
+    return data
+
+
+def _decode(data: bytes) -> Snapshot:
+    try:
+        _check_head(_convert(data, _Head))
+        snapshot: Snapshot = _convert(data, Snapshot)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at ")
+        raise InputError(f"{place.strip('`') or '$'}: {_sentence(what)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(_sentence(str(error))) from None
+    except RecursionError:
+        raise InputError("expected a snapshot, found JSON of too many levels") from None
+    regex = snapshot.choice.regex
+    try:
+        re.compile(regex or "")
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InputError(
+            f"$.choice.regex: expected a regular expression, found {_short(regex)} ({error})"
+        ) from None
+    return snapshot
+
+
+def _convert(data: bytes, into: Any) -> Any:
+    try:
+        return msgspec.json.decode(data, type=into)
+    except msgspec.DecodeError as error:
+        if "surrogate" not in str(error):
+            raise
+    return msgspec.convert(json.loads(data), into)
+
+
+def _check_head(head: _Head) -> None:
+    if head.command != "snapshot":
+        raise InputError(
+            f'$.command: expected "snapshot", found {_short(head.command)}; kgroup snapshot writes '
+            "such files"
+        )
+    version = head.schema_version
+    if type(version) is not int or version < 1:
+        raise InputError(
+            f"$.schema_version: expected a number from 1 to {SNAPSHOT_VERSION}, found "
+            f"{_short(version)}"
+        )
+    if version > SNAPSHOT_VERSION:
+        raise InputError(
+            f"$.schema_version: expected at most {SNAPSHOT_VERSION}, found {version}: written by a "
+            "newer version of kgroup, which can read it"
+        )
+
+
+def _sentence(text: str) -> str:
+    """Say what msgspec says, such as "Expected `int`, got `str`", as other messages here do."""
+    text = text.replace("`", "")
+    for pattern, ours in _SENTENCES:
+        text = re.sub(pattern, ours, text, flags=re.DOTALL)
+    return text
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}…"

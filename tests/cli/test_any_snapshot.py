@@ -1,0 +1,122 @@
+"""Snapshots with anything wrong in them: a clear line, or rows; never a traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kgroup.model.snapshot import Origin
+from kgroup.operation.take_snapshot import take_snapshot
+from kgroup.sample import sample_log_dir
+from kgroup.source.log_dir import LogDir
+from kgroup.source.snapshot_file import snapshot_lines, write_gzip
+from tests.cli.conftest import Cli
+
+COMMANDS = (
+    ["list"],
+    ["list", "-o", "json"],
+    ["describe", "--all"],
+    ["describe", "--all", "-o", "json"],
+    ["describe", "--all", "--members", "-o", "csv"],
+    ["describe", "ledger", "-o", "markdown"],
+    ["coordinator", "ledger", "nobody"],
+)
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["consumer", "Stable", "", "\ud800", "\x1b[2J", "a\nb", "orders"])
+)
+values = scalars | st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@cache
+def real() -> bytes:
+    report = take_snapshot(LogDir([sample_log_dir()]), Origin("sample"), taken_ms=1)
+    return b"".join(snapshot_lines(report.data[0]))
+
+
+def mutate(data: st.DataObject, tree: Any) -> None:
+    """Change one thing somewhere in a tree: replace it, leave it out, double it, or swap two."""
+    node: Any = tree
+    while True:
+        key = data.draw(st.sampled_from(list(node) if isinstance(node, dict) else range(len(node))))
+        deeper = isinstance(node[key], dict | list) and len(node[key])
+        if not deeper or data.draw(st.integers(0, 5)) == 0:
+            break
+        node = node[key]
+    kind = data.draw(st.sampled_from(["replace", "remove", "double", "swap"]))
+    if kind == "remove":
+        del node[key]
+    elif kind == "double" and isinstance(node, list):
+        node.insert(key, copy.deepcopy(node[key]))
+    elif kind == "swap":
+        other = data.draw(st.sampled_from(list(node) if isinstance(node, dict) else [0]))
+        node[key], node[other] = node[other], node[key]
+    else:
+        node[key] = data.draw(values)
+
+
+def check(cli: Cli, file: Path, command: list[str]) -> None:
+    result = cli(*command, "--snapshot", file)
+    assert result.status in (0, 1, 3, 4), result.err
+    assert "bug" not in result.err
+    if result.status == 1:
+        (line,) = result.err.splitlines()
+        assert line.startswith(f"kgroup: error: {file}: ")
+    if command[-1] == "json":
+        assert json.loads(result.out)["command"] == command[0]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "a.json"
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), count=st.integers(1, 3), command=st.sampled_from(COMMANDS))
+def test_another_tree(
+    cli: Cli, file: Path, data: st.DataObject, count: int, command: list[str]
+) -> None:
+    tree = json.loads(real())
+    for _ in range(count):
+        mutate(data, tree)
+    file.write_text(json.dumps(tree))
+    check(cli, file, command)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.data(),
+    compressed=st.booleans(),
+    junk=st.binary(max_size=4),
+    command=st.sampled_from(COMMANDS),
+)
+def test_other_bytes(
+    cli: Cli, file: Path, data: st.DataObject, compressed: bool, junk: bytes, command: list[str]
+) -> None:
+    with file.open("wb") as out:
+        if compressed:
+            write_gzip(out, iter([real()]))
+        else:
+            out.write(real())
+    content = file.read_bytes()
+    start = data.draw(st.integers(0, len(content)))
+    end = data.draw(st.integers(start, min(len(content), start + 4)) | st.just(len(content)))
+    file.write_bytes(content[:start] + junk + content[end:])
+    check(cli, file, command)

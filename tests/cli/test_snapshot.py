@@ -1,0 +1,243 @@
+"""`kgroup snapshot`, and the commands on what it saved."""
+
+import gzip
+import json
+import sys
+from collections.abc import Sequence
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.errors import BrokerError
+from kgroup.model.problem import Problem
+from tests.cli.conftest import Cli, Result
+from tests.cli.test_source import FakeCluster, cluster  # noqa: F401, a fixture
+
+DATA = Path(__file__).parents[1] / "data"
+LOGS = sorted(path for path in DATA.glob("*") if any(path.glob("__consumer_offsets-*"))) + sorted(
+    (DATA / "damaged").glob("v2-*")
+)
+
+
+def same(cli: Cli, origin: Sequence[object], file: Path, *command: str) -> Result:
+    """Run a command on a source and on its snapshot, and expect the same of both."""
+    direct = cli(command[0], *origin, *command[1:])
+    saved = cli(command[0], "--snapshot", file, *command[1:])
+    assert saved.out == direct.out
+    assert saved.status == direct.status
+    assert saved.err == direct.err
+    return direct
+
+
+def ids(result: Result) -> list[str]:
+    return [group["group_id"] for group in json.loads(result.out)["data"]]
+
+
+@pytest.mark.parametrize("log_dir", LOGS, ids=lambda path: path.name)
+def test_a_round_trip_changes_nothing(cli: Cli, log_dir: Path, tmp_path: Path) -> None:
+    file, origin = tmp_path / "all.json", ["--log-dir", log_dir]
+    taken = cli("snapshot", *origin, "--all", "-f", file)
+    assert taken.out == ""
+    listed = same(cli, origin, file, "list", "-o", "json")
+    assert taken.status == listed.status
+    described = same(cli, origin, file, "describe", "--all", "-o", "json")
+    names = ids(listed)
+    assert names == ids(described)
+    same(cli, origin, file, "describe", "--all")
+    same(cli, origin, file, "coordinator", "no such group", *names, "-o", "json")
+    if names:
+        same(cli, origin, file, "describe", names[0], "no such group", "-o", "json")
+        same(cli, origin, file, "describe", "--isolation", "read-committed", names[-1])
+    assert same(cli, origin, file, "describe", "no such group", "-o", "json").status in (3, 4)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["list"],
+        ["list", "--type", "share", "-o", "jsonl"],
+        ["list", "--state", "Stable", "--topic", "orders", "-o", "csv"],
+        ["describe", "--regex", "order.*", "-o", "json"],
+        ["describe", "--all", "--members", "-o", "tsv"],
+        ["coordinator", "ledger", "--offsets-partitions", "3"],
+        ["coordinator", "ledger", "-o", "json"],
+    ],
+)
+def test_a_round_trip_of_the_sample(cli: Cli, command: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "sample.json.gz"
+    assert cli("snapshot", "--sample", "--all", "-f", file) == Result(0, "", "")
+    assert same(cli, ["--sample"], file, *command).status == 0
+
+
+def test_groups_that_are_named(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "two.json"
+    assert cli("snapshot", "--sample", "ledger", "order-service", "-f", file).status == 0
+    for names in (["ledger"], ["order-service"], ["order-service", "ledger"]):
+        same(cli, ["--sample"], file, "describe", *names, "-o", "json")
+    listed = cli("list", "--snapshot", file, "-o", "json")
+    assert ids(listed) == ["ledger", "order-service"]
+    assert "('ledger', 'order-service')" in listed.err
+    other = cli("describe", "--snapshot", file, "shipping", "-o", "json")
+    assert other.status == 4
+    (error,) = json.loads(other.out)["errors"]
+    assert (error["kind"], error["group_id"]) == ("not-in-snapshot", "shipping")
+
+
+def test_groups_that_match(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "some.json"
+    assert cli("snapshot", "--sample", "--regex", "order.*", "-f", file).status == 0
+    described = same(cli, ["--sample"], file, "describe", "--regex", "order.*", "-o", "json")
+    assert ids(described)
+    assert same(cli, ["--sample"], file, "describe", "order-none", "-o", "json").status == 3
+    other = cli("describe", "--snapshot", file, "--regex", "l.*")
+    assert "--regex 'order.*'" in other.err
+
+
+def test_groups_that_do_not_exist(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "old.json"
+    file.write_text("as it was")
+    none = cli("snapshot", "--sample", "nobody", "-f", file)
+    assert none.status == 3
+    assert none.err.splitlines() == [
+        "kgroup: group 'nobody': not-found: The group does not exist.",
+        f"kgroup: error: nothing to save; {file} is not written",
+    ]
+    assert cli("snapshot", "--sample", "--regex", "nobody", "-f", file).status == 3
+    assert [(path, path.read_text()) for path in tmp_path.iterdir()] == [(file, "as it was")]
+    some = cli("snapshot", "--sample", "nobody", "ledger", "-f", file)
+    assert some.status == 4
+    assert ids(cli("list", "--snapshot", file, "-o", "json")) == ["ledger"]
+    assert cli("describe", "--snapshot", file, "nobody").status == 3
+
+
+def test_standard_output_and_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = cli("snapshot", "--sample", "ledger", "-f", "-")
+    assert result.status == 0
+    assert json.loads(result.out)["groups"][0]["group_id"] == "ledger"
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(result.out.encode())))
+    assert ids(cli("describe", "--snapshot", "-", "ledger", "-o", "json")) == ["ledger"]
+
+
+def test_the_same_bytes_each_time(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_004_000_000)
+    files = [tmp_path / name for name in ("a.json", "b.json", "a.json.gz", "b.json.gz")]
+    for file in files:
+        assert cli("snapshot", "--sample", "--all", "-f", file).status == 0
+    plain, again, *compressed = (file.read_bytes() for file in files)
+    assert plain == again
+    assert compressed[0] == compressed[1]
+    assert gzip.decompress(compressed[0]) == plain
+    assert json.loads(plain)["taken_ms"] == 1_700_000_000_004
+
+
+def test_a_file_is_replaced_only_by_a_whole_one(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, link = tmp_path / "old.json", tmp_path / "link.json"
+    file.write_text("as it was")
+    link.symlink_to(file)
+
+    def fail(*_: object) -> Any:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", fail)
+        result = cli("snapshot", "--sample", "--all", "-f", link)
+    assert (result.status, result.err) == (1, "kgroup: error: No space left on device\n")
+    assert file.read_text() == "as it was"
+    assert cli("snapshot", "--sample", "--all", "-f", link).status == 0
+    assert link.is_symlink()
+    assert file.read_text().startswith('{"command":"snapshot",\n"schema_version":1,')
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "old.json"]
+
+
+def test_a_place_that_cannot_be_written_to(cli: Cli, tmp_path: Path) -> None:
+    result = cli("snapshot", "--sample", "--all", "-f", tmp_path / "none" / "a.json")
+    assert result.status == 1
+    assert "No such file or directory" in result.err
+    assert cli("snapshot", "--sample", "--all", "-f", tmp_path).status == 2
+    assert cli("snapshot", "--sample", "--all", "-f", "/dev/null").status == 2
+
+
+def test_usage(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    assert cli("snapshot", "--sample", "--all").status == 2
+    assert cli("snapshot", "--sample", "-f", file).status == 2
+    assert cli("snapshot", "--sample", "--all", "g", "-f", file).status == 2
+    assert cli("snapshot", "--all", "-f", file).status == 2
+    assert cli("snapshot", "--snapshot", file, "--all", "-f", file).status == 2
+    both = cli("list", "--sample", "--snapshot", file)
+    assert both.status == 2
+    assert "two sources" in both.err
+    decode = cli("decode-offsets", "--snapshot", file)
+    assert decode.status == 2
+    assert "not the records" in decode.err
+    transactions = cli("coordinator", "--type", "transaction", "t", "--snapshot", file)
+    assert transactions.status == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "none.json"
+    result = cli("list", "--snapshot", file)
+    assert result == Result(1, "", f"kgroup: error: {file}: No such file or directory\n")
+
+
+def test_the_environment_does_not_matter(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.json"
+    cli("snapshot", "--sample", "--all", "-f", file)
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    assert cli("list", "--snapshot", file).status == 0
+    assert cli("coordinator", "ledger", "--snapshot", file).status == 0
+
+
+# --- a cluster ---
+
+
+def test_of_a_cluster(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+    file, origin = tmp_path / "a.json", ["-b", "h:1", "-X", "ssl.key.password=hush-hush"]
+    assert cli("snapshot", *origin, "--all", "-f", file) == Result(0, "", "")
+    assert cluster.made[-1]["of_silence"] is True
+    assert "hush-hush" not in file.read_text()
+    assert json.loads(file.read_text())["origin"] == {"kind": "cluster", "paths": []}
+    for command in (["list", "--members"], ["describe", "--all"], ["coordinator", "live"]):
+        same(cli, origin, file, *command, "-o", "json")
+    (row,) = json.loads(cli("coordinator", "--snapshot", file, "x", "-o", "json").out)["data"]
+    assert (row["coordinator"], row["agrees"]) == (None, None)
+    assert (row["offsets_partition"], row["leader"]["id"], row["replicas"]) == (0, 7, [7, 8])
+
+
+def test_how_much_of_the_log_is_read(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+    file, origin = tmp_path / "a.json", ["-b", "h:1"]
+    for words, budget in ((["--all"], 0), (["live"], 32), (["--all", "--log-budget", "7"], 7)):
+        cluster.asked.clear()
+        assert cli("snapshot", *origin, *words, "-f", file).status == 0
+        assert cluster.asked[0].log_budget == budget << 20
+        capabilities = json.loads(file.read_text())["capabilities"]
+        assert ("generation" in capabilities) == bool(budget)
+        described = cli("describe", "--snapshot", file, "live")
+        assert ("--log-budget" in described.err) == (not budget)
+
+
+def test_what_could_not_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+    cluster.problems = (Problem("silent", "Broker 3 did not answer.", broker=3),)
+    file, origin = tmp_path / "a.json", ["-b", "h:1"]
+    result = cli("snapshot", *origin, "--all", "-f", file)
+    assert (result.status, result.out) == (4, "")
+    assert result.err == "kgroup: silent: Broker 3 did not answer.\n"
+    assert same(cli, origin, file, "describe", "--all", "-o", "json").status == 4
+    assert same(cli, origin, file, "list", "--members", "-o", "json").status == 4
+
+
+def test_a_cluster_that_does_not_answer(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+    cluster.error = BrokerError("silent", "h:1 did not answer within 10 s")
+    file = tmp_path / "a.json"
+    result = cli("snapshot", "-b", "h:1", "--all", "-f", file)
+    assert result == Result(1, "", "kgroup: error: h:1 did not answer within 10 s\n")
+    assert not list(tmp_path.iterdir())

@@ -310,4 +310,5 @@ def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
 
 
 def _order(offset: OffsetDescription) -> tuple[bool, str, int]:
-    return AssignedPartition(offset.topic_id, offset.topic, offset.partition).sort_key
+    """Sort as `AssignedPartition.sort_key` does."""
+    return (offset.topic is None, offset.topic or offset.topic_id or "", offset.partition)

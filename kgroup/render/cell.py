@@ -1,7 +1,7 @@
 """One value as the text of one table cell."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -90,19 +90,19 @@ def cell(value: object, kind: Kind) -> str:
     """Write a value for people; None is unknown."""
     if value is None:
         return UNKNOWN
-    if kind is Kind.TIME and isinstance(value, int):
-        return rfc3339(value)
-    if kind is Kind.DURATION and isinstance(value, int):
-        return f"{value // 1000} s" if value % 1000 == 0 else f"{value} ms"
-    if kind is Kind.AGE and isinstance(value, int):
-        return age(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     if isinstance(value, str):
         text = visible(value)
         hidden = not text or text != text.strip()
-        return f"'{text}'" if kind is Kind.NAME and hidden else text
+        return f"'{text}'" if hidden and kind is Kind.NAME else text
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return _WRITERS.get(kind, str)(value)
     return visible(str(value))
+
+
+def _duration(ms: int) -> str:
+    return f"{ms // 1000} s" if ms % 1000 == 0 else f"{ms} ms"
 
 
 def age(ms: int) -> str:
@@ -125,3 +125,11 @@ def rfc3339(epoch_ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{epoch_ms} ms"
     return f"{time.isoformat()}.{epoch_ms % 1000:03}Z"
+
+
+_WRITERS: Mapping[Kind, Callable[[int], str]] = {
+    Kind.TIME: rfc3339,
+    Kind.DURATION: _duration,
+    Kind.AGE: age,
+}
+"""How numbers are written that are not written as they are."""

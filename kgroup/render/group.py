@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.group import Broker, Subscription
@@ -281,8 +282,9 @@ def _part_sheet(
     columns: tuple[Column, ...], groups: Iterable[tuple[GroupDescription, Iterable[object]]]
 ) -> Sheet:
     """Make a row of each part of each group; the first column is the group's id."""
+    values = [column.value or attrgetter(column.name) for column in columns[1:]]
     rows = [
-        [group.group_id, *(column.of(part) for column in columns[1:])]
+        [group.group_id, *[value(part) for value in values]]
         for group, parts in groups
         for part in parts
     ]

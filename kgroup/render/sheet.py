@@ -34,8 +34,8 @@ class Sheet:
         rows = list(self.rows)
         telling = [
             column.name
-            for index, column in enumerate(self.columns)
-            if any(row[index] not in (None, "") for row in rows)
+            for column, values in zip(self.columns, zip(*rows, strict=True), strict=False)
+            if not all(value is None or value == "" for value in values)
         ]
         return Sheet(self.columns, rows).select(telling)
 

@@ -1,0 +1,1 @@
+"""Kafka's assignors, pure: subscriptions in, assignment out."""

@@ -1,0 +1,133 @@
+"""What the leader of a classic group knows when it assigns, and the order in which it walks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kgroup.assignor.java_hash import hash_order, utf16
+
+__all__ = [
+    "Assignment",
+    "AssignorError",
+    "Subscriber",
+    "Topic",
+    "TopicPartition",
+    "by_member_info",
+    "in_hash_order",
+    "java_order",
+    "uses_racks",
+    "with_metadata",
+]
+
+TopicPartition = tuple[str, int]
+Assignment = dict[str, list[TopicPartition]]
+"""Partitions of each member, by its id, in the order in which the assignor lists them."""
+
+
+class AssignorError(Exception):
+    """Kafka's own assignor throws here, so that the group's leader fails.
+
+    Attributes:
+        type: simple name of the Java exception.
+        message: its message; empty where it has none.
+    """
+
+    def __init__(self, type: str, message: str = "") -> None:  # noqa: A002 -- the word of the output
+        super().__init__(f"{type}: {message}" if message else type)
+        self.type = type
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the leader's metadata has it.
+
+    Attributes:
+        partitions: how many.
+        racks: of each partition, the racks of its replicas; None where no broker names its rack.
+    """
+
+    partitions: int
+    racks: tuple[frozenset[str], ...] | None = None
+
+    def racks_of(self, partition: int) -> frozenset[str]:
+        """Give the racks of one partition's replicas."""
+        return frozenset() if self.racks is None else self.racks[partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """A member as its subscription tells of it (`ConsumerPartitionAssignor.Subscription`).
+
+    Attributes:
+        member_id: given by the coordinator.
+        topics: in the order of the message, which is sorted if a Java client wrote it.
+        instance_id: of a static member.
+        rack: None where there is none; never empty.
+        owned: `ownedPartitions`, in the order of the message.
+        generation: in which they were owned; None where the message has none.
+        remembered: the partitions that the sticky assignors' user data names.
+        remembered_generation: the generation that it names; None where it names none.
+    """
+
+    member_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    rack: str | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int | None = None
+    remembered: tuple[TopicPartition, ...] = ()
+    remembered_generation: int | None = None
+
+
+def in_hash_order(members: Sequence[Subscriber]) -> list[Subscriber]:
+    """Order members as the HashMap does into which the leader puts them, one by one."""
+    by_id = {member.member_id: member for member in members}
+    return [by_id[member_id] for member_id in hash_order(by_id)]
+
+
+def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> list[str]:
+    """Give the subscribed topics that exist, in the order of `partitionsPerTopic`.
+
+    Source: `AbstractPartitionAssignor.assign`: a HashSet of all topics, then a HashMap.
+
+    Args:
+        members: in hash order.
+        topics: those of the cluster.
+    """
+    subscribed = dict.fromkeys(topic for member in members for topic in member.topics)
+    known = [name for name in hash_order(subscribed) if name in topics and topics[name].partitions]
+    return hash_order(known)
+
+
+def by_member_info(members: Sequence[Subscriber]) -> list[Subscriber]:
+    """Sort members: static ones first, by instance id, then the others by member id.
+
+    Source: `AbstractPartitionAssignor.MemberInfo`.
+    """
+
+    def key(member: Subscriber) -> tuple[bool, bytes]:
+        if member.instance_id is not None:
+            return False, utf16(member.instance_id)
+        return True, utf16(member.member_id)
+
+    return sorted(members, key=key)
+
+
+def java_order(partition: TopicPartition) -> tuple[bytes, int]:
+    """Give a sort key: by topic, as Java compares texts, then by partition."""
+    return utf16(partition[0]), partition[1]
+
+
+def uses_racks(consumers: frozenset[str], partitions: Sequence[frozenset[str]]) -> bool:
+    """Tell whether racks matter: some are shared, and not every partition has a replica in each.
+
+    Source: `AbstractPartitionAssignor.useRackAwareAssignment` (KIP-881).
+
+    Args:
+        consumers: racks of the consumers.
+        partitions: racks of each partition's replicas.
+    """
+    every = frozenset[str]().union(*partitions)
+    return not consumers.isdisjoint(every) and any(racks != every for racks in set(partitions))

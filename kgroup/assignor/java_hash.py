@@ -1,0 +1,265 @@
+"""Java's hashes, and the order in which its HashMap and HashSet give their keys.
+
+Assignors of Kafka's Java client walk hash maps, so this order is part of their answers. A table of
+`2^n` buckets holds a key in the bucket of its spread hash; walking it goes bucket by bucket, and in
+a bucket in the order of its chain:
+
+- `put` appends to the chain, `computeIfAbsent` prepends;
+- the table doubles when it holds more than three quarters of its size (`computeIfAbsent` looks for
+  that before it inserts, `put` after), which splits each chain in two and keeps the order in both;
+- a chain that a ninth key joins (by `computeIfAbsent` an eighth) becomes a red-black tree by hash,
+  and by `compareTo` where hashes are equal, if the table has 64 buckets; else the table doubles. A
+  tree's nodes are still chained: a new one comes behind its parent, and the root is moved to the
+  front after every insertion.
+
+Source: `java.util.HashMap` of OpenJDK 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+__all__ = ["JavaHashMap", "hash_order", "string_hash", "topic_partition_hash", "utf16"]
+
+_K = TypeVar("_K")
+
+_TREE_FROM = 9
+_TREE_TABLE = 64
+_UNTREE_TO = 6
+
+
+def string_hash(text: str) -> int:
+    """Return ``String.hashCode``: ``h = 31 * h + unit`` over UTF-16 units, as a Java int."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return _signed(value)
+
+
+def topic_partition_hash(topic_hash: int, partition: int) -> int:
+    """Return ``TopicPartition.hashCode`` of Kafka, given the hash of the topic's name."""
+    return _signed((31 * (31 + partition) + topic_hash) & 0xFFFFFFFF)
+
+
+def utf16(text: str) -> bytes:
+    """Return a key that sorts texts as ``String.compareTo`` does: by UTF-16 units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def hash_order(
+    texts: Iterable[str], capacity: int | None = None, *, prepend: bool = False
+) -> list[str]:
+    """Give texts, each once, in the order of a hash map into which they are put one by one.
+
+    Args:
+        texts: in the order in which they are put.
+        capacity: that the map is made with; None: the default.
+        prepend: put by `computeIfAbsent`.
+    """
+    table = JavaHashMap[str](capacity)
+    for text in texts:
+        table.put(text, string_hash(text), utf16(text), prepend=prepend)
+    return list(table)
+
+
+class _Node(Generic[_K]):
+    """A key in a chain, perhaps of a tree; `order` is what `compareTo` compares."""
+
+    __slots__ = ("hash", "is_red", "key", "left", "order", "parent", "right")
+
+    def __init__(self, key: _K, spread: int, order: bytes) -> None:
+        self.key = key
+        self.hash = spread
+        self.order = order
+        self.parent: _Node[_K] | None = None
+        self.left: _Node[_K] | None = None
+        self.right: _Node[_K] | None = None
+        self.is_red = False
+
+    def is_before(self, other: _Node[_K]) -> bool:
+        """Tell whether this node goes into the left part of the tree below another one."""
+        if self.hash != other.hash:
+            return _signed(self.hash) < _signed(other.hash)
+        return self.order <= other.order
+
+
+class _Bucket(Generic[_K]):
+    """The chain of one bucket, in its order, and the root of its tree if it is one."""
+
+    __slots__ = ("chain", "root")
+
+    def __init__(self, chain: list[_Node[_K]]) -> None:
+        self.chain = chain
+        self.root: _Node[_K] | None = None
+
+    def treeify(self) -> None:
+        self.root = None
+        for node in self.chain:
+            node.parent = node.left = node.right = None
+            self._insert(node)
+        self._move_root_to_front()
+
+    def add_to_tree(self, node: _Node[_K]) -> None:
+        parent = self._insert(node)
+        self.chain.insert(self.chain.index(parent) + 1, node)
+        self._move_root_to_front()
+
+    def _move_root_to_front(self) -> None:
+        assert self.root is not None
+        if self.chain[0] is not self.root:
+            self.chain.remove(self.root)
+            self.chain.insert(0, self.root)
+
+    def _insert(self, node: _Node[_K]) -> _Node[_K]:
+        """Put a node into the tree and balance it; give the parent that it was put below."""
+        if self.root is None:
+            node.is_red = False
+            self.root = node
+            return node
+        at = self.root
+        while True:
+            below = at.left if node.is_before(at) else at.right
+            if below is None:
+                break
+            at = below
+        if node.is_before(at):
+            at.left = node
+        else:
+            at.right = node
+        node.parent = at
+        node.is_red = True
+        self._balance(node)
+        return at
+
+    def _balance(self, node: _Node[_K]) -> None:
+        """Restore the tree's colours above a new red node, as in any red-black tree."""
+        while True:
+            parent = node.parent
+            if parent is None:
+                node.is_red = False
+                self.root = node
+                return
+            grandparent = parent.parent
+            if not parent.is_red or grandparent is None:
+                return
+            is_left = parent is grandparent.left
+            uncle = grandparent.right if is_left else grandparent.left
+            if uncle is not None and uncle.is_red:
+                uncle.is_red = parent.is_red = False
+                grandparent.is_red = True
+                node = grandparent
+                continue
+            if node is (parent.right if is_left else parent.left):
+                self._rotate(parent, to_left=is_left)
+                node, parent = parent, node
+            parent.is_red = False
+            grandparent.is_red = True
+            self._rotate(grandparent, to_left=not is_left)
+
+    def _rotate(self, node: _Node[_K], *, to_left: bool) -> None:
+        child = node.right if to_left else node.left
+        assert child is not None
+        inner = child.left if to_left else child.right
+        if to_left:
+            node.right, child.left = inner, node
+        else:
+            node.left, child.right = inner, node
+        if inner is not None:
+            inner.parent = node
+        parent = child.parent = node.parent
+        if parent is None:
+            self.root = child
+            child.is_red = False
+        elif parent.left is node:
+            parent.left = child
+        else:
+            parent.right = child
+        node.parent = child
+
+
+class JavaHashMap(Generic[_K]):
+    """The keys of a HashMap or HashSet, which iterate in Java's order.
+
+    Args:
+        capacity: that it is made with; None: the default.
+
+    Removal leaves a tree as it is, where Java would balance it anew.
+    """
+
+    def __init__(self, capacity: int | None = None) -> None:
+        self._size = 16 if capacity is None else 1 << max(capacity - 1, 0).bit_length()
+        self._buckets: dict[int, _Bucket[_K]] = {}
+        self._nodes: dict[_K, _Node[_K]] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._nodes
+
+    def __iter__(self) -> Iterator[_K]:
+        for _, bucket in sorted(self._buckets.items()):
+            for node in bucket.chain:
+                yield node.key
+
+    def put(self, key: _K, hash_code: int, order: bytes = b"", *, prepend: bool = False) -> None:
+        """Put a key.
+
+        Args:
+            key: hashable; nothing happens if it is there.
+            hash_code: Java's.
+            order: what `compareTo` compares; empty for a class that has none.
+            prepend: as `computeIfAbsent` does it, which also looks first whether the table is full.
+        """
+        if prepend and len(self._nodes) > self._size * 3 // 4:
+            self._double()
+        if key in self._nodes:
+            return
+        unsigned = hash_code & 0xFFFFFFFF
+        node = _Node(key, unsigned ^ unsigned >> 16, order)
+        self._nodes[key] = node
+        index = node.hash & (self._size - 1)
+        bucket = self._buckets.get(index)
+        if bucket is None:
+            self._buckets[index] = _Bucket([node])
+        elif bucket.root is not None:
+            bucket.add_to_tree(node)
+        else:
+            bucket.chain.insert(0 if prepend else len(bucket.chain), node)
+            if len(bucket.chain) >= _TREE_FROM - prepend:
+                if self._size < _TREE_TABLE:
+                    self._double()
+                else:
+                    bucket.treeify()
+        if not prepend and len(self._nodes) > self._size * 3 // 4:
+            self._double()
+
+    def remove(self, key: _K) -> None:
+        """Remove a key that is there."""
+        node = self._nodes.pop(key)
+        index = node.hash & (self._size - 1)
+        chain = self._buckets[index].chain
+        chain.remove(node)
+        if not chain:
+            del self._buckets[index]
+
+    def _double(self) -> None:
+        buckets, self._buckets = self._buckets, {}
+        for index, bucket in buckets.items():
+            halves: tuple[list[_Node[_K]], list[_Node[_K]]] = ([], [])
+            for node in bucket.chain:
+                halves[bool(node.hash & self._size)].append(node)
+            for half, at in zip(halves, (index, index + self._size), strict=True):
+                if half:
+                    self._buckets[at] = made = _Bucket(half)
+                    if bucket.root is not None and len(half) > _UNTREE_TO:
+                        if len(half) == len(bucket.chain):
+                            made.root = bucket.root
+                        else:
+                            made.treeify()
+        self._size *= 2
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value & 0x80000000 else value

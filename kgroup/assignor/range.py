@@ -1,0 +1,155 @@
+"""Range: of each topic, every member gets a run of neighbouring partitions.
+
+Source: `RangeAssignor` of kafka-clients 4.3.1, with racks (KIP-881).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from kgroup.assignor.base import (
+    Assignment,
+    Subscriber,
+    Topic,
+    TopicPartition,
+    by_member_info,
+    in_hash_order,
+    java_order,
+    uses_racks,
+    with_metadata,
+)
+
+__all__ = ["assign"]
+
+
+def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader does.
+
+    Args:
+        members: in the order of the JoinGroup response.
+        topics: of the cluster.
+    """
+    members = in_hash_order(members)
+    subscribers: dict[str, list[Subscriber]] = {
+        topic: [] for topic in with_metadata(members, topics)
+    }
+    for member in by_member_info(members):
+        for topic in dict.fromkeys(member.topics):
+            if topic in subscribers:
+                subscribers[topic].append(member)
+    states = [_TopicState(name, topics[name], consumers) for name, consumers in subscribers.items()]
+    assignment: Assignment = {member.member_id: [] for member in members}
+    uses = any(state.needs_racks for state in states)
+    if uses:
+        _assign_by_rack(states, assignment)
+    for state in states:
+        state.assign_ranges(assignment)
+    if uses:
+        for partitions in assignment.values():
+            partitions.sort(key=java_order)
+    return assignment
+
+
+class _TopicState:
+    """A topic while it is being assigned."""
+
+    def __init__(self, name: str, topic: Topic, consumers: list[Subscriber]) -> None:
+        self.consumers = consumers
+        self.partitions: list[TopicPartition] = [(name, p) for p in range(topic.partitions)]
+        self._is_free = [True] * topic.partitions
+        self._taken = dict.fromkeys((consumer.member_id for consumer in consumers), 0)
+        self._quota, self._extras = divmod(topic.partitions, len(consumers))
+        racks = frozenset(consumer.rack for consumer in consumers if consumer.rack)
+        self.racks = [topic.racks_of(p) for p in range(topic.partitions)] if racks else []
+        self.needs_racks = uses_racks(racks, self.racks)
+
+    def room(self, member_id: str) -> int:
+        """Give how many more partitions a member may get."""
+        return max(0, self._quota + (self._extras > 0) - self._taken[member_id])
+
+    def take(self, member_id: str, partitions: Sequence[int], assignment: Assignment) -> None:
+        """Give free partitions to a member, in one go: of the extra ones that counts as one."""
+        assignment[member_id] += [self.partitions[partition] for partition in partitions]
+        for partition in partitions:
+            self._is_free[partition] = False
+        self._taken[member_id] += len(partitions)
+        if self._taken[member_id] > self._quota:
+            self._extras -= 1
+
+    def assign_ranges(self, assignment: Assignment) -> None:
+        """Give every member the next partitions that are free, as many as it may get."""
+        free = [p for p, is_free in enumerate(self._is_free) if is_free]
+        start = 0
+        for consumer in self.consumers:
+            if start >= len(free):
+                break
+            end = start + self.room(consumer.member_id)
+            if end > start:
+                self.take(consumer.member_id, free[start:end], assignment)
+                start = end
+
+    def assign_ranges_by_rack(self, assignment: Assignment) -> None:
+        """Likewise with those that have a replica in the member's rack only."""
+        # what stands before `start` is taken, so that no member looks at it again
+        start: dict[str | None, int] = defaultdict(int)
+        candidates: dict[str | None, list[int]] = {}
+        for consumer in self.consumers:
+            rack = consumer.rack
+            if rack not in candidates:
+                candidates[rack] = [
+                    p for p, racks in enumerate(self.racks) if _matches(rack, racks)
+                ]
+            own = candidates[rack]
+            while start[rack] < len(own) and not self._is_free[own[start[rack]]]:
+                start[rack] += 1
+            room = self.room(consumer.member_id)
+            found: list[int] = []
+            for index in range(start[rack], len(own)):
+                if len(found) == room:
+                    break
+                if self._is_free[own[index]]:
+                    found.append(own[index])
+            if found:
+                self.take(consumer.member_id, found, assignment)
+
+
+def _assign_by_rack(states: Sequence[_TopicState], assignment: Assignment) -> None:
+    """Give members what has a replica in their rack, topics that belong together in step.
+
+    Topics with the same subscribers and as many partitions belong together, whatever their racks.
+    """
+    groups: dict[tuple[frozenset[str], int], list[_TopicState]] = defaultdict(list)
+    for state in states:
+        members = frozenset(consumer.member_id for consumer in state.consumers)
+        groups[members, len(state.racks)].append(state)
+    for group in groups.values():
+        if len(group) > 1:
+            _assign_together(group, assignment)
+        elif group[0].needs_racks:
+            group[0].assign_ranges_by_rack(assignment)
+
+
+def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> None:
+    """Give each partition of all these topics to the first member with room that matches in all."""
+    # members in turn by rack; one without room never has room again
+    waiting: dict[str | None, list[tuple[int, str]]] = defaultdict(list)
+    for place, consumer in enumerate(states[0].consumers):
+        waiting[consumer.rack].append((place, consumer.member_id))
+    for queue in waiting.values():
+        queue.reverse()
+    for partition in range(len(states[0].racks)):
+        first: tuple[int, str] | None = None
+        for rack, queue in waiting.items():
+            if all(_matches(rack, state.racks[partition]) for state in states):
+                while queue and not states[0].room(queue[-1][1]):
+                    queue.pop()
+                if queue and (first is None or queue[-1] < first):
+                    first = queue[-1]
+        if first is not None:
+            for state in states:
+                state.take(first[1], [partition], assignment)
+
+
+def _matches(rack: str | None, racks: frozenset[str]) -> bool:
+    return rack is None or rack in racks

@@ -1,0 +1,105 @@
+"""What a member of a classic group sends when it joins, as Kafka's Java client 4.3.1 does.
+
+Source: `ConsumerCoordinator.metadata`, `ConsumerProtocol.serializeSubscription`,
+`StickyAssignor.subscriptionUserData`, `CooperativeStickyAssignor.subscriptionUserData`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgroup.assignor.base import Subscriber, TopicPartition, java_order
+from kgroup.assignor.java_hash import hash_order, utf16
+from kgroup.assignor.sticky_claim import NO_GENERATION
+
+__all__ = ["NEWEST_VERSION", "Joining", "UserData", "as_sent"]
+
+NEWEST_VERSION = 3
+_OWNED_FROM = 1
+_GENERATION_FROM = 2
+_RACK_FROM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UserData:
+    """What a sticky assignor reads in a member's user data."""
+
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A member that is about to join.
+
+    Attributes:
+        member_id: given by the coordinator.
+        topics: that it subscribes to.
+        instance_id: of a static member.
+        rack: `client.rack`.
+        owned: what it was assigned, in that order; None for a member that never was.
+        generation: in which it was; None if not known.
+        version: of the subscription message.
+        subscription_generation: to be sent in that message, if it is not `generation`.
+        user_data: what the assignor reads in the user data, if that is not what a client sends.
+    """
+
+    member_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    rack: str | None = None
+    owned: tuple[TopicPartition, ...] | None = None
+    generation: int | None = None
+    version: int = NEWEST_VERSION
+    subscription_generation: int | None = None
+    user_data: UserData | None = None
+
+
+def as_sent(member: Joining, strategy: str) -> Subscriber:
+    """Give what the leader reads in the subscription that a member sends.
+
+    Args:
+        member: that joins.
+        strategy: name of the assignor; only cooperative-sticky keeps its partitions meanwhile.
+    """
+    is_cooperative = strategy == "cooperative-sticky"
+    generation = member.generation
+    if member.subscription_generation is not None:
+        generation = member.subscription_generation
+    if member.version < _GENERATION_FROM or generation is None or generation < 0:
+        generation = None
+    keeps = is_cooperative and member.version >= _OWNED_FROM
+    user_data = member.user_data
+    if user_data is None:
+        user_data = _user_data(member, strategy)
+    return Subscriber(
+        member_id=member.member_id,
+        topics=tuple(sorted(member.topics, key=utf16)),
+        instance_id=member.instance_id,
+        rack=member.rack or None if member.version >= _RACK_FROM else None,
+        owned=tuple(sorted(member.owned or (), key=java_order)) if keeps else (),
+        generation=generation,
+        remembered=user_data.owned,
+        remembered_generation=user_data.generation,
+    )
+
+
+def _user_data(member: Joining, strategy: str) -> UserData:
+    generation = NO_GENERATION if member.generation is None else member.generation
+    if strategy == "cooperative-sticky":
+        return UserData(generation=generation)
+    if strategy == "sticky" and (member.owned is not None or member.generation is not None):
+        return UserData(_by_topic(member.owned or ()), generation)
+    return UserData()
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+    """Order partitions as `CollectionUtils.groupPartitionsByTopic` does: by a HashMap of topics."""
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        by_topic.setdefault(partition[0], []).append(partition)
+    # a call for a topic that is there may still make the table grow; one such call tells all
+    calls = [*by_topic, partitions[-1][0]] if len(partitions) > len(by_topic) else by_topic
+    order = hash_order(calls, prepend=True)
+    return tuple(partition for topic in order for partition in by_topic[topic])

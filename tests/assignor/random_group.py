@@ -1,0 +1,211 @@
+"""Random groups that rebalance several times, as `kgroup assign --spec` takes them."""
+
+from __future__ import annotations
+
+import base64
+import random
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["RandomGroup"]
+
+_RACKS = ["a", "b", "c", "d"]
+
+
+@dataclass
+class _Topic:
+    partitions: int
+    racks: list[list[str]] | None
+
+
+@dataclass
+class _Member:
+    member_id: str
+    topics: list[str]
+    instance_id: str | None
+    rack: str | None
+    version: int
+    owned: list[list[Any]] | None = None
+    generation: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class RandomGroup:
+    """One group: `spec` is its next rebalance, `go_on` what happens after it.
+
+    What may happen is drawn once for each group, so that there are quiet groups and wild ones.
+    """
+
+    def __init__(self, seed: int, strategy: str) -> None:
+        self._random = draw = random.Random(f"{strategy}-{seed}")
+        self._seed = seed
+        self._strategy = strategy
+        self._round = 0
+        self._generation = draw.choice([0, 1, 7])
+        size = draw.choices(["small", "middle", "large"], [90, 9, 1])[0]
+        self._most_members, self._most_partitions, most_topics = {
+            "small": (8, 9, 6),
+            "middle": (40, 30, 20),
+            "large": (300, 100, 30),
+        }[size]
+        self._has_racks = draw.random() < 0.35
+        self._is_equal = draw.random() < 0.5
+        self._collides = draw.random() < 0.2
+        self._is_wild = draw.random() < 0.35
+        self._statics = draw.choice([0.0, 0.0, 0.5, 1.0])
+        self._versions = draw.choice([[3], [3], [0, 1, 2, 3], [2], [1]])
+        self._topics = {
+            self._name(): self._topic()
+            for _ in range(draw.randint(1, draw.choice([2, most_topics])))
+        }
+        self._common = self._subscription()
+        self._members = [self._member() for _ in range(draw.randint(1, self._most_members))]
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The group as it is about to rebalance."""
+        return {
+            "id": f"{self._strategy}-{self._seed}-{self._round}",
+            "strategy": self._strategy,
+            "topics": {
+                name: {"partitions": topic.partitions}
+                | ({"racks": topic.racks} if topic.racks is not None else {})
+                for name, topic in self._topics.items()
+            },
+            "members": [self._as_json(member) for member in self._members],
+        }
+
+    def go_on(self, assignment: dict[str, Any] | None) -> None:
+        """Take an assignment over, if there is one, and let things happen."""
+        draw = self._random
+        self._round += 1
+        self._generation += 1
+        for member in self._members:
+            member.extra.clear()
+            missed = self._is_wild and draw.random() < 0.15
+            if assignment is not None and not missed:
+                member.owned = [list(partition) for partition in assignment[member.member_id]]
+                member.generation = self._generation
+        for _ in range(draw.choice([0, 1, 1, 2, 3])):
+            self._happen(draw.choice(["join", "leave", "restart", "grow", "topic", "subscribe"]))
+        if self._is_wild:
+            for _ in range(draw.choice([0, 1, 2])):
+                self._happen(draw.choice(["shrink", "drop", "claim", "forget", "data", "move"]))
+        if draw.random() < 0.3:
+            draw.shuffle(self._members)
+
+    def _happen(self, event: str) -> None:
+        draw = self._random
+        member = draw.choice(self._members)
+        name = draw.choice(sorted(self._topics)) if self._topics else None
+        if event == "join" and len(self._members) < self._most_members:
+            self._members.append(self._member())
+        elif event == "leave" and len(self._members) > 1:
+            self._members.remove(member)
+        elif event == "restart":
+            again = self._member()
+            again.instance_id = member.instance_id
+            again.topics = member.topics
+            self._members[self._members.index(member)] = again
+        elif event == "grow" and name:
+            self._grow(self._topics[name], draw.randint(1, 5))
+        elif event == "topic":
+            self._topics[self._name()] = self._topic()
+            if draw.random() < 0.8:
+                self._subscribe_anew()
+        elif event == "subscribe":
+            self._subscribe_anew(member)
+        elif event == "shrink" and name:
+            topic = self._topics[name]
+            topic.partitions = draw.randint(0, topic.partitions)
+            topic.racks = topic.racks and topic.racks[: topic.partitions]
+        elif event == "drop" and name and len(self._topics) > 1:
+            del self._topics[name]
+        elif event == "claim" and member.owned is not None and name:
+            member.owned.append([name, draw.randint(0, self._topics[name].partitions)])
+        elif event == "forget":
+            member.owned = member.generation = None
+        elif event == "data":
+            member.extra["user_data"] = self._user_data()
+        elif event == "move":
+            member.extra["subscription_generation"] = self._generation - draw.randint(-1, 2)
+
+    def _subscribe_anew(self, member: _Member | None = None) -> None:
+        if self._is_equal:
+            self._common = self._subscription()
+            for each in self._members:
+                each.topics = list(self._common)
+        elif member is not None:
+            member.topics = self._subscription()
+
+    def _subscription(self) -> list[str]:
+        draw = self._random
+        names = sorted(self._topics)
+        if self._is_wild and draw.random() < 0.1:
+            names = [*names, "missing", "also-missing"]
+        least = 0 if self._is_wild and draw.random() < 0.3 else 1
+        if draw.random() < 0.5:
+            return names
+        return sorted(draw.sample(names, draw.randint(min(least, len(names)), len(names))))
+
+    def _member(self) -> _Member:
+        draw = self._random
+        if self._collides:
+            member_id = "".join(draw.choices(["Aa", "BB"], k=7))
+        else:
+            member_id = f"consumer-{draw.randint(1, 99)}-{draw.getrandbits(64):016x}"
+        taken = {member.member_id for member in getattr(self, "_members", [])}
+        while member_id in taken:
+            member_id += draw.choice("xyzé\U0001f600￿")
+        return _Member(
+            member_id=member_id,
+            topics=list(self._common) if self._is_equal else self._subscription(),
+            instance_id=f"i{draw.getrandbits(32):x}" if draw.random() < self._statics else None,
+            rack=draw.choice([*_RACKS[:3], None, "elsewhere"]) if self._has_racks else None,
+            version=draw.choice(self._versions),
+        )
+
+    def _topic(self) -> _Topic:
+        draw = self._random
+        topic = _Topic(0, [] if self._has_racks and draw.random() < 0.9 else None)
+        self._grow(topic, draw.randint(0 if self._is_wild else 1, self._most_partitions))
+        return topic
+
+    def _grow(self, topic: _Topic, by: int) -> None:
+        topic.partitions += by
+        if topic.racks is not None:
+            everywhere = self._random.random() < 0.2
+            for _ in range(by):
+                replicas = _RACKS if everywhere else self._random.sample(_RACKS, 2)
+                topic.racks.append(list(replicas))
+
+    def _name(self) -> str:
+        draw = self._random
+        if self._collides:
+            return "".join(draw.choices(["Aa", "BB"], k=5))
+        return draw.choice(["t", "orders.", "é", "\U0001f600"]) + str(draw.randint(0, 99))
+
+    def _user_data(self) -> str:
+        draw = self._random
+        version_0 = struct.pack(">ih", 1, 2) + b"t1" + struct.pack(">iii", 2, 0, 1)
+        data = draw.choice(
+            [
+                b"",
+                b"\0\0\0",
+                draw.randbytes(draw.randint(1, 12)),
+                version_0,
+                version_0 + b"\0\0\0\5",
+            ]
+        )
+        return base64.b64encode(data).decode()
+
+    def _as_json(self, member: _Member) -> dict[str, Any]:
+        spec: dict[str, Any] = {"member_id": member.member_id, "topics": member.topics}
+        if member.version != 3:
+            spec["protocol_version"] = member.version
+        for name in ("instance_id", "rack", "owned", "generation"):
+            value = getattr(member, name)
+            if value is not None:
+                spec[name] = value
+        return spec | member.extra

@@ -99,7 +99,8 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in partitions:
         by_topic.setdefault(partition[0], []).append(partition)
-    # a call for a topic that is there may still make the table grow; one such call tells all
-    calls = [*by_topic, partitions[-1][0]] if len(partitions) > len(by_topic) else by_topic
+    calls = list(by_topic)
+    if calls and (partitions[-1][0] != calls[-1] or len(by_topic[calls[-1]]) > 1):
+        calls.append(calls[-1])  # one for a topic that is there makes a full table grow
     order = hash_order(calls, prepend=True)
     return tuple(partition for topic in order for partition in by_topic[topic])

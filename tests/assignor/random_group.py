@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import random
 import struct
 from dataclasses import dataclass, field
@@ -60,7 +61,9 @@ class RandomGroup:
             for _ in range(draw.randint(1, draw.choice([2, most_topics])))
         }
         self._common = self._subscription()
-        self._members = [self._member() for _ in range(draw.randint(1, self._most_members))]
+        self._members: list[_Member] = []
+        for _ in range(draw.randint(1, self._most_members)):
+            self._members.append(self._member())
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -155,7 +158,7 @@ class RandomGroup:
             member_id = "".join(draw.choices(["Aa", "BB"], k=7))
         else:
             member_id = f"consumer-{draw.randint(1, 99)}-{draw.getrandbits(64):016x}"
-        taken = {member.member_id for member in getattr(self, "_members", [])}
+        taken = {member.member_id for member in self._members}
         while member_id in taken:
             member_id += draw.choice("xyzé\U0001f600￿")
         return _Member(
@@ -208,4 +211,4 @@ class RandomGroup:
             value = getattr(member, name)
             if value is not None:
                 spec[name] = value
-        return spec | member.extra
+        return copy.deepcopy(spec | member.extra)  # members change

@@ -94,7 +94,7 @@ def show(
 
     Returns:
         DONE; PARTLY where the report has errors; NOT_FOUND where they say that none of what was
-        named exists.
+        named exists, FAILED where nothing could be learnt of any of it.
     """
     if output.form in ("json", "jsonl"):
         from kgroup.render.document import document, json_rows
@@ -116,6 +116,9 @@ def show(
     for note in report.notes:
         complain(f"note: {note}")
     complain_of(report.errors)
-    if report.errors and not report.data and all(e.kind == "not-found" for e in report.errors):
-        return ExitStatus.NOT_FOUND
+    if report.errors and not report.data:
+        if all(error.kind == "not-found" for error in report.errors):
+            return ExitStatus.NOT_FOUND
+        if all(error.group_id is not None and error.offset is None for error in report.errors):
+            return ExitStatus.FAILED
     return ExitStatus.PARTLY if report.errors else ExitStatus.DONE

@@ -19,13 +19,13 @@ from typing import Any
 from kafka.protocol.admin.groups import ListGroupsRequest
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import ClusterView
+from kgroup.model.cluster import ClusterView, Topic
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.placement import Placement
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
-from kgroup.source.broker_client import Backoff, BrokerClient, Deadline
+from kgroup.source.broker_client import Backoff, BrokerClient, Deadline, error_name
 from kgroup.source.coordinator import (
     MOVING,
     OFFSETS_TOPIC,
@@ -39,6 +39,8 @@ from kgroup.source.coordinator import (
 from kgroup.source.group_api import DESCRIBE_BY_TYPE, group_state, group_type
 
 __all__ = ["Cluster"]
+
+_TOPIC_DENIED = error_name(29)
 
 
 class Cluster:
@@ -175,7 +177,9 @@ class _Inquiry:
             groups = await reader.read(unknown, groups, offsets=offsets)
         found = {id_: group for id_, group in sorted(groups.items()) if self._is_wanted(group)}
         notes: list[str] = []
-        if question.members and question.log_budget:
+        if self._count is None:
+            notes = [_unknown_partitions(topic)]
+        elif question.members and question.log_budget:
             from kgroup.source.offsets_log import read_details
 
             found, notes = await read_details(client, found, question.log_budget)
@@ -266,6 +270,16 @@ class _Inquiry:
             coordinator=self._client.brokers.get(home.node),
             offsets_partition=partition_of(home.group_id, self._count),
         )
+
+
+def _unknown_partitions(topic: Topic | None) -> str:
+    """Say why the partitions of `__consumer_offsets` are not known, and what is missing hence."""
+    error = topic.error if topic is not None else None
+    needs = " (it needs DESCRIBE on the topic)" if error == _TOPIC_DENIED else ""
+    return (
+        f"{OFFSETS_TOPIC}: the cluster says {error or 'nothing of its partitions'}{needs}; groups' "
+        "partitions of it, generations, leaders, timeouts and times of commits are not known."
+    )
 
 
 def _image(view: ClusterView, groups: Mapping[str, Group], count: int | None) -> Image:

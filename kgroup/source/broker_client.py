@@ -9,7 +9,6 @@ that was silent once, or does not let us in, is not asked again: what needs it f
 one bad broker costs its waiting time once.
 """
 
-import logging
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from time import monotonic
@@ -31,9 +30,6 @@ from kgroup.source.connection_manager import ConnectionManager, TooSlow
 __all__ = ["Backoff", "BrokerClient", "Deadline", "error_name"]
 
 T = TypeVar("T")
-
-# What goes wrong is told here; without a handler Python would print kafka-python's own words too.
-logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 IN_FLIGHT = 5
 """Requests on one connection at a time: the broker works on one, the rest is on its way."""

@@ -152,7 +152,7 @@ def _offset(partition: Any, version: int | None) -> int | None:
 def _problems(
     ranges: dict[At, LogRange], unanswered: dict[At, BrokerError | int]
 ) -> Iterable[Problem]:
-    """Tell of partitions that should have an answer; of a broker that gave none only once."""
+    """Tell of partitions that should have an answer; of a broker or a topic that is shut once."""
     told: set[object] = set()
     for (topic, partition), reason in sorted(unanswered.items()):
         if isinstance(reason, BrokerError):
@@ -165,6 +165,9 @@ def _problems(
             text = f"The leader of {topic}-{partition} says {error_name(reason)}."
             yield Problem("denied", text, topic=topic, partition=partition)
     for (topic, partition), found in sorted(ranges.items(), key=lambda item: item[0]):
-        if found.mark in (OffsetMark.NO_LEADER, OffsetMark.NOT_AUTHORIZED):
+        if found.mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
+            told.add(topic)
+            yield Problem(found.mark.value, f"{topic}: {found.mark.sentence}", topic=topic)
+        elif found.mark is OffsetMark.NO_LEADER:
             text = f"{topic}-{partition}: {found.mark.sentence}"
             yield Problem(found.mark.value, text, topic=topic, partition=partition)

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from struct import pack
 
 import click
 import pytest
@@ -23,7 +22,14 @@ from tests.broker.maven import version_tuple
 from tests.broker.proxy import RecordingProxy, Request, why_not_harmless
 from tests.broker.servers import Broker, broker
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
-from tests.record.raw import RawMember, await_coordinator, commit, create_topics, join
+from tests.record.raw import (
+    RawMember,
+    await_coordinator,
+    commit,
+    consumer_protocol,
+    create_topics,
+    join,
+)
 from tests.record.wire import Wire
 
 VERSIONS = ("4.3.1", "2.8.2", "0.10.2.2", "0.9.0.1", "0.8.2.2")
@@ -158,9 +164,7 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
         if version_tuple(version) >= (0, 9):
             names = ["orders", "gone", "never"]
             member = RawMember(version, bootstrap, "reader-client")
-            join(
-                member, "reader", {"range": _consumer_protocol(names)}, _consumer_protocol(names, 0)
-            )
+            join(member, "reader", {"range": consumer_protocol(names)}, consumer_protocol(names, 0))
         _delete_topic(watched.server, "gone")
         deadline = time.monotonic() + 60
         while "gone" in watched.topics():
@@ -179,15 +183,6 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
         while "never" not in watched.topics():
             assert time.monotonic() < deadline
             time.sleep(0.2)
-
-
-def _consumer_protocol(topics: Sequence[str], partition: int | None = None) -> bytes:
-    """Write a subscription to topics, or the assignment of a partition of each; version 0."""
-    data = pack(">hi", 0, len(topics))
-    for topic in topics:
-        data += pack(f">h{len(topic)}s", len(topic), topic.encode())
-        data += b"" if partition is None else pack(">ii", 1, partition)
-    return data + pack(">i", -1)
 
 
 def _create_topics(server: Broker, *names: str) -> None:

@@ -4,15 +4,24 @@ Each file goes to kgroup (its keyword arguments, to plain connections of kafka-p
 Kafka's own Java Admin client, which says whether the file is right.
 """
 
+import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
-from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin.groups import ListGroupsRequest
 
@@ -20,289 +29,55 @@ from kgroup.errors import BrokerError, KgroupError
 from kgroup.source.client_config import ClientConfig, client_config
 from kgroup.source.connection_error import connection_error
 from kgroup.source.connection_manager import ConnectionManager
-from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 from tests.broker.maven import compile_java, run_java
 from tests.broker.process import HOST, free_port, running
-from tests.broker.servers import Broker
-
-VERSION = "4.3.1"
-PASSWORD = "wönder=\\\"land'; #1"
-SECRETS = (PASSWORD, "wönder", "land'; #1", STORE_PASSWORD, KEY_PASSWORD, "wr0ng-sekret")
-MODULES = "org.apache.kafka.common.security"
-PLAIN = f"{MODULES}.plain.PlainLoginModule"
-SCRAM = f"{MODULES}.scram.ScramLoginModule"
-OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule"
-PROTOCOLS = {
-    "PLAINTEXT": "PLAINTEXT",
-    "TLS": "SSL",
-    "MTLS": "SSL",
-    "SASL": "SASL_PLAINTEXT",
-    "SASLTLS": "SASL_SSL",
-}
-
-
-class SecureBroker(Broker):
-    """A broker with a listener of each kind."""
-
-    def __init__(self, work: Path) -> None:
-        super().__init__(VERSION, work)
-        self.ports = dict.fromkeys(PROTOCOLS, 0)
-
-    def choose_ports(self) -> None:
-        super().choose_ports()
-        self.ports = {name: free_port() for name in PROTOCOLS} | {"PLAINTEXT": self.port}
-
-    @property
-    def config(self) -> dict[str, str]:
-        common = super().config
-        extra = [f"{name}://{HOST}:{self.ports[name]}" for name in list(PROTOCOLS)[1:]]
-        protocols = [f"{name}:{protocol}" for name, protocol in PROTOCOLS.items()]
-        users = f'user_alice="{_quoted(PASSWORD)}"'
-        config = {
-            "listeners": ",".join([common["listeners"], *extra]),
-            "listener.security.protocol.map": ",".join(["CONTROLLER:PLAINTEXT", *protocols]),
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(FOLDER / "server.pem"),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(FOLDER / "ca.pem"),
-            "listener.name.mtls.ssl.client.auth": "required",
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-            "listener.name.sasltls.sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER,PLAIN",
-            "connections.max.reauth.ms": "0",
-        }
-        for name in ("sasl", "sasltls"):
-            jaas = f"listener.name.{name}.%s.sasl.jaas.config"
-            config[jaas % "plain"] = _written(f"{PLAIN} required {users};")
-            config[jaas % "scram-sha-256"] = f"{SCRAM} required;"
-            config[jaas % "scram-sha-512"] = f"{SCRAM} required;"
-            config[jaas % "oauthbearer"] = f'{OAUTH} required unsecuredLoginStringClaim_sub="b";'
-        return common | config
-
-
-def _quoted(text: str) -> str:
-    """Escape for a quoted value of JAAS."""
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _written(value: str) -> str:
-    """Escape a value for a properties file."""
-    escaped = value.replace("\\", "\\\\").replace("\n", "\\n\\\n")
-    return "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in escaped)
-
-
-def _login(module: str, **options: str) -> str:
-    pairs = "".join(f'\n  {name}="{_quoted(value)}"' for name, value in options.items())
-    return f"{module} required{pairs} ;"
-
-
-ALICE = {"username": "alice", "password": PASSWORD}
-TRUST_PEM = {"ssl.truststore.type": "PEM", "ssl.truststore.location": f"{FOLDER}/ca.pem"}
-TRUST_JKS = {
-    "ssl.truststore.location": f"{FOLDER}/trust.jks",
-    "ssl.truststore.password": STORE_PASSWORD,
-}
-CLIENT_PEM = (FOLDER / "client.pem").read_text()
-CERTIFICATES = (
-    CLIENT_PEM.partition("-----BEGIN CERT")[1] + CLIENT_PEM.partition("-----BEGIN CERT")[2]
+from tests.broker.secure_broker import (
+    ALICE,
+    BAD,
+    GOOD,
+    PASSWORD,
+    PLAIN,
+    PROTOCOLS,
+    SECRETS,
+    VERSION,
+    SecureBroker,
+    login,
+    written,
 )
-CLIENT_KEY = CLIENT_PEM.partition("-----BEGIN CERT")[0]
+from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.record.raw import (
+    RawMember,
+    await_coordinator,
+    commit,
+    consumer_protocol,
+    create_topics,
+    join,
+)
+from tests.record.wire import Wire
 
-GOOD: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "plaintext": ("PLAINTEXT", {"group.id": "x"}),
-    "trust-pem": ("TLS", TRUST_PEM),
-    "trust-pem-inline": (
-        "TLS",
-        {
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.certificates": (FOLDER / "ca.pem").read_text().replace("\n", " "),
-        },
+RIGHTS: Mapping[str, Sequence[tuple[ResourceType, str, ACLOperation]]] = {
+    "reader": (
+        (ResourceType.GROUP, "*", ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, "*", ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ),
     ),
-    "trust-jks": ("TLS", TRUST_JKS),
-    "trust-jks-no-password": ("TLS", {"ssl.truststore.location": f"{FOLDER}/trust.jks"}),
-    "trust-pkcs12": (
-        "TLS",
-        {
-            "ssl.truststore.type": "PKCS12",
-            "ssl.truststore.location": f"{FOLDER}/trust.p12",
-            "ssl.truststore.password": STORE_PASSWORD,
-        },
+    "no-log": (
+        (ResourceType.GROUP, "*", ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, "*", ACLOperation.DESCRIBE),
     ),
-    "trust-pkcs12-called-jks": (
-        "TLS",
-        {
-            "ssl.truststore.location": f"{FOLDER}/trust-legacy.p12",
-            "ssl.truststore.password": STORE_PASSWORD,
-        },
+    "no-group": (
+        (ResourceType.GROUP, "other", ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, "*", ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ),
     ),
-    "no-host-name-check": (
-        "localhost:TLS",
-        {**TRUST_PEM, "ssl.endpoint.identification.algorithm": ""},
+    "no-topic": (
+        (ResourceType.GROUP, "*", ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, "orders", ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ),
     ),
-    "old-tls-one-suite": (
-        "TLS",
-        {
-            **TRUST_PEM,
-            "ssl.enabled.protocols": "TLSv1.2,TLSv1.1",
-            "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-        },
-    ),
-    "key-pem": (
-        "MTLS",
-        {
-            **TRUST_PEM,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": f"{FOLDER}/client.pem",
-            "ssl.key.password": KEY_PASSWORD,
-        },
-    ),
-    "key-pem-inline": (
-        "MTLS",
-        {
-            **TRUST_JKS,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": CERTIFICATES.strip(),
-            "ssl.keystore.key": CLIENT_KEY.strip(),
-            "ssl.key.password": KEY_PASSWORD,
-        },
-    ),
-    "key-jks": (
-        "MTLS",
-        {
-            **TRUST_JKS,
-            "ssl.keystore.location": f"{FOLDER}/client.jks",
-            "ssl.keystore.password": STORE_PASSWORD,
-            "ssl.key.password": KEY_PASSWORD,
-        },
-    ),
-    "key-pkcs12": (
-        "MTLS",
-        {
-            **TRUST_JKS,
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": f"{FOLDER}/client.p12",
-            "ssl.keystore.password": STORE_PASSWORD,
-        },
-    ),
-    "plain": ("SASL", {"sasl.mechanism": "PLAIN", "sasl.jaas.config": _login(PLAIN, **ALICE)}),
-    "scram-256": (
-        "SASL",
-        {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": _login(SCRAM, **ALICE)},
-    ),
-    "scram-512-odd-name": (
-        "SASL",
-        {
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": _login(SCRAM, username="a=b,c", password=PASSWORD),
-        },
-    ),
-    "oauthbearer": (
-        "SASL",
-        {
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": _login(OAUTH, unsecuredLoginStringClaim_sub="alice"),
-        },
-    ),
-    "plain-tls": (
-        "SASLTLS",
-        {**TRUST_JKS, "sasl.mechanism": "PLAIN", "sasl.jaas.config": _login(PLAIN, **ALICE)},
-    ),
-    "scram-512-tls": (
-        "SASLTLS",
-        {
-            **TRUST_PEM,
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": _login(SCRAM, **ALICE),
-        },
-    ),
-    "oauthbearer-tls": (
-        "SASLTLS",
-        {
-            **TRUST_PEM,
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": _login(
-                OAUTH,
-                unsecuredLoginStringClaim_sub="alice",
-                unsecuredLoginNumberClaim_age="7",
-                unsecuredLoginListClaim_scope="|read|write",
-            ),
-        },
-    ),
+    "group-only": ((ResourceType.GROUP, "*", ACLOperation.DESCRIBE),),
 }
-
-WRONG = {"username": "alice", "password": "wr0ng-sekret"}
-BAD: Mapping[str, tuple[str, Mapping[str, str], str]] = {
-    "wrong-password-plain": (
-        "SASL",
-        {"sasl.mechanism": "PLAIN", "sasl.jaas.config": _login(PLAIN, **WRONG)},
-        "refused the login by PLAIN: Authentication failed: Invalid username or password; "
-        "check sasl.jaas.config and sasl.mechanism",
-    ),
-    "wrong-password-scram": (
-        "SASLTLS",
-        {
-            **TRUST_PEM,
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": _login(SCRAM, **WRONG),
-        },
-        "refused the login by SCRAM-SHA-512: Authentication failed .*; check",
-    ),
-    "unknown-mechanism": (
-        "SASLTLS",
-        {
-            **TRUST_PEM,
-            "sasl.mechanism": "SCRAM-SHA-256",
-            "sasl.jaas.config": _login(SCRAM, **ALICE),
-        },
-        "does not let clients log in by SCRAM-SHA-256; expected",
-    ),
-    "unknown-authority": ("TLS", {}, "has a certificate of an unknown authority"),
-    "wrong-host-name": (
-        "localhost:TLS",
-        TRUST_PEM,
-        "has a certificate for another name: .*'localhost'",
-    ),
-    "no-client-certificate": ("MTLS", TRUST_PEM, "expects a certificate of the client"),
-    "strange-client-certificate": (
-        "MTLS",
-        {
-            **TRUST_PEM,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": f"{FOLDER}/stranger.pem",
-        },
-        "does not trust the certificate of the client|expects a certificate of the client that",
-    ),
-    "plaintext-to-tls": (
-        "TLS",
-        {"security.protocol": "PLAINTEXT"},
-        "speaks TLS on this port; set security.protocol to SSL or SASL_SSL|"
-        "closed the connection; the port may be one of TLS",
-    ),
-    "tls-to-plaintext": (
-        "PLAINTEXT",
-        {**TRUST_PEM, "security.protocol": "SSL"},
-        "did not answer as TLS does .*; the port may be one without TLS",
-    ),
-    "no-login-to-sasl": (
-        "SASL",
-        {"security.protocol": "PLAINTEXT"},
-        "closed the connection; the port may be one of TLS or of a login",
-    ),
-    "login-to-no-sasl": (
-        "PLAINTEXT",
-        {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": _login(PLAIN, **ALICE),
-        },
-        "expects no login on this port, found SASL_PLAINTEXT",
-    ),
-    "nobody-there": ("CLOSED", {}, "cannot be reached: Connection refused"),
-    "no-such-name": (
-        "no-such-host.invalid:TLS",
-        {},
-        r"cannot be found: no address is known for this name \(DNS\)",
-    ),
-}
+"""What each guest may do."""
 
 
 @pytest.fixture(scope="module")
@@ -314,9 +89,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
             for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
                 credential = UserScramCredentialUpsertion(user, mechanism, PASSWORD)
                 assert admin.alter_user_scram_credentials([credential]) == {user: None}
+        acls = [
+            ACL(f"User:{user}", "*", what, ACLPermissionType.ALLOW, ResourcePattern(kind, name))
+            for user, rights in RIGHTS.items()
+            for kind, name, what in rights
+        ]
+        assert admin.create_acls(acls)["failed"] == []
         admin.close()
         server.ports["CLOSED"] = free_port()
+        member = RawMember(VERSION, server.bootstrap, "client")
+        with Wire(VERSION, server.bootstrap) as wire:
+            create_topics(wire, {"orders": 1, "payments": 1})
+            await_coordinator(wire)
+            topics = ["orders", "payments"]
+            join(member, "g", {"range": consumer_protocol(topics)}, consumer_protocol(topics, 0))
+            who = (member.member_id, member.generation)
+            commit(wire, "g", {("orders", 0): 0, ("payments", 0): 0}, member=who)
+            commit(wire, "other", {("orders", 0): 0})
         yield server
+        member.close()
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +124,7 @@ def files(server: SecureBroker, tmp_path_factory: pytest.TempPathFactory) -> dic
             **settings,
         }
         files[name] = folder / f"{name}.properties"
-        lines = (f"{key}={_written(value)}\n" for key, value in whole.items())
+        lines = (f"{key}={written(value)}\n" for key, value in whole.items())
         files[name].write_text("".join(lines), "ascii")
     return files
 
@@ -363,7 +154,7 @@ def test_suits_every_client(name: str, files: dict[str, Path]) -> None:
     config = client_config(environment={}, command_config=files[name])
     admin = KafkaAdminClient(**config.kafka_options())
     try:
-        assert admin.list_groups() == []
+        assert {group["group_id"] for group in admin.list_groups()} == {"g", "other"}
     finally:
         admin.close()
 
@@ -414,3 +205,150 @@ def _assert_no_secret(*texts: str) -> None:
         for secret in SECRETS:
             for shown in (secret, repr(secret)[1:-1], repr(secret.encode())[2:-1]):
                 assert shown not in text, text[max(0, text.index(shown) - 300) :][:600]
+
+
+@pytest.mark.parametrize("name", [*GOOD, *BAD])
+def test_commands_never_show_a_secret(
+    name: str,
+    files: dict[str, Path],
+    cli: Cli,  # noqa: F811
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KGROUP_DEBUG", "1")
+    with caplog.at_level(logging.DEBUG):
+        config = ("--command-config", files[name], "--timeout", "3")
+        result = cli("describe", "--all", *config, "-o", "json")
+    assert result.status == (1 if name in BAD else 0)
+    assert len(result.err.splitlines()) == (name in BAD)
+    _assert_no_secret(result.out, result.err, caplog.text)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("sasl.mechanism=PLAIN", f"sasl.jaas.config={login(PLAIN, **ALICE)} and more"),
+        ("sasl.mechanism=PLAIN", f"sasl.jaas.config={PASSWORD}"),
+        ("sasl.mechanism=OAUTHBEARER", f"sasl.jaas.config={login(PLAIN, **ALICE)}"),
+        ("ssl.truststore.location=/nowhere", f"ssl.truststore.password={PASSWORD}"),
+        ("ssl.keystore.type=PEM", f"ssl.keystore.key={PASSWORD}"),
+    ],
+)
+def test_wrong_settings_never_show_a_secret(
+    server: SecureBroker,
+    cli: Cli,  # noqa: F811
+    caplog: pytest.LogCaptureFixture,
+    overrides: tuple[str, ...],
+) -> None:
+    options = [word for each in overrides for word in ("-X", each)]
+    with caplog.at_level(logging.DEBUG):
+        result = cli("list", "-b", server.bootstrap, "-X", "security.protocol=SASL_SSL", *options)
+    assert (result.status, result.out) == (2, "")
+    _assert_no_secret(result.err, caplog.text)
+
+
+Ask = Callable[..., Result]
+
+
+@pytest.fixture
+def ask(server: SecureBroker, cli: Cli) -> Ask:  # noqa: F811
+    """Runs a command as a guest."""
+
+    def run(user: str, *args: str) -> Result:
+        settings = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": login(PLAIN, username=user, password=PASSWORD),
+        }
+        options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+        return cli(*args, "-b", f"{HOST}:{server.ports['SASL']}", *options)
+
+    return run
+
+
+def described(result: Result) -> dict[str, dict[str, Any]]:
+    return {row["group_id"]: row for row in json.loads(result.out)["data"]}
+
+
+def lags(group: dict[str, Any]) -> dict[str, tuple[int | None, int | None, str | None]]:
+    return {
+        row["topic"]: (row["committed_offset"], row["lag"], row["mark"]) for row in group["offsets"]
+    }
+
+
+def test_with_all_rights(ask: Ask) -> None:
+    result = ask("reader", "describe", "g", "-o", "json")
+    assert (result.status, result.err) == (0, "")
+    group = described(result)["g"]
+    assert group["generation_id"] == 1
+    assert lags(group) == {"orders": (0, 0, None), "payments": (0, 0, None)}
+    listed = ask("reader", "list", "-o", "tsv", "--no-headers", "--columns", "group_id")
+    assert (listed.status, listed.out, listed.err) == (0, "g\nother\n", "")
+
+
+def test_without_read_on_consumer_offsets(ask: Ask) -> None:
+    result = ask("no-log", "describe", "g", "-o", "json")
+    assert result.status == 0
+    assert result.err == (
+        "kgroup: note: __consumer_offsets-3: its leader says TOPIC_AUTHORIZATION_FAILED (it needs "
+        "READ on the topic); generations, leaders, timeouts and times of commits may be missing.\n"
+    )
+    group = described(result)["g"]
+    assert (group["generation_id"], group["leader_id"]) == (None, None)
+    assert lags(group) == {"orders": (0, 0, None), "payments": (0, 0, None)}
+
+
+def test_without_describe_on_a_group(ask: Ask) -> None:
+    line = (
+        "kgroup: group 'g': denied: The cluster says GROUP_AUTHORIZATION_FAILED "
+        "(it needs DESCRIBE on the group).\n"
+    )
+    nothing = ask("no-group", "describe", "g")
+    assert (nothing.status, nothing.out, nothing.err) == (1, "", line)
+    result = ask("no-group", "describe", "g", "other", "-o", "json")
+    assert (result.status, result.err) == (4, line)
+    assert list(described(result)) == ["other"]
+    for args in (["describe", "--all"], ["list"]):  # nobody tells that there is another one
+        result = ask("no-group", *args, "-o", "json")
+        assert (result.status, result.err) == (0, "")
+        assert list(described(result)) == ["other"]
+    result = ask("no-group", "coordinator", "g", "other", "-o", "json")
+    assert result.status == 4
+    assert result.err.count("\n") == 1
+    assert "(it needs DESCRIBE on the group)" in result.err
+    rows = described(result)
+    assert (rows["g"]["coordinator"], rows["other"]["agrees"]) == (None, True)
+
+
+def test_without_describe_on_a_topic(ask: Ask) -> None:
+    line = (
+        "kgroup: not-authorized: payments: The topic may not be described "
+        "(DESCRIBE on the topic).\n"
+    )
+    for args in (["g"], ["--all"]):
+        result = ask("no-topic", "describe", *args, "-o", "json")
+        assert (result.status, result.err) == (4, line)
+        group = described(result)["g"]
+        assert lags(group) == {
+            "orders": (0, 0, None),
+            "payments": (None, None, "not-authorized"),
+        }
+    assert ask("no-topic", "list").status == 0
+
+
+def test_without_describe_on_consumer_offsets(ask: Ask) -> None:
+    """Nothing is known of partitions; groups are."""
+    line = (
+        "kgroup: note: __consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED (it needs "
+        "DESCRIBE on the topic); groups' partitions of it, generations, leaders, timeouts and "
+        "times of commits are not known.\n"
+    )
+    result = ask("group-only", "list", "-o", "json")
+    assert (result.status, result.err) == (0, line)
+    assert {row["offsets_partition"] for row in described(result).values()} == {None}
+    result = ask("group-only", "describe", "g", "-o", "json")
+    assert result.status == 4
+    assert result.err.startswith(line)
+    assert result.err.count("\n") == 3  # and one for each topic
+    group = described(result)["g"]
+    assert (group["state"], len(group["members"])) == ("Stable", 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from struct import pack
 from typing import Any
 
 from tests.broker.maven import version_tuple
@@ -17,6 +18,7 @@ __all__ = [
     "commit",
     "configure_group",
     "configure_topic",
+    "consumer_protocol",
     "create_topics",
     "delete_groups",
     "delete_offsets",
@@ -189,6 +191,15 @@ def _join_fields(
         "protocols": [{"name": name, "metadata": data} for name, data in protocols.items()],
         "group_instance_id": instance_id,
     }
+
+
+def consumer_protocol(topics: Sequence[str], partition: int | None = None) -> bytes:
+    """Write a subscription to topics, or the assignment of a partition of each; version 0."""
+    data = pack(">hi", 0, len(topics))
+    for topic in topics:
+        data += pack(f">h{len(topic)}s", len(topic), topic.encode())
+        data += b"" if partition is None else pack(">ii", 1, partition)
+    return data + pack(">i", -1)
 
 
 def await_expired(

@@ -318,7 +318,7 @@ def test_partitions_that_have_no_range(broker: FakeBroker) -> None:
     }
     assert [(each.kind, each.topic, each.partition) for each in reading.problems] == [
         ("no-leader", "orders", 1),
-        ("not-authorized", "secret", 0),
+        ("not-authorized", "secret", None),
     ]
 
 

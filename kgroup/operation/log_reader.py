@@ -16,7 +16,7 @@ from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Log, Segment
 from kgroup.operation.usable import why_unusable
 from kgroup.protocol.batch import Damage, RecordBatch
-from kgroup.protocol.batch_scan import scan_transactions
+from kgroup.protocol.batch_scan import BatchKind, Marker, scan_batches, scan_transactions
 from kgroup.protocol.columnar import map_chunks
 from kgroup.protocol.last_record import Limits, last_records
 from kgroup.protocol.record_batch import read_file_batches
@@ -40,12 +40,11 @@ class Cut:
     offset: int | None = None
     time_ms: int | None = None
 
-    def has_marker(self, batch: RecordBatch) -> bool:
-        """Tell whether a batch, if it is a transaction's marker, lies before the cut."""
-        if self.offset is not None and batch.last_offset > self.offset:
+    def has_marker(self, marker: Marker) -> bool:
+        """Tell whether a transaction's marker lies before the cut."""
+        if self.offset is not None and marker.last_offset > self.offset:
             return False
-        time_ms = batch.max_timestamp_ms
-        return self.time_ms is None or time_ms is None or time_ms <= self.time_ms
+        return self.time_ms is None or marker.time_ms is None or marker.time_ms <= self.time_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +152,8 @@ class LogReader:
         self._watch = watch
         self._tell = tell
         self._problems = ProblemLog()
-        self._batches: Counter[tuple[str, int]] | None = Counter() if with_batches else None
-        self._batch_bytes: Counter[tuple[str, int]] = Counter()
+        self._batches: Counter[BatchKind] | None = Counter() if with_batches else None
+        self._batch_bytes: Counter[BatchKind] = Counter()
         self.damage_kinds: Counter[str] = Counter()
         self.log_count = logs.log_count
         self.file_count = logs.file_count
@@ -196,9 +195,11 @@ class LogReader:
 
     def _count(self, log: Log) -> None:
         if self._batches is not None:
-            for batch in _batches(log.segments):
-                self._batches[batch.compression, batch.magic] += 1
-                self._batch_bytes[batch.compression, batch.magic] += batch.size
+            for segment in log.segments:
+                with suppress(OSError):  # which is said where its records are read
+                    for scan in scan_batches(segment.path):
+                        self._batches += scan.batches
+                        self._batch_bytes += scan.bytes
 
     def _is_usable(self, segment: Segment) -> bool:
         reason = why_unusable(segment)
@@ -210,14 +211,12 @@ class LogReader:
     def _markers(
         self, log: Sequence[Segment], aborted: Iterable[tuple[int, int]] | None
     ) -> TransactionIndex:
-        transactions = TransactionIndex(aborted)
-        if self._cut == Cut():
-            scan_transactions([segment.path for segment in log], transactions)
-            return transactions
-        for batch in _batches(log):
-            if self._cut.has_marker(batch):
-                transactions.add(batch)
-        return transactions
+        return scan_transactions(
+            [segment.path for segment in log],
+            TransactionIndex(aborted),
+            counts=self._cut.has_marker,
+            announce=self._announce,
+        )
 
     def _last_places(
         self, log: Sequence[Segment], transactions: Callable[[], TransactionIndex]

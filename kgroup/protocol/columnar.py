@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from kgroup.protocol.batch_scan import scan_transactions
 from kgroup.protocol.column_schema import ColumnBuilder
+from kgroup.protocol.input_size import is_large
 from kgroup.protocol.kernel_memory import PLACE_SHIFT
 from kgroup.protocol.record_batch import Damage, RecordBatch, read_file_batches
 from kgroup.protocol.record_place import numbers_in
@@ -31,15 +32,10 @@ if TYPE_CHECKING:
     from kgroup.protocol.record_place import Places
 
 __all__ = [
-    "COMPILED_FROM",
     "decode_chunks",
-    "is_compiled",
     "map_chunks",
     "read_chunks",
 ]
-
-COMPILED_FROM = 8 << 20
-"""Bytes of input from which compiled code is faster, its loading included."""
 
 _SEARCH_SIZE = 1 << 18
 _SOUND_SIZE = 1 << 16
@@ -114,7 +110,9 @@ def map_chunks(
         parts, stop = decode_chunk(chunk, partition, markers, places)
         return [part if isinstance(part, Damage) else function(part) for part in parts], stop
 
-    if is_compiled(path, compiled):
+    if compiled is None:
+        compiled = is_large([path])
+    if compiled:
         found = read_chunks(path, in_chunk, in_batch, places=places, announce=announce)
         yield from (part for part in found if places is None or not isinstance(part, Damage))
         return
@@ -123,11 +121,6 @@ def map_chunks(
             yield function(part)
         elif places is None:
             yield part
-
-
-def is_compiled(path: Path, compiled: bool | None) -> bool:
-    """Whether a file is to be read with compiled code: as was asked for, or if it is large."""
-    return path.stat().st_size >= COMPILED_FROM if compiled is None else compiled
 
 
 def read_chunks(

@@ -32,6 +32,7 @@ _FUNCTIONS = {
     "hash_key": ("key_kernel", 3),
     "intern_all": ("byte_table", 2),
     "list_keys": ("key_kernel", 1),
+    "scan": ("scan_kernel", 6),
     "note_last": ("key_kernel", 5),
     "note_table": ("key_kernel", 4),
     "list_compressed": ("log_kernel", 6),
@@ -48,6 +49,7 @@ _SOURCES = (
     "key_kernel",
     "log_kernel",
     "machine",
+    "scan_kernel",
     "schema_program",
 )
 """The modules that the machine code is made of."""

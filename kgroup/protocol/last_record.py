@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from kgroup.protocol import columnar
 from kgroup.protocol.coordinator_record import decode_record
+from kgroup.protocol.input_size import is_large
 from kgroup.protocol.kernel_memory import PLACE_SHIFT
 from kgroup.protocol.record_batch import (
     Damage,
@@ -105,7 +105,7 @@ def last_records(
     import numpy as np
 
     if compiled is None:
-        compiled = any(columnar.is_compiled(path, None) for path in paths)
+        compiled = is_large(paths)
     find = _compiled(announce) if compiled else _Reference()
     bases: list[int] = []
     damages: list[tuple[Damage, ...]] = []

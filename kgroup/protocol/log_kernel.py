@@ -30,6 +30,7 @@ __all__ = [
     "find_end",
     "gather",
     "has_compressed_records",
+    "has_right_crc",
     "list_compressed",
     "open_batch",
     "read_record",

@@ -11,20 +11,21 @@ marker without records is harmless.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Literal, TypeVar
 
 from kgroup.protocol.record_batch import Record, RecordBatch, read_records
 
-__all__ = ["TransactionIndex", "TransactionStatus", "once"]
+__all__ = ["TransactionIndex", "TransactionStatus", "markers_in", "once"]
 
 _T = TypeVar("_T")
 
 TransactionStatus = Literal["committed", "aborted", "open"]
 
-_OUTCOMES: dict[int, TransactionStatus] = {0: "aborted", 1: "committed"}
+_COMMIT = b"\0\1"
+_TYPES = (b"\0\0", _COMMIT)
 
 
 @dataclass(slots=True)
@@ -65,14 +66,14 @@ class TransactionIndex:
 
     def add(self, batch: RecordBatch) -> None:
         """Take note of a batch; only markers matter."""
-        if not batch.is_control or batch.producer_id is None:
-            return
-        for record in read_records(batch):
-            if isinstance(record, Record):
-                outcome = _outcome(record.key)
-                if outcome is not None:
-                    markers = self._markers.setdefault(batch.producer_id, _Markers())
-                    markers.add(record.offset, outcome)
+        if batch.producer_id is not None:
+            for offset, is_commit in markers_in(batch):
+                self.add_marker(batch.producer_id, offset, is_commit)
+
+    def add_marker(self, producer_id: int, offset: int, is_commit: bool) -> None:
+        """Take note of a producer's marker."""
+        markers = self._markers.setdefault(producer_id, _Markers())
+        markers.add(offset, "committed" if is_commit else "aborted")
 
     def status(self, producer_id: int, offset: int) -> TransactionStatus:
         """Say what became of the transactional record, or marker, of a producer at an offset."""
@@ -111,8 +112,15 @@ def once(make: Callable[[], _T]) -> Callable[[], _T]:
     return get
 
 
-def _outcome(key: bytes | None) -> TransactionStatus | None:
-    """Say what a control record's key says: version int16, type int16 (0 abort, 1 commit)."""
-    if key is None or len(key) < 4 or key[0] > 0x7F:
-        return None
-    return _OUTCOMES.get(int.from_bytes(key[2:4], "big", signed=True))
+def markers_in(batch: RecordBatch) -> Iterator[tuple[int, bool]]:
+    """Yield the offsets of the markers in a batch, and whether they commit.
+
+    The key of a marker: version int16, type int16 (0 abort, 1 commit).
+    """
+    if not batch.is_control:
+        return
+    for record in read_records(batch):
+        if isinstance(record, Record):
+            key = record.key
+            if key is not None and len(key) >= 4 and key[0] <= 0x7F and key[2:4] in _TYPES:
+                yield record.offset, key[2:4] == _COMMIT

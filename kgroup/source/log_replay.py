@@ -23,6 +23,7 @@ from kgroup.protocol.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch_scan import scan_transactions
 from kgroup.protocol.consumer_protocol import decode_subscription
 from kgroup.protocol.coordinator_record import decode_control, decode_record
+from kgroup.protocol.input_size import is_large
 from kgroup.protocol.primitives import base64_bytes
 from kgroup.protocol.record_batch import read_file_batches, read_records
 from kgroup.protocol.transaction import once
@@ -46,9 +47,6 @@ _Decoded = dict[str, Any] | None
 
 Decode = Callable[[bytes | None, bytes | None], tuple[str, _Decoded, _Decoded]]
 """From the bytes of a record to type, key and value: `decode_group_record`, say."""
-
-_COMPILED_FROM = 8 << 20
-"""Bytes of a log from which compiled code is faster, its loading included."""
 
 _COMMIT_COLUMNS = (
     "group",
@@ -108,7 +106,7 @@ def replay_groups(
     """
     segments = list(_usable(log, damage))
     if compiled is None:
-        compiled = sum(segment.size for segment in segments) >= _COMPILED_FROM
+        compiled = is_large(segment.path for segment in segments)
     if compiled:
         _replay_compiled(segments, target, damage, announce, watch)
     else:
@@ -218,7 +216,7 @@ def _replay_last(segments: Sequence[Segment], target: Delta, damage: ProblemLog)
     last: dict[bytes, int] = {}
     found: dict[int, _Found] = {}  # by number, so that they come out in the log's order
     open_keys: set[bytes] = set()
-    transactions = _transactions(segments)
+    transactions = _transactions(segments, None)
     number = 0
     for segment in segments:
         keyless = 0
@@ -253,9 +251,12 @@ def _replay_last(segments: Sequence[Segment], target: Delta, damage: ProblemLog)
         target.replay(_decoded(segment.partition, batch, record, transaction, decode_group_record))
 
 
-def _transactions(segments: Sequence[Segment]) -> Callable[[], TransactionIndex]:
+def _transactions(
+    segments: Sequence[Segment], announce: Callable[[], None] | None
+) -> Callable[[], TransactionIndex]:
     """Give a function that collects the markers when it is first called."""
-    return once(lambda: scan_transactions([segment.path for segment in segments]))
+    paths = [segment.path for segment in segments]
+    return once(lambda: scan_transactions(paths, announce=announce))
 
 
 # --- a large log: compiled code finds its last records, and decodes them -------------------------
@@ -271,7 +272,7 @@ def _replay_compiled(
     from kgroup.protocol.columnar import map_chunks
     from kgroup.protocol.last_record import Limits, last_records
 
-    transactions = _transactions(segments)
+    transactions = _transactions(segments, announce)
     try:
         last = last_records(
             [segment.path for segment in segments],

@@ -26,6 +26,7 @@ __all__ = ["command"]
         "kgroup describe --sample --all --offsets -o tsv --columns group_id,topic,partition,lag",
         "kgroup describe -b kafka-1:9092 billing shipping",
         "kgroup describe -C prod --all --offsets -o csv --isolation read-committed",
+        "kgroup describe -b kafka-1:9092 billing --offsets --time-lag",
         "kgroup describe --log-dir /var/lib/kafka/data billing shipping -o json",
     ),
 )
@@ -43,6 +44,12 @@ __all__ = ["command"]
     show_default=True,
     help="Where a partition ends for the lag; read-committed: before the first record of an open "
     "transaction, as for consumers of that isolation level.",
+)
+@click.option(
+    "--time-lag",
+    is_flag=True,
+    help="Also how far behind in time: how long ago the next record to read was made. Reads a few "
+    "kilobytes of each partition (READ on the topics); from a cluster only.",
 )
 @click.option(
     "--log-budget",
@@ -63,6 +70,7 @@ def command(
     members: bool,
     offsets: bool,
     isolation: str,
+    time_lag: bool,
     log_budget_mib: int | None,
     output: Output,
 ) -> ExitStatus:
@@ -83,9 +91,10 @@ def command(
             "csv, tsv and --columns take one section: choose --state, --members or --offsets"
         )
     from kgroup.operation.describe import describe
+    from kgroup.operation.time_lag import with_time_lags
     from kgroup.render.description import SECTIONS, description_text
     from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
-    from kgroup.source.base import DEFAULT_LOG_BUDGET
+    from kgroup.source.base import DEFAULT_LOG_BUDGET, NextRecordSource
 
     now_ms = time.time_ns() // 1_000_000
 
@@ -107,12 +116,14 @@ def command(
     else:
         log_budget = log_budget_mib << 20
     of_silence = every or regex is not None
+    committed = isolation == "read-committed"
     with documented("describe", output), source.open(of_silence=of_silence) as found:
-        report = describe(
-            found,
-            groups,
-            regex=regex,
-            committed=isolation == "read-committed",
-            log_budget=log_budget,
-        )
+        if time_lag and not isinstance(found, NextRecordSource):
+            raise click.UsageError(
+                "--time-lag reads records of the topics from a cluster: choose "
+                "--bootstrap-server or --profile"
+            )
+        report = describe(found, groups, regex=regex, committed=committed, log_budget=log_budget)
+        if time_lag and isinstance(found, NextRecordSource):
+            report = with_time_lags(report, found, committed=committed)
     return show("describe", report, output, sheets[(sections or ["offsets"])[0]], page)

@@ -44,6 +44,9 @@ class OffsetDescription:
             (consumer and streams groups of Kafka 4.3 and later).
         log_start_offset: offset of the first record that the partition still has.
         mark: what is wrong with the partition or the commit; None where nothing is known to be.
+        next_timestamp_ms: time of the next record to read; None where that was not asked, there
+            is none, or it has no time.
+        time_lag_ms: how long ago that was; 0 where nothing is left to read.
     """
 
     topic: str | None
@@ -60,6 +63,8 @@ class OffsetDescription:
     owned_since_epoch: int | None
     log_start_offset: int | None
     mark: OffsetMark | None
+    next_timestamp_ms: int | None = None
+    time_lag_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,9 @@ class ShareOffsetDescription:
         lag: records that the group has not finished: `log_end_offset` minus `start_offset` minus
             `delivery_complete_count`, as Kafka's DescribeShareGroupOffsets has it (KIP-1226); None
             before Kafka 4.2, which kept no count.
+        next_timestamp_ms: time of the first record that is not finished; as in
+            `OffsetDescription`.
+        time_lag_ms: likewise.
     """
 
     topic: str | None
@@ -83,6 +91,8 @@ class ShareOffsetDescription:
     leader_epoch: int | None
     state_epoch: int | None
     topic_id: str
+    next_timestamp_ms: int | None = None
+    time_lag_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,7 @@ class GroupDescription:
     Attributes:
         offsets: commits and owned partitions, sorted by topic and partition.
         total_lag: sum of the known lags of `offsets` and `share_offsets`; None where none is known.
+        max_time_lag_ms: largest of their known lags in time; likewise.
     """
 
     group_id: str
@@ -113,6 +124,7 @@ class GroupDescription:
     topology: Topology | None
     share_offsets: tuple[ShareOffsetDescription, ...] | None
     last_stable: Membership | None
+    max_time_lag_ms: int | None = None
 
 
 def describe(

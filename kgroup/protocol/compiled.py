@@ -22,7 +22,7 @@ from zlib import crc32
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-__all__ = ["kernels"]
+__all__ = ["kernels", "loaded"]
 
 _FUNCTIONS = {
     "decode": ("columnar_kernel", 1),
@@ -36,7 +36,9 @@ _FUNCTIONS = {
     "note_last": ("key_kernel", 5),
     "note_table": ("key_kernel", 4),
     "list_compressed": ("log_kernel", 6),
+    "quote": ("row_kernel", 6),
     "spread_ends": ("columnar_kernel", 5),
+    "write_rows": ("row_kernel", 1),
 }
 """What is compiled: the module and the number of arguments of each function."""
 
@@ -49,6 +51,7 @@ _SOURCES = (
     "key_kernel",
     "log_kernel",
     "machine",
+    "row_kernel",
     "scan_kernel",
     "schema_program",
 )
@@ -72,6 +75,11 @@ def kernels(announce: Callable[[], None] | None = None) -> Any:
         if not _loaded:
             _loaded.append(_load(announce))
         return _loaded[0]
+
+
+def loaded() -> Any | None:
+    """Give the compiled functions if they are loaded already: where there is much to do."""
+    return _loaded[0] if _loaded else None
 
 
 def _load(announce: Callable[[], None] | None) -> Any:

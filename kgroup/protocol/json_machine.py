@@ -24,7 +24,7 @@ from kgroup.protocol.machine import (
 )
 from kgroup.protocol.schema_program import VERSIONS
 
-__all__ = ["GIVE_UP", "NO_ROOM", "is_utf8", "run"]
+__all__ = ["GIVE_UP", "NO_ROOM", "is_utf8", "run", "write_integer", "write_string"]
 
 GIVE_UP = -1
 """The bytes are out of the ordinary: the reference decoder must take them."""
@@ -32,7 +32,6 @@ NO_ROOM = -2
 """The text does not fit into the room that is left."""
 
 _MAX_STRING = 32767
-_SMALLEST = -(1 << 63)
 _SLACK = 32  # a word written over the end of a text, or a number, takes no more
 
 _LOW_BITS = 0x0101010101010101
@@ -40,6 +39,10 @@ _HIGH_BITS = -0x7F7F7F7F7F7F7F80
 _QUOTES = 0x22 * _LOW_BITS
 _BACKSLASHES = 0x5C * _LOW_BITS
 _SPACES = 0x20 * _LOW_BITS
+_ZEROS = 0x30 * _LOW_BITS
+
+_1E8 = 10**8
+_SMALLEST_HIGH, _SMALLEST_LOW = divmod(1 << 63, _1E8)
 
 
 @compiled
@@ -143,7 +146,7 @@ def _write_odd_string(at: int, end: int, out: int, room: int) -> int:
 
 
 @compiled
-def _write_string(at: int, size: int, out: int, room: int) -> int:
+def write_string(at: int, size: int, out: int, room: int) -> int:
     """A JSON string of UTF-8 bytes."""
     if out + size + _SLACK > room:
         return NO_ROOM
@@ -176,25 +179,61 @@ def _write_string(at: int, size: int, out: int, room: int) -> int:
 
 
 @compiled
-def _write_integer(value: int, out: int) -> int:
-    """A decimal integer, but the smallest one, which has no negative."""
+def _eight_digits(value: int) -> int:
+    """The decimal digits of a number below 10^8 as a word, the first one lowest.
+
+    The number is split into two of four digits, side by side in the word, these into four of two,
+    and these into eight of one; to divide all at once, they are multiplied and shifted.
+    """
+    high = value // 10000
+    word = high | (value - high * 10000) << 32
+    high = (word * 10486 >> 20) & 0x0000007F0000007F
+    word = high | (word - high * 100) << 16
+    high = (word * 103 >> 10) & 0x000F000F000F000F
+    word = high | (word - high * 10) << 8
+    return word + _ZEROS
+
+
+@compiled
+def _write_short_integer(value: int, out: int) -> int:
+    """A number below 10^8, without zeros before it."""
+    missing = 8 - (
+        1
+        + (value >= 10)
+        + (value >= 100)
+        + (value >= 1000)
+        + (value >= 10000)
+        + (value >= 100000)
+        + (value >= 1000000)
+        + (value >= 10000000)
+    )
+    store_word(out, _eight_digits(value) >> (8 * missing))
+    return out + 8 - missing
+
+
+@compiled
+def write_integer(value: int, out: int) -> int:
+    """A decimal integer; up to 20 bytes, and 8 more may be overwritten."""
     if value < 0:
         store_uint8(out, 0x2D)
         out += 1
         value = -value
-    digits = 1
-    bound = 10
-    while digits < 19 and value >= bound:
-        digits += 1
-        if digits < 19:
-            bound *= 10
-    end = out + digits
-    at = end
-    while at > out:
-        at -= 1
-        store_uint8(at, 0x30 + value % 10)
-        value //= 10
-    return end
+    if value >= 0 and value < _1E8:
+        return _write_short_integer(value, out)
+    high = value // _1E8
+    low = value - high * _1E8
+    if value < 0:  # the smallest integer has no negative
+        high = _SMALLEST_HIGH
+        low = _SMALLEST_LOW
+    if high < _1E8:
+        out = _write_short_integer(high, out)
+    else:
+        highest = high // _1E8
+        out = _write_short_integer(highest, out)
+        store_word(out, _eight_digits(high - highest * _1E8))
+        out += 8
+    store_word(out, _eight_digits(low))
+    return out + 8
 
 
 @compiled
@@ -331,7 +370,7 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
                 store_word(out, _NULL)
                 out += 4
             else:
-                out = _write_string(at, size, out, room)
+                out = write_string(at, size, out, room)
                 if out < 0:
                     return out
                 at += size
@@ -348,9 +387,9 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
                 value = load_uint8(at)
                 value -= (value & 0x80) << 1
             at += a
-            if at > limit or value == _SMALLEST:
+            if at > limit:
                 return GIVE_UP
-            out = _write_integer(value, out)
+            out = write_integer(value, out)
         elif operation == op.ARRAY:
             size, at = _length(at, limit, True, a)
             if at < 0 or (size < 0 and b == 0):

@@ -96,6 +96,33 @@ BLOCK_STACK = 14
 BLOCK_STACK_SIZE = 64
 BLOCK_SIZE = BLOCK_STACK + BLOCK_STACK_SIZE
 
+# The state of writing rows as text: the next row, how many there are, the kind of each (a byte), a
+# word for each kind: where its template is; and where to write, up to where
+LINE_ROW = 0
+LINE_ROWS = 1
+LINE_KINDS = 2
+LINE_TEMPLATES = 3
+LINE_OUT = 4
+LINE_ROOM = 5
+LINE_STATE_SIZE = 6
+
+# A piece of a template
+PIECE_KIND = 0
+PIECE_DATA = 1  # address of the literal, or of the column's numbers or codes
+PIECE_SIZE = 2  # bytes of the literal, or of one number or code; 0: texts without codes
+PIECE_BITMAP = 3  # 0: no row is null
+PIECE_FIRST = 4  # bit of the first row
+PIECE_ENDS = 5  # of texts: int32, where each begins, and the end of the last
+PIECE_TEXT = 6
+PIECE_NULL = 7  # what stands for null, up to 8 bytes as a word
+PIECE_NULL_SIZE = 8
+PIECE_WORDS = 9
+
+END_OF_ROW = 0
+LITERAL = 1
+NUMBER = 2
+TEXT = 3
+
 # Why a walk stopped
 DONE = 0  # the chunk is at its end
 FULL = 1  # the rows or the texts are full; this batch is not begun

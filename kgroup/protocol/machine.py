@@ -22,6 +22,7 @@ from numba.extending import intrinsic
 __all__ = [
     "compiled",
     "copy",
+    "copy_block",
     "crc32",
     "crc32c",
     "equal",
@@ -29,6 +30,7 @@ __all__ = [
     "load_int16",
     "load_int32",
     "load_int64",
+    "load_native16",
     "load_native32",
     "load_uint8",
     "load_word",
@@ -68,6 +70,7 @@ load_uint8: Callable[[int], int] = _load(_INT8, signed=False, swap=False)
 load_int16: Callable[[int], int] = _load(_INT16, signed=True, swap=True)
 load_int32: Callable[[int], int] = _load(_INT32, signed=True, swap=True)
 load_int64: Callable[[int], int] = _load(_INT64, signed=True, swap=True)
+load_native16: Callable[[int], int] = _load(_INT16, signed=True, swap=False)
 load_native32: Callable[[int], int] = _load(_INT32, signed=True, swap=False)
 load_word: Callable[[int], int] = _load(_INT64, signed=True, swap=False)
 """Eight bytes, the first one lowest."""
@@ -115,6 +118,20 @@ def _copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
 
 copy: Callable[[int, int, int], None] = intrinsic(_copy)
 """Copy to an address, from another, so many bytes; the two do not overlap."""
+
+
+def _copy_block(typing_context: Any, target: Any, source: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        pointer = ir.VectorType(_INT64, 4).as_pointer()
+        target, source = (builder.inttoptr(argument, pointer) for argument in arguments)
+        builder.store(builder.load(source, align=1), target, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+copy_block: Callable[[int, int], None] = intrinsic(_copy_block)
+"""Copy 32 bytes to an address, from another."""
 
 
 def _mix(typing_context: Any, left: Any, right: Any) -> Any:

@@ -112,6 +112,11 @@ def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
     if lags:
         known = len(lags) - lags.count(None)
         yield "lag", f"{_or_unknown(group.total_lag)} ({known} of {len(lags)} partitions known)"
+    time_lags = [offset.time_lag_ms for offset in group.offsets]
+    time_lags += [offset.time_lag_ms for offset in group.share_offsets or ()]
+    if known := len(time_lags) - time_lags.count(None):
+        most = cell(group.max_time_lag_ms, Kind.AGE)
+        yield "time lag", f"at most {most} ({known} of {len(time_lags)} partitions known)"
     broker = group.coordinator
     place = f"{broker.host}:{broker.port} ({broker.id}), " if broker else ""
     yield (

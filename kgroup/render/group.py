@@ -53,6 +53,9 @@ _MEMBER_COUNT = Column(
 )
 _TOPIC = Column("topic", Kind.TEXT, "name of the topic")
 _PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
+_TIME_LAG = Column(
+    "time_lag_ms", Kind.AGE, "how long ago the next record to read was made (--time-lag)"
+)
 
 _REPLICA_COLUMNS = (
     Column(
@@ -131,6 +134,7 @@ STATE_COLUMNS = (
     ),
     _MEMBER_COUNT,
     Column("total_lag", Kind.NUMBER, "sum of the lags that are known"),
+    Column("max_time_lag_ms", Kind.AGE, "largest of the lags in time (--time-lag)"),
 )
 MEMBER_COLUMNS = (
     _GROUP,
@@ -169,6 +173,7 @@ OFFSET_COLUMNS = (
     Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
     Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
     Column("lag", Kind.NUMBER, "log_end_offset minus committed_offset"),
+    _TIME_LAG,
     Column("leader_epoch", Kind.NUMBER, "epoch of the last record read"),
     Column("metadata", Kind.TEXT, "text stored with the offset"),
     Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
@@ -178,6 +183,7 @@ OFFSET_COLUMNS = (
     Column("topic_id", Kind.TEXT, "id of the topic"),
     Column("log_start_offset", Kind.NUMBER, "offset of the first record that is still there"),
     Column("mark", Kind.TEXT, "what is wrong with the partition or the commit"),
+    Column("next_timestamp_ms", Kind.TIME, "time of the next record to read (--time-lag)"),
 )
 _PENDING_COLUMNS = (
     _TOPIC,
@@ -196,6 +202,7 @@ _SHARE_COLUMNS = (
     Column("delivery_complete_count", Kind.NUMBER, "records from there on that are finished"),
     Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
     Column("lag", Kind.NUMBER, "records that the group has not finished"),
+    _TIME_LAG,
     Column("leader_epoch", Kind.NUMBER, "epoch of the partition's leader"),
     Column("state_epoch", Kind.NUMBER, "group epoch in which it was initialized last"),
     Column("topic_id", Kind.TEXT, "id of the topic"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgroup.render.cell import Column, Kind
 from kgroup.render.delimited import CSV, TSV, Delimited, delimited_batch, delimited_table
@@ -96,10 +97,17 @@ def record_text(
     return _page(rows, form, names, headers, terminal)
 
 
-def _json_blocks(rows: Rows) -> Iterator[memoryview]:
+def _json_blocks(rows: Rows) -> Iterator[bytes | memoryview]:
     from kgroup.render.jsonl import json_lines
 
-    for blocks in rows(lambda batch: [memoryview(block) for block in json_lines(batch)]):
+    free: list[Any] = []
+
+    def begin(batch: pa.RecordBatch) -> Iterator[bytes | memoryview]:
+        """Write the first block where the batch was decoded, others when they are asked for."""
+        blocks = json_lines(batch, free)
+        return chain([*islice(blocks, 1)], blocks)
+
+    for blocks in rows(begin):
         yield from blocks
 
 

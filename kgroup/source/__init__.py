@@ -33,6 +33,7 @@ class _PutOff:
 
     def exec_module(self, module: ModuleType) -> None:
         """Give the module a `__getattr__` (PEP 562) that runs the code."""
+        import logging
 
         def find(name: str) -> Any:
             if name.startswith("__"):
@@ -46,6 +47,8 @@ class _PutOff:
             return getattr(module, name)
 
         vars(module)["__getattr__"] = find
+        # As kafka-python's own code does, or else Python prints what it logs.
+        logging.getLogger(module.__name__).addHandler(logging.NullHandler())
 
 
 class _Finder:

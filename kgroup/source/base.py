@@ -10,6 +10,7 @@ from kgroup.model.cluster import ClusterView
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
+from kgroup.model.next_record import NextReading, Position
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 
@@ -20,6 +21,7 @@ __all__ = [
     "ClusterSource",
     "CoordinatorSource",
     "GroupSource",
+    "NextRecordSource",
     "Question",
     "Reading",
 ]
@@ -146,6 +148,20 @@ class CoordinatorSource(Protocol):
 
         Raises:
             BrokerError: where no broker answers.
+        """
+        ...
+
+
+@runtime_checkable
+class NextRecordSource(Protocol):
+    """What can tell when the records were made that are to be read next."""
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        """Find the first record at or behind each of these positions.
+
+        With `committed`, the first one that readers of committed records get.
         """
         ...
 

@@ -23,6 +23,7 @@ from kgroup.model.cluster import ClusterView, Topic
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
+from kgroup.model.next_record import NextReading, Position
 from kgroup.model.placement import Placement
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.broker_client import Backoff, BrokerClient, Deadline, error_name
@@ -118,6 +119,15 @@ class Cluster:
 
         client = self._connected()
         return client.run(read_log_ranges(client, partitions, committed=committed))
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        """Ask the leaders; see `NextRecordSource`."""
+        from kgroup.source.next_record import read_next_records
+
+        client = self._connected()
+        return client.run(read_next_records(client, positions, committed=committed))
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False

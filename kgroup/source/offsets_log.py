@@ -31,7 +31,8 @@ from kgroup.protocol.coordinator_record import decode_record
 from kgroup.protocol.record_batch import read_batches, read_records
 from kgroup.source.broker_client import Backoff, BrokerClient, error_name
 from kgroup.source.coordinator import OFFSETS_TOPIC
-from kgroup.source.topic_offset import MOVING, read_log_ranges
+from kgroup.source.leader import MOVING
+from kgroup.source.topic_offset import read_log_ranges
 
 __all__ = ["fetch", "read_details"]
 

@@ -1,36 +1,24 @@
 """Where the partitions of users' topics begin and end, asked of their leaders.
 
-Metadata says who leads which partition; each leader is asked for all of its partitions at once, for
-the first and for the last offset side by side. Partitions that have moved meanwhile are looked for
-and asked for again.
+Each leader is asked for all of its partitions at once, for the first and for the last offset side
+by side.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import ClusterView
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.problem import Problem
-from kgroup.source.broker_client import Backoff, BrokerClient, error_name
+from kgroup.source.broker_client import BrokerClient, error_name
+from kgroup.source.leader import At, ask_leaders
 
-__all__ = ["MOVING", "read_log_ranges"]
-
-At = tuple[str, int]
+__all__ = ["read_log_ranges"]
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST = -1, -2
-MOVING = frozenset({5, 6, 7, 9, 13, 74, 75, 76, 78})
-"""LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, …: the partition has, or gets, another leader."""
-_BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
-_MARKS = {
-    3: OffsetMark.TOPIC_GONE,
-    17: OffsetMark.TOPIC_GONE,  # a name that no topic can have
-    29: OffsetMark.NOT_AUTHORIZED,
-}
-_MARKS_BY_NAME = {error_name(code): mark for code, mark in _MARKS.items()}
 
 
 async def read_log_ranges(
@@ -43,59 +31,17 @@ async def read_log_ranges(
     """
     if not partitions:
         return LogReading({})
-    ranges: dict[At, LogRange] = {}
-    reasons: dict[At, BrokerError | int] = {}
-    waiting = set(partitions)
-    backoff = Backoff(client)
-    while waiting:
-        view = await client.metadata({topic for topic, _ in waiting})
-        by_leader: dict[int, list[At]] = {}
-        for at in sorted(waiting):
-            leader = _leader(view, at)
-            if isinstance(leader, OffsetMark):
-                ranges[at] = LogRange(mark=leader)
-            else:
-                by_leader.setdefault(leader, []).append(at)
-        waiting = set()
-        parts = [
-            (leader, ats[start : start + PARTITIONS_PER_REQUEST])
-            for leader, ats in by_leader.items()
-            for start in range(0, len(ats), PARTITIONS_PER_REQUEST)
-        ]
-        answers = await client.gather(_range_of(client, *part, committed) for part in parts)
-        for (_, ats), answer in zip(parts, answers, strict=True):
-            if isinstance(answer, BrokerError):
-                reasons.update((at, answer) for at in ats)
-                if answer.kind in _BROKEN:
-                    waiting.update(ats)
-                continue
-            for at, found in answer.items():
-                if isinstance(found, LogRange):
-                    ranges[at] = found
-                    reasons.pop(at, None)
-                elif found in _MARKS:
-                    ranges[at] = LogRange(mark=_MARKS[found])
-                else:
-                    reasons[at] = found
-                    if found in MOVING:
-                        waiting.add(at)
-        if waiting and not await backoff.wait():
-            break
-    unanswered = {at: reason for at, reason in reasons.items() if at not in ranges}
-    ranges.update((at, LogRange(mark=OffsetMark.NO_ANSWER)) for at in unanswered)
-    return LogReading(ranges, tuple(_problems(ranges, unanswered)))
 
+    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
+        return await _range_of(client, leader, ats, committed)
 
-def _leader(view: ClusterView, at: At) -> int | OffsetMark:
-    topic = view.topics.get(at[0])
-    if topic is None:
-        return OffsetMark.TOPIC_GONE
-    if topic.error is not None and not topic.partitions:
-        return _MARKS_BY_NAME.get(topic.error, OffsetMark.NO_LEADER)
-    partition = topic.partitions.get(at[1])
-    if partition is None:
-        return OffsetMark.PARTITION_GONE
-    return OffsetMark.NO_LEADER if partition.leader is None else partition.leader
+    answers = await ask_leaders(
+        client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST
+    )
+    ranges = dict(answers.found)
+    ranges.update((at, LogRange(mark=mark)) for at, mark in answers.marks.items())
+    ranges.update((at, LogRange(mark=OffsetMark.NO_ANSWER)) for at in answers.unanswered)
+    return LogReading(ranges, tuple(_problems(ranges, answers.unanswered)))
 
 
 async def _range_of(
@@ -150,7 +96,7 @@ def _offset(partition: Any, version: int | None) -> int | None:
 
 
 def _problems(
-    ranges: dict[At, LogRange], unanswered: dict[At, BrokerError | int]
+    ranges: Mapping[At, LogRange], unanswered: Mapping[At, BrokerError | int]
 ) -> Iterable[Problem]:
     """Tell of partitions that should have an answer; of a broker or a topic that is shut once."""
     told: set[object] = set()

@@ -49,14 +49,15 @@ LINES: Mapping[str, Sequence[str]] = {
         "--all --log-budget 1 --isolation read-committed --members",
         "--regex r.* --offsets",
         "reader --state",
+        "reader simple --time-lag",
     ),
-    "coordinator": ("reader simple nobody",),
+    "coordinator": ("reader simple nobody", "--type transaction somebody"),
 }
 """Arguments of each command that asks a cluster; each of its options stands in one of them."""
 
 ELSEWHERE = {
     *("bootstrap_server", "command_config", "overrides", "profile", "timeout_s"),  # connection
-    *("log_dir", "sample", "offsets_partitions"),  # ask no cluster
+    *("log_dir", "sample", "offsets_partitions", "transaction_partitions"),  # ask no cluster
     *("form", "columns", "no_headers"),  # are about output
 }
 """Options that change nothing in what is asked."""

@@ -10,7 +10,7 @@ from struct import pack
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.broker.servers import Broker, broker
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
@@ -18,6 +18,10 @@ from tests.record.raw import RawMember, await_coordinator, commit, create_topics
 from tests.record.wire import Wire
 
 VERSION = "4.3.1"
+CONFIG = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 
 
 def subscription(*topics: str) -> bytes:
@@ -37,7 +41,7 @@ def _text(text: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with broker(VERSION, tmp_path_factory.mktemp("describe")) as server:
+    with broker(VERSION, tmp_path_factory.mktemp("describe"), config=CONFIG) as server:
         with Wire(VERSION, server.bootstrap) as wire:
             create_topics(wire, {"orders": 3, "gone": 1})
             await_coordinator(wire)
@@ -98,6 +102,113 @@ def test_marks(server: Broker, cli: Cli) -> None:  # noqa: F811
             *("--no-headers", "--columns", "partition,mark"),
         )
         assert "\n2,no-owner\n" in result.out
+
+
+def test_lag_in_time_as_a_consumer_reads(server: Broker, cli: Cli) -> None:  # noqa: F811
+    """At every offset: compressed batches, markers, aborted records, times of appending."""
+    with Wire(VERSION, server.bootstrap) as wire:
+        create_topics(wire, {"made": 1})
+        create_topics(wire, {"appended": 1}, **{"message.timestamp.type": "LogAppendTime"})
+        plain = KafkaProducer(bootstrap_servers=server.bootstrap)
+        packed = KafkaProducer(
+            bootstrap_servers=server.bootstrap, compression_type="gzip", linger_ms=300
+        )
+        bound = KafkaProducer(bootstrap_servers=server.bootstrap, transactional_id="timed")
+        bound.init_transactions()
+        for topic in ("made", "appended"):
+            for number in range(3):
+                plain.send(topic, b"x", timestamp_ms=1_600_000_000_000 + number).get(30)
+            sent = [packed.send(topic, b"y" * 999, timestamp_ms=1000 + n) for n in range(50)]
+            assert [each.get(30).offset for each in sent] == list(range(3, 53))
+            for end in (bound.abort_transaction, bound.commit_transaction):
+                bound.begin_transaction()
+                for _ in range(2):
+                    bound.send(topic, b"z", timestamp_ms=2000).get(30)
+                end()
+        for producer in (plain, packed, bound):
+            producer.close()
+        compared = 0
+        for topic in ("made", "appended"):
+            for isolation in ("read-uncommitted", "read-committed"):
+                seen = _consumed(server, topic, isolation.replace("-", "_"))
+                for offset in [0, 2, 3, 17, 52, 53, 54, 55, 56, 57, 58, 59]:
+                    following = [each for each in seen if each >= offset]
+                    commit(wire, "timed", {(topic, 0): offset})
+                    (row,) = [
+                        row
+                        for row in described(
+                            *(cli, server, "timed", "--time-lag", "--isolation", isolation)
+                        )["offsets"]
+                        if row["topic"] == topic
+                    ]
+                    now_ms = time.time_ns() // 1_000_000
+                    expected = seen[following[0]] if following else None
+                    assert row["next_timestamp_ms"] == expected, (topic, isolation, offset)
+                    if expected is None:
+                        assert row["time_lag_ms"] == 0
+                    else:
+                        assert 0 <= now_ms - expected - row["time_lag_ms"] < 60_000
+                    compared += 1
+        assert compared == 48
+
+
+def _consumed(server: Broker, topic: str, isolation: str) -> dict[int, int]:
+    """Times by offset of all that a consumer of kafka-python reads."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=server.bootstrap,
+        isolation_level=isolation,
+        consumer_timeout_ms=2000,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    consumer.assign([TopicPartition(topic, 0)])
+    seen = {record.offset: record.timestamp for record in consumer}
+    consumer.close()
+    assert len(seen) == (57 if isolation == "read_uncommitted" else 55)
+    return seen
+
+
+def test_records_that_may_not_be_read(server: Broker, cli: Cli) -> None:  # noqa: F811
+    describe, read, allow, topic, literal = 8, 3, 3, 2, 3  # of Kafka's enumerations
+    with Wire(VERSION, server.bootstrap) as wire:
+        create_topics(wire, {"secret": 2})
+        producer = KafkaProducer(bootstrap_servers=server.bootstrap)
+        for number in range(2):
+            producer.send("secret", b"x", partition=number).get(30)
+        producer.close()
+        places = {("secret", 0): 0, ("secret", 1): 0, ("orders", 2): 5}
+        commit(wire, "outside", places)
+        answer = wire.call(
+            "CreateAcls",
+            creations=[
+                {
+                    "resource_type": topic,
+                    "resource_name": "secret",
+                    "resource_pattern_type": literal,
+                    "principal": principal,
+                    "host": "*",
+                    "operation": operation,
+                    "permission_type": allow,
+                }
+                for principal, operation in (("User:ANONYMOUS", describe), ("User:else", read))
+            ],
+        )
+        assert [row["error_code"] for row in answer["results"]] == [0, 0]
+        deadline = time.monotonic() + 30
+        while True:
+            result = cli("describe", "-b", server.bootstrap, "outside", "--time-lag", "-o", "json")
+            if result.status or time.monotonic() > deadline:
+                break
+    assert result.status == 4
+    document = json.loads(result.out)
+    (error,) = document["errors"]
+    assert (error["kind"], error["topic"], error["partition"]) == ("not-authorized", "secret", None)
+    assert "READ on the topic" in error["reason"]
+    assert [(o["topic"], o["lag"], o["time_lag_ms"]) for o in document["data"][0]["offsets"]] == [
+        ("orders", 0, 0),
+        ("secret", 1, None),
+        ("secret", 1, None),
+    ]
 
 
 def test_membership_before_the_rebalance_in_flight(server: Broker, cli: Cli) -> None:  # noqa: F811

@@ -192,6 +192,7 @@ def test_regex_and_all(cli: Cli) -> None:
         (["--sample", "--all", "--members", "--state", "-o", "csv"], "take one section"),
         (["--sample", "--all", "--members", "--state", "--columns", "type"], "take one section"),
         (["--sample", "--all", "--columns", "nothing"], "no column nothing"),
+        (["--sample", "--all", "--time-lag"], "from a cluster"),
     ],
 )
 def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:

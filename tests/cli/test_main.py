@@ -148,6 +148,11 @@ def test_a_list_of_a_cluster_loads_the_connections_of_kafka_python_only() -> Non
     assert not loaded & {*unused, "rich", "numpy", "pyarrow", "kgroup.source.offsets_log"}
 
 
+def test_what_kafka_python_logs_is_not_shown() -> None:
+    done = process("list", "-b", "127.0.0.1:1", "--timeout", "1")
+    assert done.stderr == "kgroup: error: 127.0.0.1:1 cannot be reached: Connection refused\n"
+
+
 def test_the_rest_of_kafka_python_is_there_for_others() -> None:
     code = (
         "import kgroup.source.broker\n"

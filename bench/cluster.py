@@ -1,0 +1,102 @@
+"""A broker with many groups, to ask: each has committed every partition of one topic."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.protocol.consumer.group import OffsetCommitRequest
+
+from kgroup.errors import BrokerError
+from kgroup.source.broker_client import BrokerClient, Deadline
+from kgroup.source.coordinator import find_coordinators
+from tests.broker.servers import Broker, broker
+
+__all__ = ["GROUPS", "PARTITIONS", "cluster_with_groups", "group_id"]
+
+GROUPS = 5_000
+PARTITIONS = 16
+TOPICS = 10
+_BY_TOPIC_NAME = 9
+_NO_COORDINATOR_YET = frozenset({14, 15, 16})
+
+
+def group_id(number: int) -> str:
+    return f"team-{number % 50:02}.service-{number:04}"
+
+
+@contextmanager
+def cluster_with_groups(version: str, work: Path) -> Iterator[Broker]:
+    """Run a broker, as its defaults are apart from one replica, with `GROUPS` groups."""
+    config = {"offsets.topic.num.partitions": "50"}
+    with broker(version, work, config=config) as server:
+        _write_records(server)
+        with BrokerClient(server.bootstrap, Deadline(60, of_silence=True)) as client:
+            client.run(_commit_all(client))
+        yield server
+
+
+def _topic(number: int) -> str:
+    return f"orders-{number % TOPICS}"
+
+
+def _write_records(server: Broker) -> None:
+    admin = KafkaAdminClient(**server.client_options)
+    admin.create_topics([NewTopic(_topic(each), PARTITIONS, 1) for each in range(TOPICS)])
+    admin.close()
+    producer = KafkaProducer(**server.client_options)
+    for each in range(TOPICS):
+        for partition in range(PARTITIONS):
+            for _ in range(10):
+                producer.send(_topic(each), b"record", partition=partition)
+    producer.close()
+
+
+async def _commit_all(client: BrokerClient) -> None:
+    await client.connect()
+    view = await client.metadata([])
+    (node,) = view.brokers
+    await _commit(client, node, 0)  # which makes __consumer_offsets
+    for answer in await client.gather(_commit(client, node, n) for n in range(1, GROUPS)):
+        if isinstance(answer, BrokerError):
+            raise answer
+
+
+async def _commit(client: BrokerClient, node: int, number: int) -> None:
+    """Commit as an administrator does, without being a member."""
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = topic.OffsetCommitRequestPartition
+    version = await client.version(node, OffsetCommitRequest, _BY_TOPIC_NAME)
+    while True:
+        answer = await client.ask(
+            node,
+            OffsetCommitRequest,
+            highest=_BY_TOPIC_NAME,
+            group_id=group_id(number),
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[
+                topic(
+                    version=version,
+                    name=_topic(number),
+                    partitions=[
+                        partition(
+                            version=version,
+                            partition_index=each,
+                            committed_offset=(number + each) % 10,
+                            committed_leader_epoch=0,
+                            committed_metadata="",
+                        )
+                        for each in range(PARTITIONS)
+                    ],
+                )
+            ],
+        )
+        codes = {each.error_code for topic_ in answer.topics for each in topic_.partitions}
+        if codes == {0}:
+            return
+        if not codes <= _NO_COORDINATOR_YET:
+            raise SystemExit(f"the broker refuses a commit: {codes}")
+        await find_coordinators(client, [group_id(number)])
+        await client.sleep(0.2)

@@ -1,0 +1,133 @@
+"""Decode the same segments with Kafka's dump tool and with kgroup.
+
+Segments are written once by Kafka's own `MemoryRecordsBuilder` (see `java/WriteSegment.java`) into
+`bench/data`.
+"""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.measure import (
+    HERE,
+    KAFKA,
+    KGROUP,
+    Measurement,
+    kafka_tool,
+    measure,
+    median,
+    print_heads,
+    print_row,
+)
+from tests.broker import maven
+
+__all__ = ["VARIANTS", "bench"]
+
+SAMPLE = HERE.parent / "kgroup" / "sample" / "log-dir"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A segment to write: its name, the most commits in a batch, its codec."""
+
+    name: str
+    commits: int
+    codec: str
+
+
+VARIANTS = (
+    Variant("1 to 8 commits a batch", 8, "none"),
+    Variant("1 commit a batch", 1, "none"),
+    Variant("lz4", 8, "lz4"),
+    Variant("zstd", 8, "zstd"),
+)
+PARTITIONS_OF_A_GROUP = 50
+
+
+def bench(variants: Sequence[str] | None, size: int, runs: int) -> None:
+    """Print the tables; `variants` are names, None for all; `size` is in bytes."""
+    print_heads("segment", "records", "job", "Kafka's tool, s", "kgroup, s", "ratio", "peak, MB")
+    for variant in VARIANTS:
+        if not variants or variant.name in variants:
+            _bench_decoding(variant, size, runs)
+    print()
+    _bench_start()
+
+
+def _bench_decoding(variant: Variant, size: int, runs: int) -> None:
+    segment, records = _segment(variant, size)
+    with _output() as folder:
+        dump = _kafka_dump(segment)
+        jobs = {
+            "to Parquet": ["--parquet", str(folder / "rows.parquet")],
+            "`--latest -o jsonl`": ["--latest", "-o", "jsonl"],
+            "`-o jsonl`": ["-o", "jsonl"],
+        }
+        for job, arguments in jobs.items():
+            command = [*KGROUP, "decode-offsets", str(segment), *arguments]
+            measured = median([measure(command) for _ in range(runs + 1)][1:])
+            print_row(
+                f"{variant.name}, {size >> 20} MiB",
+                f"{records:,}",
+                job,
+                f"{dump.wall:.1f}",
+                f"{measured.wall:.2f}",
+                f"{dump.wall / measured.wall:.0f}",
+                f"{measured.memory:.0f}",
+            )
+
+
+def _bench_start() -> None:
+    small = min(
+        SAMPLE.glob("__consumer_offsets-*/*.log"), key=lambda f: abs(f.stat().st_size - 10_000)
+    )
+    print_heads("start-up, warm", "s")
+    for name, arguments in (
+        ("`kgroup --help`", ["--help"]),
+        (
+            f"`kgroup decode-offsets`, a segment of {small.stat().st_size / 1000:.0f} KB",
+            ["decode-offsets", str(small), "-o", "jsonl"],
+        ),
+    ):
+        measured = median([measure([*KGROUP, *arguments]) for _ in range(12)][2:])
+        print_row(name, f"{measured.wall:.3f}")
+
+
+def _segment(variant: Variant, size: int) -> tuple[Path, int]:
+    """Write the segment, if it is not there yet; return it and its number of records."""
+    source = HERE / "java" / "WriteSegment.java"
+    classes = maven.compile_java([source], KAFKA)
+    folder = HERE / "data" / f"{classes.name}-{size}-{variant.commits}-{variant.codec}"
+    segment = folder / "__consumer_offsets-7" / f"{5_000_000_000:020}.log"
+    count = folder / "records"
+    if not count.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        segment.parent.mkdir(parents=True)
+        arguments = [segment, size, variant.commits, variant.codec, PARTITIONS_OF_A_GROUP]
+        done = maven.run_java(
+            KAFKA, "WriteSegment", list(map(str, arguments)), classes=classes, timeout=900
+        )
+        count.write_bytes(done.stdout)
+    _read_once(segment)
+    return segment, int(count.read_text())
+
+
+def _kafka_dump(segment: Path) -> Measurement:
+    arguments = ["--offsets-decoder", "--print-data-log", "--files", str(segment)]
+    return measure(kafka_tool("org.apache.kafka.tools.DumpLogSegments", *arguments))
+
+
+def _read_once(file: Path) -> None:
+    """Bring the file into the page cache, so that both read it from there."""
+    with file.open("rb") as opened:
+        while opened.read(1 << 24):
+            pass
+
+
+@contextmanager
+def _output() -> Iterator[Path]:
+    with TemporaryDirectory(dir=HERE / "data") as folder:
+        yield Path(folder)

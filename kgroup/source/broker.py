@@ -41,6 +41,10 @@ from kgroup.source.group_api import DESCRIBE_BY_TYPE, group_state, group_type
 
 __all__ = ["Cluster"]
 
+_OLD = (
+    "Kafka 0.8 keeps in ZooKeeper who is in a group, and does not tell: members and states are not "
+    "known, nor commits to ZooKeeper."
+)
 _TOPIC_DENIED = error_name(29)
 
 
@@ -193,17 +197,28 @@ class _Inquiry:
             from kgroup.source.offsets_log import read_details
 
             found, notes = await read_details(client, found, question.log_budget)
+        describes = (
+            await client.any_version(DESCRIBE_BY_TYPE[GroupType.CLASSIC].request) is not None
+        )
+        if question.members and not describes:
+            notes.append(_OLD)
         image = _image(view, found, self._count)
         return Reading(image, tuple(self._coordinators.problems), tuple(notes))
 
     # --- which groups there are, and where ---
 
     async def _list(self, view: ClusterView) -> list[Home]:
-        """Ask every broker which groups it has."""
+        """Ask every broker which groups it has.
+
+        Raises:
+            BrokerError: none of them tells.
+        """
         lists = await self._client.gather(self._list_of(node) for node in view.brokers)
-        for answer in lists:
-            if isinstance(answer, BrokerError):
-                self._coordinators.blame(answer)
+        failures = [answer for answer in lists if isinstance(answer, BrokerError)]
+        if failures and len(failures) == len(lists):
+            raise BrokerError(failures[0].kind, "; ".join(map(str, failures)))
+        for failure in failures:
+            self._coordinators.blame(failure)
         return list(chain.from_iterable(homes for homes in lists if isinstance(homes, list)))
 
     async def _list_of(self, node: int) -> list[Home]:

@@ -80,7 +80,7 @@ def test_groups_that_are_named(cli: Cli, tmp_path: Path) -> None:
     assert ids(listed) == ["ledger", "order-service"]
     assert "('ledger', 'order-service')" in listed.err
     other = cli("describe", "--snapshot", file, "shipping", "-o", "json")
-    assert other.status == 4
+    assert other.status == 1
     (error,) = json.loads(other.out)["errors"]
     assert (error["kind"], error["group_id"]) == ("not-in-snapshot", "shipping")
 

@@ -176,7 +176,7 @@ def test_one_name_of_many_that_is_looked_up_for_ever(
     slow_names["kafka.test"] = never
     with fake_broker() as fake, soon():
         answering(fake, {"node_id": 2, "host": "kafka.test", "port": 9092, "rack": None})
-        result = listed(cli, fake.bootstrap, "client.id=x")
+        result = listed(cli, fake.bootstrap, timeout_s=2)
     assert result.status == 4
     assert "g" in result.out
     assert "roker 2 (kafka.test:9092) cannot be found: no answer to the look-up" in result.err

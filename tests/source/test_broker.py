@@ -378,9 +378,9 @@ def test_broker_of_0_8(broker: FakeBroker) -> None:
     }
     del broker.handlers["ListGroups"], broker.handlers["DescribeGroups"]
     with Cluster(broker.bootstrap) as source:
-        (problem,) = source.read(question=QUICK).problems
-        assert (problem.kind, problem.broker) == ("unsupported", 1)
-        assert "name them" in problem.reason
+        with pytest.raises(BrokerError, match="name them") as raised:
+            source.read(question=QUICK)
+        assert raised.value.kind == "unsupported"
         reading = source.read(["g"], QUICK)
     assert reading.problems == ()
     group = reading.image.groups["g"]

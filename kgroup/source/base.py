@@ -39,7 +39,8 @@ class Capability(StrEnum):
     REBALANCE_IN_FLIGHT = "rebalance-in-flight"
     """The states that a classic group passes through without a record."""
     COORDINATOR = "coordinator"
-    """Which broker runs each group."""
+    """Which broker runs each group, and what that one alone tells: the assignor that its
+    configuration chose, how far share groups are behind."""
     TOPIC_IDS = "topic-ids"
     """Ids of topics in assignments that name them."""
     LOG_END_OFFSETS = "log-end-offsets"
@@ -50,6 +51,10 @@ class Capability(StrEnum):
     """Where they end for readers of committed records only."""
     SHARE_START_OFFSETS = "share-start-offsets"
     """How far share groups have come."""
+    RECORDS = "records"
+    """What only records tell: where each commit lies in the log; of members that are not classic
+    timeouts, states, what they must give up and since when they own the rest; resolved regular
+    expressions; target assignments of share groups and the states of their partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ _CAPABILITIES = frozenset(
         Capability.PENDING_OFFSETS,
         Capability.COMMIT_TIMESTAMPS,
         Capability.LOG_END_OFFSETS,
+        Capability.RECORDS,
     }
 )
 

@@ -1,0 +1,184 @@
+"""What every source of groups promises (`kgroup.source.base.GroupSource`), as tests to inherit.
+
+A module that has the fixture `source` makes a class of this one. What a source cannot know it
+leaves out of its capabilities, and must then leave unknown.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import pytest
+
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.operation.describe import describe
+from kgroup.operation.list_groups import list_groups
+from kgroup.source.base import Capability, GroupSource
+from tests.contract.knowledge import known_of
+
+__all__ = ["GroupSourceContract"]
+
+_IN_FLIGHT = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+
+
+class GroupSourceContract:
+    """Tests of a source that has groups of every type, and the topic "orders"."""
+
+    @pytest.fixture
+    def groups(self, source: GroupSource) -> Mapping[str, Group]:
+        return source.read().image.groups
+
+    def test_has_groups_of_every_type(self, groups: Mapping[str, Group]) -> None:
+        """Else the rest would prove little."""
+        assert {group.type for group in groups.values()} == set(GroupType)
+
+    def test_reads_the_same_twice(self, source: GroupSource) -> None:
+        assert source.read() == source.read()
+
+    def test_groups_are_under_their_ids_and_sorted(self, groups: Mapping[str, Group]) -> None:
+        assert list(groups) == sorted(groups)
+        assert all(group_id == group.group_id for group_id, group in groups.items())
+
+    def test_reads_the_groups_asked_for(
+        self, source: GroupSource, groups: Mapping[str, Group]
+    ) -> None:
+        for group_id, group in groups.items():
+            assert dict(source.read([group_id]).image.groups) == {group_id: group}
+        assert source.read(["no such group", "neither"]).image.groups == {}
+        assert source.read([]).image.groups == {}
+
+    def test_everything_in_a_group_is_sorted_and_once(self, groups: Mapping[str, Group]) -> None:
+        for group in groups.values():
+            ids = [member.member_id for member in group.members]
+            assert ids == sorted(set(ids))
+            committed = [(offset.topic, offset.partition) for offset in group.offsets]
+            assert committed == sorted(set(committed))
+            pending = [(offset.topic, offset.partition) for offset in group.pending_offsets]
+            assert pending == sorted(pending)
+            shared = [offset.sort_key for offset in group.share_offsets or ()]
+            assert shared == sorted(set(shared))
+            for member in group.members:
+                for partitions in (
+                    member.assignment,
+                    member.target_assignment,
+                    member.pending_revocation,
+                ):
+                    keys = [each.sort_key for each in partitions or ()]
+                    assert keys == sorted(set(keys))
+                for tasks in (member.tasks, member.target_tasks):
+                    for each in (tasks.active, tasks.standby, tasks.warmup) if tasks else ():
+                        assert list(each) == sorted(set(each))
+
+    def test_unknown_is_none(self, groups: Mapping[str, Group]) -> None:
+        for group in groups.values():
+            for number in (
+                group.generation_id,
+                group.group_epoch,
+                group.assignment_epoch,
+                group.state_timestamp_ms,
+                group.offsets_partition,
+            ):
+                assert number is None or number >= 0
+            for text in (group.protocol_type, group.assignor, group.leader_id):
+                assert text is None or text
+            for offset in group.offsets:
+                for number in (
+                    offset.leader_epoch,
+                    offset.commit_timestamp_ms,
+                    offset.expire_timestamp_ms,
+                ):
+                    assert number is None or number >= 0
+            for shared in group.share_offsets or ():
+                for number in (
+                    shared.start_offset,
+                    shared.leader_epoch,
+                    shared.state_epoch,
+                    shared.delivery_complete_count,
+                ):
+                    assert number is None or number >= 0
+            for member in group.members:
+                for number in (member.session_timeout_ms, member.rebalance_timeout_ms):
+                    assert number is None or number > 0
+
+    def test_each_type_has_its_own_fields_and_no_others(self, groups: Mapping[str, Group]) -> None:
+        for group in groups.values():
+            is_classic = group.type is GroupType.CLASSIC
+            assert (group.group_epoch is None) == is_classic
+            assert is_classic or group.generation_id is None
+            assert is_classic or group.leader_id is None
+            assert (group.topology is not None) == (group.type is GroupType.STREAMS)
+            assert (group.share_offsets is not None) == (group.type is GroupType.SHARE)
+            for member in group.members:
+                assert (member.member_epoch is None) == is_classic
+                assert (member.tasks is not None) == (group.type is GroupType.STREAMS)
+
+    def test_states_follow_from_members(self, groups: Mapping[str, Group]) -> None:
+        for group in groups.values():
+            if group.state is GroupState.EMPTY:
+                assert not group.members
+            if group.state is GroupState.STABLE:
+                assert group.members
+
+    def test_capabilities(self, source: GroupSource, groups: Mapping[str, Group]) -> None:
+        """What a source says it knows is known of some group, what it does not say of none."""
+        ranges = source.log_ranges({("orders", 0), ("no such topic", 0)}).ranges
+        classic = [g for g in groups.values() if g.type is GroupType.CLASSIC and g.members]
+        known = {
+            Capability.GENERATION: any(
+                g.generation_id is not None
+                and g.leader_id
+                and g.state_timestamp_ms is not None
+                and g.members[0].session_timeout_ms is not None
+                for g in classic
+            ),
+            Capability.PENDING_OFFSETS: any(g.pending_offsets for g in groups.values()),
+            Capability.COMMIT_TIMESTAMPS: any(
+                o.commit_timestamp_ms is not None for g in groups.values() for o in g.offsets
+            ),
+            Capability.COORDINATOR: any(g.coordinator is not None for g in groups.values()),
+            Capability.TOPIC_IDS: any(
+                each.topic_id is not None
+                for g in classic
+                for member in g.members
+                for each in member.assignment or ()
+            ),
+            Capability.LOG_END_OFFSETS: {at for at in ranges if ranges[at].end is not None}
+            == {("orders", 0)},
+            Capability.LOG_START_OFFSETS: {at for at in ranges if ranges[at].start is not None}
+            == {("orders", 0)},
+            Capability.REBALANCE_IN_FLIGHT: any(g.state in _IN_FLIGHT for g in groups.values()),
+            Capability.RECORDS: any(
+                o.log_offset is not None for g in groups.values() for o in g.offsets
+            )
+            and any(member.state is not None for g in groups.values() for member in g.members),
+            Capability.SHARE_START_OFFSETS: any(
+                o.start_offset is not None for g in groups.values() for o in g.share_offsets or ()
+            ),
+        }
+        for capability, is_known in known.items():
+            assert is_known == (capability in source.capabilities), capability
+
+    def test_list_and_describe_agree(
+        self, source: GroupSource, groups: Mapping[str, Group]
+    ) -> None:
+        listed, described = list_groups(source), describe(source)
+        assert [row.group_id for row in listed.data] == list(groups)
+        for row, description in zip(listed.data, described.data, strict=True):
+            assert row.member_count == len(description.members)
+            for name in (
+                "group_id",
+                "type",
+                "state",
+                "protocol_type",
+                "assignor",
+                "offsets_partition",
+            ):
+                assert getattr(row, name) == getattr(description, name)
+            assert {offset.topic for offset in description.offsets if offset.topic} <= set(
+                row.topics or ()
+            )
+
+    def test_what_it_does_not_know_is_left_out(
+        self, source: GroupSource, groups: Mapping[str, Group]
+    ) -> None:
+        for group in groups.values():
+            assert asdict(known_of(group, source.capabilities)) == asdict(group)

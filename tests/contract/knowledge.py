@@ -1,0 +1,95 @@
+"""What a source without some capability cannot know of a group, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
+from kgroup.model.group import Group, GroupType, Member
+from kgroup.source.base import Capability
+
+__all__ = ["known_of"]
+
+
+def known_of(group: Group, capabilities: Collection[Capability]) -> Group:
+    """Return what a source with these capabilities can know of a group.
+
+    The assignor is left: without the coordinator it is known where a member asked for one.
+    """
+    offsets, shared = group.offsets, group.share_offsets
+    is_classic = group.type is GroupType.CLASSIC
+    if Capability.COORDINATOR not in capabilities:
+        group = replace(group, coordinator=None)
+        shared = shared and tuple(replace(each, lag=None) for each in shared)
+    if Capability.GENERATION not in capabilities and is_classic:
+        group = replace(
+            group,
+            generation_id=None,
+            leader_id=None,
+            state_timestamp_ms=None,
+            members=tuple(
+                replace(member, session_timeout_ms=None, rebalance_timeout_ms=None)
+                for member in group.members
+            ),
+        )
+    if Capability.REBALANCE_IN_FLIGHT not in capabilities:
+        group = replace(group, last_stable=None)
+    if Capability.PENDING_OFFSETS not in capabilities:
+        group = replace(group, pending_offsets=())
+    if Capability.COMMIT_TIMESTAMPS not in capabilities:
+        offsets = tuple(
+            replace(each, commit_timestamp_ms=None, expire_timestamp_ms=None, topic_id=None)
+            for each in offsets
+        )
+    if Capability.SHARE_START_OFFSETS not in capabilities:
+        shared = shared and tuple(
+            replace(each, start_offset=None, leader_epoch=None) for each in shared
+        )
+    if Capability.RECORDS not in capabilities:
+        members = group.members if is_classic else tuple(map(_asked, group.members))
+        group = replace(group, resolved_regexes=None, members=members)
+        offsets = tuple(replace(each, log_offset=None) for each in offsets)
+        shared = shared and tuple(
+            replace(each, state=None, state_epoch=None, delivery_complete_count=None)
+            for each in shared
+        )
+        if group.type is GroupType.SHARE:
+            members = tuple(replace(each, target_assignment=None) for each in members)
+            group = replace(group, members=members)
+    return replace(group, offsets=offsets, share_offsets=shared)
+
+
+def _asked(member: Member) -> Member:
+    """Return what a describe API tells of a member that is not classic."""
+    subscription = member.subscription
+    if subscription is not None:
+        subscription = replace(subscription, owned=None, generation_id=None, user_data=None)
+    return replace(
+        member,
+        session_timeout_ms=None,
+        rebalance_timeout_ms=None,
+        state=None,
+        previous_member_epoch=None,
+        pending_revocation=None,
+        pending_revocation_tasks=None,
+        classic_protocols=None,
+        assignor=None,
+        subscription=subscription,
+        assignment=_parts(member.assignment),
+        target_assignment=_parts(member.target_assignment),
+        tasks=_tasks(member.tasks),
+    )
+
+
+def _parts(parts: tuple[AssignedPartition, ...] | None) -> tuple[AssignedPartition, ...] | None:
+    return parts and tuple(replace(each, since_epoch=None) for each in parts)
+
+
+def _tasks(tasks: TaskAssignment | None) -> TaskAssignment | None:
+    def timeless(some: tuple[Task, ...]) -> tuple[Task, ...]:
+        return tuple(replace(each, since_epoch=None) for each in some)
+
+    return tasks and TaskAssignment(
+        timeless(tasks.active), timeless(tasks.standby), timeless(tasks.warmup)
+    )

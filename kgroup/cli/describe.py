@@ -14,8 +14,18 @@ from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kgroup.operation.describe import GroupDescription
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
 __all__ = ["command"]
+
+_LONGEST_WATCH_S = 1e6
+
+
+def _interval(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not 0 < value <= _LONGEST_WATCH_S:
+        raise click.BadParameter("expected seconds, more than 0", ctx, param)
+    return value
 
 
 @click.command(
@@ -27,6 +37,7 @@ __all__ = ["command"]
         "kgroup describe -b kafka-1:9092 billing shipping",
         "kgroup describe -C prod --all --offsets -o csv --isolation read-committed",
         "kgroup describe -b kafka-1:9092 billing --offsets --time-lag",
+        "kgroup describe -b kafka-1:9092 billing --watch 2",
         "kgroup describe --log-dir /var/lib/kafka/data billing shipping -o json",
     ),
 )
@@ -60,6 +71,15 @@ __all__ = ["command"]
     "request tells: generation, leader and timeouts of classic groups, times of commits.  "
     "[default: 32; with --all 0]",
 )
+@click.option(
+    "--watch",
+    "watch_s",
+    metavar="SECONDS",
+    type=float,
+    callback=_interval,
+    help="Again every so many seconds, until Ctrl-C: on a terminal the page is redrawn with what "
+    "has changed marked; in a pipe each change is a JSON line.",
+)
 @output_options
 def command(
     groups: Sequence[str],
@@ -72,6 +92,7 @@ def command(
     isolation: str,
     time_lag: bool,
     log_budget_mib: int | None,
+    watch_s: float | None,
     output: Output,
 ) -> ExitStatus:
     """Show state, members, assignment and offsets of groups.
@@ -90,15 +111,36 @@ def command(
         raise click.UsageError(
             "csv, tsv and --columns take one section: choose --state, --members or --offsets"
         )
+    if watch_s is not None and (output.form not in ("table", "jsonl") or output.columns):
+        raise click.UsageError(
+            "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "
+            "has no other forms, and no --columns"
+        )
     from kgroup.operation.describe import describe
     from kgroup.operation.time_lag import with_time_lags
     from kgroup.render.description import SECTIONS, description_text
     from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
-    from kgroup.source.base import DEFAULT_LOG_BUDGET, NextRecordSource
+    from kgroup.source.base import DEFAULT_LOG_BUDGET, NextRecordSource, RenewableSource
 
-    now_ms = time.time_ns() // 1_000_000
+    if log_budget_mib is None:
+        log_budget = 0 if every else DEFAULT_LOG_BUDGET
+    else:
+        log_budget = log_budget_mib << 20
+    committed = isolation == "read-committed"
+
+    def read(found: "GroupSource") -> "Report[GroupDescription]":
+        report = describe(found, groups, regex=regex, committed=committed, log_budget=log_budget)
+        if not time_lag:
+            return report
+        if not isinstance(found, NextRecordSource):
+            raise click.UsageError(
+                "--time-lag reads records of the topics from a cluster: choose "
+                "--bootstrap-server or --profile"
+            )
+        return with_time_lags(report, found, committed=committed)
 
     def page(descriptions: "tuple[GroupDescription, ...]") -> Iterator[str]:
+        now_ms = time.time_ns() // 1_000_000
         for number, group in enumerate(descriptions):
             yield "\n" if number else ""
             yield from description_text(
@@ -110,20 +152,21 @@ def command(
                 terminal=is_terminal(),
             )
 
-    sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
-    if log_budget_mib is None:
-        log_budget = 0 if every else DEFAULT_LOG_BUDGET
-    else:
-        log_budget = log_budget_mib << 20
-    of_silence = every or regex is not None
-    committed = isolation == "read-committed"
+    of_silence = every or regex is not None or watch_s is not None
     with documented("describe", output), source.open(of_silence=of_silence) as found:
-        if time_lag and not isinstance(found, NextRecordSource):
-            raise click.UsageError(
-                "--time-lag reads records of the topics from a cluster: choose "
-                "--bootstrap-server or --profile"
+        if watch_s is not None:
+            from kgroup.cli.watch import is_screen, watch
+
+            watch(
+                lambda: read(found),
+                lambda failed: (
+                    found.renew(anew=failed) if isinstance(found, RenewableSource) else None
+                ),
+                watch_s,
+                sections=sections or SECTIONS,
+                headers=output.headers,
+                lines=output.form == "jsonl" or not is_screen(),
             )
-        report = describe(found, groups, regex=regex, committed=committed, log_budget=log_budget)
-        if time_lag and isinstance(found, NextRecordSource):
-            report = with_time_lags(report, found, committed=committed)
+        report = read(found)
+    sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
     return show("describe", report, output, sheets[(sections or ["offsets"])[0]], page)

@@ -7,7 +7,18 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["UNKNOWN", "Column", "Kind", "age", "cell", "harmless", "rfc3339", "visible"]
+__all__ = [
+    "UNKNOWN",
+    "Changed",
+    "Column",
+    "Kind",
+    "MarkedText",
+    "age",
+    "cell",
+    "harmless",
+    "rfc3339",
+    "visible",
+]
 
 UNKNOWN = "-"
 
@@ -16,6 +27,19 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A value that was another one before, to be marked."""
+
+    value: object
+
+
+class MarkedText(str):
+    """The text of such a value: begins with a sign, and stands out on a terminal."""
+
+    __slots__ = ()
 
 
 class Kind(StrEnum):
@@ -88,6 +112,8 @@ def _escape(match: re.Match[str]) -> str:
 
 def cell(value: object, kind: Kind) -> str:
     """Write a value for people; None is unknown."""
+    if isinstance(value, Changed):
+        return MarkedText(f"*{cell(value.value, kind)}")
     if value is None:
         return UNKNOWN
     if isinstance(value, str):

@@ -4,8 +4,10 @@ from collections.abc import Collection, Iterator
 
 from kgroup.model.group import GroupState, Membership
 from kgroup.model.log_range import OffsetMark
+from kgroup.operation.change import Change
 from kgroup.operation.describe import GroupDescription
 from kgroup.render.cell import Column, Kind, age, cell, rfc3339
+from kgroup.render.change import mark_facts, mark_members, mark_offsets
 from kgroup.render.group import (
     last_stable_sheet,
     members_sheet,
@@ -43,6 +45,7 @@ def description_text(
     now_ms: int,
     headers: bool,
     terminal: bool,
+    changes: Collection[Change] = (),
 ) -> Iterator[str]:
     """Write one group as a page.
 
@@ -53,6 +56,7 @@ def description_text(
         now_ms: epoch milliseconds, for the age of what is old.
         headers: whether the tables have heads.
         terminal: whether to write for a terminal.
+        changes: of the group, to be marked.
     """
 
     def part(title: str, sheet: Sheet) -> Iterator[str]:
@@ -67,18 +71,18 @@ def description_text(
     title = f"Group {cell(group.group_id, Kind.NAME)}"
     yield from title_text(title, form, level=2, terminal=terminal)
     if "state" in sections:
-        facts = Sheet(_FACT_COLUMNS, _facts(group, now_ms))
+        facts = mark_facts(Sheet(_FACT_COLUMNS, _facts(group, now_ms)), changes)
         yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
         yield from part("Topology", topology_sheet(group))
     if "members" in sections:
-        yield from part("Members", members_sheet([group]))
+        yield from part("Members", mark_members(members_sheet([group]), changes))
         if group.last_stable is not None:
             before = f"generation {_or_unknown(group.last_stable.generation_id)}"
             yield from part(f"Members of {before}, the last one", last_stable_sheet(group))
     if "offsets" in sections:
-        yield from part("Offsets", offsets_sheet([group]))
+        yield from part("Offsets", mark_offsets(offsets_sheet([group]), changes))
         yield from part("Offsets of open transactions, not visible yet", pending_sheet(group))
-        yield from part("Share offsets", share_sheet(group))
+        yield from part("Share offsets", mark_offsets(share_sheet(group), changes))
 
 
 def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:

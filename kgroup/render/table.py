@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from kgroup.render.cell import Column, Kind
+from kgroup.render.cell import Column, Kind, MarkedText
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -130,7 +130,7 @@ def rich_table(
             side: Literal["left", "right"] = "right" if column.kind in RIGHT else "left"
             table.add_column(_fold(title, width), justify=side, overflow="fold", width=width)
         for row in page:
-            table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
+            table.add_row(*(Text.assemble((text, _style(text))) for text in row))
         yield _on_terminal(table, terminal_width)
 
 
@@ -191,8 +191,12 @@ def _fields(titles: Sequence[str], page: Sequence[Row]) -> "Text":
         fields.append("\n" if number else "")
         for title, text in zip(titles, row, strict=True):
             fields.append(f"{title.ljust(width)}{' ' * _GAP}" if title else "", style="bold")
-            fields.append(f"{text}\n", style=_STYLES.get(text, ""))
+            fields.append(f"{text}\n", style=_style(text))
     return fields
+
+
+def _style(text: str) -> str:
+    return "bold reverse" if isinstance(text, MarkedText) else _STYLES.get(text, "")
 
 
 def rich_title(title: str) -> str:

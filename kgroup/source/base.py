@@ -24,6 +24,7 @@ __all__ = [
     "NextRecordSource",
     "Question",
     "Reading",
+    "RenewableSource",
 ]
 
 
@@ -180,5 +181,18 @@ class ClusterSource(CoordinatorSource, Protocol):
 
         Raises:
             BrokerError: no broker answers.
+        """
+        ...
+
+
+@runtime_checkable
+class RenewableSource(Protocol):
+    """What keeps something between one reading and the next: connections, say."""
+
+    def renew(self, *, anew: bool = False) -> None:
+        """Prepare another round of a watch.
+
+        Args:
+            anew: keep nothing, because the last round failed.
         """
         ...

@@ -99,8 +99,10 @@ class Cluster:
             self._client.close()
             self._client = None
 
-    def renew(self) -> None:
-        """Begin another round, of a watch say: give brokers that were silent another chance."""
+    def renew(self, *, anew: bool = False) -> None:
+        """Give brokers that were silent another chance, or connect anew; see `RenewableSource`."""
+        if anew:
+            self.close()
         if self._client is not None:
             self._client.forgive()
 

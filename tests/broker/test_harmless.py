@@ -59,6 +59,7 @@ ELSEWHERE = {
     *("bootstrap_server", "command_config", "overrides", "profile", "timeout_s"),  # connection
     *("log_dir", "sample", "offsets_partitions", "transaction_partitions"),  # ask no cluster
     *("form", "columns", "no_headers"),  # are about output
+    "watch_s",  # asks the same again
 }
 """Options that change nothing in what is asked."""
 

@@ -12,6 +12,7 @@ import pytest
 from kgroup.errors import ExitStatus
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.record import DecodedRecord
+from kgroup.operation.change import Change, ChangeKind
 from kgroup.operation.describe import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
@@ -25,6 +26,7 @@ ROOTS = (
     GroupLocation,
     TransactionLocation,
     GroupDescription,
+    Change,
     DecodedRecord,
     Count,
 )
@@ -103,6 +105,13 @@ def test_marks() -> None:
         rows_under("| mark | meaning |").items()
         >= {m.value: m.sentence for m in OffsetMark}.items()
     )
+
+
+def test_kinds_of_change() -> None:
+    written = rows_under("| change | meaning |")
+    assert {kind.value: kind.sentence for kind in ChangeKind} == {
+        name: text for name, text in written.items() if not name.startswith("---")
+    }
 
 
 def test_exit_statuses() -> None:

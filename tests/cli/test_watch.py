@@ -1,0 +1,320 @@
+"""`kgroup describe --watch`, as a process: in a pipe and on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.operation.change import ChangeKind
+from tests.cli.conftest import Cli
+from tests.operation.log_files import commit
+from tests.protocol.log_writer import batch
+
+COMMAND = [sys.executable, "-m", "kgroup", "describe"]
+SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"
+TIMEOUT_S = 60
+SEGMENT = "00000000000000000000.log"
+
+
+@dataclass(frozen=True)
+class Log:
+    """A copy of the group "order-service" in the sample, to which commits can be added."""
+
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "__consumer_offsets-6"
+
+    def commit(self, partition: int, offset: int) -> None:
+        with (self.folder / SEGMENT).open("ab") as file:
+            at = 1_000_000 + offset
+            record = commit(
+                at, "order-service", topic="orders", partition=partition, committed=offset
+            )
+            file.write(batch([record]))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = Log(tmp_path / "log")
+    log.folder.mkdir(parents=True)
+    shutil.copy(SAMPLE / log.folder.name / SEGMENT, log.folder / SEGMENT)
+    return log
+
+
+def until(is_so: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (found := is_so()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+@dataclass
+class Piped:
+    """A watch that writes JSON lines."""
+
+    process: subprocess.Popen[str]
+
+    def line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def error(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+
+@pytest.fixture
+def piped(log: Log) -> Iterator[Piped]:
+    process = subprocess.Popen(
+        [*COMMAND, "--log-dir", str(log.root), "order-service", "--watch", "0.1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    yield Piped(process)
+    process.kill()
+    process.communicate()
+
+
+FIELDS = [
+    *("time_ms", "group_id", "change", "member_id", "topic", "partition", "topic_id"),
+    *("before", "after"),
+]
+
+
+def test_a_pipe_gets_a_line_for_each_change(log: Log, piped: Piped, cli: Cli) -> None:
+    first = piped.line()
+    assert list(first) == FIELDS
+    assert (first["group_id"], first["change"]) == ("order-service", "group-found")
+    described = cli("describe", "--log-dir", log.root, "order-service", "-o", "jsonl")
+    assert first["after"] == json.loads(described.out)
+    old = {(o["topic"], o["partition"]): o for o in first["after"]["offsets"]}["orders", 1]
+    began_ms = time.time_ns() // 1_000_000
+    log.commit(1, 4711)
+    change = piped.line()
+    assert list(change) == FIELDS
+    assert began_ms <= change.pop("time_ms") <= time.time_ns() // 1_000_000
+    change.pop("topic_id")
+    assert change == {
+        "group_id": "order-service",
+        "change": "committed-offset",
+        "member_id": None,
+        "topic": "orders",
+        "partition": 1,
+        "before": old["committed_offset"],
+        "after": 4711,
+    }
+    piped.process.send_signal(signal.SIGINT)
+    assert piped.process.wait(TIMEOUT_S) == 130
+    assert piped.process.communicate() == ("", "")
+
+
+def test_a_round_that_fails_is_told_and_passed_over(log: Log, piped: Piped) -> None:
+    assert piped.line()["change"] == "group-found"
+    away = log.root.with_name("away")
+    log.root.rename(away)
+    assert re.fullmatch(r"kgroup: \S.*\n", piped.error())
+    away.rename(log.root)
+    assert piped.error() == "kgroup: note: no errors any more\n"
+    log.commit(1, 4711)
+    assert piped.line()["change"] == "committed-offset"
+
+
+def test_a_first_round_that_fails_ends_it(cli: Cli, tmp_path: Path) -> None:
+    result = cli("describe", "--log-dir", tmp_path / "nowhere", "g", "--watch", "1")
+    assert (result.status, result.out) == (1, "")
+
+
+def test_a_reader_that_has_gone_ends_it(piped: Piped) -> None:
+    """Though nothing changes, and so nothing is written."""
+    assert piped.line()["change"] == "group-found"
+    assert piped.process.stdout is not None
+    piped.process.stdout.close()
+    assert piped.process.wait(TIMEOUT_S) == 141
+
+
+def test_a_group_that_is_not_there_yet(log: Log) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--log-dir", str(log.root), "later", "--watch", "0.1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    piped = Piped(process)
+    try:
+        assert piped.error() == "kgroup: group 'later': not-found: The group does not exist.\n"
+        with (log.folder / SEGMENT).open("ab") as file:
+            file.write(batch([commit(1_000_000, "later")]))
+        found = piped.line()
+        assert (found["group_id"], found["change"]) == ("later", "group-found")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Terminal:
+    """A watch on a terminal, and all that it wrote so far."""
+
+    def __init__(self, *args: str, lines: int = 60, columns: int = 150) -> None:
+        self._parent, child = pty.openpty()
+        termios.tcsetwinsize(child, (lines, columns))
+        os.set_blocking(self._parent, False)
+        environment = {**os.environ, "TERM": "xterm"}
+        for name in ("COLUMNS", "LINES", "NO_COLOR"):
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [*COMMAND, *args],
+            stdin=child,
+            stdout=child,
+            stderr=child,
+            env=environment,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        os.close(child)
+        self.text = ""
+
+    def read(self) -> str:
+        while True:
+            try:
+                part = os.read(self._parent, 1 << 16)
+            except OSError:  # nothing there, or the other side is closed
+                return self.text
+            if not part:
+                return self.text
+            self.text += part.decode()
+
+    def pages(self) -> list[list[str]]:
+        """Whole pages so far, as lines without colours."""
+        found = re.findall(r"\x1b\[\?2026h\x1b\[H(.*?)\x1b\[J\x1b\[\?2026l", self.read(), re.DOTALL)
+        return [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", page).split("\r\n") for page in found]
+
+    def page_with(self, text: str) -> list[str]:
+        """Wait for a page that has this text."""
+        found: list[str] = until(
+            lambda: next((p for p in reversed(self.pages()) if text in "\n".join(p)), None)
+        )
+        return found
+
+    def end(self) -> str:
+        """Press Ctrl-C, and give what is on the ordinary screen then."""
+        self.process.send_signal(signal.SIGINT)
+        until(lambda: (self.read(), self.process.poll() is not None)[1])
+        return self.read().rpartition("\x1b[?1049l")[2].replace("\r\n", "\n")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._parent)
+
+
+@pytest.fixture
+def terminal(log: Log) -> Iterator[Callable[..., Terminal]]:
+    opened = []
+
+    def start(*args: str, **size: int) -> Terminal:
+        opened.append(
+            Terminal("--log-dir", str(log.root), "order-service", "--watch", "0.1", *args, **size)
+        )
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+def test_a_terminal_is_redrawn_with_what_changed_marked(
+    log: Log, terminal: Callable[..., Terminal]
+) -> None:
+    watch = terminal("--offsets")
+    page = watch.page_with("Group order-service")
+    assert page[0].endswith("every 0.1 s; * has changed since the last")
+    assert not any("*" in line for line in page[1:])
+    log.commit(1, 4711)
+    marked = watch.page_with("*4711")
+    (row,) = [line for line in marked if "*4711" in line]
+    assert row.split()[:2] == ["orders", "1"]
+    assert "\x1b[1;7m*4711\x1b[0m" in watch.text
+    # It is a change for one round only.
+    until(lambda: "*4711" not in "\n".join(watch.pages()[-1]))
+    assert " 4711 " in "\n".join(watch.pages()[-1])
+    left = watch.end()
+    assert watch.process.returncode == 130
+    assert "Group order-service" in left
+    assert "4711" in left
+    assert "Traceback" not in left
+    assert watch.text.startswith("\x1b[?1049h")
+    assert watch.text.count("\x1b[?1049h") == watch.text.count("\x1b[?1049l") == 1
+    assert watch.text.rindex("\x1b[?25h") > watch.text.rindex("\x1b[?25l")
+    # Nothing is ever cleared before it is drawn over: that would flicker.
+    assert "\x1b[2J" not in watch.text
+
+
+def test_a_page_longer_than_the_terminal_is_cut_and_left_whole(
+    terminal: Callable[..., Terminal],
+) -> None:
+    watch = terminal(lines=12)
+    page = watch.page_with("more lines")
+    assert len(page) == 12
+    assert page[-1].startswith("… ")
+    assert "\nOffsets" not in "\n".join(page)
+    assert "\nOffsets" in re.sub(r"\x1b\[[0-9;]*m", "", watch.end())
+
+
+def test_errors_are_shown_above_the_groups(log: Log, terminal: Callable[..., Terminal]) -> None:
+    watch = terminal("--state")
+    watch.page_with("Group order-service")
+    away = log.root.with_name("away")
+    log.root.rename(away)
+    page = watch.page_with("\n! ")
+    assert "Group order-service" in page
+    away.rename(log.root)
+    until(lambda: not any(line.startswith("! ") for line in watch.pages()[-1]))
+
+
+def test_lines_on_a_terminal_where_they_are_asked_for(terminal: Callable[..., Terminal]) -> None:
+    watch = terminal("-o", "jsonl")
+    until(lambda: '"change":"group-found"' in watch.read())
+    assert "\x1b" not in watch.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--watch", "0"], "more than 0"),
+        (["--watch", "-1"], "more than 0"),
+        (["--watch", "nan"], "more than 0"),
+        (["--watch", "inf"], "more than 0"),
+        (["--watch", "soon"], "--watch"),
+        (["--watch", "1", "-o", "json"], "no other forms"),
+        (["--watch", "1", "-o", "csv"], "no other forms"),
+        (["--watch", "1", "--columns", "lag"], "no --columns"),
+        (["--watch", "1", "--time-lag"], "from a cluster"),
+    ],
+)
+def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:
+    result = cli("describe", "--sample", "--all", *options)
+    assert (result.status, result.out) == (2, "")
+    assert message in result.err
+
+
+def test_every_kind_of_change_has_a_sentence() -> None:
+    assert all(kind.sentence.endswith(".") for kind in ChangeKind)

@@ -40,7 +40,7 @@ check: venv ## format, lint, types, import rule, unit tests; no JVM
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 -m "not broker"
+	$(BIN)/python -m pytest -n 2 --ignore tests/broker
 
 format: venv ## rewrite the code in the project's format
 	$(BIN)/ruff format .

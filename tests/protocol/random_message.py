@@ -1,6 +1,7 @@
 """Hypothesis strategies for messages: any value that a message's fields can have."""
 
 from base64 import b64encode, urlsafe_b64encode
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -36,6 +37,7 @@ _UUID = st.binary(min_size=16, max_size=16).map(lambda raw: urlsafe_b64encode(ra
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
+@cache  # a strategy is costly to make, and cheap to draw from again
 def message(name: str, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Any message of a version, as `messages.read` gives it."""
     tags = message_schema.flexible(name, version)

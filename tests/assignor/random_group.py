@@ -38,10 +38,12 @@ class RandomGroup:
     What may happen is drawn once for each group, so that there are quiet groups and wild ones.
     """
 
-    def __init__(self, seed: int, strategy: str) -> None:
-        self._random = draw = random.Random(f"{strategy}-{seed}")
+    def __init__(self, seed: int, strategy: str, protocol: str = "classic") -> None:
+        self._random = draw = random.Random(f"{protocol}-{strategy}-{seed}")
         self._seed = seed
         self._strategy = strategy
+        self._protocol = protocol
+        self._topic_ids: dict[str, str] = {}
         self._round = 0
         self._generation = draw.choice([0, 1, 7])
         size = draw.choices(["small", "middle", "large"], [90, 9, 1])[0]
@@ -68,8 +70,9 @@ class RandomGroup:
     @property
     def spec(self) -> dict[str, Any]:
         """The group as it is about to rebalance."""
-        return {
-            "id": f"{self._strategy}-{self._seed}-{self._round}",
+        spec: dict[str, Any] = {
+            "id": f"{self._protocol}-{self._strategy}-{self._seed}-{self._round}",
+            "protocol": self._protocol,
             "strategy": self._strategy,
             "topics": {
                 name: {"partitions": topic.partitions}
@@ -78,6 +81,9 @@ class RandomGroup:
             },
             "members": [self._as_json(member) for member in self._members],
         }
+        if self._protocol != "classic":
+            spec["topic_ids"] = {**self._topic_ids}
+        return copy.deepcopy(spec)  # the group goes on
 
     def go_on(self, assignment: dict[str, Any] | None) -> None:
         """Take an assignment over, if there is one, and let things happen."""
@@ -186,8 +192,15 @@ class RandomGroup:
     def _name(self) -> str:
         draw = self._random
         if self._collides:
-            return "".join(draw.choices(["Aa", "BB"], k=5))
-        return draw.choice(["t", "orders.", "é", "\U0001f600"]) + str(draw.randint(0, 99))
+            name = "".join(draw.choices(["Aa", "BB"], k=5))
+        else:
+            name = draw.choice(["t", "orders.", "é", "\U0001f600"]) + str(draw.randint(0, 99))
+        half = draw.randbytes(8)
+        # a share group has partitions as keys, and Java orders those with equal hashes by chance
+        collides = self._collides and self._protocol != "share"
+        topic_id = half + (half if collides else draw.randbytes(8))
+        self._topic_ids.setdefault(name, base64.urlsafe_b64encode(topic_id).decode().rstrip("="))
+        return name
 
     def _user_data(self) -> str:
         draw = self._random
@@ -211,4 +224,4 @@ class RandomGroup:
             value = getattr(member, name)
             if value is not None:
                 spec[name] = value
-        return copy.deepcopy(spec | member.extra)  # members change
+        return spec | member.extra

@@ -1,16 +1,18 @@
-"""Assignors of classic groups, against those of kafka-clients 4.3.1."""
+"""Assignors against those of kafka-clients and group-coordinator 4.3.1."""
 
 import base64
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgroup.assignor.base import AssignorError, Topic
+from kgroup.assignor import server_range, simple, uniform
+from kgroup.assignor.base import Assignment, AssignorError, Topic
 from kgroup.assignor.classic import CLASSIC_ASSIGNORS
+from kgroup.assignor.server import ServerMember, ServerTopic
 from kgroup.assignor.subscription import Joining, UserData, as_sent
 from kgroup.protocol.consumer_protocol import decode_subscription
 from tests.assignor.random_group import RandomGroup
@@ -19,22 +21,39 @@ from tests.broker import maven
 pytestmark = pytest.mark.broker
 
 KAFKA = "4.3.1"
+SERVER_ASSIGNORS = {
+    ("consumer", "uniform"): uniform.assign,
+    ("consumer", "range"): server_range.assign,
+    ("share", "simple"): simple.assign,
+}
 CASES = 2000
 ROUNDS = 5
 
 
 @pytest.mark.parametrize("strategy", CLASSIC_ASSIGNORS)
-def test_random_groups(strategy: str) -> None:
+def test_random_classic_groups(strategy: str) -> None:
+    main = "org.apache.kafka.clients.consumer.AssignorOracle"
+    _compare("classic", strategy, main)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "strategy"), [("consumer", "uniform"), ("consumer", "range"), ("share", "simple")]
+)
+def test_random_groups_of_the_coordinator(protocol: str, strategy: str) -> None:
+    _compare(protocol, strategy, "kgroup.ServerAssignorOracle")
+
+
+def _compare(protocol: str, strategy: str, main: str) -> None:
+    assign = _assign if protocol == "classic" else _assign_by_server
     specs, ours = [], []
     for seed in range(CASES // ROUNDS):
-        group = RandomGroup(seed, strategy)
+        group = RandomGroup(seed, strategy, protocol)
         for _ in range(ROUNDS):
             specs.append(group.spec)
-            ours.append(_assign(group.spec))
+            ours.append(assign(group.spec))
             group.go_on(ours[-1].get("assignment"))
-    source = Path(__file__).parent / "java" / "AssignorOracle.java"
+    source = Path(__file__).parent / "java" / f"{main.rpartition('.')[2]}.java"
     classes = maven.compile_java([source], KAFKA)
-    main = "org.apache.kafka.clients.consumer.AssignorOracle"
     lines = "".join(json.dumps(spec) + "\n" for spec in specs)
     done = maven.run_java(
         KAFKA,
@@ -52,7 +71,8 @@ def test_random_groups(strategy: str) -> None:
         if answer != {"id": spec["id"], **own}
     ]
     errors = sum("error" in answer for answer in answers)
-    print(f"{strategy}: {len(specs)} cases, {errors} errors, {len(differences)} differences")
+    counts = f"{len(specs)} cases, {errors} errors, {len(differences)} differences"
+    print(f"{protocol} {strategy}: {counts}")
     assert not differences, min(differences, key=lambda each: len(str(each)))
 
 
@@ -66,8 +86,39 @@ def _assign(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
     strategy = spec["strategy"]
     members = [as_sent(_joining(member, strategy), strategy) for member in spec["members"]]
+    return _answer(lambda: CLASSIC_ASSIGNORS[strategy](members, topics))
+
+
+def _assign_by_server(spec: Mapping[str, Any]) -> dict[str, Any]:
+    ids = {
+        name: base64.urlsafe_b64decode(topic_id + "==")
+        for name, topic_id in spec["topic_ids"].items()
+    }
+    topics = {
+        name: ServerTopic(ids[name], topic["partitions"]) for name, topic in spec["topics"].items()
+    }
+    members = [
+        ServerMember(
+            member["member_id"],
+            tuple(member["topics"]),
+            member.get("instance_id"),
+            tuple((ids[topic], partition) for topic, partition in member.get("owned", ())),
+        )
+        for member in spec["members"]
+    ]
+    names = {topic_id: name for name, topic_id in ids.items()}
+    assign = SERVER_ASSIGNORS[spec["protocol"], spec["strategy"]]
+    return _answer(
+        lambda: {
+            member: [(names[topic_id], partition) for topic_id, partition in partitions]
+            for member, partitions in assign(members, topics).items()
+        }
+    )
+
+
+def _answer(assign: Callable[[], Assignment]) -> dict[str, Any]:
     try:
-        assignment = CLASSIC_ASSIGNORS[strategy](members, topics)
+        assignment = assign()
     except AssignorError as error:
         return {"error": {"type": error.type, "message": error.message or None}}
     return {

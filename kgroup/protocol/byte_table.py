@@ -14,6 +14,7 @@ from kgroup.protocol.machine import (
     copy,
     equal,
     get,
+    inlined,
     load_native32,
     load_word,
     mix,
@@ -25,7 +26,7 @@ from kgroup.protocol.machine import (
 __all__ = ["hash_bytes", "intern", "intern_all"]
 
 
-@compiled
+@inlined
 def hash_bytes(at: int, size: int, seed: int) -> int:
     """A hash of bytes; equal only for equal ones but by chance."""
     state = seed ^ size

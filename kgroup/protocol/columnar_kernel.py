@@ -45,6 +45,7 @@ from kgroup.protocol.machine import (
     compiled,
     equal,
     get,
+    inlined,
     load_int16,
     load_int32,
     load_int64,
@@ -65,7 +66,7 @@ UNCLEAR = -(1 << 63)
 _NEWEST = 4  # of an OffsetCommit's values; key version 0, LegacyOffsetCommit, has only 0
 
 
-@compiled
+@inlined
 def _commit_key(key: int, end: int) -> tuple[int, int]:
     """Sizes of group and topic in an offset commit's key; -1 if its parts do not fit."""
     if end - key < 10:
@@ -80,7 +81,7 @@ def _commit_key(key: int, end: int) -> tuple[int, int]:
     return group_size, topic_size
 
 
-@compiled
+@inlined
 def _commit_value(value: int, end: int, newest: int) -> tuple[int, int, int]:
     """Where the metadata of an offset commit's value begins, its size, and where a topic id is.
 

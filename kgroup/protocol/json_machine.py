@@ -13,6 +13,7 @@ from kgroup.protocol.machine import (
     copy,
     equal,
     get,
+    inlined,
     load_int16,
     load_int32,
     load_int64,
@@ -21,6 +22,7 @@ from kgroup.protocol.machine import (
     put,
     store_uint8,
     store_word,
+    trailing_zeros,
 )
 from kgroup.protocol.schema_program import VERSIONS
 
@@ -42,6 +44,7 @@ _SPACES = 0x20 * _LOW_BITS
 _ZEROS = 0x30 * _LOW_BITS
 
 _1E8 = 10**8
+_POSITIVE = (1 << 63) - 1  # with it the compiler sees a division of what is not negative
 _SMALLEST_HIGH, _SMALLEST_LOW = divmod(1 << 63, _1E8)
 
 
@@ -178,37 +181,28 @@ def write_string(at: int, size: int, out: int, room: int) -> int:
     return out + 1
 
 
-@compiled
+@inlined
 def _eight_digits(value: int) -> int:
-    """The decimal digits of a number below 10^8 as a word, the first one lowest.
+    """The decimal digits of a number below 10^8 as the bytes of a word, the first one lowest.
 
     The number is split into two of four digits, side by side in the word, these into four of two,
     and these into eight of one; to divide all at once, they are multiplied and shifted.
     """
-    high = value // 10000
+    high = value * 109951163 >> 40
     word = high | (value - high * 10000) << 32
     high = (word * 10486 >> 20) & 0x0000007F0000007F
     word = high | (word - high * 100) << 16
     high = (word * 103 >> 10) & 0x000F000F000F000F
-    word = high | (word - high * 10) << 8
-    return word + _ZEROS
+    return high | (word - high * 10) << 8
 
 
-@compiled
+@inlined
 def _write_short_integer(value: int, out: int) -> int:
     """A number below 10^8, without zeros before it."""
-    missing = 8 - (
-        1
-        + (value >= 10)
-        + (value >= 100)
-        + (value >= 1000)
-        + (value >= 10000)
-        + (value >= 100000)
-        + (value >= 1000000)
-        + (value >= 10000000)
-    )
-    store_word(out, _eight_digits(value) >> (8 * missing))
-    return out + 8 - missing
+    digits = _eight_digits(value)
+    zeros = trailing_zeros(digits | 1 << 56) & 56  # bits of the zeros before the number
+    store_word(out, (digits + _ZEROS) >> zeros)
+    return out + 8 - (zeros >> 3)
 
 
 @compiled
@@ -220,7 +214,7 @@ def write_integer(value: int, out: int) -> int:
         value = -value
     if value >= 0 and value < _1E8:
         return _write_short_integer(value, out)
-    high = value // _1E8
+    high = (value & _POSITIVE) // _1E8
     low = value - high * _1E8
     if value < 0:  # the smallest integer has no negative
         high = _SMALLEST_HIGH
@@ -228,11 +222,11 @@ def write_integer(value: int, out: int) -> int:
     if high < _1E8:
         out = _write_short_integer(high, out)
     else:
-        highest = high // _1E8
+        highest = (high & _POSITIVE) // _1E8
         out = _write_short_integer(highest, out)
-        store_word(out, _eight_digits(high - highest * _1E8))
+        store_word(out, _eight_digits(high - highest * _1E8) + _ZEROS)
         out += 8
-    store_word(out, _eight_digits(low))
+    store_word(out, _eight_digits(low) + _ZEROS)
     return out + 8
 
 

@@ -15,6 +15,7 @@ from kgroup.protocol.machine import (
     crc32,
     crc32c,
     get,
+    inlined,
     load_int16,
     load_int32,
     load_int64,
@@ -46,7 +47,7 @@ OVERLONG = 1 << 40
 """What `varint` gives for a number that takes more bytes than it reads."""
 
 
-@compiled
+@inlined
 def varint(at: int) -> tuple[int, int]:
     """A zig-zag number of up to four bytes, and where it ends; `OVERLONG` for a longer one."""
     value = load_uint8(at)
@@ -63,7 +64,7 @@ def varint(at: int) -> tuple[int, int]:
     return OVERLONG, at
 
 
-@compiled
+@inlined
 def claimed_size(at: int, end: int, largest: int) -> int:
     """Size of the batch that claims to begin at `at`; 0 if it is cut off, -1 if there is none."""
     if end - at < 17:
@@ -76,7 +77,7 @@ def claimed_size(at: int, end: int, largest: int) -> int:
     return size if size <= end - at else 0
 
 
-@compiled
+@inlined
 def has_right_crc(at: int, size: int) -> bool:
     """Whether the checksum of a batch of this size is right."""
     if load_uint8(at + 16) == 2:
@@ -107,7 +108,7 @@ def find_end(at: int, end: int, largest: int, counts: int) -> int:
         at += size
 
 
-@compiled
+@inlined
 def has_compressed_records(at: int) -> bool:
     """Whether the batch is one of message format v2 whose records are compressed."""
     return (
@@ -143,13 +144,13 @@ def gather(starts: int, ends: int, count: int, out: int) -> int:
     return out
 
 
-@compiled
+@inlined
 def records_in(at: int) -> int:
     """How many records the batch claims to have."""
     return load_int32(at + 57) if load_uint8(at + 16) == 2 else 1
 
 
-@compiled
+@inlined
 def record_time(at: int) -> tuple[int, bool]:
     """The base time of the batch's records, or the append time of all, and whether it is that."""
     if load_uint8(at + 16) != 2:
@@ -240,7 +241,7 @@ def close_batch(state: int, record: int, reason: int) -> int:
     return reason
 
 
-@compiled
+@inlined
 def read_record(
     record: int, limit: int, magic: int, last_delta: int, time: int, is_append_time: bool
 ) -> tuple[int, int, int, int, int, int, int]:

@@ -27,6 +27,7 @@ __all__ = [
     "crc32c",
     "equal",
     "get",
+    "inlined",
     "load_int16",
     "load_int32",
     "load_int64",
@@ -41,6 +42,7 @@ __all__ = [
     "store_uint8",
     "store_word",
     "tail",
+    "trailing_zeros",
 ]
 
 _INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
@@ -144,9 +146,26 @@ def _mix(typing_context: Any, left: Any, right: Any) -> Any:
     return types.int64(types.int64, types.int64), generate
 
 
+def _trailing_zeros(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
+trailing_zeros: Callable[[int], int] = intrinsic(_trailing_zeros)
+"""How many of the lowest bits of a word are 0; of a word that is not 0."""
+
+
 def compiled(function: _F) -> _F:
     """Mark a function of integers for compilation; it runs without the interpreter lock."""
     made: _F = njit(nogil=True, error_model="numpy")(function)
+    return made
+
+
+def inlined(function: _F) -> _F:
+    """Mark a function of integers for compilation into each of its callers."""
+    made: _F = njit(nogil=True, error_model="numpy", forceinline=True)(function)
     return made
 
 
@@ -154,19 +173,19 @@ mix: Callable[[int, int], int] = intrinsic(_mix)
 """Fold the 128-bit product of two words into one: the step of a fast, good hash."""
 
 
-@compiled
+@inlined
 def get(address: int, index: int) -> int:
     """Load one of the words at an address."""
     return load_word(address + 8 * index)
 
 
-@compiled
+@inlined
 def put(address: int, index: int, value: int) -> None:
     """Store one of the words at an address."""
     store_word(address + 8 * index, value)
 
 
-@compiled
+@inlined
 def tail(at: int, size: int) -> int:
     """The last up to eight bytes of a string as a word."""
     word = load_word(at)
@@ -175,7 +194,7 @@ def tail(at: int, size: int) -> int:
     return word
 
 
-@compiled
+@inlined
 def equal(left: int, right: int, size: int) -> bool:
     """Whether bytes at two places are the same."""
     while size > 8:

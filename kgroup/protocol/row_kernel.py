@@ -17,6 +17,7 @@ from kgroup.protocol.machine import (
     copy,
     copy_block,
     get,
+    inlined,
     load_native16,
     load_native32,
     load_uint8,
@@ -33,7 +34,7 @@ _LONG = 256
 """Bytes from which on a call of the library's copy is no loss."""
 
 
-@compiled
+@inlined
 def _copy_text(out: int, text: int, size: int) -> int:
     """Copy a text that can be read beyond its end; give the end of the copy."""
     end = out + size
@@ -48,7 +49,7 @@ def _copy_text(out: int, text: int, size: int) -> int:
             return end
 
 
-@compiled
+@inlined
 def _number(at: int, width: int, row: int) -> int:
     """The signed integer of so many bytes in a row."""
     if width == 8:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from itertools import pairwise
-from threading import local
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from kgroup.protocol.kernel_memory import (
 )
 from kgroup.protocol.primitives import JAVA_UTF8, uuid_bytes, uuid_text
 from kgroup.protocol.record_batch import Damage, RecordBatch, read_records
+from kgroup.protocol.recycled import recycled
 from kgroup.protocol.schema_program import CONTROL
 from kgroup.protocol.transaction import TransactionIndex
 
@@ -40,7 +40,8 @@ _TRANSACTIONS = ["committed", "aborted", "open"]
 _TEXT_SIZES = (4 << 20, 24 << 20)
 """Room for key_json and value_json, at first."""
 
-_scratch = local()
+_ALIGNMENT = 64
+"""Of columns in memory, as Arrow wants it."""
 
 _ROW_TYPES = Rows(
     flags=np.uint8,
@@ -125,16 +126,20 @@ class ColumnBuffer:
         self.state = state
         state[memory.ROWS : memory.USED_END] = 0
         self._allocate(rows, batches)
-        # texts are collected in memory that each thread keeps, and copied in the end: their size
-        # is not known before
-        if not hasattr(_scratch, "texts"):
-            _scratch.texts = [np.empty(size + PADDING, np.uint8) for size in _TEXT_SIZES]
-        self._texts: list[_Array] = _scratch.texts
+        self._texts = [recycled(size + PADDING) for size in _TEXT_SIZES]
         self._dictionaries = [_Dictionary() for _ in range(4)]
         self._publish()
 
     def _allocate(self, rows: int, batches: int) -> None:
-        self._rows = Rows(*(np.empty(rows, kind) for kind in _ROW_TYPES))
+        sizes = [rows * np.dtype(kind).itemsize for kind in _ROW_TYPES]
+        starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+        memory = recycled(starts[-1])
+        self._rows = Rows(
+            *(
+                memory[start : start + size].view(kind)
+                for start, size, kind in zip(starts, sizes, _ROW_TYPES, strict=False)
+            )
+        )
         self._batches = Batches(*(np.empty(batches, kind) for kind in _BATCH_TYPES))
         self._others = Others(*(np.empty(rows, kind) for kind in _OTHER_TYPES))
 
@@ -377,7 +382,7 @@ class ColumnBuffer:
             )
             known = np.zeros(count, np.uint8)
             known[row] = flags >> index & 1 ^ 1
-            text = pa.py_buffer(self._texts[index][:size].copy())
+            text = pa.py_buffer(self._texts[index][:size])
             columns[name] = pa.Array.from_buffers(
                 DECODED.field(name).type, count, [_bitmap(known), pa.py_buffer(offsets), text]
             )

@@ -27,6 +27,8 @@ Runs = Iterator[tuple[int, _Array | None]]
 
 _CHUNK_SIZE = 16 << 20
 _SMALLEST_CHUNK = 1 << 18
+_CHUNK_RECORDS = 1 << 16
+"""Records from which on a chunk ends: their columns and texts are many times as large."""
 _PIECE = 1 << 19
 _RUN_SIZE = 4 << 20
 
@@ -90,7 +92,11 @@ class Cutter:
             counts = np.zeros(3, np.int64)
             cut = 0
             # the lengths are followed piece by piece, while the bytes are in the processor's cache
-            while used < size and (got := self._read(data[used : min(used + _PIECE, size)])):
+            while (
+                used < size
+                and counts[2] < _CHUNK_RECORDS
+                and (got := self._read(data[used : min(used + _PIECE, size)]))
+            ):
                 used += got
                 cut = self._find_end(data, cut, used, counts)
             cut = self._find_end(data, cut, used, counts)

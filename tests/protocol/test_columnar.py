@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from threading import local
 from typing import Any
 
 import numpy as np
@@ -127,7 +126,6 @@ def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Rows, texts and dictionaries that do not fit are flushed, enlarged and grown."""
     monkeypatch.setattr(column_chunk, "_MOST_ROWS", 5)
     monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (40, 60))
-    monkeypatch.setattr(column_buffer, "_scratch", local())
     monkeypatch.setattr(log_chunk, "_RUN_SIZE", 2000)
     groups = ROOT / "tests/data/kafka-2.8.2/__consumer_offsets-0/00000000000000000000.log"
     batches = [

@@ -1,0 +1,45 @@
+"""Memory that is used again when nobody uses it any more.
+
+The system clears memory before it gives it to a process, page by page: that takes as long as to
+fill it with columns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+
+__all__ = ["recycled"]
+
+_Array = np.ndarray[Any, Any]
+
+_STEP = 1 << 19
+"""Sizes are multiples of this, so that there are few."""
+
+_MOST_FREE = 8
+"""Of one size."""
+
+_free: defaultdict[int, list[_Array]] = defaultdict(list)
+
+
+def recycled(size: int) -> _Array:
+    """Give an array of so many bytes; they come back when no array or buffer views them."""
+    room = -(-size // _STEP) * _STEP
+    free = _free[room]
+    try:
+        memory = free.pop()
+    except IndexError:
+        memory = np.empty(room, np.uint8)
+    # views of an array that views no other array keep it alive, not what it views
+    array = np.frombuffer(memory.data, np.uint8)
+    finalize(array, _take_back, memory).atexit = False
+    return array[:size]
+
+
+def _take_back(memory: _Array) -> None:
+    free = _free[len(memory)]
+    if len(free) < _MOST_FREE:
+        free.append(memory)

@@ -15,16 +15,16 @@ from kgroup.operation.describe import describe
 from kgroup.source.base import GroupSource
 from kgroup.source.broker import Cluster
 from kgroup.source.log_dir import LogDir
+from tests.broker.live_groups import LiveGroups, live_groups
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.knowledge import known_of
-from tests.contract.live import LiveGroups, live_groups
 from tests.contract.saved import saved
 
 CLASSIC = {"done", "moving", "pair", "simple"}
 OTHERS = {"racks", "regex", "shared", "totals", "upgrading"}
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("live-contract")]
+pytestmark = pytest.mark.xdist_group("live-contract")
 
 Sources = Mapping[str, GroupSource]
 

@@ -70,10 +70,14 @@ def command(
     """
     if kind == "transaction":
         if offsets_partitions is not None:
-            raise click.UsageError("--offsets-partitions is for groups")
+            raise click.UsageError(
+                "--offsets-partitions is for groups; choose --transaction-partitions"
+            )
         return _transactions(names, source, transaction_partitions, output)
     if transaction_partitions is not None:
-        raise click.UsageError("--transaction-partitions is for --type transaction")
+        raise click.UsageError(
+            "--transaction-partitions is for --type transaction; choose --offsets-partitions"
+        )
     return _groups(names, source, offsets_partitions, output)
 
 

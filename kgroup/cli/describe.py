@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.context import documented, is_terminal, show
-from kgroup.cli.options import Output, examples, output_options, regex_option
+from kgroup.cli.options import Output, check_choice, examples, output_options, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus
 
@@ -101,10 +101,7 @@ def command(
     chosen, or all; csv, tsv and --columns need one section, which is --offsets unless another is
     chosen; json always has everything.
     """
-    if every and (groups or regex is not None):
-        raise click.UsageError("--all is every group; leave it out, or the names and --regex")
-    if not (every or groups or regex is not None):
-        raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
+    check_choice(groups, regex, every=every)
     chosen = {"state": state, "members": members, "offsets": offsets}
     sections = [name for name, wanted in chosen.items() if wanted]
     if (output.columns or output.form in ("csv", "tsv")) and len(sections) > 1:

@@ -1,6 +1,7 @@
 """Options that mean the same in every command, and the values that they take."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -15,6 +16,7 @@ __all__ = [
     "FORMS",
     "PATH",
     "Output",
+    "check_choice",
     "examples",
     "given_options",
     "log_dir_options",
@@ -124,6 +126,14 @@ def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Groups whose whole id matches this regular expression.",
         ),
     )
+
+
+def check_choice(groups: Sequence[str], regex: re.Pattern[str] | None, *, every: bool) -> None:
+    """Make sure that groups are chosen in one way: by names and a pattern, or all of them."""
+    if every and (groups or regex is not None):
+        raise click.UsageError("--all is every group; leave it out, or the names and --regex")
+    if not (every or groups or regex is not None):
+        raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
 
 
 def given_options() -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from kgroup.cli.context import complain, complain_of, write
-from kgroup.cli.options import PATH, examples, regex_option
+from kgroup.cli.options import PATH, check_choice, examples, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.errors import ExitStatus, NotFoundError
 
@@ -64,8 +64,7 @@ def command(
     no password and no other setting of the connection. An existing file is replaced when the new
     one is whole.
     """
-    if every == (bool(groups) or regex is not None):
-        raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
+    check_choice(groups, regex, every=every)
     if source.snapshot is not None:
         raise click.UsageError(
             "--snapshot is a snapshot already; choose --bootstrap-server, --log-dir or --sample"

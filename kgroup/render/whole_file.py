@@ -22,7 +22,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     """
     path = path.resolve()
     if path.exists() and not path.is_file():  # a device would be replaced by a file
-        raise UsageError(f"{path} is no regular file")
+        raise UsageError(
+            f"{path}: expected a file, or the name of a new one; found a folder, a device or a pipe"
+        )
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         unfinished.touch()

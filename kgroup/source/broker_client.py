@@ -442,7 +442,10 @@ class _Link:
                 self.trouble = BrokerError("silent", reason, self.broker_id)
                 raise self.trouble from None
             except kafka_errors.NodeNotReadyError:
-                reason = f"{self} is holding requests back"
+                reason = (
+                    f"{self} is holding requests back, since a quota is used up; try again later, "
+                    "or with a longer --timeout"
+                )
                 raise BrokerError("throttled", reason, self.broker_id) from None
             except kafka_errors.KafkaConnectionError as error:
                 if not self._has_answered:

@@ -132,7 +132,9 @@ def client_config(
 
         sasl = Sasl.read(settings)
         if sasl.mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
-            raise UsageError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")
+            raise UsageError(
+                f"sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL, found {protocol}"
+            )
     lookup = settings.choice("client.dns.lookup", (*_DNS_LOOKUPS, "DEFAULT"), _DNS_LOOKUPS[0])
     return ClientConfig(
         bootstrap_servers=_servers(settings),

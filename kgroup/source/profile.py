@@ -73,7 +73,7 @@ def _profiles(file: Path, name: str) -> Mapping[str, Any]:
     except OSError as error:
         raise InputError(f"{file}: cannot read it: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{file}: expected UTF-8") from None
+        raise UsageError(f"{file}: expected TOML, found bytes that are no UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: expected TOML: {error}") from None
     return _table(document.get("profiles", {}), f"{file}: profiles: expected a table")
@@ -101,4 +101,4 @@ def _text(value: object, place: str) -> str:
         return str(value).lower()
     if isinstance(value, str | int):
         return str(value)
-    raise UsageError(f"{place}: expected a text or a whole number")
+    raise UsageError(f"{place}: expected a text or a whole number, found neither")

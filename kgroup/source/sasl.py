@@ -95,10 +95,15 @@ def _credentials(mechanism: str, module: LoginModule, place: str) -> dict[str, A
     username, password = module.options.get("username"), module.options.get("password")
     for name, value in (("username", username), ("password", password)):
         if not value:
-            raise UsageError(f"{place}: expected the option {name} of {module.short_name}")
+            raise UsageError(
+                f"{place}: expected the option {name} of {module.short_name}, found none"
+            )
     if mechanism.startswith("SCRAM-"):
         if "".join(module.options.get("tokenauth", "")).lower() == "true":
-            raise UsageError(f"{place}: delegation tokens (tokenauth) are not supported")
+            raise UsageError(
+                f"{place}: expected a user, found a delegation token (tokenauth), which is not "
+                "supported"
+            )
         # RFC 5802: = and , in names are escaped, which kafka-python leaves to its caller.
         username = Secret((username or "").replace("=", "=3D").replace(",", "=2C"))
     return {"sasl_plain_username": username, "sasl_plain_password": password}

@@ -135,7 +135,9 @@ def _trust(context: ssl.SSLContext, store: Store) -> None:
     try:
         context.load_verify_locations(cadata=b"".join(certificates))
     except (ssl.SSLError, ValueError):
-        raise UsageError(f"{store.source.place}: a certificate in it is damaged") from None
+        raise UsageError(
+            f"{store.source.place}: expected certificates to trust, found a damaged one"
+        ) from None
 
 
 def _load_key(context: ssl.SSLContext, store: Store) -> None:

@@ -61,7 +61,7 @@ def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(pipe)
     for path in (pipe, link, tmp_path):
-        with pytest.raises(UsageError, match="no regular file"):
+        with pytest.raises(UsageError, match="expected a file, or the name of a new one"):
             write_parquet(path, [rows("a")], ())
     assert pipe.is_fifo()
     assert link.is_symlink()

@@ -157,7 +157,7 @@ def test_bad_values_are_told_with_their_place(
                 "sasl.mechanism": "SCRAM-SHA-256",
                 "sasl.jaas.config": PLAIN.replace(";", ' tokenauth="TRUE";'),
             },
-            "delegation tokens",
+            "found a delegation token",
         ),
         (
             {**SASL, "sasl.mechanism": "AWS_MSK_IAM"},

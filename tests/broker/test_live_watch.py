@@ -1,0 +1,231 @@
+"""`kgroup describe --watch` beside a live group, whose members join, commit and leave."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from tests.broker.servers import Broker, broker
+from tests.record.raw import await_coordinator, create_topics
+from tests.record.wire import Wire
+
+VERSION = "4.3.1"
+GROUP = "watched"
+TIMEOUT_S = 90
+
+pytestmark = pytest.mark.xdist_group("live-watch")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with broker(VERSION, tmp_path_factory.mktemp("watch")) as server:
+        with Wire(VERSION, server.bootstrap) as wire:
+            create_topics(wire, {"orders": 3})
+            await_coordinator(wire)
+        yield server
+
+
+class Member:
+    """A consumer of kafka-python, in a thread of its own, that commits only when it is told to."""
+
+    def __init__(self, server: Broker, client_id: str) -> None:
+        self._consumer = KafkaConsumer(
+            "orders",
+            bootstrap_servers=server.bootstrap,
+            group_id=GROUP,
+            client_id=client_id,
+            enable_auto_commit=False,
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=500,
+        )
+        self._is_over = threading.Event()
+        self._to_commit: dict[int, int] = {}
+        self.owned: set[int] = set()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def commit(self, partition: int, offset: int) -> None:
+        self._to_commit[partition] = offset
+
+    def leave(self) -> None:
+        self._is_over.set()
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            self._consumer.poll(timeout_ms=100)
+            self.owned = {each.partition for each in self._consumer.assignment()}
+            while self._to_commit:
+                partition, offset = self._to_commit.popitem()
+                place = TopicPartition("orders", partition)
+                self._consumer.commit({place: OffsetAndMetadata(offset, "", -1)})
+        self._consumer.close()
+
+
+class Watch:
+    """A watch in a pipe: its lines as they come, and the group as they tell it.
+
+    Attributes:
+        seen: all changes.
+        errors: lines on standard error.
+        owners: client id of the owner of each partition.
+        offsets: committed offset of each partition.
+        lags: likewise.
+    """
+
+    def __init__(self, server: Broker, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "kgroup", "describe", "-b", server.bootstrap, GROUP),
+                *("--watch", "0.2", "--timeout", "5", *options),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        self.seen: list[dict[str, Any]] = []
+        self.errors: list[str] = []
+        self.owners: dict[int, str] = {}
+        self.offsets: dict[int, int] = {}
+        self.lags: dict[int, int] = {}
+        self._clients: dict[str, str] = {}
+        self._threads = [
+            threading.Thread(target=self._read_changes, daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def until(self, is_so: Callable[[], object]) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not is_so():
+            assert self.process.poll() is None, self.errors
+            assert time.monotonic() < deadline, (self.seen[-30:], self.errors)
+            time.sleep(0.05)
+
+    def owned_by(self, client_id: str) -> set[int]:
+        return {at for at, owner in self.owners.items() if owner == client_id}
+
+    def kinds(self, start: int = 0) -> set[str]:
+        return {change["change"] for change in self.seen[start:]}
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        status = self.process.wait(TIMEOUT_S)
+        for thread in self._threads:
+            thread.join(TIMEOUT_S)
+        return status
+
+    def _read_changes(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            change = json.loads(line)
+            self._apply(change)
+            self.seen.append(change)
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        self.errors.extend(self.process.stderr)
+
+    def _apply(self, change: dict[str, Any]) -> None:
+        kind, at, after = change["change"], change["partition"], change["after"]
+        if kind == "group-found":
+            for member in after["members"]:
+                self._clients[member["member_id"]] = member["client_id"]
+            for row in after["offsets"]:
+                self._set(self.owners, row["partition"], self._clients.get(row["member_id"]))
+                self._set(self.offsets, row["partition"], row["committed_offset"])
+                self._set(self.lags, row["partition"], row["lag"])
+        elif kind == "member-joined":
+            self._clients[change["member_id"]] = after["client_id"]
+        elif kind == "owner":
+            self._set(self.owners, at, self._clients.get(after))
+        elif kind == "committed-offset":
+            self._set(self.offsets, at, after)
+        elif kind == "lag":
+            self._set(self.lags, at, after)
+
+    @staticmethod
+    def _set(values: dict[int, Any], at: int, value: Any) -> None:
+        values.pop(at, None)
+        if value is not None:
+            values[at] = value
+
+
+def test_members_join_commit_leave_and_the_broker_goes_away(server: Broker) -> None:
+    watch = Watch(server)
+    members = []
+    try:
+        watch.until(lambda: any("not-found" in line for line in watch.errors))
+        assert watch.seen == []
+
+        one = Member(server, "one")
+        members.append(one)
+        watch.until(lambda: watch.owners == dict.fromkeys(range(3), "one"))
+        assert watch.seen[0]["change"] == "group-found"
+        watch.until(lambda: one.owned == {0, 1, 2})
+
+        start = len(watch.seen)
+        two = Member(server, "two")
+        members.append(two)
+        watch.until(lambda: set(watch.owners.values()) == {"one", "two"})
+        watch.until(lambda: "generation" in watch.kinds(start))
+        joined = [each for each in watch.seen[start:] if each["change"] == "member-joined"]
+        assert [each["after"]["client_id"] for each in joined] == ["two"]
+        watch.until(lambda: one.owned == watch.owned_by("one"))
+        watch.until(lambda: two.owned == watch.owned_by("two"))
+
+        start = len(watch.seen)
+        place = next(iter(one.owned))
+        one.commit(place, 0)
+        watch.until(lambda: watch.offsets.get(place) == 0 and watch.lags.get(place) == 0)
+        producer = KafkaProducer(bootstrap_servers=server.bootstrap)
+        for _ in range(4):
+            producer.send("orders", b"x", partition=place).get(30)
+        producer.close()
+        watch.until(lambda: watch.lags.get(place) == 4)
+        one.commit(place, 3)
+        watch.until(lambda: watch.offsets.get(place) == 3 and watch.lags.get(place) == 1)
+        assert watch.kinds(start) == {"committed-offset", "lag"}
+
+        start = len(watch.seen)
+        two.leave()
+        watch.until(lambda: watch.owners == dict.fromkeys(range(3), "one"))
+        (left,) = [each for each in watch.seen[start:] if each["change"] == "member-left"]
+        assert left["before"]["client_id"] == "two"
+
+        start = len(watch.seen)
+        told = len(watch.errors)
+        server.stop()
+        watch.until(lambda: len(watch.errors) > told)
+        time.sleep(1)
+        assert watch.seen[start:] == []  # nothing is known to have changed
+        server.start()
+        watch.until(lambda: "kgroup: note: no errors any more\n" in watch.errors[told:])
+        one.commit(place, 4)
+        watch.until(lambda: watch.offsets.get(place) == 4 and watch.lags.get(place) == 0)
+        assert not watch.kinds(start) & {"group-gone", "group-found"}
+
+        one.leave()
+        watch.until(lambda: "Empty" in [each["after"] for each in watch.seen[start:]])
+        assert watch.end() == 130
+        assert not any("Traceback" in line or "bug" in line for line in watch.errors)
+    finally:
+        watch.process.kill()
+        watch.process.wait()
+        for member in members:
+            with suppress(AssertionError):
+                member.leave()

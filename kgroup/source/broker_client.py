@@ -42,6 +42,7 @@ SOON_S = 1.0
 LARGEST_ANSWER = 512 << 20
 """Bytes; kafka-python's own bound, 1 MB, is less than a large cluster's metadata."""
 _NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
+_BEFORE_API_VERSIONS = ((0, 9), (0, 8, 2))
 _CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
@@ -184,13 +185,16 @@ class BrokerClient:
             await link.open(patience, first_s=SOON_S)
             return link
         except BrokerError as error:
-            if error.kind not in ("silent", "disconnected"):
-                raise
             trouble = error
-        versions: tuple[tuple[int, ...], ...] = ()
-        if link.was_reached:
-            versions = ((0, 9), (0, 8, 2)) if trouble.kind == "disconnected" else ((0, 9),)
-        for version in versions:
+        if trouble.kind == "silent" and not link.was_reached:  # it is the way that takes long
+            try:
+                await link.open(patience)
+                return link
+            except BrokerError as error:
+                trouble = error
+        if trouble.kind not in ("silent", "disconnected") or not link.was_reached:
+            raise trouble
+        for version in _BEFORE_API_VERSIONS:
             manager = self._new_manager(api_version=version)
             old = _Link(self, manager, node.node_id, address)
             try:
@@ -199,8 +203,10 @@ class BrokerClient:
                     await old.send(ListGroupsRequest, 0, {})
                 else:
                     await old.send(MetadataRequest, 0, {"topics": []})
-            except BrokerError:
+            except BrokerError as error:
                 manager.close()
+                if error.kind == "silent":  # it is not the question
+                    break
                 continue
             if trouble.kind == "silent":  # or had it only been slow?
                 await self.sleep(FIRST_BACKOFF_S)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import click
 import pytest
+from kafka import KafkaProducer
 from kazoo.client import KazooClient
 
 from kgroup.cli.main import COMMANDS, kgroup
@@ -51,13 +52,18 @@ LINES: Mapping[str, Sequence[str]] = {
         "reader --state",
         "reader simple --time-lag",
     ),
-    "coordinator": ("reader simple nobody", "--type transaction somebody"),
+    "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
+    "snapshot": (
+        "reader simple nobody -f {file}",
+        "--all --log-budget 1 -f {file}",
+        "--regex r.* -f {file}",
+    ),
 }
 """Arguments of each command that asks a cluster; each of its options stands in one of them."""
 
 ELSEWHERE = {
     *("bootstrap_server", "command_config", "overrides", "profile", "timeout_s"),  # connection
-    *("log_dir", "sample", "offsets_partitions", "transaction_partitions"),  # ask no cluster
+    *("log_dir", "sample", "snapshot", "offsets_partitions", "transaction_partitions"),  # ask none
     *("form", "columns", "no_headers"),  # are about output
     "watch_s",  # asks the same again
 }
@@ -105,6 +111,13 @@ class Watched:
             answer = wire.call("Metadata", version, topics=None if version else [])
         return {topic["name"] for topic in answer["topics"]}
 
+    def await_topics(self, topics: set[str]) -> None:
+        """Wait until these are all that there are."""
+        deadline = time.monotonic() + 60
+        while self.topics() != topics:
+            assert time.monotonic() < deadline, self.topics()
+            time.sleep(0.2)
+
     def run_all(self, run: Cli) -> dict[str, str]:
         """Run every command, and check what each has sent.
 
@@ -115,7 +128,8 @@ class Watched:
         for name, lines in LINES.items():
             for line in lines:
                 before = len(self.proxy.requests)
-                result = run(name, *line.split(), "-b", self.proxy.bootstrap)
+                words = line.format(file=self.server.folder / "snapshot.json").split()
+                result = run(name, *words, "-b", self.proxy.bootstrap)
                 sent = self.proxy.requests[before:]
                 what = f"kgroup {name} {line}\n{result.err}"
                 assert "bug" not in result.err, what
@@ -163,17 +177,17 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
     with Wire(version, bootstrap) as wire:
         await_coordinator(wire)
         commit(wire, "simple", {("orders", 0): 1, ("gone", 0): 1})
+        _produce(watched.server, "orders", 2)
         if version_tuple(version) >= (0, 9):
             names = ["orders", "gone", "never"]
             member = RawMember(version, bootstrap, "reader-client")
             join(member, "reader", {"range": consumer_protocol(names)}, consumer_protocol(names, 0))
         _delete_topic(watched.server, "gone")
-        deadline = time.monotonic() + 60
-        while "gone" in watched.topics():
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        topics = watched.topics()
-        assert topics == {"orders", "__consumer_offsets"}
+        topics = {"orders", "__consumer_offsets"}
+        if version_tuple(version) >= (0, 11):
+            wire.call("FindCoordinator", 1, key="payments", key_type=1)
+            topics.add("__transaction_state")
+        watched.await_topics(topics)
         described = watched.run_all(cli)["describe reader simple nobody"]
         assert watched.topics() == topics
         assert "orders" in described
@@ -182,9 +196,14 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
             assert "never" in described
         # This is what would have happened.
         wire.call("Metadata", 0, topics=[{"name": "never"}])
-        while "never" not in watched.topics():
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        watched.await_topics(topics | {"never"})
+
+
+def _produce(server: Broker, topic: str, count: int) -> None:
+    producer = KafkaProducer(**server.client_options)
+    for _ in range(count):
+        producer.send(topic, b"x").get(30)
+    producer.close()
 
 
 def _create_topics(server: Broker, *names: str) -> None:

@@ -14,7 +14,7 @@ DEMO := 'list --sample' \
   'decode-offsets --sample --group ledger -o jsonl' \
   'decode-offsets --sample --stats'
 
-.PHONY: help venv demo test unit check format fuzz bench lock clean
+.PHONY: help venv demo test shells unit check format fuzz bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,8 +32,18 @@ demo: venv ## run the main job on the recorded data inside the package; no serve
 	@set -e; PATH="$(CURDIR)/$(BIN):$$PATH"; for command in $(DEMO); do \
 	  printf '\n$$ kgroup %s\n' "$$command"; kgroup $$command; done
 
-test: venv check ## every test, with real brokers
+test: venv check shells ## every test, with real brokers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m broker --durations 15
+
+shells: ## install what is missing of bash, zsh and fish, in which completions are tested
+	@missing=; for shell in bash zsh fish; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "The tests of completions need$$missing: installing with apt-get."; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	else \
+	  echo "The tests of completions need$$missing. Install with the system's package manager, on Debian: sudo apt-get install$$missing" >&2; exit 1; \
+	fi
 
 check: venv ## format, lint, types, import rule, unit tests; no JVM
 	$(BIN)/ruff format --check .

@@ -12,6 +12,7 @@ import click
 
 from kgroup.cli.context import complain
 from kgroup.cli.options import PATH
+from kgroup.cli.suggestion import suggest_profiles
 
 if TYPE_CHECKING:
     from kgroup.source.broker import Cluster
@@ -149,6 +150,7 @@ _OPTIONS = (
         "-C",
         "--profile",
         metavar="NAME",
+        shell_complete=suggest_profiles,
         help="Profile of ~/.config/kgroup/config.toml ($KGROUP_CONFIG) to connect by; "
         "$KGROUP_PROFILE.",
     ),

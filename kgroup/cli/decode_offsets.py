@@ -21,6 +21,7 @@ from kgroup.cli.options import (
 )
 from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.cli.progress import Progress
+from kgroup.cli.suggestion import suggest_groups, suggest_record_types
 from kgroup.errors import ExitStatus, InputError
 from kgroup.render.cell import rfc3339
 
@@ -36,7 +37,7 @@ _FOR_ONE_RECORD = ("key", "value", "parquet", "form", "columns", "no_headers")
 
 
 def _parse_types(value: str) -> frozenset[str]:
-    from kgroup.operation.selection import RECORD_TYPES
+    from kgroup.protocol.coordinator_record import RECORD_TYPES
 
     known = {name.lower(): name for name in RECORD_TYPES}
     names = [name.strip() for name in value.split(",")]
@@ -107,6 +108,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     "groups",
     metavar="ID",
     multiple=True,
+    shell_complete=suggest_groups,
     help="Records about this group. Repeat it for more.",
 )
 @regex_option
@@ -130,6 +132,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     "types",
     metavar="A,B,...",
     callback=parsed(_parse_types),
+    shell_complete=suggest_record_types,
     help="Records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
 )
 @click.option(

@@ -10,6 +10,7 @@ import click
 from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.options import Output, check_choice, examples, output_options, regex_option
 from kgroup.cli.source import Source, source_options
+from kgroup.cli.suggestion import suggest_groups
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _interval(ctx: click.Context, param: click.Parameter, value: float | None) -
         "kgroup describe --log-dir /var/lib/kafka/data billing shipping -o json",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @source_options(required=True)

@@ -8,6 +8,7 @@ import click
 from kgroup.cli.context import documented, show
 from kgroup.cli.options import Output, examples, output_options, regex_option
 from kgroup.cli.source import Source, source_options
+from kgroup.cli.suggestion import suggest_choices
 from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType
 
@@ -34,6 +35,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     metavar="STATE",
     multiple=True,
     type=click.Choice([state.value for state in GroupState], case_sensitive=False),
+    shell_complete=suggest_choices,
     help=f"Groups in this state: {', '.join(GroupState)}. Repeat it for more.",
 )
 @click.option(

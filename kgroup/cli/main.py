@@ -14,6 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from kgroup import __version__
 from kgroup.cli.context import complain
@@ -30,6 +31,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "snapshot": ("snapshot", "Save what a source says, to work on it offline."),
     "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
+    "completion": ("completion", "Print the script that completes command lines in a shell."),
 }
 """Name of each command -> module in `kgroup.cli` that has it as `command`, and its line of help."""
 
@@ -62,6 +64,15 @@ class LazyGroup(click.Group):
         """Write the commands from the static table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Suggest the commands from the static table, or options."""
+        commands = [
+            CompletionItem(name, help=text)
+            for name, (_, text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from kgroup.cli.parameter import parse_regex
+from kgroup.cli.suggestion import suggest_columns
 
 __all__ = [
     "FORMS",
@@ -75,6 +76,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--columns",
             metavar="A,B,...",
             callback=parsed(_parse_columns),
+            shell_complete=suggest_columns,
             help="Columns of table, csv, tsv and markdown, in this order.",
         ),
         click.option("--no-headers", is_flag=True, help="Leave out the names of the columns."),

@@ -11,6 +11,7 @@ import click
 from kgroup.cli.context import complain, complain_of, write
 from kgroup.cli.options import PATH, check_choice, examples, regex_option
 from kgroup.cli.source import Source, source_options
+from kgroup.cli.suggestion import suggest_groups
 from kgroup.errors import ExitStatus, NotFoundError
 
 __all__ = ["command"]
@@ -27,7 +28,7 @@ _STDOUT = Path("-")
         "kgroup describe --snapshot incident.json billing",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @click.option(

@@ -1,6 +1,6 @@
 """Where groups come from: one choice among the options, the same for every command."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kgroup.source.base import GroupSource
     from kgroup.source.snapshot import SnapshotSource
 
-__all__ = ["Source", "source_options"]
+__all__ = ["Source", "source_of", "source_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,32 @@ _SNAPSHOT_OPTION = click.option(
     type=PATH,
     help="What 'kgroup snapshot' saved; - is standard input.",
 )
+
+
+def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
+    """Give the source that options choose, as far as a command has them; for completion.
+
+    Args:
+        options: values by the names of the parameters that `source_options` adds; also ``files``,
+            further log directories.
+        timeout_s: how long to wait for a cluster.
+
+    Raises:
+        click.UsageError: they choose two, or none.
+    """
+    paths = tuple(options.get("log_dir") or ()) + tuple(options.get("files") or ())
+    if options.get("sample"):
+        from kgroup.sample import sample_log_dir
+
+        paths += (sample_log_dir(),)
+    connection = Connection(
+        bootstrap_server=options.get("bootstrap_server"),
+        command_config=options.get("command_config"),
+        overrides=tuple(options.get("overrides") or ()),
+        profile=options.get("profile"),
+        timeout_s=timeout_s,
+    )
+    return _source(paths, options.get("snapshot"), connection, required=True)
 
 
 def _source(

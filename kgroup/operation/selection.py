@@ -9,14 +9,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.protocol.coordinator_record import KEY_TYPES
-
-__all__ = ["NOT_COMMITTED", "RECORD_TYPES", "Names", "Selection", "row_time_ms"]
+__all__ = ["NOT_COMMITTED", "Names", "Selection", "row_time_ms"]
 
 CONTROL_TYPES = ("ControlCommit", "ControlAbort")
 NOT_COMMITTED = frozenset({"aborted", "open"})
 """Fates of transactional records that count for nothing, or not yet."""
-RECORD_TYPES = (*KEY_TYPES.values(), *CONTROL_TYPES, "Unknown")
 
 
 @dataclass(frozen=True, slots=True)

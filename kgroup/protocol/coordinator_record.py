@@ -18,6 +18,7 @@ from kgroup.protocol.record_family import Decoded, RecordFamily, damaged
 
 __all__ = [
     "KEY_TYPES",
+    "RECORD_TYPES",
     "decode_control",
     "decode_key",
     "decode_members",
@@ -94,6 +95,8 @@ _MOST_MEMBER_BYTES = 8 << 20
 
 _CONTROL_KEY = Struct(">hh")
 _CONTROL_TYPES = {0: "ControlAbort", 1: "ControlCommit"}
+RECORD_TYPES = (*KEY_TYPES.values(), *_CONTROL_TYPES.values(), "Unknown")
+"""Names of all types that decoded records have."""
 _read_version = Struct(">h").unpack_from
 _read_marker = messages.versioned_reader("coordinator/EndTxnMarker")
 

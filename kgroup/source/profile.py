@@ -16,7 +16,7 @@ from kgroup.errors import InputError, UsageError
 from kgroup.source.client_setting import Setting
 from kgroup.source.properties_file import read_properties
 
-__all__ = ["CONFIG_FILE", "read_profile"]
+__all__ = ["CONFIG_FILE", "profile_names", "read_profile"]
 
 CONFIG_FILE = Path("~/.config/kgroup/config.toml")
 
@@ -59,6 +59,11 @@ def read_profile(name: str, file: Path) -> list[Setting]:
     for key, value in _flat(properties):
         settings.append(Setting(key, _text(value, f"{origin}: {key}"), origin))
     return settings
+
+
+def profile_names(file: Path) -> list[str]:
+    """Give the names of all profiles, sorted; errors as of `read_profile`."""
+    return sorted(_profiles(file, "NAME"))
 
 
 def _profiles(file: Path, name: str) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ def needs_server(line: str) -> bool:
 
 def can_run(line: str) -> bool:
     alone = "--sample" in line or line.startswith(
-        ("kgroup coordinator", "kgroup decode-offsets --key")
+        ("kgroup coordinator", "kgroup decode-offsets --key", "kgroup completion")
     )
     alone = alone and not needs_server(line)
     return alone and not set("|$<>…") & set(line) and "..." not in line and "--log-dir" not in line

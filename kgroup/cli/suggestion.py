@@ -1,0 +1,157 @@
+"""What a word on a command line may become: functions for click's `shell_complete`.
+
+They are called while somebody waits for the tab key. What takes long is given up, what goes wrong
+is passed over: then there is nothing to suggest, and nothing is said about it. Clusters are sent
+questions only, as by `kgroup list`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from kgroup.render.cell import Column
+
+__all__ = [
+    "PART",
+    "suggest_choices",
+    "suggest_columns",
+    "suggest_groups",
+    "suggest_profiles",
+    "suggest_record_types",
+]
+
+Items = list[CompletionItem[str]]
+
+PATIENCE_S = 1.0
+"""How long to wait for a source of groups, unless $KGROUP_COMPLETION_TIMEOUT says otherwise."""
+PART = "part"
+"""Type of a suggestion after which the word may go on: one of several with commas between."""
+
+
+def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest ids of groups that the source on the command line, or in the environment, has.
+
+    Left out are ids that were given already, ids with characters that no line can show, and, for
+    arguments, ids that would be taken for options.
+    """
+    from kgroup.cli.source import source_of
+
+    options = {name: _expanded(value) for name, value in ctx.params.items()}
+    if options.get("kind") == "transaction":
+        return []
+
+    patience_s = PATIENCE_S
+    with suppress(ValueError):
+        patience_s = float(os.environ.get("KGROUP_COMPLETION_TIMEOUT", patience_s))
+
+    def ask() -> Collection[str]:
+        from kgroup.source.base import Question
+
+        question = Question(state=False, members=False, offsets=False, log_budget=0)
+        with source_of(options, patience_s).open() as source:
+            return source.read(question=question).image.groups.keys()
+
+    given = set(ctx.params.get(param.name or "") or ())
+    is_argument = isinstance(param, click.Argument)
+    return [
+        CompletionItem(group_id)
+        for group_id in _within(patience_s, ask)
+        if group_id.startswith(incomplete) and group_id.isprintable() and group_id not in given
+        if group_id and not (is_argument and group_id.startswith("-"))
+    ]
+
+
+def suggest_choices(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest the choices of a parameter as they are written; click's own are in lower case."""
+    assert isinstance(param.type, click.Choice)
+    return [
+        CompletionItem(str(choice))
+        for choice in param.type.choices
+        if str(choice).lower().startswith(incomplete.lower())
+    ]
+
+
+def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest columns of the tables that the command writes, after those that stand there."""
+    from kgroup.render import group as of_groups
+
+    name, params = ctx.command.name, ctx.params
+    columns: Sequence[Column]
+    if name == "decode-offsets":
+        from kgroup.render.record import RECORD_COLUMNS
+
+        columns = RECORD_COLUMNS
+    elif name == "list":
+        columns = of_groups.LIST_COLUMNS
+    elif name == "coordinator":
+        is_group = params.get("kind") != "transaction"
+        columns = of_groups.LOCATION_COLUMNS if is_group else of_groups.TRANSACTION_COLUMNS
+    elif params.get("members"):
+        columns = of_groups.MEMBER_COLUMNS
+    elif params.get("state"):
+        columns = of_groups.STATE_COLUMNS
+    else:
+        columns = of_groups.OFFSET_COLUMNS
+    return _parts({column.name: column.meaning for column in columns}, incomplete)
+
+
+def suggest_record_types(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest types of records, after those that stand there."""
+    from kgroup.protocol.coordinator_record import RECORD_TYPES
+
+    return _parts(dict.fromkeys(RECORD_TYPES), incomplete)
+
+
+def suggest_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest profiles of kgroup's configuration file."""
+    from kgroup.source.profile import CONFIG_FILE, profile_names
+
+    names: Iterable[str] = ()
+    with suppress(Exception):
+        file = Path(os.environ.get("KGROUP_CONFIG") or CONFIG_FILE).expanduser()
+        names = profile_names(file)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _parts(meanings: Mapping[str, str | None], incomplete: str) -> Items:
+    """Suggest names for the last part of a text with commas, those that are not there yet."""
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [
+        CompletionItem(f"{before}{comma}{name}", PART, meaning)
+        for name, meaning in meanings.items()
+        if name.lower().startswith(last.lower()) and name not in given
+    ]
+
+
+def _within(seconds: float, ask: Callable[[], Collection[str]]) -> Sequence[str]:
+    """Answer a question if that takes no longer and meets no trouble."""
+    from threading import Thread
+
+    answers: list[str] = []
+
+    def work() -> None:
+        with suppress(Exception, SystemExit):  # the line that is being typed may be anything
+            answers.extend(ask())
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return () if thread.is_alive() else answers
+
+
+def _expanded(value: Any) -> Any:
+    """Write out what the shell would have: it hands over words as they stand there."""
+    if isinstance(value, Path):
+        return Path(os.path.expandvars(value)).expanduser()
+    if isinstance(value, tuple):
+        return tuple(map(_expanded, value))
+    return value

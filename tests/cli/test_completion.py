@@ -1,0 +1,172 @@
+"""What `kgroup completion` tells the shells; the shells themselves are in tests/broker."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from kgroup.cli import suggestion
+from kgroup.cli.command_line import read_bash, read_fish_word
+from kgroup.cli.main import COMMANDS
+from kgroup.cli.shell_script import SCRIPTS
+from kgroup.model.group import GroupState
+from kgroup.render.group import LIST_COLUMNS, STATE_COLUMNS
+from kgroup.sample import sample_log_dir
+from kgroup.source.log_dir import LogDir
+from tests.cli.conftest import Cli
+from tests.cli.test_main import loaded_by
+
+BREAKS = " \t\n\"'@><=;|&(:"
+"""$COMP_WORDBREAKS of bash."""
+FILES = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGROUP_COMPLETION_TIMEOUT", "60")
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_scripts_in_the_repository_are_those_that_are_printed(cli: Cli, shell: str) -> None:
+    file = Path(__file__).parents[2] / "completions" / FILES[shell]
+    command = f"kgroup completion {shell} > completions/{FILES[shell]}"
+    assert cli("completion", shell).out == file.read_text("utf-8"), f"run: {command}"
+
+
+def suggested(cli: Cli, line: str, shell: str = "zsh") -> tuple[str, list[str]]:
+    """Give the kind, and the words or what bash is to type."""
+    if shell == "bash":
+        result = cli("completion", "bash", "--", line, BREAKS)
+    else:
+        words = shlex.split(line)[1:] + ([""] if line.endswith(" ") else [])
+        result = cli("completion", shell, "--", *words)
+    assert (result.status, result.err) == (0, "")
+    kind, *words = result.out.splitlines() or [""]
+    return kind, [word.split("\t")[0] for word in words]
+
+
+def groups() -> Collection[str]:
+    return LogDir([sample_log_dir()]).read().image.groups
+
+
+def test_commands(cli: Cli) -> None:
+    assert suggested(cli, "kgroup ") == ("plain", list(COMMANDS))
+    assert suggested(cli, "kgroup de") == ("plain", ["describe", "decode-offsets"])
+    assert suggested(cli, "kgroup --v") == ("plain", ["--version"])
+    assert suggested(cli, "kgroup nonsense ")[1] == []
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_groups(cli: Cli, shell: str) -> None:
+    assert suggested(cli, "kgroup describe --sample ", shell) == ("plain", sorted(groups()))
+    line = f"kgroup decode-offsets --log-dir {sample_log_dir()} --group order-"
+    assert suggested(cli, line, shell)[1] == ["order-service", "order-totals"]
+    line = "kgroup describe --sample order-totals order-"
+    assert suggested(cli, line, shell)[1] == ["order-service"]
+
+
+def test_groups_of_a_folder_that_the_shell_has_not_expanded(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(sample_log_dir().parent))
+    for folder in ("~/log-dir", "$HOME/log-dir"):
+        assert suggested(cli, f"kgroup describe --log-dir '{folder}' ship")[1] == ["shipping"]
+
+
+def test_names_of_values(cli: Cli) -> None:
+    assert suggested(cli, "kgroup list --state ")[1] == [state.value for state in GroupState]
+    assert suggested(cli, "kgroup list --state=e")[1] == ["--state=Empty"]
+    names = [column.name for column in LIST_COLUMNS]
+    assert suggested(cli, "kgroup list --columns ") == ("part", names)
+    rest = [f"type,{name}" for name in names if name != "type"]
+    assert suggested(cli, "kgroup list --columns type,") == ("part", rest)
+    _, columns = suggested(cli, "kgroup describe --state --columns ")
+    assert columns == [column.name for column in STATE_COLUMNS]
+    assert suggested(cli, "kgroup decode-offsets --type Offset") == ("part", ["OffsetCommit"])
+    assert suggested(cli, "kgroup list --log-dir ") == ("file", [])
+
+
+def test_profiles(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KGROUP_CONFIG", str(tmp_path / "config.toml"))
+    assert suggested(cli, "kgroup list -C ")[1] == []
+    (tmp_path / "config.toml").write_text("[profiles.test]\n[profiles.prod]\n")
+    assert suggested(cli, "kgroup list -C ")[1] == ["prod", "test"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kgroup describe ",
+        "kgroup describe -b 127.0.0.1:1 ",
+        "kgroup describe -b ::: ",
+        "kgroup describe -C none ",
+        "kgroup describe -X oops ",
+        "kgroup describe --log-dir /nowhere ",
+        "kgroup describe --sample --log-dir /nowhere ",
+        "kgroup describe --no-such-option --sample -",
+    ],
+)
+def test_quiet_where_there_is_nothing_to_suggest(cli: Cli, line: str) -> None:
+    _, words = suggested(cli, line)
+    assert [word for word in words if not word.startswith("-")] == []
+
+
+def test_what_takes_long_is_given_up() -> None:
+    def ask() -> list[str]:
+        time.sleep(60)
+        return ["late"]
+
+    assert list(suggestion._within(0.01, ask)) == []
+
+
+def test_no_connection_is_loaded_for_words_that_need_none() -> None:
+    loaded = loaded_by("completion", "bash", "--", "kgroup list --state ", BREAKS)
+    assert not {"kafka", "numpy", "pyarrow", "rich", "orjson"} & loaded
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "current", "kept"),
+    [
+        ("kgroup ", ["kgroup"], "", ""),
+        ("kgroup  de", ["kgroup"], "de", ""),
+        ("k 'a b' c", ["k", "a b"], "c", ""),
+        ("k '' \"\" x", ["k", "", ""], "x", ""),
+        (r"k a\ b", ["k"], "a b", ""),
+        (r"k a\:b:c", ["k"], "a:b:c", "a:b:"),
+        ("k --x=y", ["k"], "--x=y", "--x="),
+        ("k 'a:b", ["k"], "a:b", ""),
+        ("k x'a:b", ["k"], "xa:b", "x"),
+        ("k 'a:b'c", ["k"], "a:bc", ""),
+        ("k a:'b c'd", ["k"], "a:b cd", "a:"),
+        (r'k "a\"b\n', ["k"], r'a"b\n', ""),
+        ("k a\\", ["k"], "a", ""),
+    ],
+)
+def test_lines_of_bash(line: str, words: list[str], current: str, kept: str) -> None:
+    read = read_bash(line, BREAKS)
+    assert (list(read.words), read.current, read.kept) == (words, current, kept)
+
+
+@pytest.mark.parametrize("begin", ["", "'", '"', "x:", "x:'", "x\\ "])
+@pytest.mark.parametrize("rest", ["a b", "it's", 'say "hi"', "$HOME `x`", "a\\b", "a:b=c", "注文"])
+def test_what_bash_types_is_the_word_that_was_meant(begin: str, rest: str) -> None:
+    line = read_bash(f"k {begin}", BREAKS)
+    word = line.current + rest
+    typed = f"k {begin[: len(begin) if line.quote or begin.endswith(':') else 0]}"
+    completed = f"printf '%s\\n' {typed}{line.replacement(word)}{line.quote}"
+    done = subprocess.run(["sh", "-c", completed], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["k", word]
+    assert line.replacement("other") is None or not line.kept
+
+
+@pytest.mark.parametrize(
+    ("typed", "word"),
+    [("a\\ b", "a b"), ("'a\\'b", "a'b"), ("'a\\nb", "a\\nb"), ('"a\\$b', "a$b"), ("\"a'b", "a'b")],
+)
+def test_words_of_fish(typed: str, word: str) -> None:
+    assert read_fish_word(typed) == word

@@ -21,7 +21,6 @@ _FACTS: Mapping[ChangeKind, str] = {
     ChangeKind.ASSIGNMENT_EPOCH: "epoch",
     ChangeKind.MEMBER_JOINED: "members",
     ChangeKind.MEMBER_LEFT: "members",
-    ChangeKind.LAG: "lag",
     ChangeKind.TIME_LAG: "time lag",
 }
 _MEMBER_COLUMNS: Mapping[ChangeKind, str] = {
@@ -44,6 +43,8 @@ _OFFSET_COLUMNS: Mapping[ChangeKind, str] = {
 def mark_facts(facts: Sheet, changes: Collection[Change]) -> Sheet:
     """Mark what has changed in the table of properties and values."""
     changed = {_FACTS[change.change] for change in changes if change.change in _FACTS}
+    if sum((c.after or 0) - (c.before or 0) for c in changes if c.change is ChangeKind.LAG):
+        changed.add("lag")
     rows = [(name, Changed(value) if name in changed else value) for name, value in facts.rows]
     return Sheet(facts.columns, rows)
 

@@ -160,6 +160,7 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
     marks = {row[columns["mark"]] for row in rows} if "mark" in columns else set()
     if OffsetMark.BEFORE_START not in marks:
         columns.pop("log_start_offset", None)
+    columns.pop("next_timestamp_ms", None)  # the lag in time says the same
     if "topic" in columns and all(row[columns["topic"]] is not None for row in rows):
         columns.pop("topic_id", None)
     common = []

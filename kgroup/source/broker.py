@@ -14,7 +14,7 @@ is looked for first. Without it there are no groups.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.admin.groups import ListGroupsRequest
 
@@ -38,6 +38,9 @@ from kgroup.source.coordinator import (
     place,
 )
 from kgroup.source.group_api import DESCRIBE_BY_TYPE, group_state, group_type
+
+if TYPE_CHECKING:
+    from kgroup.source.offsets_log import LogMemory
 
 __all__ = ["Cluster"]
 
@@ -85,6 +88,7 @@ class Cluster:
         self._of_silence = of_silence
         self._options = options
         self._client: BrokerClient | None = None
+        self._memory: LogMemory | None = None
         self._view: ClusterView | None = None
 
     def __enter__(self) -> "Cluster":
@@ -100,7 +104,14 @@ class Cluster:
             self._client = None
 
     def renew(self, *, anew: bool = False) -> None:
-        """Give brokers that were silent another chance, or connect anew; see `RenewableSource`."""
+        """Give brokers that were silent another chance, or connect anew; see `RenewableSource`.
+
+        From now on only what is new of `__consumer_offsets` is read.
+        """
+        if self._memory is None:
+            from kgroup.source.offsets_log import LogMemory
+
+            self._memory = LogMemory()
         if anew:
             self.close()
         if self._client is not None:
@@ -115,7 +126,7 @@ class Cluster:
             BrokerError: no bootstrap server answers.
         """
         client = self._connected()
-        return client.run(_Inquiry(client, question).read(group_ids))
+        return client.run(_Inquiry(client, question, self._memory).read(group_ids))
 
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
@@ -161,9 +172,12 @@ class Cluster:
 class _Inquiry:
     """One `Cluster.read`, with the problems that it meets."""
 
-    def __init__(self, client: BrokerClient, question: Question) -> None:
+    def __init__(
+        self, client: BrokerClient, question: Question, memory: "LogMemory | None"
+    ) -> None:
         self._client = client
         self._question = question
+        self._memory = memory
         self._count: int | None = None
 
     async def read(self, group_ids: Collection[str] | None) -> Reading:
@@ -198,7 +212,8 @@ class _Inquiry:
         elif question.members and question.log_budget:
             from kgroup.source.offsets_log import read_details
 
-            found, notes = await read_details(client, found, question.log_budget)
+            budget = question.log_budget
+            found, notes = await read_details(client, found, budget, self._memory)
         describes = (
             await client.any_version(DESCRIBE_BY_TYPE[GroupType.CLASSIC].request) is not None
         )

@@ -13,7 +13,7 @@ Requests of version 12 and less name topics and are answered in the message form
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
 
@@ -34,7 +34,7 @@ from kgroup.source.coordinator import OFFSETS_TOPIC
 from kgroup.source.leader import MOVING
 from kgroup.source.topic_offset import read_log_ranges
 
-__all__ = ["fetch", "read_details"]
+__all__ = ["LogMemory", "fetch", "read_details"]
 
 FETCH_SIZE = 1 << 20
 LARGEST_FETCH = 64 << 20
@@ -130,8 +130,64 @@ class _Trace:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found in a partition of `__consumer_offsets` up to an offset, by group id."""
+
+    end: int
+    metadata: Mapping[str, tuple[Data | None, int | None] | None]
+    commits: Mapping[str, Mapping[tuple[str, int], tuple[int, _Commit]]]
+
+
+class LogMemory:
+    """Keeps what was found, so that the next round of a watch reads only what has come since."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, _Found] = {}
+
+    def news_from(self, number: int, traces: Iterable[_Trace], end: int) -> int:
+        """Return the offset up to which a partition has been searched for all of these groups."""
+        found = self._found.get(number)
+        if found is None or found.end > end:  # the log was cut off
+            return 0
+        is_known = all(trace.group.group_id in found.metadata for trace in traces)
+        return found.end if is_known else 0
+
+    def complete(self, number: int, traces: Iterable[_Trace]) -> None:
+        """Give the groups what was found before and nothing newer replaces."""
+        found = self._found.get(number)
+        if found is None:
+            return
+        for trace in traces:
+            group_id = trace.group.group_id
+            trace.metadata = trace.metadata or found.metadata.get(group_id)
+            for at, (offset, commit) in found.commits.get(group_id, {}).items():
+                if trace.committed.get(at) == offset:
+                    trace.commits.setdefault(at, commit)
+
+    def keep(self, number: int, traces: Iterable[_Trace], end: int) -> None:
+        """Remember what was found up to an offset."""
+        self._found[number] = _Found(
+            end,
+            {trace.group.group_id: trace.metadata for trace in traces},
+            {
+                trace.group.group_id: {
+                    at: (trace.committed[at], commit) for at, commit in trace.commits.items()
+                }
+                for trace in traces
+            },
+        )
+
+    def forget(self, number: int) -> None:
+        """Begin anew with a partition that was not read to the end."""
+        self._found.pop(number, None)
+
+
 async def read_details(
-    client: BrokerClient, groups: Mapping[str, Group], budget: int
+    client: BrokerClient,
+    groups: Mapping[str, Group],
+    budget: int,
+    memory: LogMemory | None = None,
 ) -> tuple[dict[str, Group], list[str]]:
     """Complete groups by what their partitions of `__consumer_offsets` tell.
 
@@ -139,6 +195,7 @@ async def read_details(
         client: connected.
         groups: as the brokers describe them, with `offsets_partition`.
         budget: bytes to read of each partition; where that is not enough, things stay unknown.
+        memory: of earlier rounds.
 
     Returns:
         The groups, and notes on what could not be read or found.
@@ -161,6 +218,7 @@ async def read_details(
             by_partition[number],
             topic.partitions[number].leader if number in topic.partitions else None,
             ranges.ranges[OFFSETS_TOPIC, number],
+            LogMemory() if memory is None else memory,
         )
         for number in numbers
     ]
@@ -191,17 +249,19 @@ class _Log:
         traces: Sequence[_Trace],
         leader: int | None,
         log_range: LogRange,
+        memory: LogMemory,
     ) -> None:
         self.number = number
         self.traces = traces
         self._client = client
         self._leader = leader
         self._range = log_range
+        self._memory = memory
         self._wanted = {trace.group.group_id.encode("utf-8", "replace"): trace for trace in traces}
         self._pattern = _pattern(self._wanted)
 
     async def search(self, budget: int) -> str | None:
-        """Read windows from the end back; tell why not everything was looked for.
+        """Find what is new, and remember it; tell why not everything was looked for.
 
         Raises:
             BrokerError: the leader cannot be asked.
@@ -209,6 +269,19 @@ class _Log:
         start, end = self._range.start, self._range.end
         if start is None or end is None:
             return "it has no leader" if self._range.mark is None else self._range.mark.value
+        news = self._memory.news_from(self.number, self.traces, end)
+        if not news:
+            self._memory.forget(self.number)
+        reason = await self._search_back(max(start, news), end, budget)
+        if reason is None:
+            self._memory.complete(self.number, self.traces)
+            self._memory.keep(self.number, self.traces, end)
+        else:
+            self._memory.forget(self.number)
+        return reason
+
+    async def _search_back(self, start: int, end: int, budget: int) -> str | None:
+        """Read windows from the end back, until all is found; tell why not."""
         span, high = FIRST_WINDOW, end
         while high > start:
             low = max(start, high - span)

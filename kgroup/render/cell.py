@@ -1,7 +1,7 @@
 """One value as the text of one table cell."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +15,7 @@ __all__ = [
     "MarkedText",
     "age",
     "cell",
+    "cells",
     "harmless",
     "rfc3339",
     "visible",
@@ -125,6 +126,14 @@ def cell(value: object, kind: Kind) -> str:
     if isinstance(value, int):
         return _WRITERS.get(kind, str)(value)
     return visible(str(value))
+
+
+def cells(values: Sequence[object], kind: Kind) -> list[str]:
+    """Write the values of a column, as `cell` does; values have to be hashable."""
+    if kind is Kind.NUMBER:
+        return [str(value) if type(value) is int else cell(value, kind) for value in values]
+    written = {value: cell(value, kind) for value in set(values)}  # the same ones again and again
+    return [written[value] for value in values]
 
 
 def _duration(ms: int) -> str:

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from kgroup.errors import UsageError
-from kgroup.render.cell import Column, cell
+from kgroup.render.cell import Column, cells
 
 __all__ = ["Sheet", "choose", "sheet_text", "title_text"]
+
+
+_BLANK = frozenset({None, ""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +19,7 @@ class Sheet:
 
     Attributes:
         columns: all that there are, in the order of csv and tsv.
-        rows: a value for each column.
+        rows: a value for each column, hashable.
     """
 
     columns: tuple[Column, ...]
@@ -25,19 +29,25 @@ class Sheet:
         """Keep the named columns, in that order; all where none is named."""
         if not names:
             return self
-        indices = choose(self.columns, names)
-        rows = ([row[index] for index in indices] for row in self.rows)
-        return Sheet(tuple(self.columns[index] for index in indices), rows)
+        return self._take(choose(self.columns, names))
 
     def without_blank(self) -> "Sheet":
         """Leave out columns in which no row has a value or a text: they tell people nothing."""
         rows = list(self.rows)
+        if not rows:
+            return Sheet(self.columns, rows)
         telling = [
-            column.name
-            for column, values in zip(self.columns, zip(*rows, strict=True), strict=False)
-            if not all(value is None or value == "" for value in values)
+            index
+            for index, values in enumerate(zip(*rows, strict=True))
+            if not _BLANK.issuperset(values)
         ]
-        return Sheet(self.columns, rows).select(telling)
+        return Sheet(self.columns, rows)._take(telling or range(len(self.columns)))
+
+    def _take(self, indices: Sequence[int]) -> "Sheet":
+        columns = tuple(self.columns[index] for index in indices)
+        if len(indices) == 1:
+            return Sheet(columns, ([row[indices[0]]] for row in self.rows))
+        return Sheet(columns, map(itemgetter(*indices), self.rows))
 
 
 def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
@@ -68,9 +78,12 @@ def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Ite
     from kgroup.render.table import markdown_table, plain_table, rich_table
 
     columns = sheet.columns
-    texts = (
-        [cell(value, column.kind) for column, value in zip(columns, row, strict=True)]
-        for row in sheet.rows
+    texts = zip(
+        *(
+            cells(values, column.kind)
+            for column, values in zip(columns, zip(*sheet.rows, strict=True), strict=False)
+        ),
+        strict=True,
     )
     if form == "markdown":
         yield from markdown_table(columns, texts, headers=headers)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.render.sheet import Sheet
 
-__all__ = ["complain", "complain_of", "documented", "is_terminal", "show", "write"]
+__all__ = ["complain", "complain_of", "documented", "is_terminal", "outcome", "show", "write"]
 
 MAX_LINES = 20
 """Problems of one kind of trouble told one by one on standard error."""
@@ -93,8 +93,7 @@ def show(
         page: writes table and markdown instead of the sheet, where no columns are chosen.
 
     Returns:
-        DONE; PARTLY where the report has errors; NOT_FOUND where they say that none of what was
-        named exists, FAILED where nothing could be learnt of any of it.
+        As `outcome`.
     """
     if output.form in ("json", "jsonl"):
         from kgroup.render.document import document, json_rows
@@ -116,9 +115,19 @@ def show(
     for note in report.notes:
         complain(f"note: {note}")
     complain_of(report.errors)
-    if report.errors and not report.data:
-        if all(error.kind == "not-found" for error in report.errors):
+    return outcome(report.data, report.errors)
+
+
+def outcome(rows: Sequence[object], errors: "Sequence[Problem]") -> ExitStatus:
+    """Return what rows and the errors beside them come to.
+
+    Returns:
+        DONE; PARTLY where there are errors; NOT_FOUND where they say that none of what was named
+        exists, FAILED where nothing could be learnt of any of it.
+    """
+    if errors and not rows:
+        if all(error.kind == "not-found" for error in errors):
             return ExitStatus.NOT_FOUND
-        if all(error.group_id is not None and error.offset is None for error in report.errors):
+        if all(error.group_id is not None and error.offset is None for error in errors):
             return ExitStatus.FAILED
-    return ExitStatus.PARTLY if report.errors else ExitStatus.DONE
+    return ExitStatus.PARTLY if errors else ExitStatus.DONE

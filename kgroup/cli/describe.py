@@ -109,6 +109,8 @@ def command(
         raise click.UsageError(
             "csv, tsv and --columns take one section: choose --state, --members or --offsets"
         )
+    if watch_s is not None and source.snapshot is not None:
+        raise click.UsageError("--watch needs a source that goes on; a snapshot does not change")
     if watch_s is not None and (output.form not in ("table", "jsonl") or output.columns):
         raise click.UsageError(
             "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from kgroup.cli.context import complain, complain_of, write
+from kgroup.cli.context import complain, complain_of, outcome, write
 from kgroup.cli.options import PATH, check_choice, examples, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_groups
-from kgroup.errors import ExitStatus, NotFoundError
+from kgroup.errors import ExitStatus, InputError, NotFoundError
 
 __all__ = ["command"]
 
@@ -96,8 +96,10 @@ def command(
             complain(f"note: {note}")
         complain_of(report.errors)
         (snapshot,) = report.data
-        if not snapshot.groups and {error.kind for error in report.errors} == {"not-found"}:
-            raise NotFoundError(f"nothing to save; {path} is not written")
+        status = outcome(snapshot.groups, report.errors)
+        if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
+            error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
+            raise error(f"nothing to save; {path} is not written")
         lines = snapshot_lines(snapshot)
         if unfinished is None:
             write(lines)
@@ -109,7 +111,7 @@ def command(
                     file.writelines(lines)
                 file.flush()
                 os.fsync(file.fileno())
-        return ExitStatus.PARTLY if report.errors else ExitStatus.DONE
+        return status
 
     if path == _STDOUT:
         return save(None)

@@ -173,6 +173,9 @@ def test_usage(cli: Cli, tmp_path: Path) -> None:
     both = cli("list", "--sample", "--snapshot", file)
     assert both.status == 2
     assert "two sources" in both.err
+    watch = cli("describe", "--all", "--snapshot", file, "--watch", "1")
+    assert watch.status == 2
+    assert "does not change" in watch.err
     decode = cli("decode-offsets", "--snapshot", file)
     assert decode.status == 2
     assert "not the records" in decode.err
@@ -233,6 +236,15 @@ def test_what_could_not_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path
     assert result.err == "kgroup: silent: Broker 3 did not answer.\n"
     assert same(cli, origin, file, "describe", "--all", "-o", "json").status == 4
     assert same(cli, origin, file, "list", "--members", "-o", "json").status == 4
+
+
+def test_nothing_could_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+    cluster.problems = (Problem("denied", "The cluster says no.", group_id="g"),)
+    file = tmp_path / "a.json"
+    result = cli("snapshot", "-b", "h:1", "g", "-f", file)
+    assert result.status == 1
+    assert result.err.splitlines()[-1] == f"kgroup: error: nothing to save; {file} is not written"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_cluster_that_does_not_answer(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811

@@ -67,7 +67,8 @@ class Subscriber:
         rack: None where there is none; never empty.
         owned: `ownedPartitions`, in the order of the message.
         generation: in which they were owned; None where the message has none.
-        remembered: the partitions that the sticky assignors' user data names.
+        remembered: the partitions that the sticky assignor's user data names; None where there is
+            no user data.
         remembered_generation: the generation that it names; None where it names none.
     """
 
@@ -77,7 +78,7 @@ class Subscriber:
     rack: str | None = None
     owned: tuple[TopicPartition, ...] = ()
     generation: int | None = None
-    remembered: tuple[TopicPartition, ...] = ()
+    remembered: tuple[TopicPartition, ...] | None = None
     remembered_generation: int | None = None
 
 

@@ -19,8 +19,9 @@ from kgroup.assignor.base import (
     uses_racks,
     with_metadata,
 )
+from kgroup.assignor.java_hash import hash_order, utf16
 
-__all__ = ["assign"]
+__all__ = ["assign", "assign_1_1"]
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
@@ -48,6 +49,31 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assign
     if uses:
         for partitions in assignment.values():
             partitions.sort(key=java_order)
+    return assignment
+
+
+def assign_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader of kafka-clients 1.1.1 does: without racks, nobody is static.
+
+    Args:
+        members: in the order of the JoinGroup response.
+        topics: of the cluster.
+    """
+    members = in_hash_order(members)
+    assignment: Assignment = {member.member_id: [] for member in members}
+    subscribers: dict[str, list[str]] = {}
+    for member in members:
+        for topic in member.topics:
+            subscribers.setdefault(topic, []).append(member.member_id)
+    for name in hash_order(subscribers):
+        if name not in topics:
+            continue
+        quota, extras = divmod(topics[name].partitions, len(subscribers[name]))
+        start = 0
+        for place, member_id in enumerate(sorted(subscribers[name], key=utf16)):
+            end = start + quota + (place < extras)
+            assignment[member_id] += [(name, partition) for partition in range(start, end)]
+            start = end
     return assignment
 
 

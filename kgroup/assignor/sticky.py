@@ -64,7 +64,7 @@ def assign_cooperative(members: Sequence[Subscriber], topics: Mapping[str, Topic
 
 
 def _remembered(member: Subscriber) -> Claim:
-    return Claim(member.remembered, member.remembered_generation)
+    return Claim(member.remembered or (), member.remembered_generation)
 
 
 def _owned(member: Subscriber) -> Claim:

@@ -7,7 +7,7 @@ Source: `AbstractStickyAssignor.GeneralAssignmentBuilder` of kafka-clients 4.3.1
 every partition whether all is balanced, looking at every member and partition for it. Here that is
 asked where the answer counts only: a partition that may move to a member with fewer is itself the
 proof that it is not balanced. Claims of partitions that do not exist make that reasoning unsound,
-and Kafka's answer too: then its steps are taken as they are (`_LiteralBuilder`).
+and Kafka's answer too: then its steps are taken as they are (`LiteralBuilder`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, T
 from kgroup.assignor.java_hash import JavaHashMap, string_hash, topic_partition_hash, utf16
 from kgroup.assignor.sticky_claim import Claims, Racks
 
-__all__ = ["assign"]
+__all__ = ["Builder", "LiteralBuilder", "assign"]
 
 _NO_LIST = (
     'Cannot invoke "java.util.List.size()" because the return value of '
@@ -48,20 +48,32 @@ def assign(
         for owned in claims.owned.values()
         for topic, number in owned
     ) and all(len(set(member.topics)) == len(member.topics) for member in members)
-    return (_Builder if is_sound else _LiteralBuilder)(members, topics, claims).build()
+    builder = Builder if is_sound else LiteralBuilder
+    return builder(members, topics, claims.owned, claims.earlier).build()
 
 
-class _Builder:
-    """Assigns; members are numbered by their ids, so that of equal ones the first counts."""
+class Builder:
+    """Assigns; members are numbered by their ids, so that of equal ones the first counts.
+
+    Args:
+        members: in hash order.
+        topics: those that exist and are subscribed, in the order of `partitionsPerTopic`.
+        owned: what members owned, in the order of `currentAssignment`.
+        earlier: see `Claims`.
+    """
 
     def __init__(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic], claims: Claims
+        self,
+        members: Sequence[Subscriber],
+        topics: Mapping[str, Topic],
+        owned: Mapping[str, Sequence[TopicPartition]],
+        earlier: Mapping[TopicPartition, tuple[str, int]],
     ) -> None:
         self._topics = topics
         self._racks = Racks(members, topics)
-        self._ids = sorted(claims.owned, key=utf16)
+        self._ids = sorted(owned, key=utf16)
         number = {member_id: at for at, member_id in enumerate(self._ids)}
-        self._hash_order = [number[member_id] for member_id in claims.owned]
+        self._hash_order = [number[member_id] for member_id in owned]
         self._subscribed: list[list[str]] = [[] for _ in members]
         self._consumers: dict[str, list[int]] = {topic: [] for topic in topics}
         for member in members:
@@ -73,12 +85,10 @@ class _Builder:
             topic: np.array(sorted(consumers), np.intp)
             for topic, consumers in self._consumers.items()
         }
-        self._assigned = [list(claims.owned[member_id]) for member_id in self._ids]
-        self._owner = {
-            partition: at for at, owned in enumerate(self._assigned) for partition in owned
-        }
+        self._assigned = [list(owned[member_id]) for member_id in self._ids]
+        self._owner = {partition: at for at in self._hash_order for partition in self._assigned[at]}
         self._earlier = {
-            partition: number[member_id] for partition, (member_id, _) in claims.earlier.items()
+            partition: number[member_id] for partition, (member_id, _) in earlier.items()
         }
         self._is_fixed = [False] * len(members)
         self._movements = _Movements()
@@ -86,14 +96,19 @@ class _Builder:
         self._fewest: dict[str, int] = {}  # of a topic's consumers, as long as nothing moves
 
     def build(self) -> Assignment:
-        in_order = sorted(self._topics, key=lambda name: (len(self._consumers[name]), utf16(name)))
-        place = {topic: at for at, topic in enumerate(in_order)}
-        every = [(name, p) for name in in_order for p in range(self._topics[name].partitions)]
+        """Assign."""
+        every = self._every()
+        place = {topic: at for at, topic in enumerate(dict.fromkeys(topic for topic, _ in every))}
         claimed = sum(map(len, self._assigned))
         kept = self._keep_owned()
         kept.sort(key=lambda partition: (place[partition[0]], partition[1]))
         self._balance(every, list(_without(every, kept)), revokes=len(kept) < claimed)
         return {self._ids[at]: self._assigned[at] for at in self._hash_order}
+
+    def _every(self) -> list[TopicPartition]:
+        """Give all partitions, those first that the fewest members subscribe to."""
+        in_order = sorted(self._topics, key=lambda name: (len(self._consumers[name]), utf16(name)))
+        return [(name, p) for name in in_order for p in range(self._topics[name].partitions)]
 
     def _keep_owned(self) -> list[TopicPartition]:
         """Take from members what they may not have; give what they keep."""
@@ -236,11 +251,13 @@ class _Builder:
         return (score + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-class _LiteralBuilder(_Builder):
+class LiteralBuilder(Builder):
     """Kafka's steps one by one, where partitions that are not there have been claimed.
 
     They stay assigned for ever, and others may be assigned twice.
     """
+
+    _slack = 1  # by which a member may have less than another without having to get more
 
     def _reassign_once(self, partitions: Sequence[TopicPartition]) -> bool:
         has_moved = False
@@ -285,7 +302,7 @@ class _LiteralBuilder(_Builder):
                     other = owner.get((topic, number))
                     if other is None:
                         raise AssignorError("NullPointerException", _NO_LIST)
-                    if count + 1 < len(self._assigned[other]):
+                    if count + self._slack < len(self._assigned[other]):
                         return False
         return True
 

@@ -1,7 +1,8 @@
-"""What a member of a classic group sends when it joins, as Kafka's Java client 4.3.1 does.
+"""What a member of a classic group sends when it joins, as Kafka's Java client does.
 
 Source: `ConsumerCoordinator.metadata`, `ConsumerProtocol.serializeSubscription`,
-`StickyAssignor.subscriptionUserData`, `CooperativeStickyAssignor.subscriptionUserData`.
+`StickyAssignor.subscriptionUserData`, `CooperativeStickyAssignor.subscriptionUserData` of
+kafka-clients 4.3.1; `StickyAssignor.subscription` of 1.1.1.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from kgroup.assignor.base import Subscriber, TopicPartition, java_order
 from kgroup.assignor.java_hash import hash_order, utf16
 from kgroup.assignor.sticky_claim import NO_GENERATION
 
-__all__ = ["NEWEST_VERSION", "Joining", "UserData", "as_sent"]
+__all__ = ["NEWEST_VERSION", "Joining", "UserData", "as_sent", "as_sent_1_1"]
 
 NEWEST_VERSION = 3
 _OWNED_FROM = 1
@@ -25,7 +26,7 @@ _RACK_FROM = 3
 class UserData:
     """What a sticky assignor reads in a member's user data."""
 
-    owned: tuple[TopicPartition, ...] = ()
+    owned: tuple[TopicPartition, ...] | None = None
     generation: int | None = None
 
 
@@ -85,6 +86,17 @@ def as_sent(member: Joining, strategy: str) -> Subscriber:
     )
 
 
+def as_sent_1_1(member: Joining, strategy: str) -> Subscriber:
+    """Give what the leader reads in the subscription that a member of version 1.1.1 sends.
+
+    Its topics are in the order of a HashSet, which is taken from the member as it is.
+    """
+    user_data = member.user_data or UserData()
+    if member.user_data is None and strategy == "sticky" and member.owned is not None:
+        user_data = UserData(_by_topic(member.owned, prepend=False))
+    return Subscriber(member.member_id, member.topics, remembered=user_data.owned)
+
+
 def _user_data(member: Joining, strategy: str) -> UserData:
     generation = NO_GENERATION if member.generation is None else member.generation
     if strategy == "cooperative-sticky":
@@ -94,13 +106,15 @@ def _user_data(member: Joining, strategy: str) -> UserData:
     return UserData()
 
 
-def _by_topic(partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Order partitions as `CollectionUtils.groupPartitionsByTopic` does: by a HashMap of topics."""
+def _by_topic(
+    partitions: Sequence[TopicPartition], *, prepend: bool = True
+) -> tuple[TopicPartition, ...]:
+    """Order partitions as Kafka's `CollectionUtils` does: by a HashMap of topics."""
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in partitions:
         by_topic.setdefault(partition[0], []).append(partition)
     calls = list(by_topic)
     if calls and (partitions[-1][0] != calls[-1] or len(by_topic[calls[-1]]) > 1):
         calls.append(calls[-1])  # one for a topic that is there makes a full table grow
-    order = hash_order(calls, prepend=True)
+    order = hash_order(calls, prepend=prepend)
     return tuple(partition for topic in order for partition in by_topic[topic])

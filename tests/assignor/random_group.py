@@ -36,9 +36,19 @@ class RandomGroup:
     """One group: `spec` is its next rebalance, `go_on` what happens after it.
 
     What may happen is drawn once for each group, so that there are quiet groups and wild ones.
+    Some have member ids, topics and topic ids of which many have one hash. `hashes_partitions`
+    says that Java puts partitions of all topics in one table: where many of these have one hash,
+    their order is a matter of chance, so then topics have no common hashes.
     """
 
-    def __init__(self, seed: int, strategy: str, protocol: str = "classic") -> None:
+    def __init__(
+        self,
+        seed: int,
+        strategy: str,
+        protocol: str = "classic",
+        *,
+        hashes_partitions: bool = False,
+    ) -> None:
         self._random = draw = random.Random(f"{protocol}-{strategy}-{seed}")
         self._seed = seed
         self._strategy = strategy
@@ -55,6 +65,7 @@ class RandomGroup:
         self._has_racks = draw.random() < 0.35
         self._is_equal = draw.random() < 0.5
         self._collides = draw.random() < 0.2
+        self._topics_collide = self._collides and not hashes_partitions
         self._is_wild = draw.random() < 0.35
         self._statics = draw.choice([0.0, 0.0, 0.5, 1.0])
         self._versions = draw.choice([[3], [3], [0, 1, 2, 3], [2], [1]])
@@ -191,14 +202,12 @@ class RandomGroup:
 
     def _name(self) -> str:
         draw = self._random
-        if self._collides:
+        if self._topics_collide:
             name = "".join(draw.choices(["Aa", "BB"], k=5))
         else:
             name = draw.choice(["t", "orders.", "é", "\U0001f600"]) + str(draw.randint(0, 99))
         half = draw.randbytes(8)
-        # a share group has partitions as keys, and Java orders those with equal hashes by chance
-        collides = self._collides and self._protocol != "share"
-        topic_id = half + (half if collides else draw.randbytes(8))
+        topic_id = half + (half if self._topics_collide else draw.randbytes(8))
         self._topic_ids.setdefault(name, base64.urlsafe_b64encode(topic_id).decode().rstrip("="))
         return name
 

@@ -11,9 +11,9 @@ import pytest
 
 from kgroup.assignor import server_range, simple, uniform
 from kgroup.assignor.base import Assignment, AssignorError, Topic
-from kgroup.assignor.classic import CLASSIC_ASSIGNORS
+from kgroup.assignor.classic import CLASSIC_ASSIGNORS, CLASSIC_ASSIGNORS_1_1
 from kgroup.assignor.server import ServerMember, ServerTopic
-from kgroup.assignor.subscription import Joining, UserData, as_sent
+from kgroup.assignor.subscription import Joining, UserData, as_sent, as_sent_1_1
 from kgroup.protocol.consumer_protocol import decode_subscription
 from tests.assignor.random_group import RandomGroup
 from tests.broker import maven
@@ -36,6 +36,12 @@ def test_random_classic_groups(strategy: str) -> None:
     _compare("classic", strategy, main)
 
 
+@pytest.mark.parametrize("strategy", CLASSIC_ASSIGNORS_1_1)
+def test_random_classic_groups_of_1_1(strategy: str) -> None:
+    main = "org.apache.kafka.clients.consumer.OldAssignorOracle"
+    _compare("classic", strategy, main, "1.1.1")
+
+
 @pytest.mark.parametrize(
     ("protocol", "strategy"), [("consumer", "uniform"), ("consumer", "range"), ("share", "simple")]
 )
@@ -43,20 +49,23 @@ def test_random_groups_of_the_coordinator(protocol: str, strategy: str) -> None:
     _compare(protocol, strategy, "kgroup.ServerAssignorOracle")
 
 
-def _compare(protocol: str, strategy: str, main: str) -> None:
+def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> None:
     assign = _assign if protocol == "classic" else _assign_by_server
+    if kafka != KAFKA:
+        assign = _assign_1_1
     specs, ours = [], []
     for seed in range(CASES // ROUNDS):
-        group = RandomGroup(seed, strategy, protocol)
+        hashes_partitions = strategy == "simple" or (strategy == "sticky" and kafka != KAFKA)
+        group = RandomGroup(seed, strategy, protocol, hashes_partitions=hashes_partitions)
         for _ in range(ROUNDS):
             specs.append(group.spec)
             ours.append(assign(group.spec))
             group.go_on(ours[-1].get("assignment"))
     source = Path(__file__).parent / "java" / f"{main.rpartition('.')[2]}.java"
-    classes = maven.compile_java([source], KAFKA)
+    classes = maven.compile_java([source], kafka)
     lines = "".join(json.dumps(spec) + "\n" for spec in specs)
     done = maven.run_java(
-        KAFKA,
+        kafka,
         main,
         [],
         input=lines.encode(),
@@ -72,7 +81,7 @@ def _compare(protocol: str, strategy: str, main: str) -> None:
     ]
     errors = sum("error" in answer for answer in answers)
     counts = f"{len(specs)} cases, {errors} errors, {len(differences)} differences"
-    print(f"{protocol} {strategy}: {counts}")
+    print(f"{protocol} {strategy} {kafka}: {counts}")
     assert not differences, min(differences, key=lambda each: len(str(each)))
 
 
@@ -87,6 +96,16 @@ def _assign(spec: Mapping[str, Any]) -> dict[str, Any]:
     strategy = spec["strategy"]
     members = [as_sent(_joining(member, strategy), strategy) for member in spec["members"]]
     return _answer(lambda: CLASSIC_ASSIGNORS[strategy](members, topics))
+
+
+def _assign_1_1(spec: Mapping[str, Any]) -> dict[str, Any]:
+    topics = {name: Topic(topic["partitions"]) for name, topic in spec["topics"].items()}
+    strategy = spec["strategy"]
+    members = [
+        as_sent_1_1(_joining(member | {"user_data": None}, strategy), strategy)
+        for member in spec["members"]
+    ]
+    return _answer(lambda: CLASSIC_ASSIGNORS_1_1[strategy](members, topics))
 
 
 def _assign_by_server(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,7 +158,7 @@ def _joining(member: Mapping[str, Any], strategy: str) -> Joining:
         generation=member.get("generation"),
         version=member.get("protocol_version", 3),
         subscription_generation=member.get("subscription_generation"),
-        user_data=_user_data(member["user_data"], strategy) if "user_data" in member else None,
+        user_data=_user_data(member["user_data"], strategy) if member.get("user_data") else None,
     )
 
 

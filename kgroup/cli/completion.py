@@ -31,8 +31,8 @@ def command(shell: str, typed: Sequence[str]) -> ExitStatus:
 
     In bash: source <(kgroup completion bash), in zsh the same after compinit; for fish and zsh
     there are also folders of such scripts. Completed are commands, options and their values, and
-    ids of the groups that the source on the command line has, or $KGROUP_BOOTSTRAP_SERVER: a
-    cluster is waited for a second at most.
+    ids of the groups that the source on the command line has, or $KGROUP_BOOTSTRAP_SERVER. No
+    source is waited for longer than a second, or $KGROUP_COMPLETION_TIMEOUT.
     """
     if not typed:
         write([SCRIPTS[shell]])

@@ -56,7 +56,7 @@ def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) 
         from kgroup.source.base import Question
 
         question = Question(state=False, members=False, offsets=False, log_budget=0)
-        with source_of(options, patience_s).open() as source:
+        with source_of(options, patience_s).open(of_silence=True) as source:  # `_within` ends it
             return source.read(question=question).image.groups.keys()
 
     given = set(ctx.params.get(param.name or "") or ())

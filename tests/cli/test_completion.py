@@ -8,11 +8,12 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+import click
 import pytest
 
 from kgroup.cli import suggestion
 from kgroup.cli.command_line import read_bash, read_fish_word
-from kgroup.cli.main import COMMANDS
+from kgroup.cli.main import COMMANDS, kgroup
 from kgroup.cli.shell_script import SCRIPTS
 from kgroup.model.group import GroupState
 from kgroup.render.group import LIST_COLUMNS, STATE_COLUMNS
@@ -89,6 +90,18 @@ def test_names_of_values(cli: Cli) -> None:
     assert columns == [column.name for column in STATE_COLUMNS]
     assert suggested(cli, "kgroup decode-offsets --type Offset") == ("part", ["OffsetCommit"])
     assert suggested(cli, "kgroup list --log-dir ") == ("file", [])
+
+
+def test_every_command_suggests_groups_where_it_takes_them() -> None:
+    taken = set()
+    for name in COMMANDS:
+        command = kgroup.get_command(click.Context(kgroup), name)
+        assert command is not None
+        for param in command.params:
+            if param.name in ("group", "groups", "group_id", "group_ids", "names"):
+                assert param._custom_shell_complete is suggestion.suggest_groups, (name, param)
+                taken.add(name)
+    assert {"describe", "coordinator", "snapshot", "decode-offsets"} <= taken
 
 
 def test_profiles(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,40 +1,40 @@
-"""A broker with many groups, to ask: each has committed every partition of one topic."""
+"""A broker with many groups, to ask: each has committed every partition of one topic.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+A process of its own, so that the one that measures others stays small: Linux counts the memory of
+a process from before the program that it runs.
+"""
+
+import sys
 from pathlib import Path
 
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.protocol.consumer.group import OffsetCommitRequest
 
+from bench.live import GROUPS, PARTITIONS, group_id
+from bench.measure import KAFKA
 from kgroup.errors import BrokerError
 from kgroup.source.broker_client import BrokerClient, Deadline
 from kgroup.source.coordinator import find_coordinators
 from tests.broker.servers import Broker, broker
 
-__all__ = ["GROUPS", "PARTITIONS", "cluster_with_groups", "group_id"]
-
-GROUPS = 5_000
-PARTITIONS = 16
 TOPICS = 10
 _BY_TOPIC_NAME = 9
 _NO_COORDINATOR_YET = frozenset({14, 15, 16})
 
 
-def group_id(number: int) -> str:
-    return f"team-{number % 50:02}.service-{number:04}"
+def main() -> None:
+    """Run it in the folder given, print its address, and end with standard input.
 
-
-@contextmanager
-def cluster_with_groups(version: str, work: Path) -> Iterator[Broker]:
-    """Run a broker, as its defaults are apart from one replica, with `GROUPS` groups."""
+    Its defaults are Kafka's, apart from one replica.
+    """
     config = {"offsets.topic.num.partitions": "50"}
-    with broker(version, work, config=config) as server:
+    with broker(KAFKA, Path(sys.argv[1]), config=config) as server:
         _write_records(server)
         with BrokerClient(server.bootstrap, Deadline(60, of_silence=True)) as client:
             client.run(_commit_all(client))
-        yield server
+        print(server.bootstrap, flush=True)
+        sys.stdin.read()
 
 
 def _topic(number: int) -> str:
@@ -100,3 +100,7 @@ async def _commit(client: BrokerClient, node: int, number: int) -> None:
             raise SystemExit(f"the broker refuses a commit: {codes}")
         await find_coordinators(client, [group_id(number)])
         await client.sleep(0.2)
+
+
+if __name__ == "__main__":
+    main()

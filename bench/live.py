@@ -1,13 +1,13 @@
 """Ask a broker of its groups with `kafka-consumer-groups` and with kgroup, in turns."""
 
 import subprocess
-from pathlib import Path
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
-from bench.cluster import GROUPS, PARTITIONS, cluster_with_groups, group_id
 from bench.measure import (
     ENVIRONMENT,
-    KAFKA,
     KGROUP,
     kafka_tool,
     measure,
@@ -16,13 +16,20 @@ from bench.measure import (
     print_row,
 )
 
-__all__ = ["bench"]
+__all__ = ["GROUPS", "PARTITIONS", "bench", "group_id"]
+
+GROUPS = 5_000
+PARTITIONS = 16
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
+def group_id(number: int) -> str:
+    return f"team-{number % 50:02}.service-{number:04}"
+
+
 def bench(runs: int) -> None:
-    with TemporaryDirectory() as work, cluster_with_groups(KAFKA, Path(work)) as server:
+    with TemporaryDirectory() as work, _cluster(work) as bootstrap:
         print(
             f"A broker on loopback with {GROUPS:,} groups, each with {PARTITIONS} committed "
             "partitions and no members.\n"
@@ -31,7 +38,7 @@ def bench(runs: int) -> None:
             "job", "Kafka's tool, s", "kgroup, s", "kgroup / Kafka", "aim", "peak, MB (Kafka's)"
         )
         one = group_id(GROUPS // 2)
-        asked = ["--bootstrap-server", server.bootstrap]
+        asked = ["--bootstrap-server", bootstrap]
         _check(asked)
         for job, aim, theirs, ours in (
             (f"list, {GROUPS:,} groups", 0.4, ["--list"], ["list"]),
@@ -56,6 +63,22 @@ def bench(runs: int) -> None:
                 f"{aim}",
                 f"{our.memory:.0f} ({their.memory:.0f})",
             )
+
+
+@contextmanager
+def _cluster(work: str) -> Iterator[str]:
+    """Run `bench.cluster`, and give its address."""
+    command = [sys.executable, "-m", "bench.cluster", work]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.stdin is not None
+        assert it.stdout is not None
+        address = it.stdout.readline().strip()
+        if not address:
+            raise SystemExit("the broker with the groups did not start")
+        try:
+            yield address
+        finally:
+            it.stdin.close()
 
 
 def _check(asked: list[str]) -> None:

@@ -1,16 +1,21 @@
-"""Lists, descriptions and locations of groups as sheets, ."""
+"""Lists, descriptions and locations of groups as sheets."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
-from kgroup.model.group import Broker, Subscription
-from kgroup.operation.describe import GroupDescription
-from kgroup.operation.list_groups import ListedGroup
-from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet
+
+if TYPE_CHECKING:  # each command has its own, and takes time to load
+    from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
+    from kgroup.model.group import Broker, Subscription
+    from kgroup.operation.describe import GroupDescription
+    from kgroup.operation.list_groups import ListedGroup
+    from kgroup.operation.locate import GroupLocation, TransactionLocation
 
 __all__ = [
     "LIST_COLUMNS",
@@ -45,12 +50,6 @@ _COORDINATOR = Column(
 _OFFSETS_PARTITION = Column(
     "offsets_partition", Kind.NUMBER, "partition of __consumer_offsets that holds the group"
 )
-_MEMBER_COUNT = Column(
-    "member_count",
-    Kind.NUMBER,
-    "number of members",
-    lambda item: item.member_count if isinstance(item, ListedGroup) else len(item.members),
-)
 _TOPIC = Column("topic", Kind.TEXT, "name of the topic")
 _PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
 _TIME_LAG = Column(
@@ -83,7 +82,7 @@ LIST_COLUMNS = (
     _ASSIGNOR,
     _COORDINATOR,
     _OFFSETS_PARTITION,
-    _MEMBER_COUNT,
+    Column("member_count", Kind.NUMBER, "number of members"),
     Column(
         "topics",
         Kind.TEXT,
@@ -132,7 +131,7 @@ STATE_COLUMNS = (
         Kind.TIME,
         "classic: when all members had joined the last rebalance, or the last one had left",
     ),
-    _MEMBER_COUNT,
+    Column("member_count", Kind.NUMBER, "number of members", lambda item: len(item.members)),
     Column("total_lag", Kind.NUMBER, "sum of the lags that are known"),
     Column("max_time_lag_ms", Kind.AGE, "largest of the lags in time (--time-lag)"),
 )

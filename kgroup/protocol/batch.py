@@ -1,6 +1,7 @@
 """What is read from a log: record batches, records, and the damage between and inside them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Literal
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "MAX_UNCOMPRESSED",
     "Damage",
     "DamageKind",
+    "Inflation",
     "Record",
     "RecordBatch",
 ]
@@ -22,6 +24,12 @@ MAX_BATCH_SIZE = 64 * 1024 * 1024
 
 MAX_UNCOMPRESSED = 64 * 1024 * 1024
 """Largest size, in bytes, to which the records of one batch may be decompressed."""
+
+_MOST_TIMES = 100
+"""How many times as large as a batch its records may be without counting as inflated."""
+
+_MOST_INFLATED = 256 * 1024 * 1024
+"""Bytes of inflated records in all that are decompressed of one log."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names of the compression codecs, by their number in a batch's attributes."""
@@ -38,6 +46,32 @@ DamageKind = Literal[
     "torn-tail",  # the last batch is cut off
     "zeros",  # space that was allocated and never written, or was lost
 ]
+
+
+class Inflation:
+    """How much the batches of one log have become when they were decompressed.
+
+    A kilobyte of compressed data can stand for 64 MiB of records, a log of such batches for more
+    than anybody can wait for. Those of coordinators become ten times as large, rarely a hundred
+    times (big groups whose members all subscribe to the same): so much is always decompressed, and
+    what becomes larger only up to a sum. Threads may share one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inflated = 0
+
+    def limit(self, size: int) -> int:
+        """Give the bytes to which a batch of `size` bytes may be decompressed."""
+        if self._inflated < _MOST_INFLATED:
+            return MAX_UNCOMPRESSED
+        return min(_MOST_TIMES * size, MAX_UNCOMPRESSED)
+
+    def note(self, size: int, uncompressed: int) -> None:
+        """Take note that a batch of `size` bytes was decompressed to so many, or that far."""
+        if uncompressed > _MOST_TIMES * size:
+            with self._lock:
+                self._inflated += uncompressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +97,7 @@ class RecordBatch:
         is_control: whether it holds a control record: a transaction's marker.
         record_count: how many records it holds; None for a compressed message of v0/v1.
         data: all of its bytes; they keep the chunk that they were read with in memory.
+        inflation: of the log that it is from.
     """
 
     position: int
@@ -83,6 +118,7 @@ class RecordBatch:
     is_control: bool
     record_count: int | None
     data: memoryview
+    inflation: Inflation = field(default_factory=Inflation, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

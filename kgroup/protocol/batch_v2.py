@@ -28,8 +28,8 @@ from collections.abc import Iterator
 
 import google_crc32c
 
-from kgroup.protocol.batch import CODECS, Damage, DamageKind, Record, RecordBatch
-from kgroup.protocol.compression import CompressionError, decompress
+from kgroup.protocol.batch import CODECS, Damage, DamageKind, Inflation, Record, RecordBatch
+from kgroup.protocol.compression import CompressionError, decompress_in
 
 __all__ = [
     "HEADER_SIZE",
@@ -91,7 +91,7 @@ def has_right_crc(data: memoryview) -> bool:
     return right == int.from_bytes(data[17:21], "big")
 
 
-def decode_batch(data: memoryview, position: int) -> RecordBatch:
+def decode_batch(data: memoryview, position: int, inflation: Inflation) -> RecordBatch:
     """Decode the batch in `data`, which has a whole one's size and right checksum."""
     (
         base_offset,
@@ -129,6 +129,7 @@ def decode_batch(data: memoryview, position: int) -> RecordBatch:
         is_control=bool(attributes & 0x20),
         record_count=count,
         data=data,
+        inflation=inflation,
     )
 
 
@@ -165,7 +166,7 @@ def read_batch_records(batch: RecordBatch, max_uncompressed: int) -> Iterator[Re
         return
     if is_compressed:
         try:
-            records = decompress(batch.compression, data, limit=max_uncompressed)
+            records = decompress_in(batch, data, max_uncompressed)
         except CompressionError as error:
             yield Damage(batch.position, batch.size, error.kind, str(error))
             return

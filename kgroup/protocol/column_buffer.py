@@ -128,6 +128,9 @@ class ColumnBuffer:
         self._allocate(rows, batches)
         self._texts = [recycled(size + PADDING) for size in _TEXT_SIZES]
         self._dictionaries = [_Dictionary() for _ in range(4)]
+        self._added: tuple[bytes | None, bytes | None, bool] | None = None
+        self._added_cells: list[tuple[str, int]] = []
+        self._added_texts: list[bytes | None] | None = None
         self._publish()
 
     def _allocate(self, rows: int, batches: int) -> None:
@@ -215,34 +218,43 @@ class ColumnBuffer:
     def add(self, key: bytes | None, value: bytes | None, *, is_control: bool) -> None:
         """Complete the row whose offset, timestamp and size are written, and count it."""
         row = int(self.state[memory.ROWS])
-        rows = self._rows
+        record = (key, value, is_control)
+        if record != self._added:  # a log may be made of one record a million times
+            self._added = record
+            self._added_cells, self._added_texts = self._encode(*record)
+        for name, cell in self._added_cells:
+            getattr(self._rows, name)[row] = cell
+        if self._added_texts is not None:
+            self._add_texts(row, self._added_texts)
+        self.state[memory.ROWS] = row + 1
+
+    def _encode(
+        self, key: bytes | None, value: bytes | None, is_control: bool
+    ) -> tuple[list[tuple[str, int]], list[bytes | None] | None]:
+        """Decode a record; give its cells by column, and its texts where it has any."""
         cells = decoded_cells(key, value, is_control=is_control)
         name, key_type, group, topic, topic_partition, version = cells[:6]
         offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = cells[6:12]
         flags = 0
-
-        def put(column: _Array, flag: int, cell: int | None) -> None:
-            nonlocal flags
-            column[row] = 0 if cell is None else cell
+        row = [("type", _TYPE_NUMBERS[name])]
+        for column, flag, cell in (
+            ("key_type", memory.KEY_TYPE, key_type),
+            ("value_version", memory.VERSION, version),
+            ("group", memory.GROUP, self._intern(0, group)),
+            ("topic", memory.COMMIT, self._intern(1, topic)),
+            ("topic_partition", memory.COMMIT, topic_partition),
+            ("committed_offset", memory.VALUE, offset),
+            ("metadata", memory.VALUE, self._intern(2, metadata)),
+            ("commit_timestamp", memory.VALUE, commit_timestamp),
+            ("committed_leader_epoch", memory.LEADER_EPOCH, leader_epoch),
+            ("expire_timestamp", memory.EXPIRE, expire_timestamp),
+            ("topic_id", memory.TOPIC_ID, self._intern_uuid(topic_id)),
+        ):
+            row.append((column, 0 if cell is None else cell))
             flags |= 0 if cell is None else flag
-
-        rows.type[row] = _TYPE_NUMBERS[name]
-        put(rows.key_type, memory.KEY_TYPE, key_type)
-        put(rows.value_version, memory.VERSION, version)
-        put(rows.group, memory.GROUP, self._intern(0, group))
-        put(rows.topic, memory.COMMIT, self._intern(1, topic))
-        put(rows.topic_partition, memory.COMMIT, topic_partition)
-        put(rows.committed_offset, memory.VALUE, offset)
-        put(rows.metadata, memory.VALUE, self._intern(2, metadata))
-        put(rows.commit_timestamp, memory.VALUE, commit_timestamp)
-        put(rows.committed_leader_epoch, memory.LEADER_EPOCH, leader_epoch)
-        put(rows.expire_timestamp, memory.EXPIRE, expire_timestamp)
-        put(rows.topic_id, memory.TOPIC_ID, self._intern_uuid(topic_id))
-        rows.flags[row] = flags
+        row.append(("flags", flags))
         texts = [None if cell is None else cell.encode() for cell in cells[12:]]
-        if any(text is not None for text in texts):
-            self._add_texts(row, texts)
-        self.state[memory.ROWS] = row + 1
+        return row, None if texts == [None, None] else texts
 
     def _add_texts(self, row: int, texts: Sequence[bytes | None]) -> None:
         other = int(self.state[memory.OTHERS])

@@ -23,7 +23,7 @@ from kgroup.protocol.batch_scan import scan_transactions
 from kgroup.protocol.column_schema import ColumnBuilder
 from kgroup.protocol.input_size import is_large
 from kgroup.protocol.kernel_memory import PLACE_SHIFT
-from kgroup.protocol.record_batch import Damage, RecordBatch, read_file_batches
+from kgroup.protocol.record_batch import Damage, Inflation, RecordBatch, read_file_batches
 from kgroup.protocol.record_place import numbers_in
 from kgroup.protocol.transaction import TransactionIndex, once
 
@@ -174,7 +174,7 @@ def read_chunks(
                     stop = cutter.position
                 else:
                     return
-                resumed = yield from _read_over(file, stop, in_batch)
+                resumed = yield from _read_over(file, stop, in_batch, cutter.inflation)
                 if resumed is None:
                     return
                 cutter.seek(resumed)
@@ -202,12 +202,18 @@ def _decode_by_reference(
 
 
 def _read_over(
-    file: BinaryIO, position: int, in_batch: Callable[[RecordBatch], Iterator[_T]]
+    file: BinaryIO,
+    position: int,
+    in_batch: Callable[[RecordBatch], Iterator[_T]],
+    inflation: Inflation,
 ) -> Generator[_T | Damage, None, int | None]:
     """Read what compiled code cannot; give where it can go on, None at the end of the file."""
     file.seek(position)
     sound = 0
-    for item in read_file_batches(file, base_position=position, chunk_size=_SEARCH_SIZE):
+    batches = read_file_batches(
+        file, base_position=position, chunk_size=_SEARCH_SIZE, inflation=inflation
+    )
+    for item in batches:
         if isinstance(item, Damage):
             yield item
             sound = 0

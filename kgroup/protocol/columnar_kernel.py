@@ -62,6 +62,9 @@ __all__ = ["UNCLEAR", "commit_time", "decode", "spread_ends"]
 
 _NO_VALUE = 0b10  # of another row: no value_json
 
+_LARGEST_VALUE = 1 << 20
+"""The reference decoder has limits for larger ones: for their members, and for what they become."""
+
 UNCLEAR = -(1 << 63)
 _NEWEST = 4  # of an OffsetCommit's values; key version 0, LegacyOffsetCommit, has only 0
 
@@ -157,7 +160,7 @@ def _other(
         or get(used, 1) + value_size > get(capacity, 1)
     ):
         return FULL
-    if key_size < 2:
+    if key_size < 2 or value_size > _LARGEST_VALUE:
         return ODD
     kind = load_int16(key)
     name = kind
@@ -217,6 +220,15 @@ def _other(
         store_native32(get(columns, 2 + index) + 4 * other, get(used, index))
     put(state, memory.OTHERS, other + 1)
 
+    _put_row(state, row, flags, name, kind, group, version)
+    return DONE
+
+
+@compiled
+def _put_row(
+    state: int, row: int, flags: int, name: int, kind: int, group: int, version: int
+) -> None:
+    """Write the columns of a row that is no whole offset commit."""
     columns = state + 8 * memory.ROW_COLUMNS
     store_uint8(get(columns, _FLAGS) + row, flags)
     store_uint8(get(columns, _TYPE) + row, name)
@@ -226,7 +238,6 @@ def _other(
     store_native32(get(columns, _METADATA) + 4 * row, 0)
     store_native32(get(columns, _TOPIC_ID) + 4 * row, 0)
     store_native16(get(columns, _VALUE_VERSION) + 2 * row, version)
-    return DONE
 
 
 _FLAGS = Rows._fields.index("flags")
@@ -433,6 +444,9 @@ def decode(state: int) -> int:
                 reason = ODD
                 if key != 0:
                     reason = _other(state, row, key, key_end, value, value_end, is_control)
+                elif value == 0:  # a log may be made of millions of them
+                    _put_row(state, row, 0, op.UNKNOWN, 0, 0, 0)
+                    reason = DONE
                 if reason == ODD:
                     put(state, memory.ODD_KEY, key)
                     put(state, memory.ODD_KEY_SIZE, key_end - key)

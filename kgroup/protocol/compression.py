@@ -22,9 +22,9 @@ from typing import Literal
 
 import cramjam
 
-from kgroup.protocol.batch import MAX_UNCOMPRESSED
+from kgroup.protocol.batch import MAX_UNCOMPRESSED, RecordBatch
 
-__all__ = ["CompressionError", "decompress"]
+__all__ = ["CompressionError", "decompress", "decompress_in"]
 
 _GZIP_MEMBER = b"\x1f\x8b\x08"
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
@@ -68,8 +68,32 @@ def decompress(
         return _unlz4(data, limit, check_header=magic > 0)
     if codec == "zstd":
         # zstd-jni's stream, which Kafka reads with, takes no bytes for an empty stream
-        return _into(cramjam.zstd, "zstd", data, _zstd_bound(data), limit) if data else b""
+        return _into(cramjam.zstd, "zstd", data, _zstd_bound(data, limit), limit) if data else b""
     raise CompressionError("bad-compression", f"Expected a known compression codec, found {codec}.")
+
+
+def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> bytes:
+    """Decompress data in a batch as far as its log leaves room for it, see `Inflation`.
+
+    Args:
+        batch: that they belong to.
+        data: compressed with its codec.
+        limit: most bytes to make whatever room there is.
+
+    Raises:
+        CompressionError: see `decompress`.
+    """
+    limit = min(limit, batch.inflation.limit(batch.size))
+    made = 0
+    try:
+        records = decompress(batch.compression, data, magic=batch.magic, limit=limit)
+        made = len(records)
+        return records
+    except CompressionError as error:
+        made = limit if error.kind == "too-large" else 0
+        raise
+    finally:
+        batch.inflation.note(batch.size, made)
 
 
 def _too_large(codec: str, limit: int) -> CompressionError:
@@ -200,8 +224,10 @@ def _xxh32_short(data: bytes) -> int:
     return value ^ value >> 16
 
 
-def _zstd_bound(data: memoryview) -> int:
+def _zstd_bound(data: memoryview, limit: int) -> int:
     """Most bytes that the frames can hold, from their headers and block headers alone.
+
+    Counted only as far as the limit is passed.
 
         frame: magic u32le | descriptor | window? | dictionary id? | content size? | block* | XXH64?
         block: u24le = last:1, type:2 (raw, one byte repeated, compressed), size:21 | data
@@ -211,7 +237,7 @@ def _zstd_bound(data: memoryview) -> int:
     bound = 0
     position = 0
     end = len(data)
-    while position + 5 <= end:
+    while position + 5 <= end and bound <= limit:
         magic = int.from_bytes(data[position : position + 4], "little")
         if magic & 0xFFFF_FFF0 == _ZSTD_SKIPPABLE:
             position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
@@ -223,7 +249,7 @@ def _zstd_bound(data: memoryview) -> int:
         position += 5 + (1 - is_single) + (0, 1, 2, 4)[descriptor & 3]
         position += (is_single, 2, 4, 8)[descriptor >> 6]
         is_last = 0
-        while not is_last and position + 3 <= end:
+        while not is_last and position + 3 <= end and bound <= limit:
             block = int.from_bytes(data[position : position + 3], "little")
             is_last, kind, size = block & 1, block >> 1 & 3, block >> 3
             bound += _ZSTD_BLOCK_SIZE if kind == 2 else size

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgroup.protocol import kernel_memory as memory
-from kgroup.protocol.batch import CODECS, MAX_BATCH_SIZE, MAX_UNCOMPRESSED
+from kgroup.protocol.batch import CODECS, MAX_BATCH_SIZE, Inflation
 from kgroup.protocol.batch_v2 import HEADER_SIZE
 from kgroup.protocol.compiled import kernels
 from kgroup.protocol.compression import CompressionError, decompress
@@ -44,6 +44,7 @@ class Chunk:
         batches: how many there are.
         compressed: how many of them are compressed ones of message format v2.
         records: how many they claim to have.
+        inflation: of the log.
     """
 
     data: _Array
@@ -52,6 +53,7 @@ class Chunk:
     batches: int
     compressed: int
     records: int
+    inflation: Inflation
 
 
 class Cutter:
@@ -60,12 +62,14 @@ class Cutter:
     Attributes:
         position: where the next chunk begins. Where there is no next one, nothing that may be a
             whole batch begins there.
+        inflation: of the log.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._size = _CHUNK_SIZE
         self.position = 0
+        self.inflation = Inflation()
         self._rest = np.empty(0, np.uint8)
         self._free: list[_Array] = []
 
@@ -102,7 +106,8 @@ class Cutter:
             cut = self._find_end(data, cut, used, counts)
             self._rest = data[cut:used].copy()
             if cut > 0:
-                chunk = Chunk(data, cut, self.position, *counts.tolist())
+                batches, packed, records = counts.tolist()
+                chunk = Chunk(data, cut, self.position, batches, packed, records, self.inflation)
                 self.position += cut
                 return chunk
             claimed = int.from_bytes(data[8:12].tobytes(), "big") + 12
@@ -193,7 +198,13 @@ class Walk:
 
     def read_bad_batch(self) -> RecordBatch | None:
         """Give the batch that the code cannot read, if it can be trusted, and pass over it."""
-        item = next(read_batches(self.batch, base_position=self.position, final=False), None)
+        batches = read_batches(
+            self.batch,
+            base_position=self.position,
+            final=False,
+            inflation=self._chunk.inflation,
+        )
+        item = next(batches, None)
         if not isinstance(item, RecordBatch):
             return None
         self.state[memory.POSITION] += item.size
@@ -221,13 +232,18 @@ def _runs(chunk: Chunk) -> Runs:
         is_next = (np.diff(codecs) != 0) | (np.diff(size_before // _RUN_SIZE) != 0)
         bounds = [0, *(np.flatnonzero(is_next) + 1).tolist(), chunk.compressed]
         for first, last in pairwise(bounds):
-            unpacked = _unpack(starts[first:last], ends[first:last], int(codecs[first]))
+            size = int((ends[first:last] - starts[first:last]).sum())
+            limit = chunk.inflation.limit(size)
+            unpacked = _unpack(starts[first:last], ends[first:last], int(codecs[first]), limit)
+            chunk.inflation.note(size, len(unpacked))
             yield int(ends[last - 1]), unpacked
     yield end, None
 
 
-def _unpack(starts: _Array, ends: _Array, codec: int) -> _Array:
+def _unpack(starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:
     """Decompress batches of one codec; give the records of all, one after another, padded.
+
+    They are to become `limit` bytes at most.
 
     What one batch after another makes with gzip, lz4 and zstd is a stream of that codec too, and
     reading it as one is an order of magnitude faster.
@@ -239,30 +255,30 @@ def _unpack(starts: _Array, ends: _Array, codec: int) -> _Array:
         raise UnpackError
     try:
         if CODECS[codec] == "snappy":
-            return _unpack_each(packed.data, sizes, CODECS[codec])
-        return _unpack_stream(packed, CODECS[codec])
+            return _unpack_each(packed.data, sizes, CODECS[codec], limit)
+        return _unpack_stream(packed, CODECS[codec], limit)
     except (CompressionError, OSError, pa.ArrowException) as error:
         raise UnpackError from error
 
 
-def _unpack_each(packed: memoryview, sizes: _Array, codec: str) -> _Array:
+def _unpack_each(packed: memoryview, sizes: _Array, codec: str, limit: int) -> _Array:
     parts = []
     at = used = 0
     for size in sizes.tolist():
-        part = decompress(codec, packed[at : at + size], limit=MAX_UNCOMPRESSED - used)
+        part = decompress(codec, packed[at : at + size], limit=limit - used)
         parts.append(part)
         used += len(part)
         at += size
     return np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8)
 
 
-def _unpack_stream(packed: _Array, codec: str) -> _Array:
+def _unpack_stream(packed: _Array, codec: str, limit: int) -> _Array:
     out = np.empty(4 * len(packed) + PADDING, np.uint8)
     used = 0
     with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packed)), codec) as stream:
         while got := stream.readinto(out.data[used:]):
             used += got
-            if used > MAX_UNCOMPRESSED:
+            if used > limit:
                 raise UnpackError
             if used == len(out):
                 out = np.concatenate([out, np.empty(len(out), np.uint8)])

@@ -19,8 +19,8 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from kgroup.protocol.batch import CODECS, LOG_OVERHEAD, Damage, Record, RecordBatch
-from kgroup.protocol.compression import CompressionError, decompress
+from kgroup.protocol.batch import CODECS, LOG_OVERHEAD, Damage, Inflation, Record, RecordBatch
+from kgroup.protocol.compression import CompressionError, decompress_in
 
 __all__ = [
     "HEADER_SIZES",
@@ -65,7 +65,7 @@ def has_right_crc(data: memoryview) -> bool:
     return zlib.crc32(data[16:]) == int.from_bytes(data[12:16], "big")
 
 
-def decode_message(data: memoryview, position: int) -> RecordBatch:
+def decode_message(data: memoryview, position: int, inflation: Inflation) -> RecordBatch:
     """Decode the outer message in `data`, which has a whole one's size and right checksum."""
     offset, _size, _crc, magic, attributes = _PREFIX.unpack_from(data)
     codec = attributes & 0x07
@@ -93,6 +93,7 @@ def decode_message(data: memoryview, position: int) -> RecordBatch:
         is_control=False,
         record_count=None if codec else 1,
         data=data,
+        inflation=inflation,
     )
 
 
@@ -160,9 +161,7 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
         yield damage("bad-record", "Expected messages in a compressed message, found null.")
         return
     try:
-        inside = decompress(
-            batch.compression, record.value, magic=batch.magic, limit=max_uncompressed
-        )
+        inside = decompress_in(batch, record.value, max_uncompressed)
     except CompressionError as error:
         yield damage(error.kind, str(error))
         return

@@ -35,6 +35,7 @@ from kgroup.protocol.batch import (
     MAX_UNCOMPRESSED,
     Damage,
     DamageKind,
+    Inflation,
     Record,
     RecordBatch,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "MAX_UNCOMPRESSED",
     "Damage",
     "DamageKind",
+    "Inflation",
     "Record",
     "RecordBatch",
     "read_batches",
@@ -69,6 +71,7 @@ def read_batches(
     base_position: int = 0,
     final: bool = True,
     max_batch_size: int = MAX_BATCH_SIZE,
+    inflation: Inflation | None = None,
 ) -> Iterator[RecordBatch | Damage]:
     """Yield the batches in a buffer and the damage between them, in order, every byte once.
 
@@ -78,9 +81,10 @@ def read_batches(
         final: whether the buffer ends where its source ends. Otherwise, as in a fetch response,
             a batch that is cut off at the end is left out and no damage.
         max_batch_size: a batch that claims to be larger is damage.
+        inflation: of the log that the buffer is a part of; by default it is one of its own.
     """
     window = ByteWindow(memoryview(buffer).cast("B"), base_position)
-    return _Reader(window, final, max_batch_size).read()
+    return _Reader(window, final, max_batch_size, inflation).read()
 
 
 def read_file_batches(
@@ -89,6 +93,7 @@ def read_file_batches(
     base_position: int = 0,
     chunk_size: int = _CHUNK_SIZE,
     max_batch_size: int = MAX_BATCH_SIZE,
+    inflation: Inflation | None = None,
 ) -> Iterator[RecordBatch | Damage]:
     """Like `read_batches`, from where the file stands to its end, with bounded memory.
 
@@ -98,7 +103,7 @@ def read_file_batches(
         OSError: the file cannot be read.
     """
     window = ByteWindow(memoryview(b""), base_position, file, chunk_size)
-    return _Reader(window, True, max_batch_size).read()
+    return _Reader(window, True, max_batch_size, inflation).read()
 
 
 def read_records(
@@ -132,7 +137,9 @@ class _Flaw:
 class _Reader:
     """Walks a source once; `read` is its only use."""
 
-    def __init__(self, window: ByteWindow, final: bool, max_batch_size: int) -> None:
+    def __init__(
+        self, window: ByteWindow, final: bool, max_batch_size: int, inflation: Inflation | None
+    ) -> None:
         self._window = window
         self._start = window.base
         self._final = final
@@ -140,6 +147,7 @@ class _Reader:
         self._search = BatchSearch(window, max_batch_size)
         self._crc_work = 0
         self._unchecked = 0
+        self._inflation = inflation or Inflation()
 
     def read(self) -> Iterator[RecordBatch | Damage]:
         window = self._window
@@ -211,9 +219,9 @@ class _Reader:
             )
         data = window.view(position, size)
         if magic < 2:
-            batch = message_set.decode_message(data, position)
+            batch = message_set.decode_message(data, position, self._inflation)
         else:
-            batch = batch_v2.decode_batch(data, position)
+            batch = batch_v2.decode_batch(data, position, self._inflation)
         if offset < 0 or batch.last_offset > _MAX_OFFSET:
             return _Flaw("bad-offset", f"Expected an offset, found {offset}.", end=position + size)
         return batch

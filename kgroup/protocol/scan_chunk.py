@@ -32,7 +32,7 @@ def scan_chunk(chunk: Chunk) -> tuple[Scan, int | None]:
         for position in (controls[1 : 1 + found] - start).tolist():
             size = 12 + int.from_bytes(chunk.data[position + 8 : position + 12].tobytes(), "big")
             data = chunk.data.data[position : position + size]
-            markers.add(decode_batch(data, chunk.position + position))
+            markers.add(decode_batch(data, chunk.position + position, chunk.inflation))
         if found < _CONTROLS:
             break
     scan = Scan(markers=markers.markers)

@@ -85,6 +85,9 @@ CONTROL = max(KEY_TYPES) + 1
 """Row of `Programs.keys` and `Programs.values` for control records; others have the key's type."""
 
 
+UNKNOWN = max(set(range(CONTROL)) - KEY_TYPES.keys())
+"""A number that no type has."""
+
 VERSIONS = 8
 """Columns of `Programs.values` and `Programs.members`; higher versions have no program."""
 

@@ -8,56 +8,20 @@ kafka-clients 4.3.1; `StickyAssignor.subscription` of 1.1.1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kgroup.assignor.base import Subscriber, TopicPartition, java_order
 from kgroup.assignor.java_hash import hash_order, utf16
+from kgroup.assignor.spec import MemberSpec, UserData
 from kgroup.assignor.sticky_claim import NO_GENERATION
 
-__all__ = ["NEWEST_VERSION", "Joining", "UserData", "as_sent", "as_sent_1_1"]
+__all__ = ["as_sent", "as_sent_1_1"]
 
-NEWEST_VERSION = 3
 _OWNED_FROM = 1
 _GENERATION_FROM = 2
 _RACK_FROM = 3
 
 
-@dataclass(frozen=True, slots=True)
-class UserData:
-    """What a sticky assignor reads in a member's user data."""
-
-    owned: tuple[TopicPartition, ...] | None = None
-    generation: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Joining:
-    """A member that is about to join.
-
-    Attributes:
-        member_id: given by the coordinator.
-        topics: that it subscribes to.
-        instance_id: of a static member.
-        rack: `client.rack`.
-        owned: what it was assigned, in that order; None for a member that never was.
-        generation: in which it was; None if not known.
-        version: of the subscription message.
-        subscription_generation: to be sent in that message, if it is not `generation`.
-        user_data: what the assignor reads in the user data, if that is not what a client sends.
-    """
-
-    member_id: str
-    topics: tuple[str, ...]
-    instance_id: str | None = None
-    rack: str | None = None
-    owned: tuple[TopicPartition, ...] | None = None
-    generation: int | None = None
-    version: int = NEWEST_VERSION
-    subscription_generation: int | None = None
-    user_data: UserData | None = None
-
-
-def as_sent(member: Joining, strategy: str) -> Subscriber:
+def as_sent(member: MemberSpec, strategy: str) -> Subscriber:
     """Give what the leader reads in the subscription that a member sends.
 
     Args:
@@ -86,7 +50,7 @@ def as_sent(member: Joining, strategy: str) -> Subscriber:
     )
 
 
-def as_sent_1_1(member: Joining, strategy: str) -> Subscriber:
+def as_sent_1_1(member: MemberSpec, strategy: str) -> Subscriber:
     """Give what the leader reads in the subscription that a member of version 1.1.1 sends.
 
     Its topics are in the order of a HashSet, which is taken from the member as it is.
@@ -97,7 +61,7 @@ def as_sent_1_1(member: Joining, strategy: str) -> Subscriber:
     return Subscriber(member.member_id, member.topics, remembered=user_data.owned)
 
 
-def _user_data(member: Joining, strategy: str) -> UserData:
+def _user_data(member: MemberSpec, strategy: str) -> UserData:
     generation = NO_GENERATION if member.generation is None else member.generation
     if strategy == "cooperative-sticky":
         return UserData(generation=generation)

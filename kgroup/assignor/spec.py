@@ -1,0 +1,84 @@
+"""A group that is about to be assigned, whatever its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kgroup.assignor.base import Topic, TopicPartition
+
+__all__ = ["NEWEST", "NEWEST_VERSION", "GroupSpec", "MemberSpec", "UserData"]
+
+NEWEST = "4.3.1"
+"""The version of Kafka that is imitated unless another is asked for."""
+
+NEWEST_VERSION = 3
+"""Of the classic subscription message."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserData:
+    """What a sticky assignor reads in a member's user data.
+
+    Attributes:
+        owned: partitions; None where there is no user data.
+        generation: None where it names none.
+    """
+
+    owned: tuple[TopicPartition, ...] | None = None
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """A member that is about to join, or that the coordinator is about to assign to.
+
+    Attributes:
+        member_id: given by the coordinator.
+        topics: that it subscribes to, those that a regex gives included.
+        instance_id: of a static member.
+        client_id: as the client calls itself.
+        rack: `client.rack`.
+        owned: what it was assigned, in that order; of a consumer or share group its target
+            assignment. None for a member that never was assigned anything.
+        generation: in which it was; None if not known.
+        version: of the classic subscription message.
+        subscription_generation: to be sent in that message, if it is not `generation`.
+        user_data: what the assignor reads in the user data, if that is not what a client sends.
+    """
+
+    member_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    client_id: str | None = None
+    rack: str | None = None
+    owned: tuple[TopicPartition, ...] | None = None
+    generation: int | None = None
+    version: int = NEWEST_VERSION
+    subscription_generation: int | None = None
+    user_data: UserData | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A group before its next assignment.
+
+    Attributes:
+        strategy: name of the assignor.
+        members: in the order in which they are put in a map: of a classic group that of the
+            JoinGroup response.
+        topics: of the cluster, by name.
+        protocol: "classic", "consumer" or "share".
+        kafka_version: whose assignor is imitated.
+        topic_ids: 16 bytes each, by name, of topics that are gone too; the order of what the
+            coordinator assigns depends on them.
+        id: of the group, or of the case.
+    """
+
+    strategy: str
+    members: tuple[MemberSpec, ...]
+    topics: Mapping[str, Topic]
+    protocol: str = "classic"
+    kafka_version: str = NEWEST
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    id: str | None = None

@@ -1,0 +1,87 @@
+"""Every assignor by protocol, version of Kafka and name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kgroup.assignor import range as range_assignor
+from kgroup.assignor import round_robin, server_range, simple, sticky, sticky_1_1, uniform
+from kgroup.assignor.base import Assignment, Subscriber, Topic
+from kgroup.assignor.server import ServerAssignment, ServerMember, ServerTopic
+from kgroup.assignor.spec import NEWEST, GroupSpec
+from kgroup.assignor.subscription import as_sent, as_sent_1_1
+
+__all__ = ["assign", "computed_as", "is_cooperative", "strategies", "versions"]
+
+_Classic = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]
+_Server = Callable[[Sequence[ServerMember], Mapping[str, ServerTopic]], ServerAssignment]
+
+_CLASSIC: Mapping[str, Mapping[str, _Classic]] = {
+    NEWEST: {
+        "range": range_assignor.assign,
+        "roundrobin": round_robin.assign,
+        "sticky": sticky.assign,
+        "cooperative-sticky": sticky.assign_cooperative,
+    },
+    "1.1.1": {
+        "range": range_assignor.assign_1_1,
+        "roundrobin": round_robin.assign,
+        "sticky": sticky_1_1.assign,
+    },
+}
+_SERVER: Mapping[str, Mapping[str, _Server]] = {
+    "consumer": {"uniform": uniform.assign, "range": server_range.assign},
+    "share": {"simple": simple.assign},
+}
+
+
+def versions(protocol: str) -> tuple[str, ...]:
+    """Give the versions of Kafka that are imitated, the newest first."""
+    return tuple(_CLASSIC) if protocol == "classic" else (NEWEST,)
+
+
+def strategies(protocol: str, kafka_version: str = NEWEST) -> tuple[str, ...]:
+    """Give the names of the assignors of a protocol, the default one first."""
+    return tuple(_CLASSIC[kafka_version] if protocol == "classic" else _SERVER[protocol])
+
+
+def computed_as(spec: GroupSpec) -> str:
+    """Say what an assignment imitates; other client libraries may assign otherwise."""
+    library = "kafka-clients" if spec.protocol == "classic" else "group-coordinator"
+    return f"{library} {spec.kafka_version}"
+
+
+def is_cooperative(spec: GroupSpec) -> bool:
+    """Tell whether members keep what they own while the group is assigned anew."""
+    return spec.protocol != "classic" or spec.strategy == "cooperative-sticky"
+
+
+def assign(spec: GroupSpec) -> Assignment:
+    """Assign as Kafka does.
+
+    Args:
+        spec: with a protocol, version and strategy that exist, and at least one member.
+
+    Raises:
+        AssignorError: Kafka's assignor fails.
+    """
+    if spec.protocol == "classic":
+        sent = as_sent if spec.kafka_version == NEWEST else as_sent_1_1
+        subscribers = [sent(member, spec.strategy) for member in spec.members]
+        return _CLASSIC[spec.kafka_version][spec.strategy](subscribers, spec.topics)
+    ids = spec.topic_ids
+    topics = {name: ServerTopic(ids[name], topic.partitions) for name, topic in spec.topics.items()}
+    members = [
+        ServerMember(
+            member.member_id,
+            member.topics,
+            member.instance_id,
+            tuple((ids[topic], partition) for topic, partition in member.owned or ()),
+        )
+        for member in spec.members
+    ]
+    names = {topic_id: name for name, topic_id in ids.items()}
+    return {
+        member_id: [(names[topic_id], partition) for topic_id, partition in partitions]
+        for member_id, partitions in _SERVER[spec.protocol][spec.strategy](members, topics).items()
+    }

@@ -1,0 +1,249 @@
+"""Groups to assign, from JSON: `kgroup assign --spec`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.assignor.spec import NEWEST, NEWEST_VERSION, GroupSpec, MemberSpec, UserData
+from kgroup.assignor.strategy import strategies, versions
+from kgroup.protocol.consumer_protocol import decode_subscription
+
+__all__ = ["SpecError", "made_up_topic_id", "read_spec", "read_user_data"]
+
+_T = TypeVar("_T")
+_PROTOCOLS = ("classic", "consumer", "share")
+_SPEC_FIELDS = (
+    "id", "protocol", "strategy", "kafka_version", "topics", "topic_ids", "members",
+)  # fmt: skip
+_TOPIC_FIELDS = ("partitions", "racks")
+_MEMBER_FIELDS = (
+    "member_id", "instance_id", "client_id", "topics", "owned", "generation", "rack",
+    "protocol_version", "subscription_generation", "user_data",
+)  # fmt: skip
+_MOST_PARTITIONS = 10_000_000
+_INT32 = range(-(1 << 31), 1 << 31)
+
+
+class SpecError(ValueError):
+    """A field of a spec is wrong; the message begins with its path."""
+
+
+def read_spec(spec: object) -> GroupSpec:
+    """Check one JSON object; the fields are those of `docs/output.md`.
+
+    Raises:
+        SpecError: it is no valid spec.
+    """
+    fields = _object(spec, "", _SPEC_FIELDS)
+    protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
+    version = _choice(fields, "kafka_version", versions(protocol), NEWEST)
+    names = strategies(protocol, version)
+    strategy = _choice(fields, "strategy", names, names[0])
+    topics = {
+        name: _topic(topic, f"topics.{name}")
+        for name, topic in _mapping(fields, "topics", required=True).items()
+    }
+    members = _list(fields.get("members"), "members")
+    if not members:
+        raise SpecError("members: expected at least one member, found none")
+    read = tuple(_member(member, f"members[{at}]", strategy) for at, member in enumerate(members))
+    seen: dict[str, int] = {}
+    for at, member in enumerate(read):
+        if member.member_id in seen:
+            raise SpecError(
+                f"members[{at}].member_id: {member.member_id!r} is that of "
+                f"members[{seen[member.member_id]}] already"
+            )
+        seen[member.member_id] = at
+    ids = {
+        name: _topic_id(text, f"topic_ids.{name}")
+        for name, text in _mapping(fields, "topic_ids").items()
+    }
+    if protocol != "classic":
+        owned = (topic for member in read for topic, _ in member.owned or ())
+        for name in [*topics, *owned]:
+            ids.setdefault(name, made_up_topic_id(name))
+    return GroupSpec(
+        strategy, read, topics, protocol, version, ids, _optional(fields, "id", "", _text)
+    )
+
+
+def made_up_topic_id(name: str) -> bytes:
+    """Give a topic of unknown id one that is always the same."""
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def read_user_data(raw: bytes | None, strategy: str) -> UserData:
+    """Read a member's user data as the sticky assignors do.
+
+    Source: `StickyAssignor.memberData` and `CooperativeStickyAssignor.memberData` of 4.3.1.
+
+    Args:
+        raw: None where the member sent none.
+        strategy: name of the assignor.
+    """
+    if raw is None or (not raw and strategy == "sticky"):
+        return UserData()
+    message = struct.pack(">hii", 0, 0, len(raw)) + raw  # a subscription of version 0
+    data = decode_subscription(message, strategy)["userData"]
+    if not isinstance(data, Mapping) or "error" in data:
+        return UserData((), -1)
+    owned = data.get("previousAssignment")
+    return UserData(
+        None
+        if owned is None
+        else tuple((topic["topic"], number) for topic in owned for number in topic["partitions"]),
+        data.get("generation"),
+    )
+
+
+def _topic(value: object, path: str) -> Topic:
+    fields = _object(value, path, _TOPIC_FIELDS)
+    count = _number(fields.get("partitions"), f"{path}.partitions", range(_MOST_PARTITIONS + 1))
+    if fields.get("racks") is None:
+        return Topic(count)
+    racks = _list(fields["racks"], f"{path}.racks")
+    if len(racks) != count:
+        raise SpecError(
+            f"{path}.racks: expected the racks of {count} partitions, found {len(racks)}"
+        )
+    known: dict[frozenset[str], frozenset[str]] = {}
+    sets = []
+    for at, own in enumerate(racks):
+        where = f"{path}.racks[{at}]"
+        names = frozenset(_text(rack, where) for rack in _list(own, where) if rack is not None)
+        sets.append(known.setdefault(names, names))
+    return Topic(count, tuple(sets))
+
+
+def _member(value: object, path: str, strategy: str) -> MemberSpec:
+    fields = _object(value, path, _MEMBER_FIELDS)
+    topics = _texts(fields.get("topics"), f"{path}.topics")
+    if len(set(topics)) < len(topics):
+        twice = next(topic for topic in topics if topics.count(topic) > 1)
+        raise SpecError(f"{path}.topics: {twice!r} stands there twice")
+
+    def integer(name: str, allowed: range = _INT32) -> int | None:
+        return _optional(fields, name, path, lambda value, at: _number(value, at, allowed))
+
+    version = integer("protocol_version", range(NEWEST_VERSION + 1))
+    user_data = _optional(fields, "user_data", path, _base64)
+    return MemberSpec(
+        member_id=_text(fields.get("member_id"), f"{path}.member_id"),
+        topics=topics,
+        instance_id=_optional(fields, "instance_id", path, _text),
+        client_id=_optional(fields, "client_id", path, _text),
+        rack=_optional(fields, "rack", path, _text),
+        owned=_optional(fields, "owned", path, _partitions),
+        generation=integer("generation"),
+        version=NEWEST_VERSION if version is None else version,
+        subscription_generation=integer("subscription_generation"),
+        user_data=None if user_data is None else read_user_data(user_data, strategy),
+    )
+
+
+def _partitions(value: object, path: str) -> tuple[TopicPartition, ...]:
+    pairs = _list(value, path)
+    try:
+        partitions = tuple((topic, number) for topic, number in pairs)
+        if all(type(t) is str and type(n) is int and 0 <= n < 1 << 31 for t, n in partitions):
+            return partitions
+    except (TypeError, ValueError):
+        pass
+    for at, pair in enumerate(pairs):
+        where = f"{path}[{at}]"
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise SpecError(f"{where}: expected [topic, partition], found {_shown(pair)}")
+        _text(pair[0], f"{where}[0]")
+        _number(pair[1], f"{where}[1]", range(1 << 31))
+    raise AssertionError(path)
+
+
+def _topic_id(value: object, path: str) -> bytes:
+    text = _text(value, path)
+    try:
+        topic_id = base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        topic_id = b""
+    if len(topic_id) != 16:
+        raise SpecError(f"{path}: expected a topic id of 22 characters, found {_shown(value)}")
+    return topic_id
+
+
+def _base64(value: object, path: str) -> bytes:
+    try:
+        return base64.b64decode(_text(value, path), validate=True)
+    except (binascii.Error, ValueError):
+        raise SpecError(f"{path}: expected base64, found {_shown(value)}") from None
+
+
+def _object(value: object, path: str, names: Sequence[str]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SpecError(f"{path or 'spec'}: expected an object, found {_shown(value)}")
+    unknown = next((name for name in value if name not in names), None)
+    if unknown is not None:
+        prefix = f"{path}." if path else ""
+        raise SpecError(f"{prefix}{unknown}: unknown; the fields are {', '.join(names)}")
+    return value
+
+
+def _mapping(fields: Mapping[str, Any], name: str, *, required: bool = False) -> Mapping[str, Any]:
+    value = fields.get(name)
+    if value is None and not required:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SpecError(f"{name}: expected an object, found {_shown(value)}")
+    return value
+
+
+def _choice(fields: Mapping[str, Any], name: str, choices: Iterable[str], default: str) -> str:
+    value = fields.get(name)
+    if value is None:
+        return default
+    if value not in choices:
+        raise SpecError(f"{name}: expected one of {', '.join(choices)}, found {_shown(value)}")
+    return str(value)
+
+
+def _optional(
+    fields: Mapping[str, Any], name: str, path: str, read: Callable[[object, str], _T]
+) -> _T | None:
+    value = fields.get(name)
+    return None if value is None else read(value, f"{path}.{name}" if path else name)
+
+
+def _list(value: object, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise SpecError(f"{path}: expected a list, found {_shown(value)}")
+    return value
+
+
+def _texts(value: object, path: str) -> tuple[str, ...]:
+    return tuple(_text(text, f"{path}[{at}]") for at, text in enumerate(_list(value, path)))
+
+
+def _text(value: object, path: str) -> str:
+    if not isinstance(value, str):
+        raise SpecError(f"{path}: expected a text, found {_shown(value)}")
+    return value
+
+
+def _number(value: object, path: str, allowed: range) -> int:
+    if type(value) is not int or value not in allowed:
+        raise SpecError(
+            f"{path}: expected an integer from {allowed[0]} to {allowed[-1]}, found {_shown(value)}"
+        )
+    return value
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

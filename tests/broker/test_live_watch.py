@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.structs import OffsetAndMetadata
 
 from tests.broker.servers import Broker, broker
+from tests.record.clients import java, join_java, settle
 from tests.record.raw import await_coordinator, create_topics
+from tests.record.recording import Recording
+from tests.record.session import Session
 from tests.record.wire import Wire
 
 VERSION = "4.3.1"
@@ -34,44 +36,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
             create_topics(wire, {"orders": 3})
             await_coordinator(wire)
         yield server
-
-
-class Member:
-    """A consumer of kafka-python, in a thread of its own, that commits only when it is told to."""
-
-    def __init__(self, server: Broker, client_id: str) -> None:
-        self._consumer = KafkaConsumer(
-            "orders",
-            bootstrap_servers=server.bootstrap,
-            group_id=GROUP,
-            client_id=client_id,
-            enable_auto_commit=False,
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=500,
-        )
-        self._is_over = threading.Event()
-        self._to_commit: dict[int, int] = {}
-        self.owned: set[int] = set()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def commit(self, partition: int, offset: int) -> None:
-        self._to_commit[partition] = offset
-
-    def leave(self) -> None:
-        self._is_over.set()
-        self._thread.join(TIMEOUT_S)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while not self._is_over.is_set():
-            self._consumer.poll(timeout_ms=100)
-            self.owned = {each.partition for each in self._consumer.assignment()}
-            while self._to_commit:
-                partition, offset = self._to_commit.popitem()
-                place = TopicPartition("orders", partition)
-                self._consumer.commit({place: OffsetAndMetadata(offset, "", -1)})
-        self._consumer.close()
 
 
 class Watch:
@@ -165,67 +129,72 @@ class Watch:
             values[at] = value
 
 
-def test_members_join_commit_leave_and_the_broker_goes_away(server: Broker) -> None:
+def test_members_join_commit_leave_and_the_broker_goes_away(server: Broker, tmp_path: Path) -> None:
     watch = Watch(server)
-    members = []
+    recording = Recording("watch", tmp_path)
     try:
-        watch.until(lambda: any("not-found" in line for line in watch.errors))
-        assert watch.seen == []
-
-        one = Member(server, "one")
-        members.append(one)
-        watch.until(lambda: watch.owners == dict.fromkeys(range(3), "one"))
-        assert watch.seen[0]["change"] == "group-found"
-        watch.until(lambda: one.owned == {0, 1, 2})
-
-        start = len(watch.seen)
-        two = Member(server, "two")
-        members.append(two)
-        watch.until(lambda: set(watch.owners.values()) == {"one", "two"})
-        watch.until(lambda: "generation" in watch.kinds(start))
-        joined = [each for each in watch.seen[start:] if each["change"] == "member-joined"]
-        assert [each["after"]["client_id"] for each in joined] == ["two"]
-        watch.until(lambda: one.owned == watch.owned_by("one"))
-        watch.until(lambda: two.owned == watch.owned_by("two"))
-
-        start = len(watch.seen)
-        place = next(iter(one.owned))
-        one.commit(place, 0)
-        watch.until(lambda: watch.offsets.get(place) == 0 and watch.lags.get(place) == 0)
-        producer = KafkaProducer(bootstrap_servers=server.bootstrap)
-        for _ in range(4):
-            producer.send("orders", b"x", partition=place).get(30)
-        producer.close()
-        watch.until(lambda: watch.lags.get(place) == 4)
-        one.commit(place, 3)
-        watch.until(lambda: watch.offsets.get(place) == 3 and watch.lags.get(place) == 1)
-        assert watch.kinds(start) == {"committed-offset", "lag"}
-
-        start = len(watch.seen)
-        two.leave()
-        watch.until(lambda: watch.owners == dict.fromkeys(range(3), "one"))
-        (left,) = [each for each in watch.seen[start:] if each["change"] == "member-left"]
-        assert left["before"]["client_id"] == "two"
-
-        start = len(watch.seen)
-        told = len(watch.errors)
-        server.stop()
-        watch.until(lambda: len(watch.errors) > told)
-        time.sleep(1)
-        assert watch.seen[start:] == []  # nothing is known to have changed
-        server.start()
-        watch.until(lambda: "kgroup: note: no errors any more\n" in watch.errors[told:])
-        one.commit(place, 4)
-        watch.until(lambda: watch.offsets.get(place) == 4 and watch.lags.get(place) == 0)
-        assert not watch.kinds(start) & {"group-gone", "group-found"}
-
-        one.leave()
-        watch.until(lambda: "Empty" in [each["after"] for each in watch.seen[start:]])
-        assert watch.end() == 130
+        with java(recording, server, "Consumers", "Producers") as clients:
+            _watch_members(watch, server, clients)
         assert not any("Traceback" in line or "bug" in line for line in watch.errors)
     finally:
         watch.process.kill()
         watch.process.wait()
-        for member in members:
-            with suppress(AssertionError):
-                member.leave()
+
+
+def _watch_members(watch: Watch, server: Broker, clients: Session) -> None:
+    def owned(name: str) -> set[int]:
+        """Partitions, as the consumer itself says."""
+        return {
+            int(number) for number in re.findall(r"orders\D(\d+)", clients.call("owned", name=name))
+        }
+
+    watch.until(lambda: any("not-found" in line for line in watch.errors))
+    assert watch.seen == []
+
+    join_java(clients, GROUP, "one", "orders")
+    settle(clients, 3, "one")
+    watch.until(lambda: watch.owners == dict.fromkeys(range(3), "one"))
+    assert watch.seen[0]["change"] == "group-found"
+
+    start = len(watch.seen)
+    join_java(clients, GROUP, "two", "orders")
+    settle(clients, 3, "one", "two")
+    watch.until(lambda: watch.owned_by("one") == owned("one"))
+    watch.until(lambda: watch.owned_by("two") == owned("two"))
+    watch.until(lambda: "generation" in watch.kinds(start))
+    joined = [each for each in watch.seen[start:] if each["change"] == "member-joined"]
+    assert [each["after"]["client_id"] for each in joined] == ["two"]
+
+    start = len(watch.seen)
+    place = min(owned("one"))
+    clients.call("commit", name="one", offsets=f"orders:{place}:0", metadata="")
+    watch.until(lambda: watch.offsets.get(place) == 0 and watch.lags.get(place) == 0)
+    clients.call("produce", topic="orders", partition=place, count=4)
+    watch.until(lambda: watch.lags.get(place) == 4)
+    clients.call("commit", name="one", offsets=f"orders:{place}:3", metadata="")
+    watch.until(lambda: watch.offsets.get(place) == 3 and watch.lags.get(place) == 1)
+    assert watch.kinds(start) == {"committed-offset", "lag"}
+
+    start = len(watch.seen)
+    clients.call("leave", name="two")
+    settle(clients, 3, "one")
+    watch.until(lambda: watch.owners == dict.fromkeys(range(3), "one"))
+    (left,) = [each for each in watch.seen[start:] if each["change"] == "member-left"]
+    assert left["before"]["client_id"] == "two"
+
+    start = len(watch.seen)
+    told = len(watch.errors)
+    server.stop()
+    watch.until(lambda: len(watch.errors) > told)
+    time.sleep(1)
+    assert watch.seen[start:] == []  # nothing is known to have changed
+    server.start()
+    watch.until(lambda: "kgroup: note: no errors any more\n" in watch.errors[told:])
+    settle(clients, 3, "one")
+    clients.call("commit", name="one", offsets=f"orders:{place}:4", metadata="")
+    watch.until(lambda: watch.offsets.get(place) == 4 and watch.lags.get(place) == 0)
+    assert not watch.kinds(start) & {"group-gone", "group-found"}
+
+    clients.call("leave", name="one")
+    watch.until(lambda: "Empty" in [each["after"] for each in watch.seen[start:]])
+    assert watch.end() == 130

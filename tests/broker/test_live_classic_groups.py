@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,13 +19,27 @@ from kgroup.source.log_dir import LogDir
 from tests.broker.group_tools import Table, consumer_groups, number
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker
-from tests.record.clients import java, join_java, make_topics, settle
+from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle
+from tests.record.python_client import python_consumer
 from tests.record.raw import RawMember, commit, join, knock
 from tests.record.recording import Recording
 from tests.record.wire import Wire
 
 VERSIONS = ("4.3.1", "3.9.2", "2.8.2", "1.1.1", "0.11.0.3", "0.10.2.2", "0.9.0.1")
 TOPICS = {"orders": 3, "payments": 2}
+ASSIGNORS = {
+    "pair": ("range", "RangeAssignor", (0, 9)),
+    "robin": ("roundrobin", "RoundRobinAssignor", (0, 9)),
+    "sticky": ("sticky", "StickyAssignor", (0, 11)),
+    "cooperative": ("cooperative-sticky", "CooperativeStickyAssignor", (2, 4)),
+    "static": ("range", "RangeAssignor", (2, 3)),
+}
+"""Groups: the assignor by its name and its class, and the version that first has this."""
+TELLS_ALL = (2, 4)
+"""From here on the tool describes all groups at once."""
+MODERN_TOOL = pytest.mark.parametrize(
+    "live", [each for each in VERSIONS if version_tuple(each) >= TELLS_ALL], indirect=True
+)
 CONFIG = {"group.max.session.timeout.ms": "600000"}  # 0.9 allows half a minute
 
 
@@ -32,15 +47,33 @@ CONFIG = {"group.max.session.timeout.ms": "600000"}  # 0.9 allows half a minute
 class Live:
     """A broker with groups, and a source that was given nothing but its address.
 
-    "pair": two Java consumers; "done": one that committed and left; "beyond": commits past the
-    end, for a partition and a topic that are not there; "moving": in the middle of a rebalance.
+    "pair": two Java consumers, and so for each group of `ASSIGNORS` that the version has; "static":
+    two of a fixed instance id; "python": one of kafka-python; "done": one that committed and left;
+    "beyond": commits past the end, for a partition and a topic that are not there; "moving": in the
+    middle of a rebalance.
+
+    Attributes:
+        server: the broker.
+        source: the source.
+        settled: groups whose members own all partitions of "orders" and "payments".
     """
 
     server: Broker
     source: Cluster
+    settled: tuple[str, ...]
 
     def tool(self, *arguments: str) -> Table:
         return consumer_groups(self.server.version, self.server.bootstrap, *arguments)
+
+    def described(self, *section: str) -> dict[str, Table]:
+        """What the tool says of groups: of all in one run where it can, else of settled ones."""
+        if version_tuple(self.server.version) < TELLS_ALL:
+            names = (*self.settled, "python")
+            return {name: self.tool("--describe", "--group", name, *section) for name in names}
+        groups: dict[str, Table] = {}
+        for row in self.tool("--describe", "--all-groups", *section):
+            groups.setdefault(row["group"], []).append(row)
+        return groups
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -57,10 +90,19 @@ def live(
         Cluster(server.bootstrap, of_silence=True) as source,
     ):
         make_topics(recording, server, clients, TOPICS)
-        for name in ("pair-1", "pair-2"):
-            join_java(clients, "pair", name, "orders,payments")
-        settle(clients, 5, "pair-1", "pair-2")
-        clients.call("commit", name="pair-1", offsets="orders:0:5,payments:1:3", metadata="half")
+        settled = tuple(
+            group for group, (_, _, since) in ASSIGNORS.items() if version_tuple(version) >= since
+        )
+        for group in settled:
+            options = {"partition_assignment_strategy": ASSIGNOR + ASSIGNORS[group][1]}
+            for number in (1, 2):
+                fixed = {"group_instance_id": f"pod-{number}"} if group == "static" else {}
+                name = f"{group}-{number}"
+                join_java(clients, group, name, "orders,payments", **options, **fixed)
+        for group in settled:
+            settle(clients, 5, f"{group}-1", f"{group}-2")
+            offsets = "orders:0:5,payments:1:3"
+            clients.call("commit", name=f"{group}-1", offsets=offsets, metadata="half")
         join_java(clients, "done", "done-1", "payments")
         settle(clients, 2, "done-1")
         clients.call("commit", name="done-1", offsets="payments:0:10", metadata="")
@@ -69,7 +111,8 @@ def live(
         first, second = (RawMember(version, server.bootstrap, f"moving-{n}") for n in (1, 2))
         join(first, "moving", {"range": b""}, b"")
         knock(second, "moving", {"range": b""})
-        yield Live(server, source)
+        with python_consumer(version, server.bootstrap, "python", "python-1", "payments", 4):
+            yield Live(server, source, settled)
         first.close()
         second.close()
 
@@ -105,33 +148,86 @@ def test_named_and_listed_are_the_same(live: Live) -> None:
 
 def test_same_offsets_owners_and_lags(live: Live) -> None:
     """Every row of the tool, which has one for each commit and for each partition owned."""
-    (group,) = groups_of(live, "pair").values()
-    rows = live.tool("--describe", "--group", "pair")
-    assert len(rows) == 5
-    at = {(row["topic"], int(row["partition"])): row for row in rows}
-    ranges = live.source.log_ranges(set(at)).ranges
+    told = live.described()
+    assert {*live.settled, "python"} <= set(told)
+    groups = groups_of(live, *told)
+    places = {place_of(row) for rows in told.values() for row in rows}
+    ranges = live.source.log_ranges(places).ranges
+    for group_id, rows in told.items():
+        if group_id in live.settled:
+            assert len(rows) == 5
+        same_rows(groups[group_id], rows, ranges)
+
+
+def same_rows(group: Group, rows: Table, ranges: Mapping[tuple[str, int], LogRange]) -> None:
     committed = {(each.topic, each.partition): each.committed_offset for each in group.offsets}
     owners = {
         (owned.topic, owned.partition): member
         for member in group.members
         for owned in member.assignment or ()
     }
-    assert set(owners) == set(at)
-    for place, row in at.items():
+    assert {*committed, *owners} == {place_of(row) for row in rows}
+    for row in rows:
+        place = place_of(row)
         assert committed.get(place) == number(row["current-offset"])
         end = ranges[place].end
         assert end == number(row["log-end-offset"])
         if place in committed and end is not None:
             assert end - committed[place] == number(row["lag"])
-        member = owners[place]
-        if "consumer-id" in row:
-            assert (member.member_id, member.client_host, member.client_id) == (
-                row["consumer-id"],
-                row["host"],
-                row["client-id"],
+        member = owners.get(place)
+        if "consumer-id" not in row:  # 0.9
+            assert row["owner"] == (
+                f"{member.client_id}_{member.client_host}" if member else "none"
             )
+        elif member is None:
+            assert (row["consumer-id"], row["host"], row["client-id"]) == ("-", "-", "-")
         else:
-            assert row["owner"] == f"{member.client_id}_{member.client_host}"
+            assert (row["consumer-id"], row["host"], row["client-id"]) == (
+                member.member_id,
+                member.client_host,
+                member.client_id,
+            )
+
+
+def place_of(row: Mapping[str, str]) -> tuple[str, int]:
+    return row["topic"], int(row["partition"])
+
+
+@MODERN_TOOL
+def test_same_members(live: Live) -> None:
+    """Of every assignor, with what it gave them, and the names of static ones."""
+    told = live.described("--members", "--verbose")
+    groups = groups_of(live, *told)
+    assert {*live.settled, "python", "moving"} == set(told)
+    for group_id, rows in told.items():
+        members = {member.member_id: member for member in groups[group_id].members}
+        assert set(members) == {row["consumer-id"] for row in rows}
+        for row in rows:
+            member = members[row["consumer-id"]]
+            assert (member.client_host, member.client_id) == (row["host"], row["client-id"])
+            assert (member.instance_id or "-") == row.get("group-instance-id", "-")
+            ours: dict[str | None, str] = {}
+            for each in member.assignment or ():
+                ours[each.topic] = ",".join(
+                    filter(None, (ours.get(each.topic), str(each.partition)))
+                )
+            assigned = row.get("assignment") or row["current-assignment"]
+            theirs = re.findall(r"(\w*)[(:]([\d,]+)", assigned)
+            if "" in dict(theirs):  # 3.9 leaves out the names of topics
+                assert sorted(partitions for _, partitions in theirs) == sorted(ours.values())
+            else:
+                assert dict(theirs) == ours
+    assert {member.instance_id for member in groups["static"].members} == {"pod-1", "pod-2"}
+
+
+@MODERN_TOOL
+def test_group_that_is_not_there(live: Live) -> None:
+    """Brokers describe it as dead."""
+    with Wire(live.server.version, live.server.bootstrap) as wire:
+        (answer,) = wire.call("DescribeGroups", 0, groups=["nobody"])["groups"]
+    assert answer["group_state"] == "Dead"
+    assert "nobody" not in live.described()
+    assert groups_of(live, "nobody") == {}
 
 
 def test_what_consumers_committed(live: Live) -> None:
@@ -174,19 +270,13 @@ def test_members_subscriptions_and_states(live: Live) -> None:
     assert groups["beyond"].protocol_type is None
 
 
-@pytest.mark.parametrize(
-    "live", [each for each in VERSIONS if version_tuple(each) >= (2,)], indirect=True
-)
+@MODERN_TOOL
 def test_same_states(live: Live) -> None:
-    rows = {
-        row["group"]: row
-        for group_id in ("pair", "done", "moving")
-        for row in live.tool("--describe", "--group", group_id, "--state")
-    }
-    groups = groups_of(live, "pair", "done", "moving")
-    assert set(rows) == set(groups)
-    for group_id, group in groups.items():
-        row = rows[group_id]
+    told = live.described("--state")
+    groups = groups_of(live, *told)
+    assert {*live.settled, "python", "moving", "done", "beyond"} == set(told) == set(groups)
+    for group_id, (row,) in told.items():
+        group = groups[group_id]
         assert group.state == row["state"]
         assert len(group.members) == int(row["#members"])
         assert group.coordinator is not None
@@ -194,6 +284,8 @@ def test_same_states(live: Live) -> None:
         assert row["coordinator (id)"].split() == [live.server.bootstrap, broker_id]
         if row["assignment-strategy"] not in ("", "-"):
             assert group.assignor == row["assignment-strategy"]
+    for group_id in live.settled:
+        assert groups[group_id].assignor == ASSIGNORS[group_id][0]
 
 
 def test_same_as_the_log_that_the_broker_writes(live: Live) -> None:

@@ -8,8 +8,12 @@ groups that know of topics which are not there.
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
@@ -20,7 +24,7 @@ from kazoo.client import KazooClient
 from kgroup.cli.main import COMMANDS, kgroup
 from kgroup.source import broker_client
 from tests.broker.maven import version_tuple
-from tests.broker.proxy import RecordingProxy, Request, why_not_harmless
+from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import Broker, broker
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.record.raw import (
@@ -65,11 +69,11 @@ ELSEWHERE = {
     *("bootstrap_server", "command_config", "overrides", "profile", "timeout_s"),  # connection
     *("log_dir", "sample", "snapshot", "offsets_partitions", "transaction_partitions"),  # ask none
     *("form", "columns", "no_headers"),  # are about output
-    "watch_s",  # asks the same again
+    "watch_s",  # tried on its own
 }
 """Options that change nothing in what is asked."""
 
-FIND_COORDINATOR, METADATA = 10, 3
+FIND_COORDINATOR, METADATA, OFFSET_FETCH = 10, 3, 9
 
 
 def live_commands() -> dict[str, click.Command]:
@@ -127,26 +131,49 @@ class Watched:
         printed = {}
         for name, lines in LINES.items():
             for line in lines:
-                before = len(self.proxy.requests)
                 words = line.format(file=self.server.folder / "snapshot.json").split()
-                result = run(name, *words, "-b", self.proxy.bootstrap)
-                sent = self.proxy.requests[before:]
-                what = f"kgroup {name} {line}\n{result.err}"
-                assert "bug" not in result.err, what
-                assert METADATA in {request.api_key for request in sent}, what
-                assert self.flaws(sent) == [], what
+                with self.harmless(f"kgroup {name} {line}"):
+                    result = run(name, *words, "-b", self.proxy.bootstrap)
+                assert "bug" not in result.err, f"kgroup {name} {line}\n{result.err}"
                 assert f":{self.server.port}" not in result.out, "an answer passed the proxy by"
                 printed[f"{name} {line}"] = result.out
+        words = ["completion", "zsh", "--", "describe", "-b", self.proxy.bootstrap, ""]
+        with self.harmless("completion"):
+            printed["completion"] = run(*words).out
         return printed
 
-    def flaws(self, sent: Sequence[Request]) -> list[str]:
+    @contextmanager
+    def harmless(self, what: str) -> Iterator[None]:
+        """Check what is sent meanwhile: something, and questions only."""
+        before = len(self.proxy.requests)
+        yield
+        sent = self.proxy.requests[before:]
+        assert METADATA in {request.api_key for request in sent}, what
         flaws = (why_not_harmless(request, self.server.version) for request in sent)
-        return [flaw for flaw in flaws if flaw is not None]
+        assert [flaw for flaw in flaws if flaw is not None] == [], what
+
+    def watch(self, *groups: str) -> None:
+        """Watch groups for some rounds."""
+        rounds_before = self._rounds()
+        words = ("describe", *groups, "--watch", "0.1", "-b", self.proxy.bootstrap)
+        with subprocess.Popen(
+            [sys.executable, "-m", "kgroup", *words], stdout=subprocess.DEVNULL
+        ) as process:
+            deadline = time.monotonic() + 60
+            while self._rounds() < rounds_before + 4:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+
+    def _rounds(self) -> int:
+        return sum(request.api_key == OFFSET_FETCH for request in self.proxy.requests)
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait long before each command for what 0.9 never answers."""
+    """Do not wait long before each command for what 0.9 never answers, but for completions."""
+    monkeypatch.setenv("KGROUP_COMPLETION_TIMEOUT", "60")
     monkeypatch.setattr(broker_client, "SOON_S", 0.2)
 
 
@@ -188,12 +215,16 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
             wire.call("FindCoordinator", 1, key="payments", key_type=1)
             topics.add("__transaction_state")
         watched.await_topics(topics)
-        described = watched.run_all(cli)["describe reader simple nobody"]
+        printed = watched.run_all(cli)
+        with watched.harmless("watch"):
+            watched.watch("reader", "simple")
         assert watched.topics() == topics
+        described = printed["describe reader simple nobody"]
         assert "orders" in described
         if version_tuple(version) >= (0, 9):
             assert "gone" in described
             assert "never" in described
+            assert "reader" in printed["completion"]
         # This is what would have happened.
         wire.call("Metadata", 0, topics=[{"name": "never"}])
         watched.await_topics(topics | {"never"})

@@ -16,9 +16,13 @@ from tests.cli.conftest import Cli, Result
 from tests.cli.test_source import FakeCluster, cluster  # noqa: F401, a fixture
 
 DATA = Path(__file__).parents[1] / "data"
-LOGS = sorted(path for path in DATA.glob("*") if any(path.glob("__consumer_offsets-*"))) + sorted(
-    (DATA / "damaged").glob("v2-*")
-)
+DAMAGED = [
+    p for p in (DATA / "damaged").glob("v2-*") if not {"gzip", "zstd"} & {*p.name.split("-")}
+]
+LOGS = [
+    *sorted(path for path in DATA.glob("*") if any(path.glob("__consumer_offsets-*"))),
+    *sorted(DAMAGED),  # how they are compressed is no matter of what is saved
+]
 
 
 def same(cli: Cli, origin: Sequence[object], file: Path, *command: str) -> Result:

@@ -441,7 +441,7 @@ def test_round_trip_and_truncation(name: str, version: int, data: st.DataObject)
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(raw=st.binary(max_size=60))
 def test_any_bytes(name: str, version: int, raw: bytes) -> None:
     try:

@@ -310,7 +310,7 @@ def _write(
     if parquet is not None:
         from kgroup.render.parquet import write_parquet
 
-        count = write_parquet(parquet, rows(lambda batch: batch), output.columns)
+        count = write_parquet(parquet, rows, output.columns)
         complain(f"{count} records written to {parquet}")
         return
     from kgroup.render.record import record_text

@@ -1,38 +1,44 @@
-"""Decoded records as a Parquet file, which appears under its name when it is whole."""
+"""Decoded records as a Parquet file, which appears under its name when it is whole.
+
+    file      "PAR1", row groups, footer, size of the footer (int32), "PAR1"
+
+Each batch becomes a row group in the thread that decoded it, so that the threads share the work;
+small batches are put together before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import base64
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroup.protocol.column_schema import DECODED
-from kgroup.render.record import RECORD_COLUMNS
+from kgroup.render.record import RECORD_COLUMNS, Rows
 from kgroup.render.sheet import choose
 from kgroup.render.whole_file import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kgroup.render.parquet_column import ColumnChunk
+    from kgroup.render.thrift import Value
+
 __all__ = ["write_parquet"]
 
-_ROWS = 1 << 17
-"""Rows from which on a row group may end."""
+_ROWS = 1 << 16
+_BYTES = 4 << 20
+"""A batch with so many rows, or of this size, becomes a row group of its own."""
 
-_RISING = ("offset", "timestamp_ms", "commit_timestamp_ms")
-"""Columns with little between one row and the next. Their statistics, and no others, let a reader
-pass over row groups."""
-
-_JSON = ("key_json", "value_json")
-"""Columns that shrink when they are compressed; the others are small as they are encoded."""
+_MAGIC = b"PAR1"
 
 
-def write_parquet(path: Path, batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> int:
+def write_parquet(path: Path, rows: Rows, names: Sequence[str]) -> int:
     """Write batches of `DECODED`.
 
     Args:
         path: of the file, replaced if it exists; kept as it was if this fails. A link is followed.
-        batches: rows.
+        rows: to write.
         names: columns, in order; empty: all.
 
     Returns:
@@ -44,40 +50,83 @@ def write_parquet(path: Path, batches: Iterable[pa.RecordBatch], names: Sequence
         OSError: the file cannot be written to its end.
     """
     import pyarrow as pa
-    from pyarrow import parquet
+
+    from kgroup.render.thrift import i64, sequence, struct
 
     known = [column.name for column in RECORD_COLUMNS]
     names = [known[index] for index in choose(RECORD_COLUMNS, names or known)]
     schema = pa.schema([DECODED.field(name) for name in names])
-    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    rising = [name for name in _RISING if name in schema.names]
-    rows = 0
-    with (
-        whole_file(path) as unfinished,
-        parquet.ParquetWriter(
-            unfinished,
-            schema,
-            use_dictionary=texts,
-            column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
-            compression={name: "lz4" if name in _JSON else "none" for name in schema.names},
-            write_statistics=rising,
-        ) as writer,
-    ):
-        for group in _row_groups(batches):
-            writer.write_table(group.select(schema.names))
-            rows += group.num_rows
-    return rows
+    groups: list[Value] = []
+    count = 0
+    with whole_file(path) as unfinished, unfinished.open("wb") as file:
+        file.write(_MAGIC)
+        for group in _row_groups(rows, schema):
+            columns = []
+            for chunk in group:
+                columns.append(chunk.metadata(file.tell()))
+                file.writelines(chunk.parts)
+            size = sum(chunk.unpacked_size for chunk in group)
+            groups.append(struct({1: sequence(columns), 2: i64(size), 3: i64(group[0].rows)}))
+            count += group[0].rows
+        footer = _footer(schema, groups, count)
+        file.write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
+    return count
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put small batches together."""
+def _row_groups(rows: Rows, schema: pa.Schema) -> Iterator[list[ColumnChunk]]:
     import pyarrow as pa
 
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(map(len, waiting)) >= _ROWS:
-            yield pa.Table.from_batches(waiting).unify_dictionaries()
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting).unify_dictionaries()
+    from kgroup.render.parquet_column import encode
+
+    def encoded(batch: pa.RecordBatch) -> list[ColumnChunk]:
+        return [encode(name, batch[name]) for name in schema.names]
+
+    def encoded_if_large(batch: pa.RecordBatch) -> pa.RecordBatch | list[ColumnChunk]:
+        batch = batch.select(schema.names)
+        return encoded(batch) if len(batch) >= _ROWS or batch.nbytes >= _BYTES else batch
+
+    small: list[pa.RecordBatch] = []
+    for part in rows(encoded_if_large):
+        if isinstance(part, pa.RecordBatch):
+            small.append(part)
+            if sum(map(len, small)) < _ROWS and sum(batch.nbytes for batch in small) < _BYTES:
+                continue
+        if any(map(len, small)):
+            yield encoded(_together(small))
+        small = []
+        if isinstance(part, list):
+            yield part
+    if any(map(len, small)):
+        yield encoded(_together(small))
+
+
+def _together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Put batches together, with dictionaries that have what occurs in them."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches)
+    columns = [
+        column.cast(pa.string()).combine_chunks().dictionary_encode()
+        if pa.types.is_dictionary(column.type)
+        else column.combine_chunks()
+        for column in table.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=table.schema.names)
+
+
+def _footer(schema: pa.Schema, groups: Sequence[Value], rows: int) -> bytes:
+    from kgroup.render.parquet_column import schema_element
+    from kgroup.render.thrift import binary, i32, i64, sequence, struct
+
+    root = struct({4: binary("schema"), 5: i32(len(schema))})
+    arrow_schema = base64.b64encode(schema.serialize().to_pybytes())
+    fields = {
+        1: i32(2),
+        2: sequence([root, *map(schema_element, schema)]),
+        3: i64(rows),
+        4: sequence(groups),
+        5: sequence([struct({1: binary("ARROW:schema"), 2: binary(arrow_schema)})]),
+        6: binary("kgroup"),
+        7: sequence([struct({1: struct({})})] * len(schema)),  # limits compare as numbers do
+    }
+    return struct(fields).data

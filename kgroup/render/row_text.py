@@ -25,7 +25,7 @@ _Array = np.ndarray[Any, Any]
 Memory: TypeAlias = list[_Array]
 """Blocks that are not in use: the system clears new memory, which takes as long as to fill it."""
 
-_BLOCK_SIZE = 32 << 20
+_BLOCK_SIZE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,112 @@
+"""What is encoded for Parquet is what Arrow's own reader finds in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgroup.protocol.batch import Damage
+from kgroup.protocol.column_schema import DECODED
+from kgroup.protocol.columnar import decode_chunks
+from kgroup.render import parquet
+from kgroup.render.parquet import write_parquet
+from kgroup.render.record import RECORD_COLUMNS
+from tests.protocol.random_log import logs
+
+NAMES = [column.name for column in RECORD_COLUMNS]
+SIZES = (1, 7, 8, 9, 127, 128, 129, 130, 160, 161, 257, 400)
+"""Around those of a block, its parts, and a byte of bits."""
+
+
+def written(batch: pa.RecordBatch, path: Path, *, as_it_is: bool) -> pq.ParquetFile:
+    """Write a batch as a row group of its own, or as one of the small ones put together."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "_ROWS", 0 if as_it_is else 1 << 20)
+        parts = [batch] if as_it_is else [batch.slice(0, 5), batch.slice(5)]
+        write_parquet(path, lambda function: map(function, parts), batch.schema.names)
+    return pq.ParquetFile(path)
+
+
+def check(cells: list[Any], name: str, path: Path) -> None:
+    column = pa.array([None, *cells], DECODED.field(name).type)[1:]  # which has an offset
+    batch = pa.RecordBatch.from_arrays([column], schema=pa.schema([DECODED.field(name)]))
+    for as_it_is in (True, False):
+        file = written(batch, path, as_it_is=as_it_is)
+        assert file.schema_arrow.field(name).type == DECODED.field(name).type
+        assert file.read()[name].to_pylist() == cells
+        chunk = file.metadata.row_group(0).column(0)
+        assert (file.metadata.num_rows, chunk.num_values) == (len(cells), len(cells))
+        statistics = chunk.statistics
+        assert statistics.null_count == cells.count(None)
+        known = [cell for cell in cells if cell is not None]
+        if pa.types.is_integer(column.type) and known:
+            assert (statistics.min, statistics.max) == (min(known), max(known))
+
+
+@pytest.mark.parametrize("name", ["committed_offset", "topic_partition", "key_type"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_integers(name: str, data: st.DataObject, tmp_path_factory: Any) -> None:
+    bits = DECODED.field(name).type.bit_width
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    kinds = [st.integers(low, high), st.integers(-3, 4), st.integers(-200, 200)]
+    cell = data.draw(st.sampled_from([*kinds, st.sampled_from([low, high, 0])]))
+    some = data.draw(st.lists(data.draw(st.sampled_from([cell, cell | st.none()])), min_size=1))
+    size = data.draw(st.sampled_from(SIZES))
+    check((some * size)[:size], name, tmp_path_factory.getbasetemp() / "integers.parquet")
+
+
+@pytest.mark.parametrize("step", [0, 1, 255, 256, 257, 65_536, 1 << 31, 1 << 33])
+def test_integers_that_rise(step: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(step)
+    for size in SIZES:
+        numbers = np.cumsum(random.integers(0, step + 1, size)) + (1 << 40)
+        check(numbers.tolist(), "offset", tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("name", ["group", "value_json"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_texts(name: str, data: st.DataObject, tmp_path_factory: Any) -> None:
+    cell = data.draw(
+        st.sampled_from([st.text(), st.text() | st.none(), st.sampled_from(["", "é"])])
+    )
+    some = data.draw(st.lists(cell, min_size=1))
+    size = data.draw(st.sampled_from(SIZES))
+    check((some * size)[:size], name, tmp_path_factory.getbasetemp() / "texts.parquet")
+
+
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 65_535, 65_536, 65_537])
+def test_dictionaries_of_every_size(count: int, tmp_path: Path) -> None:
+    check([f"text {number}" for number in range(count)], "group", tmp_path / "x.parquet")
+
+
+@settings(max_examples=10)
+@given(log=logs(), as_it_is=st.booleans())
+def test_any_log(log: bytes, as_it_is: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    path.write_bytes(log)
+    for part in decode_chunks(path, partition=7, compiled=False):
+        if not isinstance(part, Damage):
+            rows = part.select(NAMES)
+            file = written(rows, path.with_suffix(".parquet"), as_it_is=as_it_is)
+            assert file.read().to_pylist() == rows.to_pylist()
+
+
+def test_only_what_shrinks_is_compressed(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    sample = Path(__file__).parents[2] / "kgroup/sample/log-dir"
+    segment = max(sample.glob("__consumer_offsets-*/*.log"), key=lambda found: found.stat().st_size)
+    rows = next(part for part in decode_chunks(segment) if not isinstance(part, Damage))
+    group = written(rows.select(NAMES), path, as_it_is=True).metadata.row_group(0)
+    chunks = [group.column(index) for index in range(len(NAMES))]
+    codecs = {chunk.path_in_schema: chunk.compression for chunk in chunks}
+    assert {name for name in NAMES if codecs[name] == "SNAPPY"} == {"key_json", "value_json"}
+    assert group.total_byte_size == sum(chunk.total_uncompressed_size for chunk in chunks)

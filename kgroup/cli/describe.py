@@ -1,7 +1,6 @@
 """`kgroup describe`."""
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -140,7 +139,6 @@ def command(
         return with_time_lags(report, found, committed=committed)
 
     def page(descriptions: "tuple[GroupDescription, ...]") -> Iterator[str]:
-        now_ms = time.time_ns() // 1_000_000
         for number, group in enumerate(descriptions):
             yield "\n" if number else ""
             yield from description_text(
@@ -167,6 +165,6 @@ def command(
                 headers=output.headers,
                 lines=output.form == "jsonl" or not is_screen(),
             )
-        report = read(found)
+        report, now_ms = read(found), source.instant_ms(found)
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
     return show("describe", report, output, sheets[(sections or ["offsets"])[0]], page)

@@ -40,7 +40,7 @@ _STDOUT = Path("-")
     required=True,
     help="File to write, compressed where its name ends in .gz; - is standard output.",
 )
-@source_options(required=True)
+@source_options(required=True, snapshots=False)
 @click.option(
     "--log-budget",
     "log_budget_mib",
@@ -66,10 +66,6 @@ def command(
     one is whole.
     """
     check_choice(groups, regex, every=every)
-    if source.snapshot is not None:
-        raise click.UsageError(
-            "--snapshot is a snapshot already; choose --bootstrap-server, --log-dir or --sample"
-        )
     from kgroup.operation.take_snapshot import take_snapshot
     from kgroup.render.whole_file import whole_file
     from kgroup.source.base import DEFAULT_LOG_BUDGET

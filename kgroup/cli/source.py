@@ -1,5 +1,6 @@
 """Where groups come from: one choice among the options, the same for every command."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,6 +71,15 @@ class Source:
             with self.connection.open(of_silence=of_silence) as cluster:
                 yield cluster
 
+    def instant_ms(self, found: "GroupSource") -> int:
+        """Return the epoch milliseconds of which it speaks: now, or when a snapshot was taken."""
+        if self.snapshot is None:
+            return time.time_ns() // 1_000_000
+        from kgroup.source.snapshot import SnapshotSource
+
+        assert isinstance(found, SnapshotSource)
+        return found.snapshot.taken_ms
+
     def open_snapshot(self) -> "SnapshotSource":
         """Read the snapshot, where one was chosen.
 
@@ -83,13 +93,16 @@ class Source:
         return SnapshotSource(read_snapshot(self.snapshot))
 
 
-def source_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def source_options(
+    *, required: bool, snapshots: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the choice of a source; the command takes ``source: Source``.
 
     The environment may name a cluster; it is the source where no option chooses one.
 
     Args:
         required: whether it is wrong usage to choose none.
+        snapshots: whether a snapshot may be one.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,13 +110,16 @@ def source_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
         def with_source(
             *,
             paths: tuple[Path, ...],
-            snapshot: Path | None,
             connection: Connection,
+            snapshot: Path | None = None,
             **rest: Any,
         ) -> Any:
             return command(source=_source(paths, snapshot, connection, required), **rest)
 
-        return connection_options(log_dir_options(_SNAPSHOT_OPTION(with_source)))
+        decorated: Callable[..., Any] = with_source
+        if snapshots:
+            decorated = _SNAPSHOT_OPTION(decorated)
+        return connection_options(log_dir_options(decorated))
 
     return decorate
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from kgroup.source.broker import Cluster
 from tests.broker.process import HOST
 from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import Broker, cluster
+from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.record.raw import await_coordinator, commit
 from tests.record.wire import Wire
 
@@ -144,6 +147,34 @@ def test_one_silent_broker_costs_its_own_groups_only(brokers: Brokers) -> None:
     }
     (problem,) = ranges.problems
     assert (problem.kind, problem.broker) == ("silent", 3)
+
+
+def test_a_snapshot_keeps_what_the_others_say(
+    brokers: Brokers,
+    cli: Cli,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    with Cluster(brokers[0].bootstrap) as source:
+        placed = source.placements(GROUPS).items()
+    others = [name for name, home in placed if home.coordinator and home.coordinator.id != 3]
+    file = tmp_path / "some.json"
+    with silenced(brokers[2]):
+        cluster = ("-b", brokers[0].bootstrap, "--timeout", "3")
+        result = cli("snapshot", *cluster, "--all", "-f", file)
+    assert (result.status, result.out) == (4, "")
+    listed = cli("list", "--snapshot", file, "-o", "json")
+    document = json.loads(listed.out)
+    assert (listed.status, [row["group_id"] for row in document["data"]]) == (4, others)
+    assert {(error["kind"], error["broker"]) for error in document["errors"]} == {("silent", 3)}
+    described = cli("describe", "--snapshot", file, others[0], "-o", "json")
+    document = json.loads(described.out)
+    assert [each["mark"] for each in document["data"][0]["offsets"]] == [
+        "past-end",
+        "past-end",
+        "no-answer",
+    ]
+    assert {(error["kind"], error["broker"]) for error in document["errors"]} == {("silent", 3)}
+    assert described.status == 4
 
 
 def test_coordinator_dies_between_two_requests(brokers: Brokers) -> None:

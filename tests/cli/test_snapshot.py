@@ -89,6 +89,17 @@ def test_groups_that_are_named(cli: Cli, tmp_path: Path) -> None:
     assert (error["kind"], error["group_id"]) == ("not-in-snapshot", "shipping")
 
 
+def test_ages_are_those_of_then(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    cli("snapshot", "--sample", "ledger", "-f", file)
+    tree = json.loads(file.read_text())
+    before = {"generation_id": 7, "leader_id": "m", "assignor": "range", "members": []}
+    before["recorded_ms"] = tree["taken_ms"] - 5000
+    tree["groups"][0]["last_stable"] = before
+    file.write_text(json.dumps(tree))
+    assert "recorded 5.000 s ago" in cli("describe", "--snapshot", file, "ledger", "--state").out
+
+
 def test_groups_that_match(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "some.json"
     assert cli("snapshot", "--sample", "--regex", "order.*", "-f", file).status == 0

@@ -224,6 +224,15 @@ def test_commands_never_show_a_secret(
     _assert_no_secret(result.out, result.err, caplog.text)
 
 
+def test_a_snapshot_holds_no_secret(files: dict[str, Path], cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    saved = tmp_path / "snapshot.json"
+    config = files["plain-tls"]
+    assert cli("snapshot", "--all", "-f", saved, "--command-config", config).status == 0
+    text = saved.read_text("utf-8")
+    assert {group["group_id"] for group in json.loads(text)["groups"]} == {"g", "other"}
+    _assert_no_secret(text)
+
+
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -292,7 +292,7 @@ def _with_owners(
     for row in before:
         at = (row.topic, row.partition)
         now = rows.get(at)
-        if now is None and row.member_id is not None and row.committed_offset is None:
+        if now is None and row.committed_offset is None:
             rows[at] = row
         elif now is not None:
             mark = now.mark

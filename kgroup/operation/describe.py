@@ -1,7 +1,7 @@
 """Describe groups: state, members, who owns what, what is committed and how far behind it is."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kgroup.model.assignment import AssignedPartition
@@ -10,7 +10,13 @@ from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.operation.chosen import read_chosen
 from kgroup.operation.report import Report
-from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource, Question
+from kgroup.source.base import (
+    DEFAULT_LOG_BUDGET,
+    Capability,
+    ClusterSource,
+    GroupSource,
+    Question,
+)
 
 __all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "describe"]
 
@@ -18,7 +24,8 @@ _Owner = tuple[str | None, int | None]  # id of the member, and the epoch in whi
 _NOBODY: _Owner = (None, None)
 _SETTLED = (GroupState.STABLE, GroupState.RECONCILING)
 """States in which what nobody owns shall have no owner, or has none yet."""
-_Ranges = Mapping[tuple[str, int], LogRange]
+_At = tuple[str, int]
+_Ranges = Mapping[_At, LogRange]
 _UNKNOWN = LogRange()
 
 
@@ -100,7 +107,8 @@ class GroupDescription:
     """One group; attributes as in `kgroup.model.group.Group`, in the order of the JSON output.
 
     Attributes:
-        offsets: commits and owned partitions, sorted by topic and partition.
+        offsets: commits, owned partitions, and (from a cluster) partitions of subscribed topics
+            that nobody owns, sorted by topic and partition.
         total_lag: sum of the known lags of `offsets` and `share_offsets`; None where none is known.
         max_time_lag_ms: largest of their known lags in time; likewise.
     """
@@ -155,6 +163,7 @@ def describe(
     question = Question(regex=regex, log_budget=log_budget)
     reading, missing = read_chosen(source, group_ids, question)
     chosen = reading.image.groups.values()
+    forgotten = _forgotten(source, chosen)
     logs = source.log_ranges(
         {at for group in chosen for at in group.partitions}, committed=committed
     )
@@ -169,14 +178,45 @@ def describe(
             "__share_group_state, which this source does not have.",
         )
     return Report(
-        data=tuple(_describe(group, logs.ranges) for group in chosen),
+        data=tuple(
+            _describe(group, logs.ranges, forgotten.get(group.group_id, ())) for group in chosen
+        ),
         errors=missing + reading.problems + logs.problems,
         notes=notes,
     )
 
 
-def _describe(group: Group, ranges: _Ranges) -> GroupDescription:
-    offsets = tuple(sorted(_offsets(group, ranges), key=_order))
+def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Iterable[_At]]:
+    """Find partitions of subscribed topics that nobody owns and nobody committed, by group id."""
+    if not isinstance(source, ClusterSource):
+        return {}
+    subscribed = {
+        group.group_id: {
+            topic
+            for member in group.members
+            for topic in (member.subscription.topics if member.subscription else None) or ()
+        }
+        for group in groups
+        if group.type in (GroupType.CLASSIC, GroupType.CONSUMER) and _tells_owners(group)
+    }
+    names = {name for topics in subscribed.values() for name in topics}
+    found = source.view(names).topics if names else {}
+    return {
+        group.group_id: {
+            (name, partition)
+            for name in subscribed[group.group_id]
+            if name in found
+            for partition in found[name].partitions
+        }
+        - group.partitions
+        for group in groups
+        if group.group_id in subscribed
+    }
+
+
+def _describe(group: Group, ranges: _Ranges, forgotten: Iterable[_At]) -> GroupDescription:
+    rows = [*_offsets(group, ranges), *map(_forgotten_row, forgotten)]
+    offsets = tuple(sorted(rows, key=_order))
     share_offsets = tuple(_share_offset(offset, ranges) for offset in group.share_offsets or ())
     lags = [o.lag for o in offsets if o.lag is not None]
     lags += [o.lag for o in share_offsets if o.lag is not None]
@@ -224,6 +264,10 @@ def _offsets(group: Group, ranges: _Ranges) -> Iterator[OffsetDescription]:
                 log = ranges.get((owned.topic, owned.partition), _UNKNOWN)
             owner = (member_id, owned.since_epoch)
             yield _offset((owned.topic, owned.partition), None, log, owner, owned.topic_id)
+
+
+def _forgotten_row(at: _At) -> OffsetDescription:
+    return _offset(at, None, _UNKNOWN, _NOBODY, None, OffsetMark.NO_OWNER)
 
 
 def _offset(

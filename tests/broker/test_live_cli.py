@@ -141,7 +141,8 @@ def test_describe(live: Live) -> None:
     assert member["client_host"] == f"/{HOST}"
     assert member["subscription"]["topics"] == ["orders"]
     assert [(a["topic"], a["partition"]) for a in member["assignment"]] == [("orders", 0)]
-    (offset,) = group["offsets"]
+    offset, unowned = group["offsets"]
+    assert (unowned["partition"], unowned["member_id"], unowned["mark"]) == (1, None, "no-owner")
     assert offset["member_id"] == member["member_id"] == group["leader_id"]
     assert (offset["committed_offset"], offset["metadata"]) == (3, "three")
     assert (offset["log_start_offset"], offset["log_end_offset"], offset["lag"]) == (0, 5, 2)
@@ -171,7 +172,7 @@ def test_describe_as_a_table(live: Live) -> None:
     assert facts["coordinator"].startswith(f"{live.server.bootstrap} ({live.server.broker_id})")
     assert facts["generation"].startswith("1")
     result = live("describe", "steady", "-o", "tsv", "--columns", "topic,partition,lag")
-    assert result.out == "topic\tpartition\tlag\norders\t0\t2\n"
+    assert result.out == "topic\tpartition\tlag\norders\t0\t2\norders\t1\t-\n"
 
 
 def test_isolation(live: Live) -> None:

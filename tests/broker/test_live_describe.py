@@ -43,7 +43,7 @@ def _text(text: str) -> bytes:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with broker(VERSION, tmp_path_factory.mktemp("describe"), config=CONFIG) as server:
         with Wire(VERSION, server.bootstrap) as wire:
-            create_topics(wire, {"orders": 3, "gone": 1})
+            create_topics(wire, {"orders": 4, "gone": 1})
             await_coordinator(wire)
         producer = KafkaProducer(bootstrap_servers=server.bootstrap)
         for number in range(3):
@@ -90,11 +90,12 @@ def test_marks(server: Broker, cli: Cli) -> None:  # noqa: F811
             ("orders", 0, 3, 3, "before-start"),
             ("orders", 1, 0, -94, "past-end"),
             ("orders", 2, 0, 1, "no-owner"),
+            ("orders", 3, None, None, "no-owner"),  # nor was it ever committed
             ("orders", 7, None, None, "partition-gone"),
         ]
         result = cli("describe", "-b", server.bootstrap, "marks", "--offsets")
         assert (result.status, result.err) == (0, "")
-        assert [line.split()[-1] for line in result.out.splitlines()[-5:]] == [
+        assert [line.split()[-1] for line in result.out.splitlines()[-6:]] == [
             o["mark"] for o in group["offsets"]
         ]
         result = cli(

@@ -1,10 +1,12 @@
 import re
+from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
+from kgroup.model.cluster import ClusterView, Partition, Topic
 from kgroup.model.group import (
     Group,
     GroupState,
@@ -174,6 +176,41 @@ def test_partitions_that_nobody_owns(
     )
     assert [offset.mark for offset in only(FakeSource(given)).offsets] == [None, mark]
     assert [o.mark for o in only(FakeSource(group("g", offsets=offsets))).offsets] == [None, None]
+
+
+class FakeCluster(FakeSource):
+    """Implements `ClusterSource` too."""
+
+    def placements(self, keys: Any, *, transactional: bool = False) -> Any:
+        raise NotImplementedError
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        partitions = {number: Partition(1, (1,), (1,)) for number in range(3)}
+        found = {name: Topic(name, None, partitions) for name in topics if name == "orders"}
+        return ClusterView(None, None, {}, found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "expected"),
+    [
+        (GroupType.CLASSIC, GroupState.STABLE, [1, 2]),
+        (GroupType.CONSUMER, GroupState.RECONCILING, [1, 2]),
+        (GroupType.CLASSIC, GroupState.PREPARING_REBALANCE, []),
+        (GroupType.SHARE, GroupState.STABLE, []),
+    ],
+)
+def test_partitions_of_subscribed_topics_that_nobody_owns_or_ever_committed(
+    kind: GroupType, state: GroupState, expected: list[int]
+) -> None:
+    subscription = Subscription(("no-such-topic", "orders"))
+    members = (Member("m", subscription=subscription, assignment=owned("orders", 0)),)
+    given = Group("g", kind, state, members=members)
+    rows = only(FakeCluster(given)).offsets
+    unowned = [row for row in rows if row.member_id is None]
+    assert [(row.topic, row.partition, row.mark) for row in unowned] == [
+        ("orders", partition, OffsetMark.NO_OWNER) for partition in expected
+    ]
+    assert all(row.member_id for row in only(FakeSource(given)).offsets)
 
 
 @pytest.mark.parametrize(("regex", "mark"), [((), OffsetMark.NO_OWNER), (("o.*",), None)])

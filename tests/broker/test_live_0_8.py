@@ -155,3 +155,14 @@ def test_coordinator(server: Broker, ask: Any) -> None:
         assert (row["agrees"], row["partition_count"]) == (True, 4)
         assert row["offsets_partition"] == offsets_partition(row["group_id"], 4)
         assert row["coordinator"]["port"] == server.port
+
+
+def test_a_snapshot_says_the_same(cli: Cli, ask: Any, tmp_path: Path) -> None:  # noqa: F811
+    file = tmp_path / "a.json"
+    names = ["reading", "python", "no such group"]
+    taken = ask("snapshot", *names, "-f", str(file))
+    for command in ("describe", "coordinator"):
+        direct = ask(command, *names, "-o", "json")
+        through = cli(command, *names, "-o", "json", "--snapshot", file)
+        assert through == direct
+    assert taken.status == ask("describe", *names).status == 4

@@ -19,6 +19,7 @@ from kgroup.source.log_dir import LogDir
 from tests.broker.group_tools import Table, consumer_groups, number
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker
+from tests.contract.saved import saved
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle
 from tests.record.python_client import python_consumer
 from tests.record.raw import RawMember, commit, join, knock
@@ -335,6 +336,25 @@ def test_ranges_of_partitions(live: Live) -> None:
         ("orders", 2): LogRange(0, 12),
         ("orders", 3): LogRange(mark=OffsetMark.PARTITION_GONE),
         ("no-such-topic", 0): LogRange(mark=OffsetMark.TOPIC_GONE),
+    }
+
+
+def test_a_snapshot_says_the_same(live: Live, tmp_path: Path) -> None:
+    through = saved(live.source, tmp_path)
+    reading = live.source.read()
+    assert through.read() == reading
+    partitions = {at for group in reading.image.groups.values() for at in group.partitions}
+    for committed in (False, True):
+        ranges = live.source.log_ranges(partitions, committed=committed)
+        assert through.log_ranges(partitions, committed=committed) == ranges
+    keys = [*reading.image.groups]
+    assert through.placements(keys) == live.source.placements(keys)
+    topics = {*TOPICS, "__consumer_offsets"}
+    view = through.view(topics)
+    assert view == live.source.view(topics)
+    assert {name: len(topic.partitions) for name, topic in view.topics.items()} == {
+        **TOPICS,
+        "__consumer_offsets": 4,
     }
 
 

@@ -50,6 +50,8 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[st
 
     from kgroup.source.connection_manager import TooSlow
 
+    if isinstance(causes[0], TooSlow):
+        return "silent", str(causes[0].args[0])
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "refused", _certificate(cause)
@@ -58,8 +60,6 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[st
     error = causes[0]
     text = _text(error)
     mechanism = options.get("sasl_mechanism")
-    if isinstance(error, TooSlow):
-        return "silent", text
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
         return "refused", (
             f"does not let clients log in by {mechanism}; expected in sasl.mechanism one of those "

@@ -7,6 +7,7 @@ given up ends with the process.
 """
 
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Thread
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["ConnectionManager", "TooSlow"]
 
 T = TypeVar("T")
-
-_SHARE = 0.9
-"""Of the time left, for what comes before the connection: who waits for that hears the reason."""
 
 
 class TooSlow(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
@@ -87,15 +85,34 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         else:
             transport = KafkaTCPTransport(self._net, sock, host=node.host)
         try:
-            await transport.handshake()
+            if self.ssl_enabled:
+                await self._shake_hands(transport._sock, timeout_at)
         except Exception as error:
-            sock.close()
+            transport._sock.close()
+            if isinstance(error, TooSlow):
+                raise
             raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from error
         _keep_last_words(transport)
         return transport
 
+    async def _shake_hands(self, sock: Any, timeout_at: float | None) -> None:
+        """Agree on TLS; kafka-python's own way waits for ever, with the socket open."""
+        timeout_s = _share(timeout_at)
+        end = None if timeout_s is None else monotonic() + timeout_s
+        try:
+            while True:
+                try:
+                    sock.do_handshake()
+                    return
+                except ssl.SSLWantReadError:
+                    await self._net.wait_read(sock, timeout_at=end)
+                except ssl.SSLWantWriteError:
+                    await self._net.wait_write(sock, timeout_at=end)
+        except kafka_errors.KafkaTimeoutError:
+            raise TooSlow(f"did not answer the TLS handshake within {timeout_s:.1f} s") from None
+
     async def _connected_socket(self, host: str, port: int, timeout_at: float | None) -> Any:
-        """Try the addresses of a name in turn."""
+        """Try the addresses of a name in turn, with a share of the time for each."""
         try:
             addresses = await self._aside(
                 (host, port),
@@ -106,13 +123,15 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         except (OSError, UnicodeError) as error:
             raise kafka_errors.KafkaConnectionError(f"DNS look-up failed: {error}") from error
         failure: Exception = kafka_errors.KafkaConnectionError("DNS look-up found no address")
-        for address in addresses:
+        for number, address in enumerate(addresses):
+            left = len(addresses) - number
+            end = timeout_at and monotonic() + (timeout_at - monotonic()) / left
             try:
                 return await KafkaNetSocket().connect(
-                    self._net, address, self.config["socket_options"], timeout_at=timeout_at
+                    self._net, address, self.config["socket_options"], timeout_at=end
                 )
             except kafka_errors.KafkaTimeoutError:
-                raise kafka_errors.KafkaConnectionError("Connection timed out") from None
+                failure = kafka_errors.KafkaConnectionError("Connection timed out")
             except OSError as error:
                 failure = kafka_errors.KafkaConnectionError(f"unable to connect: {error}")
             except kafka_errors.KafkaConnectionError as error:
@@ -132,7 +151,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             pending = self._pending[key] = Future()
             pending.add_both(lambda _: self._pending.pop(key))
             Thread(target=self._work, args=(work, pending), daemon=True).start()
-        timeout_s = None if timeout_at is None else _SHARE * max(0, timeout_at - monotonic())
+        timeout_s = _share(timeout_at)
         try:
             result: T = await self.wait_for(pending, timeout_s and 1000 * timeout_s)
         except kafka_errors.KafkaTimeoutError:
@@ -164,6 +183,11 @@ class _FirstToken(AbstractTokenProvider):  # type: ignore[misc]
 
     def extensions(self) -> Mapping[str, str]:
         return self._provider.extensions()
+
+
+def _share(timeout_at: float | None) -> float | None:
+    """Give the seconds that one step may take: who waits for all of them hears which it was."""
+    return None if timeout_at is None else 0.9 * max(0, timeout_at - monotonic())
 
 
 def _keep_last_words(transport: Any) -> None:

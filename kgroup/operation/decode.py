@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
@@ -57,6 +56,8 @@ class Decoding:
         self._topics.look(batch)
         batch = self._selection.by_fate(self._selection.by_key(batch))
         if self._without_tombstones:
+            import pyarrow.compute as pc
+
             is_none = pc.and_(pc.is_null(batch["value_version"]), pc.is_null(batch["value_json"]))
             batch = batch.filter(pc.invert(is_none))
         self._has_rows = self._has_rows or batch.num_rows > 0

@@ -1,4 +1,7 @@
-"""Which rows of the decoded log are wanted, as masks over Arrow columns."""
+"""Which rows of the decoded log are wanted, as masks over Arrow columns.
+
+Arrow's functions are imported where there is something to filter: that takes a while.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 __all__ = ["NOT_COMMITTED", "Names", "Selection", "row_time_ms"]
 
@@ -55,6 +57,8 @@ class Selection:
         if self.topics:
             masks.append(_text_mask(batch["topic"], self.topics.__contains__))
         if self.topic_partitions:
+            import pyarrow.compute as pc
+
             wanted = pa.array(sorted(self.topic_partitions), pa.int64())
             masks.append(pc.is_in(batch["topic_partition"].cast(pa.int64()), wanted))
         if self.types:
@@ -65,6 +69,8 @@ class Selection:
         """Keep rows by their offset and by what became of their transaction."""
         masks = []
         if self.from_offset is not None:
+            import pyarrow.compute as pc
+
             masks.append(pc.greater_equal(batch["offset"], self.from_offset))
         if self.without_fates:
             without = self.without_fates.union(CONTROL_TYPES)
@@ -74,6 +80,10 @@ class Selection:
 
     def by_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keep rows by their time; after a view, since it is the times of the result that count."""
+        if self.since_ms is None and self.until_ms is None:
+            return batch
+        import pyarrow.compute as pc
+
         masks = []
         if self.since_ms is not None:
             masks.append(pc.greater_equal(row_time_ms(batch), self.since_ms))
@@ -107,6 +117,8 @@ class Names:
     def look(self, batch: pa.RecordBatch) -> None:
         """Take note of the names in a batch of `DECODED`; from several threads, if need be."""
         if missing := self.missing:
+            import pyarrow.compute as pc
+
             # As bytes: a command line that is no UTF-8 gives names that are no text to Arrow.
             names = pa.array([name.encode(errors="surrogatepass") for name in missing])
             there = batch[self._column].dictionary.cast(pa.binary())
@@ -116,6 +128,8 @@ class Names:
 
 def row_time_ms(batch: pa.RecordBatch) -> pa.Array:
     """Say when each record was written: its timestamp, else (format v0) that of the commit."""
+    import pyarrow.compute as pc
+
     commit_time_ms = batch["commit_timestamp_ms"]
     is_known = pc.not_equal(commit_time_ms, -1)
     return pc.coalesce(batch["timestamp_ms"], pc.if_else(is_known, commit_time_ms, None))
@@ -123,6 +137,8 @@ def row_time_ms(batch: pa.RecordBatch) -> pa.Array:
 
 def _text_mask(column: pa.Array, wants: Callable[[str], bool], *, null: bool = False) -> pa.Array:
     """Ask once for each text of a dictionary column; `null` is the answer for rows without one."""
+    import pyarrow.compute as pc
+
     answers = pa.array([wants(text) for text in column.dictionary.to_pylist()], pa.bool_())
     return pc.fill_null(answers.take(column.indices), null)
 
@@ -130,6 +146,8 @@ def _text_mask(column: pa.Array, wants: Callable[[str], bool], *, null: bool = F
 def _filter(batch: pa.RecordBatch, masks: list[pa.Array]) -> pa.RecordBatch:
     if not masks:
         return batch
+    import pyarrow.compute as pc
+
     mask = masks[0]
     for other in masks[1:]:
         mask = pc.and_kleene(mask, other)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroup.protocol.column_schema import COMMIT_TYPES, records
 from kgroup.protocol.compiled import loaded
@@ -69,6 +68,8 @@ def _compiled_lines(batch: pa.RecordBatch, free: Memory) -> Iterator[memoryview]
 
 def _kinds(batch: pa.RecordBatch) -> _Array:
     """Tell the kind of each row: the version of an offset commit's value, or one of the above."""
+    import pyarrow.compute as pc
+
     kinds: _Array = pc.fill_null(batch["value_version"], _TOMBSTONE).to_numpy().astype(np.uint8)
     kinds[_is_valid(batch["topic_id"])] += _WITH_TOPIC_ID
     is_commit = np.array([name in COMMIT_TYPES for name in batch["type"].dictionary.to_pylist()])

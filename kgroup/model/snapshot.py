@@ -117,16 +117,15 @@ class Snapshot:
         capabilities: words of `kgroup.source.base.Capability`, sorted: what the source knows.
         cluster_id: Kafka's base64url text.
         controller: broker id.
-        brokers: sorted by id; None where the source is no cluster.
+        brokers: sorted by id; None where the source is no cluster, or did not say.
         broker_ids: brokers whose log directories were read.
         offsets_partition_count: partitions of `__consumer_offsets`.
         topic_names: names of topics by their ids, sorted by id.
         groups: sorted by id.
-        topics: those that the groups have to do with and `__consumer_offsets`, sorted by name; None
-            where the source is no cluster.
+        topics: those that the groups have to do with and `__consumer_offsets`, sorted by name;
+            likewise.
         log_ranges: of the partitions that the groups committed or own, sorted by topic and number.
-        placements: of the groups that exist or were named, sorted by id; None where the source is
-            no cluster.
+        placements: of the groups that exist or were named, sorted by id; likewise.
         problems: what could not be read.
         log_problems: what could not be read of `log_ranges`.
         notes: what was assumed or chosen, for people.

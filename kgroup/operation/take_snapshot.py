@@ -7,8 +7,7 @@ from typing import TypeVar
 from kgroup import __version__
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView
-from kgroup.model.log_range import LogRange, LogReading
-from kgroup.model.placement import Placement
+from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import (
     SNAPSHOT_VERSION,
@@ -35,7 +34,6 @@ __all__ = ["take_snapshot"]
 T = TypeVar("T")
 
 _OFFSETS_TOPIC = "__consumer_offsets"
-_NO_VIEW = ClusterView(None, None, {}, {})
 _UNKNOWN = LogRange()
 
 
@@ -76,10 +74,11 @@ def take_snapshot(
     def ranges(*, committed: bool) -> Mapping[tuple[str, int], LogRange]:
         found = _attempt(
             lambda: source.log_ranges(partitions, committed=committed),
-            LogReading({}),
-            "the ends of partitions are",
+            "the ends of partitions",
             log_problems,
         )
+        if found is None:
+            return {}
         log_problems.extend(found.problems)
         return found.ranges
 
@@ -93,16 +92,11 @@ def take_snapshot(
             capabilities -= {Capability.GENERATION, Capability.COMMIT_TIMESTAMPS}
         topics = {topic for group in image.groups.values() for topic in group.topics}
         view = _attempt(
-            lambda: cluster.view({*topics, _OFFSETS_TOPIC}),
-            _NO_VIEW,
-            "brokers and topics are",
-            problems,
+            lambda: cluster.view({*topics, _OFFSETS_TOPIC}), "brokers and topics", problems
         )
-        nowhere: Mapping[str, Placement] = {}
         placements = _attempt(
             lambda: cluster.placements(sorted({*image.groups, *group_ids})),
-            nowhere,
-            "the coordinators of groups are",
+            "the coordinators of groups",
             problems,
         )
     snapshot = Snapshot(
@@ -139,14 +133,14 @@ def take_snapshot(
     )
 
 
-def _attempt(ask: Callable[[], T], nothing: T, what: str, problems: list[Problem]) -> T:
+def _attempt(ask: Callable[[], T], what: str, problems: list[Problem]) -> T | None:
     """Ask; where no broker answers any more, keep that as a problem."""
     try:
         return ask()
     except BrokerError as error:
-        text = f"{error}; {what} missing."
+        text = f"{error}; {what} are missing."
         problems.append(Problem(error.kind, text[:1].upper() + text[1:], broker=error.broker_id))
-        return nothing
+        return None
 
 
 def _topics(view: ClusterView) -> tuple[SnapshotTopic, ...]:

@@ -121,6 +121,8 @@ def test_what_can_be_learnt_is_kept(silent: str, text: str, is_of_log: bool) -> 
     problem = Problem("silent", text, broker=2)
     assert report.errors == (problem,)
     assert (snapshot.log_problems if is_of_log else snapshot.problems) == (problem,)
+    assert (snapshot.brokers is None) == (snapshot.topics is None) == (silent == "view")
+    assert (snapshot.placements is None) == (silent == "placements")
     saved = SnapshotSource(snapshot)
     assert saved.read().problems == snapshot.problems
     assert saved.log_ranges([("t", 0)]).problems == snapshot.log_problems

@@ -229,8 +229,12 @@ def _notes(
     notes = []
     if not placements:
         notes.append(f"The cluster has no topic {topic} yet: nothing coordinates anything there.")
-    if any(placements.get(key, _NOWHERE).partition_count is None for key in keys):
         notes.append(_default_count(topic))
+    elif any(placements[key].partition_count is None for key in keys):
+        notes.append(
+            _default_count(topic).rstrip(".") + " (it needs DESCRIBE on the topic); the "
+            "coordinators are what the cluster says."
+        )
     return tuple(notes)
 
 

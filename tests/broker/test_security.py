@@ -345,7 +345,7 @@ def test_without_describe_on_a_topic(ask: Ask) -> None:
     assert ask("no-topic", "list").status == 0
 
 
-def test_without_describe_on_consumer_offsets(ask: Ask) -> None:
+def test_without_describe_on_consumer_offsets(server: SecureBroker, ask: Ask) -> None:
     """Nothing is known of partitions; groups are."""
     line = (
         "kgroup: note: __consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED (it needs "
@@ -361,3 +361,13 @@ def test_without_describe_on_consumer_offsets(ask: Ask) -> None:
     assert result.err.count("\n") == 3  # and one for each topic
     group = described(result)["g"]
     assert (group["state"], len(group["members"])) == ("Stable", 1)
+    result = ask("group-only", "coordinator", "g", "-o", "json")
+    assert result.status == 0
+    assert result.err == (
+        "kgroup: note: Computed for 50 partitions of __consumer_offsets, Kafka's default, because "
+        "the real number is not known (it needs DESCRIBE on the topic); the coordinators are what "
+        "the cluster says.\n"
+    )
+    (row,) = described(result).values()
+    assert row["coordinator"]["port"] == server.ports["SASL"]
+    assert (row["leader"], row["agrees"]) == (None, None)

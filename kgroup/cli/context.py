@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.render.sheet import Sheet
 
-__all__ = ["complain", "complain_of", "documented", "is_terminal", "outcome", "show", "write"]
+__all__ = [
+    "complain",
+    "complain_notes",
+    "complain_of",
+    "documented",
+    "flush",
+    "is_terminal",
+    "naming",
+    "outcome",
+    "show",
+    "write",
+]
 
 MAX_LINES = 20
 """Problems of one kind of trouble told one by one on standard error."""
@@ -30,8 +41,26 @@ def write(blocks: Iterable[str | bytes | memoryview]) -> None:
     for block in blocks:
         data = block.encode(errors="backslashreplace") if isinstance(block, str) else block
         rest = memoryview(data)
-        while rest:  # an unbuffered standard output (PYTHONUNBUFFERED) may take a part only
-            rest = rest[out.write(rest) :]
+        with naming("standard output"):
+            while rest:  # an unbuffered standard output (PYTHONUNBUFFERED) may take a part only
+                rest = rest[out.write(rest) :]
+
+
+def flush() -> None:
+    """Write what standard output holds back."""
+    with naming("standard output"):
+        sys.stdout.flush()
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Give errors of writing, such as a full disk, the name of what was written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = name
+        raise
 
 
 def complain(text: str) -> None:
@@ -40,6 +69,14 @@ def complain(text: str) -> None:
 
     with suppress(OSError):
         print(f"kgroup: {harmless(text)}", file=sys.stderr, flush=True)
+
+
+def complain_notes(notes: Sequence[str]) -> None:
+    """Tell the first notes one by one, and how many more there are."""
+    for note in notes[:MAX_LINES]:
+        complain(f"note: {note}")
+    if len(notes) > MAX_LINES:
+        complain(f"and {len(notes) - MAX_LINES} more notes")
 
 
 def complain_of(problems: "Sequence[Problem]") -> None:
@@ -111,9 +148,8 @@ def show(
         elif output.form == "table":
             chosen = chosen.without_blank()
         write(sheet_text(chosen, output.form, headers=output.headers, terminal=is_terminal()))
-    sys.stdout.flush()
-    for note in report.notes:
-        complain(f"note: {note}")
+    flush()
+    complain_notes(report.notes)
     complain_of(report.errors)
     return outcome(report.data, report.errors)
 

@@ -1,13 +1,21 @@
 """`kgroup decode-offsets`."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.context import complain, complain_of, documented, is_terminal, show, write
+from kgroup.cli.context import (
+    complain,
+    complain_notes,
+    complain_of,
+    documented,
+    is_terminal,
+    naming,
+    show,
+    write,
+)
 from kgroup.cli.input_file import input_files
 from kgroup.cli.options import (
     PATH,
@@ -23,9 +31,11 @@ from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.cli.progress import Progress
 from kgroup.cli.suggestion import suggest_groups, suggest_record_types
 from kgroup.errors import ExitStatus, InputError
+from kgroup.model.pattern import Pattern
 from kgroup.render.cell import rfc3339
 
 if TYPE_CHECKING:
+    from kgroup.model.problem import Problem
     from kgroup.model.segment import Segment
     from kgroup.operation.decode import Decoding
     from kgroup.render.record import Rows
@@ -182,7 +192,7 @@ def command(
     offsets_partitions: Sequence[int],
     from_offset: int | None,
     groups: Sequence[str],
-    regex: re.Pattern[str] | None,
+    regex: Pattern | None,
     topics: Sequence[str],
     topic_partitions: Sequence[int],
     types: frozenset[str] | None,
@@ -202,6 +212,7 @@ def command(
     standard input. A record is shown that passes every filter given. Filters on time choose from
     what a view gives: --latest --until 7d shows keys that have not changed for a week.
 
+    Of several replicas of a partition only the one whose log ends last is read; a note says so.
     Damage is reported on standard error and passed over; the exit status is then 4.
     """
     places = [*files, *paths]
@@ -220,6 +231,8 @@ def command(
             "must be the earlier one"
         )
     given = given_options()
+    if files and "sample" in given:
+        raise click.UsageError("PATH and --sample are two sources; choose one of them")
     if parquet is not None:
         if stats:
             raise click.UsageError(
@@ -257,7 +270,7 @@ def command(
     progress = Progress(writes_rows=parquet is None and not stats)
     with input_files(places) as (found, name):
         with documented("decode-offsets", output):
-            segments = _segments(found, include, offsets_partitions)
+            segments, unread = _segments(found, include, offsets_partitions)
         decoding = decode(
             segments,
             selection,
@@ -265,6 +278,7 @@ def command(
             cut=None if as_of is None else Cut(*as_of),
             strict=strict,
             with_batches=stats,
+            problems=unread,
             name=name,
             announce=progress.announce_compiling,
             watch=progress.tell,
@@ -273,19 +287,22 @@ def command(
             _show_stats(decoding, output, progress)
         else:
             _write(decoding.map, decoding.problems, parquet, output)
-            progress.clear()
+            progress.finish()
             complain_of(decoding.problems())
     return _status(decoding)
 
 
 def _segments(
     places: "Sequence[Path]", include: Sequence[str], partitions: Sequence[int]
-) -> "list[Segment]":
-    """Find what is to be read; say what is left out."""
+) -> "tuple[list[Segment], list[Problem]]":
+    """Find what is to be read, and what cannot be; say what is left out."""
     from kgroup.model.segment import SegmentStatus
+    from kgroup.source.replica import without_replicas
     from kgroup.source.segment_file import find_segments
 
-    segments = find_segments(places, include={SegmentStatus(word) for word in include})
+    problems: list[Problem] = []
+    statuses = {SegmentStatus(word) for word in include}
+    segments = find_segments(places, include=statuses, tell=problems.append)
     if partitions:
         there = sorted({s.partition for s in segments if s.partition is not None})
         segments = [segment for segment in segments if segment.partition in partitions]
@@ -294,10 +311,10 @@ def _segments(
                 f"no segment of partition {_list(partitions)} of __consumer_offsets found; there "
                 f"are segments of {_list(there) or 'no partition that is known'}"
             )
-    for segment in segments:
-        if not segment.is_loaded:
-            complain(f"note: {segment.path} left out. {segment.reason}")
-    return segments
+    notes = [f"{each.path} left out. {each.reason}" for each in segments if not each.is_loaded]
+    segments = without_replicas(segments, notes)
+    complain_notes(notes)
+    return segments, problems
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -310,7 +327,8 @@ def _write(
     if parquet is not None:
         from kgroup.render.parquet import write_parquet
 
-        count = write_parquet(parquet, rows, output.columns)
+        with naming(str(parquet)):
+            count = write_parquet(parquet, rows, output.columns)
         complain(f"{count} records written to {parquet}")
         return
     from kgroup.render.record import record_text
@@ -333,7 +351,7 @@ def _show_stats(decoding: "Decoding", output: Output, progress: Progress) -> Non
     from kgroup.render.statistics import stats_page, stats_sheet
 
     counts = count_records(decoding.map(lambda batch: batch), decoding.log)
-    progress.clear()
+    progress.finish()
     report = Report(counts, errors=decoding.problems())
     page = stats_page(output.form, headers=output.headers, terminal=is_terminal())
     show("decode-offsets", report, output, stats_sheet, page)

@@ -1,6 +1,5 @@
 """`kgroup describe`."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from kgroup.cli.options import Output, check_choice, examples, output_options, r
 from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_groups
 from kgroup.errors import ExitStatus
+from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.operation.describe import GroupDescription
@@ -84,7 +84,7 @@ def _interval(ctx: click.Context, param: click.Parameter, value: float | None) -
 def command(
     groups: Sequence[str],
     every: bool,
-    regex: re.Pattern[str] | None,
+    regex: Pattern | None,
     source: Source,
     state: bool,
     members: bool,

@@ -1,6 +1,5 @@
 """`kgroup list`."""
 
-import re
 from collections.abc import Sequence
 
 import click
@@ -11,6 +10,7 @@ from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_choices
 from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType
+from kgroup.model.pattern import Pattern
 
 __all__ = ["command"]
 
@@ -66,7 +66,7 @@ def command(
     source: Source,
     states: Sequence[str],
     types: Sequence[str],
-    regex: re.Pattern[str] | None,
+    regex: Pattern | None,
     topics: Sequence[str],
     members: bool,
     output: Output,

@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kgroup import __version__
-from kgroup.cli.context import complain
+from kgroup.cli.context import complain, flush
 from kgroup.errors import ExitStatus, KgroupError
 
 __all__ = ["COMMANDS", "kgroup", "run", "status_of"]
@@ -132,7 +132,7 @@ def status_of(args: Sequence[str]) -> int:
     """Run the command line and give the exit status that it ends with."""
     try:
         status = _invoke(args)
-        sys.stdout.flush()
+        flush()
     except (click.Abort, KeyboardInterrupt):
         status = INTERRUPTED
     except click.UsageError as error:

@@ -1,6 +1,5 @@
 """Options that mean the same in every command, and the values that they take."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -12,6 +11,7 @@ from click.core import ParameterSource
 
 from kgroup.cli.parameter import parse_regex
 from kgroup.cli.suggestion import suggest_columns
+from kgroup.model.pattern import Pattern
 
 __all__ = [
     "FORMS",
@@ -125,12 +125,12 @@ def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:
             "--regex",
             metavar="RE",
             callback=parsed(parse_regex),
-            help="Groups whose whole id matches this regular expression.",
+            help="Groups whose whole id matches this regular expression (RE2's syntax).",
         ),
     )
 
 
-def check_choice(groups: Sequence[str], regex: re.Pattern[str] | None, *, every: bool) -> None:
+def check_choice(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
     """Make sure that groups are chosen in one way: by names and a pattern, or all of them."""
     if every and (groups or regex is not None):
         raise click.UsageError("--all is every group; leave it out, or the names and --regex")

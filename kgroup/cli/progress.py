@@ -38,6 +38,16 @@ class Progress:
             self.clear()
             complain("compiling the decoder for large inputs; this happens once")
 
+    def finish(self) -> None:
+        """Take the line away; say if the next run will be as slow to begin as this one."""
+        self.clear()
+        compiled = sys.modules.get("kgroup.protocol.compiled")
+        if compiled is not None and (where := compiled.why_unkept()):
+            complain(
+                f"note: compiled code cannot be kept in {where}; every run that decodes a large "
+                "input compiles it again. Set XDG_CACHE_HOME to a folder that can be written."
+            )
+
     def clear(self) -> None:
         """Take the line away."""
         if self._is_shown:

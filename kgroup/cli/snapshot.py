@@ -1,7 +1,6 @@
 """`kgroup snapshot`."""
 
 import os
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from kgroup.cli.options import PATH, check_choice, examples, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_groups
 from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.model.pattern import Pattern
 
 __all__ = ["command"]
 
@@ -53,7 +53,7 @@ _STDOUT = Path("-")
 def command(
     groups: Sequence[str],
     every: bool,
-    regex: re.Pattern[str] | None,
+    regex: Pattern | None,
     path: Path,
     source: Source,
     log_budget_mib: int | None,

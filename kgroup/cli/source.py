@@ -66,7 +66,7 @@ class Source:
                 announce=progress.announce_compiling,
                 watch=progress.tell_bytes,
             )
-            progress.clear()
+            progress.finish()
         else:
             with self.connection.open(of_silence=of_silence) as cluster:
                 yield cluster

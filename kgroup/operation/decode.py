@@ -104,6 +104,7 @@ def decode(
     cut: Cut | None = None,
     strict: bool = False,
     with_batches: bool = False,
+    problems: Sequence[Problem] = (),
     name: Callable[[Path], str] = str,
     announce: Callable[[], None] | None = None,
     watch: Callable[[LogReader], None] = lambda log: None,
@@ -124,6 +125,7 @@ def decode(
             records were not current yet.
         strict: whether to stop at the first problem.
         with_batches: whether to count batches, see `LogReader.batch_counts`.
+        problems: what could not be found out about the segments.
         name: what to call a file in problems.
         announce: called before code is compiled, see `columnar.decode_chunks`.
         watch: called after each batch of rows that was read.
@@ -133,7 +135,7 @@ def decode(
         UsageError: an offset to cut at, and segments of several partitions.
     """
     if isinstance(source, Sequence):
-        source = FileLogs(source, from_offset=selection.from_offset or 0)
+        source = FileLogs(source, from_offset=selection.from_offset or 0, problems=problems)
     log = LogReader(
         source,
         cut=cut,

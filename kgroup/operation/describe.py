@@ -1,6 +1,5 @@
 """Describe groups: state, members, who owns what, what is committed and how far behind it is."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Membership, Topology
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.pattern import Pattern
 from kgroup.operation.chosen import read_chosen
 from kgroup.operation.report import Report
 from kgroup.source.base import (
@@ -139,7 +139,7 @@ def describe(
     source: GroupSource,
     group_ids: Collection[str] = (),
     *,
-    regex: re.Pattern[str] | None = None,
+    regex: Pattern | None = None,
     committed: bool = False,
     log_budget: int = DEFAULT_LOG_BUDGET,
 ) -> Report[GroupDescription]:

@@ -1,10 +1,10 @@
 """List groups, filtered by state, type, name and topic."""
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from kgroup.model.group import Broker, GroupState, GroupType
+from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource, Question
 
@@ -38,7 +38,7 @@ def list_groups(
     *,
     states: Collection[GroupState] = (),
     types: Collection[GroupType] = (),
-    regex: re.Pattern[str] | None = None,
+    regex: Pattern | None = None,
     topics: Collection[str] = (),
     members: bool = True,
     with_topics: bool = True,

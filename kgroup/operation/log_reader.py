@@ -88,20 +88,30 @@ class FileLogs:
 
     is_sought = False
 
-    def __init__(self, segments: Iterable[Segment], *, from_offset: int = 0) -> None:
+    def __init__(
+        self,
+        segments: Iterable[Segment],
+        *,
+        from_offset: int = 0,
+        problems: Iterable[Problem] = (),
+    ) -> None:
         """Put together what is of one folder, and named after offsets.
 
         Args:
             segments: sorted, see `find_segments`; those that are not loaded are passed over.
             from_offset: segments that end before it are passed over.
+            problems: what could not be found out about the files.
         """
         self._logs = _logs(segments, from_offset)
+        self._problems = tuple(problems)
         self.log_count = len(self._logs)
         self.file_count = sum(len(log) for log in self._logs)
 
     def __iter__(self) -> Iterator[Log | Problem]:
-        """Yield the logs in order."""
-        return (Log(tuple(log)) for log in self._logs)
+        """Yield the logs in order, behind what could not be found."""
+        yield from self._problems
+        for log in self._logs:
+            yield Log(tuple(log))
 
 
 class LogReader:

@@ -5,11 +5,12 @@ Arrow's functions are imported where there is something to filter: that takes a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
+
+from kgroup.model.pattern import Pattern
 
 __all__ = ["NOT_COMMITTED", "Names", "Selection", "row_time_ms"]
 
@@ -36,7 +37,7 @@ class Selection:
     """
 
     groups: frozenset[str] = frozenset()
-    group_pattern: re.Pattern[str] | None = None
+    group_pattern: Pattern | None = None
     topics: frozenset[str] = frozenset()
     topic_partitions: frozenset[int] = frozenset()
     types: frozenset[str] = frozenset()

@@ -1,6 +1,5 @@
 """Ask a source everything, to keep it in a file."""
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
@@ -8,6 +7,7 @@ from kgroup import __version__
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView
 from kgroup.model.log_range import LogRange
+from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import (
     SNAPSHOT_VERSION,
@@ -42,7 +42,7 @@ def take_snapshot(
     origin: Origin,
     group_ids: Collection[str] = (),
     *,
-    regex: re.Pattern[str] | None = None,
+    regex: Pattern | None = None,
     log_budget: int = DEFAULT_LOG_BUDGET,
     taken_ms: int,
 ) -> Report[Snapshot]:

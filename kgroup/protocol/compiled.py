@@ -12,7 +12,6 @@ import ctypes
 import os
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -22,7 +21,7 @@ from zlib import crc32
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-__all__ = ["kernels", "loaded"]
+__all__ = ["kernels", "loaded", "why_unkept"]
 
 _FUNCTIONS = {
     "decode": ("columnar_kernel", 1),
@@ -62,6 +61,12 @@ _LIBRARY = ("memcpy", "memmove", "memset")
 
 _lock = Lock()
 _loaded: list[Any] = []
+_unkept: list[str] = []
+
+
+def why_unkept() -> str | None:
+    """Say where and why what was compiled could not be kept; None where it was, or need not be."""
+    return _unkept[-1] if _unkept else None
 
 
 def kernels(announce: Callable[[], None] | None = None) -> Any:
@@ -97,8 +102,10 @@ def _load(announce: Callable[[], None] | None) -> Any:
         if announce is not None:
             announce()
         code = _compile(machine)
-        with suppress(OSError):  # not kept: compiled again the next time
+        try:
             _write(path, code)
+        except OSError as error:
+            _unkept.append(f"{path.parent} ({error.strerror or error})")
     for name in _LIBRARY:
         address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
         llvm.add_symbol(name, address)

@@ -1,6 +1,5 @@
 """What every source of groups can do, and says that it can do."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +10,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
+from kgroup.model.pattern import Pattern
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 
@@ -92,7 +92,7 @@ class Question:
             times of commits; 0 where they do not matter.
     """
 
-    regex: re.Pattern[str] | None = None
+    regex: Pattern | None = None
     states: frozenset[GroupState] = frozenset()
     types: frozenset[GroupType] = frozenset()
     state: bool = True

@@ -16,16 +16,17 @@ last is read. Where two partitions hold the same group (the topic's partition co
 the one that changed last wins.
 """
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import groupby
+from contextlib import suppress
 from pathlib import Path
 
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading
-from kgroup.model.problem import ProblemLog
+from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment
 from kgroup.model.share_state import ShareStateLog, ShareStates, with_share_states
 from kgroup.operation.locate import offsets_partition
@@ -33,6 +34,7 @@ from kgroup.protocol import share_state_record
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log_end import log_end
 from kgroup.source.log_replay import replay_groups, replay_log
+from kgroup.source.replica import choose_logs
 from kgroup.source.segment_file import (
     SHARE_STATE_TOPIC,
     find_segments,
@@ -54,6 +56,8 @@ _CAPABILITIES = frozenset(
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 """What a topic's name is made of (Kafka's `Topic`); offsets can be committed for any text."""
+
+_SEGMENT_NAME = re.compile(r"[0-9]{1,20}\.log")
 
 _LARGEST_PROPERTIES = 1 << 16
 """Bytes that are read of a file of properties; brokers write some hundred."""
@@ -87,7 +91,7 @@ class LogDir:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What these folders know; see `GroupSource.capabilities`."""
-        if find_topic_segments(self._directories(), SHARE_STATE_TOPIC):
+        if find_topic_segments(self._directories(), SHARE_STATE_TOPIC, lambda problem: None):
             return _CAPABILITIES | {Capability.SHARE_START_OFFSETS}
         return _CAPABILITIES
 
@@ -97,7 +101,7 @@ class LogDir:
         """Replay every partition found; see `GroupSource.read`."""
         notes: list[str] = []
         damage = ProblemLog()
-        logs = _choose_logs(find_segments(self._paths), notes)
+        logs = choose_logs(find_segments(self._paths, tell=damage.add), notes)
         deltas = self._replay(logs, damage)
         directories = self._directories()
         topic_names = _topic_names(directories)
@@ -151,14 +155,29 @@ class LogDir:
         Neither their starts nor open transactions are looked for.
         """
         ends: dict[tuple[str, int], int] = {}
+        problems = ProblemLog()
         for directory in self._directories():
             for topic, partition in partitions:
                 if not _TOPIC_NAME.fullmatch(topic):
                     continue
                 folder = directory / f"{topic}-{partition}"
-                if folder.is_dir() and (end := _folder_end(folder)) is not None:
+                try:
+                    end = _folder_end(folder)
+                except OSError as error:
+                    reason = f"Its end is not known: {error.strerror or error}."
+                    problems.add(
+                        Problem(
+                            "unreadable",
+                            reason,
+                            path=str(folder),
+                            topic=topic,
+                            partition=partition,
+                        )
+                    )
+                    continue
+                if end is not None:
                     ends[topic, partition] = max(end, ends.get((topic, partition), 0))
-        return LogReading({at: LogRange(end=end) for at, end in ends.items()})
+        return LogReading({at: LogRange(end=end) for at, end in ends.items()}, problems.problems())
 
     def _directories(self) -> list[Path]:
         """Log directories that the paths are, or lie in; each once."""
@@ -169,39 +188,6 @@ class LogDir:
                 folder = folder.parent
             directories[folder.resolve()] = folder
         return list(directories.values())
-
-
-def _choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segment]]:
-    """Return the segments to read, one list for each partition, and say which are not."""
-    loaded = []
-    for segment in segments:
-        if segment.is_loaded:
-            loaded.append(segment)
-        else:
-            notes.append(f"{segment.path} left out. {segment.reason}")
-    logs: dict[int | Path, list[list[Segment]]] = {}
-    for (partition, folder), log in groupby(
-        loaded, key=lambda segment: (segment.partition, segment.path.parent)
-    ):
-        logs.setdefault(folder if partition is None else partition, []).append(list(log))
-    chosen = []
-    for replicas in logs.values():
-        longest = max(replicas, key=_end) if len(replicas) > 1 else replicas[0]
-        chosen.append(longest)
-        for other in replicas:
-            if other is not longest:
-                notes.append(
-                    f"{other[0].path.parent} left out: it ends at offset {_end(other)}, and "
-                    f"{longest[0].path.parent}, which holds the same partition, at {_end(longest)}."
-                )
-    return chosen
-
-
-def _end(log: Sequence[Segment]) -> int:
-    try:
-        return log_end(log[-1].path, log[-1].base_offset or 0)
-    except OSError:
-        return -1
 
 
 def _partition_count(logs: Iterable[list[Segment]], groups: Mapping[str, Group]) -> int | None:
@@ -238,7 +224,8 @@ def _replay_share_state(
     directories: Iterable[Path], damage: ProblemLog, notes: list[str]
 ) -> list[ShareStateLog]:
     share_logs = []
-    for log in _choose_logs(find_topic_segments(directories, SHARE_STATE_TOPIC), notes):
+    found = find_topic_segments(directories, SHARE_STATE_TOPIC, damage.add)
+    for log in choose_logs(found, notes):
         share_logs.append(ShareStateLog(str(log[0].path.parent)))
         replay_log(log, share_state_record.decode_record, share_logs[-1], damage)
     return share_logs
@@ -261,8 +248,11 @@ def _topic_names(directories: Iterable[Path]) -> dict[str, str]:
     """Read topics' ids from one ``partition.metadata`` of each topic."""
     names: dict[str, str] = {}
     seen: set[str] = set()
+    folders: list[Path] = []
     for directory in directories:
-        for folder in sorted(directory.iterdir()):
+        with suppress(OSError):
+            folders = sorted(directory.iterdir())
+        for folder in folders:
             topic, dash, number = folder.name.rpartition("-")
             if not dash or not number.isdecimal() or topic in seen:
                 continue
@@ -302,11 +292,15 @@ def _properties(path: Path, separator: str) -> dict[str, str]:
 
 
 def _folder_end(folder: Path) -> int | None:
-    """Return where the log in a partition's folder ends; None where there is no segment."""
-    last = max(folder.glob("[0-9]*.log"), default=None)
-    if last is None or not last.stem.isdecimal():
+    """Return where the log in a partition's folder ends; None where there is no segment.
+
+    Raises:
+        OSError: the folder, or its last segment, cannot be read.
+    """
+    if not folder.is_dir():
         return None
-    try:
-        return log_end(last, int(last.stem))
-    except OSError:
+    names = [name for name in os.listdir(folder) if _SEGMENT_NAME.fullmatch(name)]
+    if not names:
         return None
+    last = max(names)
+    return log_end(folder / last, int(last.removesuffix(".log")))

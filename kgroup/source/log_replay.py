@@ -10,6 +10,7 @@ code first (`last_record`), and then its last records are decoded (`columnar`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -106,7 +107,9 @@ def replay_groups(
     """
     segments = list(_usable(log, damage))
     if compiled is None:
-        compiled = is_large(segment.path for segment in segments)
+        compiled = False
+        with suppress(OSError):  # which is said where the records are read
+            compiled = is_large(segment.path for segment in segments)
     if compiled:
         _replay_compiled(segments, target, damage, announce, watch)
     else:

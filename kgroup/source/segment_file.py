@@ -16,11 +16,13 @@ broker serves none of them.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from kgroup.errors import InputError
+from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment, SegmentStatus
 from kgroup.source.log_end import log_end
 
@@ -44,6 +46,9 @@ _BESIDE = {
 }
 _SEGMENT_NAME = re.compile(r"(?:([0-9]{20})|.*)\.log(?:\.(deleted|cleaned|swap))?")
 _BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.|$)")
+_File = tuple[Path, str | None]
+"""A segment file, and why it is not to be read if its folder says so."""
+
 _NO_SEGMENT = re.compile(
     r".*\.(?:index|timeindex|txnindex|snapshot)(?:\.\w+)?"
     r"|leader-epoch-checkpoint|partition\.metadata|meta\.properties|[\w-]+-checkpoint"
@@ -51,7 +56,10 @@ _NO_SEGMENT = re.compile(
 
 
 def find_segments(
-    paths: Iterable[Path], *, include: Collection[SegmentStatus] = ()
+    paths: Iterable[Path],
+    *,
+    include: Collection[SegmentStatus] = (),
+    tell: Callable[[Problem], None] | None = None,
 ) -> list[Segment]:
     """Find segments below these paths, those that are not to be read too (`Segment.is_loaded`).
 
@@ -62,6 +70,7 @@ def find_segments(
     Args:
         paths: files and folders.
         include: also read those that a broker would remove.
+        tell: takes what cannot be read while something else can; by default that is raised too.
 
     Returns:
         Segments sorted by partition, folder and base offset.
@@ -69,23 +78,34 @@ def find_segments(
     Raises:
         InputError: a path does not exist or is a device or a pipe, a folder or all of the files
             hold no segment.
+        OSError: a folder cannot be read, and nothing else is there.
     """
     paths = list(paths)
-    found = [file for path in paths for file in _segment_files(path)]
+    unreadable = _Unreadable(OFFSETS_TOPIC, tell)
+    found: list[_File] = []
+    for path in paths:
+        with unreadable.noted(path):
+            found += _segment_files(path, unreadable)
     if not found:
+        unreadable.reraise()
         raise InputError(_nothing_in(" ".join(map(str, paths))))
-    return _segments(found, OFFSETS_TOPIC, include)
+    return _segments(found, OFFSETS_TOPIC, unreadable, include)
 
 
-def find_topic_segments(directories: Iterable[Path], topic: str) -> list[Segment]:
-    """Find the segments of a topic in brokers' log directories; none where it is not there."""
-    found = [
-        (file, reason)
-        for directory in directories
-        for folder, reason in _topic_folders(directory, topic).items()
-        for file in _log_files(folder)
-    ]
-    return _segments(found, topic)
+def find_topic_segments(
+    directories: Iterable[Path], topic: str, tell: Callable[[Problem], None] | None = None
+) -> list[Segment]:
+    """Find the segments of a topic in brokers' log directories; none where it is not there.
+
+    `tell` takes what cannot be read; by default that is raised.
+    """
+    unreadable = _Unreadable(topic, tell)
+    found: list[_File] = []
+    for directory in directories:
+        with unreadable.noted(directory):
+            for folder, reason in _topic_folders(directory, topic).items():
+                found += _log_files(folder, reason, unreadable)
+    return _segments(found, topic, unreadable)
 
 
 def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
@@ -96,7 +116,38 @@ def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
     return int(name[2])
 
 
-def _segment_files(path: Path) -> Iterator[tuple[Path, str | None]]:
+class _Unreadable:
+    """Takes folders and files that cannot be read, where somebody wants to be told of them."""
+
+    def __init__(self, topic: str, tell: Callable[[Problem], None] | None) -> None:
+        self._topic = topic
+        self._tell = tell
+        self._first: OSError | None = None
+
+    @contextmanager
+    def noted(self, path: Path) -> Iterator[None]:
+        """Take note of what is raised inside."""
+        try:
+            yield
+        except OSError as error:
+            if self._tell is None:
+                raise
+            self._first = self._first or error
+            where = Path(error.filename) if isinstance(error.filename, str) else path
+            partition = None
+            if self._topic == OFFSETS_TOPIC:
+                at = (partition_of(where), partition_of(where.absolute().parent))
+                partition = next((number for number in at if number is not None), None)
+            reason = f"It cannot be read: {error.strerror or error}."
+            self._tell(Problem("unreadable", reason, path=str(where), offsets_partition=partition))
+
+    def reraise(self) -> None:
+        """Raise the first of what was noted, if there is any."""
+        if self._first is not None:
+            raise self._first
+
+
+def _segment_files(path: Path, unreadable: _Unreadable) -> Iterator[_File]:
     """Yield each segment file, and why it is not to be read if its folder says so."""
     if path.is_file():
         if not _NO_SEGMENT.fullmatch(path.name):
@@ -107,11 +158,13 @@ def _segment_files(path: Path) -> Iterator[tuple[Path, str | None]]:
     if not path.is_dir():
         raise InputError(f"{path}: neither a file nor a folder; use - to read what is piped in")
     is_empty = True
-    for folder, reason in (_topic_folders(path, OFFSETS_TOPIC) or {path: None}).items():
-        for file in _log_files(folder):
+    folders = _topic_folders(path, OFFSETS_TOPIC) or {path: None}
+    for folder, reason in folders.items():
+        for file in _log_files(folder, reason, unreadable):
             is_empty = False
-            yield file, reason
+            yield file
     if is_empty:
+        unreadable.reraise()
         raise InputError(_nothing_in(str(path)))
 
 
@@ -125,10 +178,13 @@ def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:
     return folders
 
 
-def _log_files(folder: Path) -> Iterator[Path]:
-    for child in folder.iterdir():
-        if _SEGMENT_NAME.fullmatch(child.name) and child.is_file():
-            yield child
+def _log_files(folder: Path, reason: str | None, unreadable: _Unreadable) -> list[_File]:
+    found: list[_File] = []
+    with unreadable.noted(folder):
+        for child in folder.iterdir():
+            if _SEGMENT_NAME.fullmatch(child.name) and child.is_file():
+                found.append((child, reason))
+    return found
 
 
 def _nothing_in(where: str) -> str:
@@ -136,21 +192,22 @@ def _nothing_in(where: str) -> str:
 
 
 def _segments(
-    files: Iterable[tuple[Path, str | None]],
+    files: Iterable[_File],
     topic: str,
+    unreadable: _Unreadable,
     include: Collection[SegmentStatus] = (),
 ) -> list[Segment]:
     """Make segments, each file's once, and decide folder by folder which of them are read."""
     folders: dict[Path, dict[Path, Segment]] = {}
     for file, reason in files:
-        resolved = file.resolve()
-        folder = folders.setdefault(resolved.parent, {})
-        folder.setdefault(resolved, _segment(file, topic, reason))
-    segments = [
-        segment
-        for folder in folders.values()
-        for segment in _as_broker(folder.values(), frozenset(include))
-    ]
+        with unreadable.noted(file):
+            resolved = file.resolve()
+            folder = folders.setdefault(resolved.parent, {})
+            folder.setdefault(resolved, _segment(file, topic, reason))
+    segments: list[Segment] = []
+    for path, folder in folders.items():
+        with unreadable.noted(path):
+            segments += _as_broker(folder.values(), frozenset(include))
     return sorted(segments, key=_order)
 
 

@@ -60,7 +60,7 @@ def test_a_full_disk_is_an_error() -> None:
             timeout=TIMEOUT_S,
         )
     assert done.returncode == 1
-    assert done.stderr == b"kgroup: error: No space left on device\n"
+    assert done.stderr == b"kgroup: error: standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize(

@@ -358,6 +358,26 @@ def test_a_snapshot_says_the_same(live: Live, tmp_path: Path) -> None:
     }
 
 
+def test_next_records(live: Live) -> None:
+    """As `make_topics` wrote them: orders-0 has 10, orders-2 has 12, one a batch."""
+    places = {("orders", 0, 0), ("orders", 0, 9), ("orders", 0, 10), ("orders", 2, 11)}
+    reading = live.source.next_records({*places, ("no-such-topic", 0, 0)})
+    assert reading.problems == ()
+    assert {at: found.offset for at, found in reading.records.items()} == {
+        ("orders", 0, 0): 0,
+        ("orders", 0, 9): 9,
+        ("orders", 0, 10): None,
+        ("orders", 2, 11): 11,
+    }
+    now_ms = 1000 * time.time()
+    for found in reading.records.values():
+        if found.offset is None or version_tuple(live.server.version) < (0, 10):
+            assert found.timestamp_ms is None  # records had no time before
+        else:
+            assert found.timestamp_ms is not None
+            assert now_ms - 3_600_000 < found.timestamp_ms <= now_ms
+
+
 def test_placements(live: Live) -> None:
     placements = live.source.placements(["pair", "no such group"])
     assert list(placements) == ["pair", "no such group"]

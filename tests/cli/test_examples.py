@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kgroup.cli.main import COMMANDS
+from kgroup.cli.main import COMMANDS, kgroup
 from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,9 @@ def test_examples_with_a_server_parse(line: str) -> None:
     _, name, *args = shlex.split(words, comments=True)
     command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
     assert isinstance(command, click.Command)
-    with command.make_context(name, args) as context:
+    # with its parent: a command keeps the names of its help option from the first context
+    parent = click.Context(kgroup, **kgroup.context_settings)
+    with command.make_context(name, args, parent) as context:
         assert context.args == []
 
 

@@ -26,6 +26,7 @@ from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.primitives import uuid_text
 from kgroup.source.connection_error import connection_error
 from kgroup.source.connection_manager import ConnectionManager, TooSlow
+from kgroup.source.interrupt import kept_signals
 
 __all__ = ["Backoff", "BrokerClient", "Deadline", "error_name"]
 
@@ -116,17 +117,37 @@ class BrokerClient:
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine, and those that it starts, until it is done."""
         self.deadline.heard()  # nobody has been waited for meanwhile
-        result: T = self._net.run(main)
+        future = self.start(main)
+        with kept_signals(self._net.wakeup) as kept:
+            while not (future.is_done or kept):
+                self._net.poll()
+        if kept:
+            raise kept[0]
+        if future.exception is not None:
+            raise future.exception
+        result: T = future.value
         return result
 
     def forgive(self) -> None:
         """Ask brokers again that were given up."""
-        for link in self._links.values():
-            link.trouble = None
+        for link in (*self._links.values(), self._bootstrap_link):
+            if link is not None:
+                link.trouble = None
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Any:
+        """Let a coroutine run beside others; give the future of its result."""
+        return self._net.call_soon_with_future(coroutine)
+
+    async def first(self, futures: Iterable[Any]) -> None:
+        """Wait until one of these futures is done."""
+        done = Future()
+        for future in futures:
+            future.add_both(lambda _: done.is_done or done.success(None))
+        await done
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> "list[T | BrokerError]":
         """Run coroutines side by side; a broker's failure stands in the place of the result."""
-        futures = [self._net.call_soon_with_future(coroutine) for coroutine in coroutines]
+        futures = [self.start(coroutine) for coroutine in coroutines]
         results: list[T | BrokerError] = []
         for future in futures:
             try:

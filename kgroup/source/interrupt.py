@@ -1,0 +1,47 @@
+"""Signals that come while an event loop runs, kept until it can be left."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from signal import SIGINT, SIGTERM, getsignal, signal
+from threading import current_thread, main_thread
+from types import FrameType
+
+__all__ = ["kept_signals"]
+
+Handler = Callable[[int, FrameType | None], object]
+
+
+@contextmanager
+def kept_signals(wake: Callable[[], None]) -> Iterator[list[BaseException]]:
+    """Give a list of what the handlers of SIGINT and SIGTERM raise, instead of raising it.
+
+    kafka-python's loop takes whatever is raised inside one of its tasks for that task's own error,
+    so that Ctrl-C would now and then end a task instead of the program.
+
+    Args:
+        wake: called with each signal, so that the loop does not wait any longer.
+    """
+    kept: list[BaseException] = []
+
+    def keep(handler: Handler) -> Handler:
+        def keep_error(signum: int, frame: FrameType | None) -> None:
+            try:
+                handler(signum, frame)
+            except BaseException as error:
+                kept.append(error)
+                wake()
+
+        return keep_error
+
+    before: dict[int, Handler] = {}
+    if current_thread() is main_thread():  # no other gets signals, or may say what to do with them
+        for signum in (SIGINT, SIGTERM):
+            handler = getsignal(signum)
+            if callable(handler):
+                before[signum] = handler
+                signal(signum, keep(handler))
+    try:
+        yield kept
+    finally:
+        for number, handler in before.items():
+            signal(number, handler)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kgroup.render.sheet import Sheet
 
 __all__ = [
+    "check_reader",
     "complain",
     "complain_notes",
     "complain_of",
@@ -35,8 +36,23 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def write(blocks: Iterable[str | bytes | memoryview]) -> None:
-    """Write blocks of data to standard output, as UTF-8."""
+def check_reader() -> None:
+    """See whether somebody still reads standard output, where nothing is written for long.
+
+    Raises:
+        BrokenPipeError: it is a pipe whose other end was closed.
+    """
+    import select
+
+    with suppress(ValueError):  # a standard output without a number
+        pipe = select.poll()
+        pipe.register(sys.stdout, 0)
+        if any(event & select.POLLERR for _, event in pipe.poll(0)):
+            raise BrokenPipeError
+
+
+def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) -> None:
+    """Write blocks of data to standard output, as UTF-8, and perhaps each of them at once."""
     out = sys.stdout.buffer
     for block in blocks:
         data = block.encode(errors="backslashreplace") if isinstance(block, str) else block
@@ -44,6 +60,8 @@ def write(blocks: Iterable[str | bytes | memoryview]) -> None:
         with naming("standard output"):
             while rest:  # an unbuffered standard output (PYTHONUNBUFFERED) may take a part only
                 rest = rest[out.write(rest) :]
+            if at_once:
+                out.flush()
 
 
 def flush() -> None:

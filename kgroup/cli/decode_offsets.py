@@ -1,14 +1,15 @@
 """`kgroup decode-offsets`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kgroup.cli.connection import Connection, connection_options
 from kgroup.cli.context import (
     complain,
-    complain_notes,
     complain_of,
     documented,
     is_terminal,
@@ -16,7 +17,6 @@ from kgroup.cli.context import (
     show,
     write,
 )
-from kgroup.cli.input_file import input_files
 from kgroup.cli.options import (
     PATH,
     Output,
@@ -29,20 +29,20 @@ from kgroup.cli.options import (
 )
 from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.cli.progress import Progress
+from kgroup.cli.record_source import LiveChoice, file_records, live_records
 from kgroup.cli.suggestion import suggest_groups, suggest_record_types
-from kgroup.errors import ExitStatus, InputError
+from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 from kgroup.render.cell import rfc3339
 
 if TYPE_CHECKING:
-    from kgroup.model.problem import Problem
-    from kgroup.model.segment import Segment
     from kgroup.operation.decode import Decoding
     from kgroup.render.record import Rows
 
 __all__ = ["command"]
 
 LEFTOVERS = ("deleted", "cleaned", "swap")
+_NEEDS_AN_END = ("latest", "as_of", "stats", "parquet", "until")
 _FOR_ONE_RECORD = ("key", "value", "parquet", "form", "columns", "no_headers")
 
 
@@ -76,11 +76,20 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
         "kgroup decode-offsets /var/lib/kafka/data --since 2h --parquet offsets.parquet",
         "kgroup decode-offsets __consumer_offsets-12 --as-of 2026-11-20T03:00:00Z",
         "cat 00000000000000000000.log | kgroup decode-offsets -",
+        "kgroup decode-offsets -b kafka-1:9092 --group billing --since 2h",
+        "kgroup decode-offsets -b kafka-1:9092 --follow -o jsonl",
         "kgroup decode-offsets --key 00010001670001740000000c",
     ),
 )
 @click.argument("files", metavar="[PATH...]", nargs=-1, type=PATH)
 @log_dir_options
+@connection_options
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Go on with records of the cluster as they come, until interrupted. Begins with what "
+    "comes from now on, or at --from-offset or --since.",
+)
 @click.option(
     "--key",
     metavar="BYTES",
@@ -186,6 +195,8 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
 def command(
     files: Sequence[Path],
     paths: Sequence[Path],
+    connection: Connection,
+    follow: bool,
     key: bytes | None,
     value: bytes | None,
     include: Sequence[str],
@@ -209,18 +220,17 @@ def command(
     """Read the records of __consumer_offsets.
 
     PATH is a segment file, a __consumer_offsets-N folder, a broker's log directory, or - for
-    standard input. A record is shown that passes every filter given. Filters on time choose from
-    what a view gives: --latest --until 7d shows keys that have not changed for a week.
+    standard input; --bootstrap-server reads the topic of a live cluster instead, without joining
+    or committing anything.
+
+    A record is shown that passes every filter given. Filters on time choose from what a view
+    gives: --latest --until 7d shows keys that have not changed for a week.
 
     Of several replicas of a partition only the one whose log ends last is read; a note says so.
     Damage is reported on standard error and passed over; the exit status is then 4.
     """
     places = [*files, *paths]
-    if (key is None) == (not places):
-        raise click.UsageError(
-            "what is to be decoded? Choose PATH... (files and folders), - (standard input), "
-            "--log-dir PATH, --sample, or --key BYTES (one record)"
-        )
+    is_live = _is_live(places, key, connection)
     if value is not None and key is None:
         raise click.UsageError("--value belongs to --key")
     if latest and as_of is not None:
@@ -245,6 +255,11 @@ def command(
                 f"--parquet writes a file and nothing else; leave out {' and '.join(surplus)}"
             )
 
+    if follow:
+        _check_follow(given, output.form, is_live)
+    if is_live and include:
+        raise click.UsageError("--include is about files; a cluster has none that it would remove")
+
     from kgroup.operation.decode import decode, decode_message
     from kgroup.operation.log_reader import Cut
     from kgroup.operation.selection import NOT_COMMITTED, Selection
@@ -267,12 +282,27 @@ def command(
         until_ms=until,
         without_fates=NOT_COMMITTED if isolation == "read-committed" else frozenset(),
     )
-    progress = Progress(writes_rows=parquet is None and not stats)
-    with input_files(places) as (found, name):
+    progress = Progress(
+        writes_rows=parquet is None and not stats, unit="partition" if is_live else "file"
+    )
+    choice = LiveChoice(
+        offsets_partitions,
+        () if regex else groups,
+        from_offset,
+        since,
+        end=None if as_of is None or as_of[0] is None else as_of[0] + 1,
+        follow=follow,
+        committed=isolation == "read-committed",
+    )
+    with ExitStack() as stack:
         with documented("decode-offsets", output):
-            segments, unread = _segments(found, include, offsets_partitions)
+            source, unread, name = stack.enter_context(
+                live_records(connection, choice, progress.tell_copied)
+                if is_live
+                else file_records(places, include, offsets_partitions)
+            )
         decoding = decode(
-            segments,
+            source,
             selection,
             last_only=latest,
             cut=None if as_of is None else Cut(*as_of),
@@ -281,48 +311,60 @@ def command(
             problems=unread,
             name=name,
             announce=progress.announce_compiling,
-            watch=progress.tell,
+            watch=(lambda log: None) if follow else progress.tell,
+            tell=(lambda problem: complain_of([problem])) if follow else (lambda problem: None),
         )
         if stats:
             _show_stats(decoding, output, progress)
         else:
-            _write(decoding.map, decoding.problems, parquet, output)
+            _write(decoding.map, decoding.problems, parquet, output, is_endless=follow)
             progress.finish()
-            complain_of(decoding.problems())
+            complain_of(() if follow else decoding.problems())
+    for missing in decoding.unseen:
+        complain(f"note: nothing about {missing!r} was met; what stands before was not looked at")
     return _status(decoding)
 
 
-def _segments(
-    places: "Sequence[Path]", include: Sequence[str], partitions: Sequence[int]
-) -> "tuple[list[Segment], list[Problem]]":
-    """Find what is to be read, and what cannot be; say what is left out."""
-    from kgroup.model.segment import SegmentStatus
-    from kgroup.source.replica import without_replicas
-    from kgroup.source.segment_file import find_segments
-
-    problems: list[Problem] = []
-    statuses = {SegmentStatus(word) for word in include}
-    segments = find_segments(places, include=statuses, tell=problems.append)
-    if partitions:
-        there = sorted({s.partition for s in segments if s.partition is not None})
-        segments = [segment for segment in segments if segment.partition in partitions]
-        if not segments:
-            raise InputError(
-                f"no segment of partition {_list(partitions)} of __consumer_offsets found; there "
-                f"are segments of {_list(there) or 'no partition that is known'}"
-            )
-    notes = [f"{each.path} left out. {each.reason}" for each in segments if not each.is_loaded]
-    segments = without_replicas(segments, notes)
-    complain_notes(notes)
-    return segments, problems
+def _is_live(places: Sequence[Path], key: bytes | None, connection: Connection) -> bool:
+    """Tell whether a cluster is to be asked: what is explicit wins over the environment."""
+    option = connection.chosen_by
+    if places and option:
+        raise click.UsageError(
+            f"{option} (a cluster) and files are two sources; choose one of them"
+        )
+    if (places and key is not None) or not (
+        places or key is not None or option or connection.is_default
+    ):
+        raise click.UsageError(
+            "what is to be decoded? Choose PATH... (files and folders), - (standard input), "
+            "--log-dir PATH, --sample, --bootstrap-server HOST:PORT or --profile NAME (a cluster), "
+            "or --key BYTES (one record)"
+        )
+    return key is None and not places
 
 
-def _list(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _check_follow(given: Mapping[str, str], form: str, is_live: bool) -> None:
+    if not is_live:
+        raise click.UsageError(
+            "--follow waits for records of a cluster; choose --bootstrap-server HOST:PORT"
+        )
+    ends = [given[name] for name in _NEEDS_AN_END if name in given]
+    if form == "json":
+        ends.append("-o json")
+    if ends:
+        raise click.UsageError(
+            f"--follow never comes to an end, which {' and '.join(ends)} "
+            f"{'needs' if len(ends) == 1 else 'need'}; leave out one or the other"
+        )
 
 
 def _write(
-    rows: "Rows", problems: Callable[[], Iterable[object]], parquet: Path | None, output: Output
+    rows: "Rows",
+    problems: Callable[[], Iterable[object]],
+    parquet: Path | None,
+    output: Output,
+    *,
+    is_endless: bool = False,
 ) -> None:
     if parquet is not None:
         from kgroup.render.parquet import write_parquet
@@ -339,9 +381,11 @@ def _write(
             output.form,
             output.columns,
             headers=output.headers,
-            terminal=is_terminal(),
+            # a terminal's table is fitted to many rows at a time: none would be seen for long
+            terminal=is_terminal() and not is_endless,
             errors=problems,
-        )
+        ),
+        at_once=is_endless,
     )
 
 

@@ -8,6 +8,7 @@ from kgroup.cli.context import complain, is_terminal
 
 if TYPE_CHECKING:
     from kgroup.operation.log_reader import LogReader
+    from kgroup.source.live_log import LiveLog
 
 __all__ = ["Progress"]
 
@@ -18,19 +19,24 @@ EVERY_S = 0.2
 class Progress:
     """A line that is written over and over, from the first second on."""
 
-    def __init__(self, *, writes_rows: bool) -> None:
+    def __init__(self, *, writes_rows: bool, unit: str = "file") -> None:
         """Decide whether to tell anything: not between rows on the same terminal."""
+        self._unit = unit
         self._is_on = sys.stderr.isatty() and not (writes_rows and is_terminal())
         self._due = time.monotonic() + FIRST_S
         self._is_shown = False
 
     def tell(self, log: "LogReader") -> None:
         """Show how far a log has been read, if it is time to."""
-        self._tell(f"file {log.files_read} of {log.file_count}, {log.rows_read:,} records")
+        self._tell(f"{self._unit} {log.files_read} of {log.file_count}, {log.rows_read:,} records")
 
     def tell_bytes(self, done: int, size: int) -> None:
         """Show how many of the bytes that there are have been read, if it is time to."""
         self._tell(f"read {done >> 20:,} of {size >> 20:,} MiB")
+
+    def tell_copied(self, topic: "LiveLog") -> None:
+        """Show how much of a live topic has been fetched, if it is time to."""
+        self._tell(f"fetched {topic.bytes_copied >> 20:,} MiB")
 
     def announce_compiling(self) -> None:
         """Say why the first run takes longer."""

@@ -11,9 +11,10 @@ Two questions create topics if one is careless: Metadata that names a topic (see
 is looked for first. Without it there are no groups.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.admin.groups import ListGroupsRequest
@@ -40,6 +41,7 @@ from kgroup.source.coordinator import (
 from kgroup.source.group_api import DESCRIBE_BY_TYPE, group_state, group_type
 
 if TYPE_CHECKING:
+    from kgroup.source.live_log import LiveLog
     from kgroup.source.offsets_log import LogMemory
 
 __all__ = ["Cluster"]
@@ -160,6 +162,14 @@ class Cluster:
         # Old brokers are asked for all topics.
         found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
         return replace(view, topics=found)
+
+    def offsets_log(
+        self, folder: Path, watch: "Callable[[LiveLog], None]" = lambda log: None
+    ) -> "LiveLog":
+        """Give the records of `__consumer_offsets`; see `LiveLog`."""
+        from kgroup.source.live_log import LiveLog
+
+        return LiveLog(self._connected(), folder, watch)
 
     def _connected(self) -> BrokerClient:
         if self._client is None:

@@ -1,4 +1,4 @@
-"""The live `__consumer_offsets`: raw batches by Fetch, and what only its records tell of groups.
+"""What only the records of the live `__consumer_offsets` tell of groups.
 
 No API tells a classic group's generation, leader and timeouts, nor when an offset was committed.
 The group's own partition does: it is read from its end back, until each group's newest
@@ -7,8 +7,7 @@ GroupMetadata and the record of each of its commits were seen, or so many bytes 
 Fetch goes forwards from an offset. So the log is read in windows of offsets, the last one first;
 compaction leaves holes, hence the size of a window is guessed from the one before.
 
-Requests of version 12 and less name topics and are answered in the message format of the log
-(0.9 and 0.10 at most convert it). Nothing is committed and no group is joined.
+Nothing is committed and no group is joined.
 """
 
 import re
@@ -16,8 +15,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
-
-from kafka.protocol.consumer.fetch import FetchRequest
 
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import Topic
@@ -31,17 +28,17 @@ from kgroup.protocol.coordinator_record import decode_record
 from kgroup.protocol.record_batch import read_batches, read_records
 from kgroup.source.broker_client import Backoff, BrokerClient, error_name
 from kgroup.source.coordinator import OFFSETS_TOPIC
+from kgroup.source.fetch import Fetched, fetch
 from kgroup.source.leader import MOVING
 from kgroup.source.topic_offset import read_log_ranges
 
-__all__ = ["LogMemory", "fetch", "read_details"]
+__all__ = ["LogMemory", "read_details"]
 
 FETCH_SIZE = 1 << 20
 LARGEST_FETCH = 64 << 20
 FIRST_WINDOW = 1000
 WINDOW_SIZE = 4 << 20
 """Bytes that a window is guessed to have, once there is something to guess from."""
-_BY_TOPIC_NAME = 12
 _GROUP_METADATA = 2
 _KEY_PREFIX = Struct(">hH")
 _LENGTH = Struct(">H")
@@ -306,9 +303,11 @@ class _Log:
         backoff = Backoff(self._client)
         while low < high:
             if self._leader is None:
-                code, data = _LEADER_NOT_AVAILABLE, b""
+                found = Fetched(_LEADER_NOT_AVAILABLE)
             else:
-                code, data = await fetch(self._client, self._leader, self.number, low, fetch_size)
+                place = (OFFSETS_TOPIC, self.number)
+                found = (await fetch(self._client, self._leader, {place: low}, fetch_size))[place]
+            code, data = found.code, found.data
             if code in MOVING and await backoff.wait():
                 view = await self._client.metadata([OFFSETS_TOPIC])
                 self._leader = view.topics[OFFSETS_TOPIC].partitions[self.number].leader
@@ -365,37 +364,6 @@ class _Log:
             trace.metadata = trace.metadata or newest
         for (group_id, topic, partition), commit in commits.items():
             self._wanted[group_id].commits.setdefault((topic, partition), commit)
-
-
-async def fetch(
-    client: BrokerClient, leader: int, partition: int, offset: int, size: int
-) -> tuple[int, bytes]:
-    """Fetch raw bytes of a partition of `__consumer_offsets`, from the batch of an offset on.
-
-    Returns:
-        An error code, or 0, and whole batches, of which the last may be cut off; no bytes at the
-        end of the log.
-
-    Raises:
-        BrokerError: the leader cannot be asked.
-    """
-    version = await client.version(leader, FetchRequest, _BY_TOPIC_NAME)
-    topic_of = FetchRequest.FetchTopic
-    wanted = topic_of.FetchPartition(
-        version=version, partition=partition, fetch_offset=offset, partition_max_bytes=size
-    )
-    answer = await client.ask(
-        leader,
-        FetchRequest,
-        highest=_BY_TOPIC_NAME,
-        max_wait_ms=0,
-        min_bytes=0,
-        topics=[topic_of(version=version, topic=OFFSETS_TOPIC, partitions=[wanted])],
-    )
-    if answer.error_code:
-        return int(answer.error_code), b""
-    (found,) = answer.responses[0].partitions
-    return int(found.error_code), bytes(found.records or b"")
 
 
 def _pattern(group_ids: Collection[bytes]) -> re.Pattern[bytes] | None:

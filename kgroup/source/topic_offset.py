@@ -13,12 +13,13 @@ from kgroup.errors import BrokerError
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.source.broker_client import BrokerClient, error_name
-from kgroup.source.leader import At, ask_leaders
+from kgroup.source.leader import At, LeaderAnswers, ask_leaders
 
-__all__ = ["read_log_ranges"]
+__all__ = ["ask_log_ranges", "ask_offsets_at", "read_log_ranges"]
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST = -1, -2
+_UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 
 
 async def read_log_ranges(
@@ -32,16 +33,50 @@ async def read_log_ranges(
     if not partitions:
         return LogReading({})
 
-    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
-        return await _range_of(client, leader, ats, committed)
-
-    answers = await ask_leaders(
-        client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST
-    )
+    answers = await ask_log_ranges(client, partitions, committed=committed)
     ranges = dict(answers.found)
     ranges.update((at, LogRange(mark=mark)) for at, mark in answers.marks.items())
     ranges.update((at, LogRange(mark=OffsetMark.NO_ANSWER)) for at in answers.unanswered)
     return LogReading(ranges, tuple(_problems(ranges, answers.unanswered)))
+
+
+async def ask_log_ranges(
+    client: BrokerClient, partitions: Collection[At], *, committed: bool
+) -> LeaderAnswers[LogRange]:
+    """Ask for the ranges of partitions.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+
+    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
+        return await _range_of(client, leader, ats, committed)
+
+    return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
+
+
+async def ask_offsets_at(
+    client: BrokerClient, partitions: Collection[At], time_ms: int
+) -> LeaderAnswers[LogRange]:
+    """Ask for the range that begins with the first record of a time, 0 or later, in partitions.
+
+    Its start is unknown where there is no such record; 0 where the broker or the message format is
+    so old that the log tells no times.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+
+    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
+        if not await client.version(leader, ListOffsetsRequest):
+            return dict.fromkeys(ats, LogRange(0))
+        offsets = await _offsets(client, leader, ats, time_ms, False)
+        return {
+            at: LogRange(0) if code == _UNSUPPORTED_FOR_MESSAGE_FORMAT else code or LogRange(offset)
+            for at, (code, offset) in offsets.items()
+        }
+
+    return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
 
 
 async def _range_of(

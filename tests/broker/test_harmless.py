@@ -56,6 +56,13 @@ LINES: Mapping[str, Sequence[str]] = {
         "reader --state",
         "reader simple --time-lag",
     ),
+    "decode-offsets": (
+        "",
+        "--group reader --since 1h --from-offset 1 --isolation read-committed --strict",
+        "--regex r.* --topic orders --partition 0 --type OffsetCommit --until now --latest",
+        "--as-of now",
+        "--stats",
+    ),
     "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
     "snapshot": (
         "reader simple nobody -f {file}",
@@ -68,7 +75,9 @@ LINES: Mapping[str, Sequence[str]] = {
 ELSEWHERE = {
     *("bootstrap_server", "command_config", "overrides", "profile", "timeout_s"),  # connection
     *("log_dir", "sample", "snapshot", "offsets_partitions", "transaction_partitions"),  # ask none
-    *("form", "columns", "no_headers"),  # are about output
+    *("key", "value", "include"),  # likewise
+    *("form", "columns", "no_headers", "parquet"),  # are about output
+    "follow",  # never ends, see test_live_records
     "watch_s",  # tried on its own
 }
 """Options that change nothing in what is asked."""

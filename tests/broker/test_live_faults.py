@@ -18,6 +18,7 @@ from kgroup.model.group import GroupState
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.source.base import Question
 from kgroup.source.broker import Cluster
+from tests.broker.follower import Follower
 from tests.broker.process import HOST
 from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import Broker, cluster
@@ -26,6 +27,7 @@ from tests.record.raw import await_coordinator, commit
 from tests.record.wire import Wire
 
 VERSION = "4.3.1"
+OFFSETS = "__consumer_offsets"
 GROUPS = [f"group-{number}" for number in range(9)]
 CONFIG = {
     "offsets.topic.num.partitions": "6",
@@ -177,9 +179,37 @@ def test_a_snapshot_keeps_what_the_others_say(
     assert described.status == 4
 
 
+def test_the_records_of_one_silent_broker_are_missing(brokers: Brokers, cli: Cli) -> None:  # noqa: F811
+    with Cluster(brokers[0].bootstrap) as source:
+        leaders = {
+            number: partition.leader
+            for number, partition in source.view([OFFSETS]).topics[OFFSETS].partitions.items()
+        }
+    silent = sorted(number for number, leader in leaders.items() if leader == 3)
+    command = ("decode-offsets", "-b", brokers[0].bootstrap, "-o", "json")
+    whole = cli(*command)
+    assert (whole.status, whole.err) == (0, "")
+    with silenced(brokers[2]):
+        result = cli(*command, "--timeout", "3")
+    document = json.loads(result.out)
+    everything = json.loads(whole.out)["data"]
+    assert document["data"] == [row for row in everything if row["partition"] not in silent]
+    assert 0 < len(document["data"]) < len(everything)
+    (problem,) = document["errors"]
+    assert (result.status, problem["kind"], problem["broker"]) == (4, "silent", 3)
+    assert f" {', '.join(map(str, silent))} of __consumer_offsets" in problem["reason"]
+
+
 def test_coordinator_dies_between_two_requests(brokers: Brokers) -> None:
-    """Its groups move to other brokers, and are asked for until they have."""
-    with Cluster(brokers[0].bootstrap, timeout_s=60) as source:
+    """Its groups move to other brokers, and are asked for until they have.
+
+    Who follows the records gets those that the next coordinator writes, and each once.
+    """
+    with (
+        Follower(f"{brokers[0].bootstrap},{brokers[1].bootstrap}", "--from-offset", "0") as records,
+        Cluster(brokers[0].bootstrap, timeout_s=60) as source,
+    ):
+        records.rows(3 * len(GROUPS))
         before = source.read(GROUPS)
         assert list(before.image.groups) == GROUPS
         brokers[1].kill()
@@ -192,6 +222,22 @@ def test_coordinator_dies_between_two_requests(brokers: Brokers) -> None:
             assert group.coordinator.id != 2
             assert group.offsets == before.image.groups[group.group_id].offsets
         ranges = source.log_ranges({("orders", 0), ("orders", 1)})
+        moved = [
+            group_id
+            for group_id, group in before.image.groups.items()
+            if group.coordinator and group.coordinator.id == 2
+        ]
+        for group_id in moved:
+            home = after.image.groups[group_id].coordinator
+            assert home is not None
+            with Wire(VERSION, f"{home.host}:{home.port}") as wire:
+                commit(wire, group_id, {("orders", 0): 1000})
+            records.row_of(group_id, 1000)
+        assert moved
+    assert records.status == 130
+    places = [(row["partition"], row["offset"]) for row in records.seen]
+    assert len(places) == len(set(places)) == 3 * len(GROUPS) + len(moved)
+    assert any("can be read again" in note for note in records.notes)
     assert ranges.ranges == {
         ("orders", 0): LogRange(0, 0),
         ("orders", 1): LogRange(mark=OffsetMark.NO_LEADER),

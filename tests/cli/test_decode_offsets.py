@@ -426,3 +426,36 @@ def test_a_file_name_that_is_no_utf_8(cli: Cli, tmp_path: Path) -> None:
     assert result.status == 4
     assert json.loads(result.out)["errors"][0]["path"] == str(path)
     assert "caf\\udce9.log, byte" in result.err
+
+
+CLUSTER = ("-b", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--sample", "--follow"], "--follow waits for records of a cluster"),
+        ([*CLUSTER, "--follow", "--latest"], "which --latest needs"),
+        ([*CLUSTER, "--follow", "--as-of", "1h"], "which --as-of needs"),
+        ([*CLUSTER, "--follow", "--stats", "-o", "json"], "which --stats and -o json need;"),
+        ([*CLUSTER, "--follow", "--until", "1h"], "which --until needs"),
+        ([*CLUSTER, "--follow", "--parquet", "file"], "which --parquet needs"),
+        ([*CLUSTER, "--include", "swap"], "--include is about files"),
+        ([*CLUSTER, "--sample"], "--bootstrap-server (a cluster) and files are two sources"),
+        ([*CLUSTER, "file"], "--bootstrap-server (a cluster) and files are two sources"),
+        ([*CLUSTER, "--key", "0001"], "--key decodes one record; leave out --bootstrap-server"),
+    ],
+)
+def test_wrong_use_of_a_cluster(cli: Cli, args: list[str], said: str) -> None:
+    result = cli("decode-offsets", *args)
+    assert (result.status, result.out) == (2, "")
+    assert said in result.err
+
+
+def test_what_is_explicit_beats_the_environment(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    assert cli("decode-offsets", "--sample", "--stats").status == 0
+    assert cli("decode-offsets", "--key", "00010001670001740000000c").status == 0
+    result = cli("decode-offsets", "-o", "json")
+    assert (result.status, "127.0.0.1:1 cannot be reached" in result.err) == (1, True)
+    assert json.loads(result.out)["errors"][0]["kind"] == "unreachable"

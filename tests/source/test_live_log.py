@@ -1,0 +1,276 @@
+"""`__consumer_offsets` of brokers that are made up: what is damaged, denied, gone, or silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.errors import BrokerError
+from kgroup.model.problem import Problem
+from kgroup.model.segment import Log
+from kgroup.source.broker import Cluster
+from kgroup.source.fetch import Fetched, sound_part
+from kgroup.source.follow import FollowedLogs
+from kgroup.source.live_log import LiveLogs, Start
+from tests.operation.log_files import commit, transaction
+from tests.protocol.log_writer import batch, message_set
+from tests.source.fake_broker import HOST, FakeBroker, fake_broker
+from tests.source.test_next_record import FakeLog
+
+TOPIC = "__consumer_offsets"
+EVERYTHING = Start()
+ONE, TWO, THREE = (batch([commit(offset, "g")]) for offset in (0, 1, 2))
+
+
+def damaged(data: bytes, position: int) -> bytes:
+    changed = bytearray(data)
+    changed[position] ^= 0x55
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("data", "at", "kept", "following"),
+    [
+        (b"", 0, 0, 0),
+        (ONE + TWO, 0, len(ONE + TWO), 2),
+        (ONE + TWO[:-1], 0, len(ONE), 1),
+        (ONE[:-1], 0, 0, 0),
+        # A wrong checksum is for the reader to find; a length that leads nowhere ends what is kept.
+        (damaged(ONE, -1) + TWO, 0, len(ONE + TWO), 2),
+        (ONE + damaged(TWO, 9) + THREE, 0, len(ONE), 1),
+        (damaged(TWO, 9), 1, 0, 1),
+        # An offset that the log does not have cannot be gone on from.
+        (ONE + damaged(TWO, 0) + THREE, 0, len(ONE), 1),
+        (message_set([commit(0, "g"), commit(1, "g")], magic=1), 0, None, 2),
+    ],
+)
+def test_what_is_kept_of_an_answer(data: bytes, at: int, kept: int | None, following: int) -> None:
+    expected = (len(data) if kept is None else kept, following)
+    assert sound_part(Fetched(0, data, end=3), at) == expected
+
+
+def test_a_length_that_lies() -> None:
+    """More bytes might make such a batch whole; where there are none, what is behind it counts."""
+    found = Fetched(0, damaged(TWO, 9) + THREE, end=3)
+    assert sound_part(found, 1) == (0, 1)
+    assert sound_part(found, 1, is_all=True) == (len(found.data), 3)
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with fake_broker() as fake:
+        fake.newest = {"Metadata": 4, "Fetch": 4, "ListOffsets": 2}
+        yield fake
+
+
+def serve(broker: FakeBroker, logs: Mapping[int, FakeLog | None]) -> None:
+    """Lead these partitions; one without a log has no leader."""
+
+    def metadata(_: Any) -> dict[str, Any]:
+        rows = [
+            {
+                "error_code": 0,
+                "partition_index": number,
+                "leader_id": -1 if log is None else 1,
+                "replica_nodes": [1],
+                "isr_nodes": [1],
+            }
+            for number, log in logs.items()
+        ]
+        topic = {"error_code": 0, "name": TOPIC, "is_internal": True, "partitions": rows}
+        node = {"node_id": 1, "host": HOST, "port": broker.port, "rack": None}
+        return {"brokers": [node], "controller_id": 1, "topics": [topic] if logs else []}
+
+    def list_offsets(request: Any) -> dict[str, Any]:
+        rows = []
+        for wanted in request.topics[0].partitions:
+            log = logs[wanted.partition_index]
+            assert log is not None
+            end = log.batches[-1][0] + 1 if log.end is None else log.end
+            offset = {-2: 0, -1: end}[wanted.timestamp]
+            rows.append(
+                {
+                    "partition_index": wanted.partition_index,
+                    "error_code": 0,
+                    "timestamp": -1,
+                    "offset": offset,
+                }
+            )
+        return {"topics": [{"name": TOPIC, "partitions": rows}]}
+
+    def fetch(request: Any) -> dict[str, Any]:
+        rows: list[dict[str, Any]] = []
+        for wanted in request.topics[0].partitions:
+            log = logs[wanted.partition]
+            assert log is not None
+            committed = request.isolation_level == 1
+            rows.append(log.answer(wanted, committed=committed, is_first=not rows))
+        return {"responses": [{"topic": TOPIC, "partitions": rows}]}
+
+    broker.handlers = {"Metadata": metadata, "ListOffsets": list_offsets, "Fetch": fetch}
+
+
+def read(
+    broker: FakeBroker, folder: Path, start: Start = EVERYTHING
+) -> tuple[bytes, list[Problem]]:
+    """Read everything; give the bytes of all partitions, and what is missing."""
+    data, problems = b"", []
+    with Cluster(broker.bootstrap, timeout_s=1, of_silence=True) as cluster:
+        topic = cluster.offsets_log(folder)
+        for log in LiveLogs(topic, list(topic.leaders), start):
+            if isinstance(log, Problem):
+                problems.append(log)
+                continue
+            (segment,) = log.segments
+            assert segment.broker == 1
+            data += segment.path.read_bytes()
+    assert list(folder.iterdir()) == []
+    return data, problems
+
+
+def test_everything_that_is_there_at_the_start(broker: FakeBroker, tmp_path: Path) -> None:
+    serve(broker, {0: FakeLog([(0, ONE), (1, TWO)]), 1: FakeLog([(2, THREE)]), 2: None})
+    data, (problem,) = read(broker, tmp_path)
+    assert data == ONE + TWO + THREE
+    assert (problem.kind, problem.offsets_partition) == ("no-leader", 2)
+    assert read(broker, tmp_path, Start(offset=2))[0] == THREE
+
+
+def test_damage_that_leads_nowhere(broker: FakeBroker, tmp_path: Path) -> None:
+    """All of it is given to the reader; what may be behind it is said to be missing."""
+    serve(broker, {0: FakeLog([(0, ONE), (1, damaged(TWO, 9))], end=3)})
+    data, (problem,) = read(broker, tmp_path)
+    assert data == ONE + damaged(TWO, 9)
+    assert (problem.kind, problem.offsets_partition, problem.broker) == ("unusable", 0, 1)
+
+
+def test_a_right_that_is_missing_is_told_once(broker: FakeBroker, tmp_path: Path) -> None:
+    serve(broker, {number: FakeLog([(0, ONE)], error=29) for number in range(3)})
+    data, (problem,) = read(broker, tmp_path)
+    assert (data, problem.kind) == (b"", "denied")
+    assert problem.reason == (
+        "__consumer_offsets may not be read: TOPIC_AUTHORIZATION_FAILED; it needs READ on it; "
+        "partitions 0, 1, 2 of __consumer_offsets are missing, or not read to the end."
+    )
+
+
+def test_no_topic(broker: FakeBroker, tmp_path: Path) -> None:
+    serve(broker, {})
+    with Cluster(broker.bootstrap) as cluster:
+        assert cluster.offsets_log(tmp_path).leaders == {}
+
+
+@contextmanager
+def following(
+    broker: FakeBroker,
+    folder: Path,
+    start: Start,
+    *,
+    committed: bool = False,
+    timeout_s: float = 1.0,
+) -> Iterator[tuple[Iterator[Log], list[str]]]:
+    """Follow; give the logs that come, and the notes."""
+    notes: list[str] = []
+    with Cluster(broker.bootstrap, timeout_s=timeout_s, of_silence=True) as cluster:
+        topic = cluster.offsets_log(folder)
+        numbers = list(topic.leaders)
+        logs = FollowedLogs(topic, numbers, start, committed=committed, tell=notes.append)
+
+        def only_logs() -> Iterator[Log]:
+            for log in logs:
+                assert not isinstance(log, Problem)
+                yield log
+
+        yield only_logs(), notes
+
+
+def content(log: Log) -> bytes:
+    return log.segments[0].path.read_bytes()
+
+
+def test_follow(broker: FakeBroker, tmp_path: Path) -> None:
+    served = FakeLog([(0, ONE), (1, TWO)])
+    serve(broker, {0: served})
+    with following(broker, tmp_path, Start(offset=1)) as (logs, notes):
+        assert content(next(logs)) == TWO
+        served.batches.append((2, THREE))
+        assert content(next(logs)) == THREE
+        assert notes == []
+
+
+def test_follow_decided_records_only(broker: FakeBroker, tmp_path: Path) -> None:
+    """Two transactions that are decided, one to nothing; their markers are not among these."""
+    parts = [transaction([commit(n, "g")], 7 + n) for n in range(2)]
+    served = FakeLog([(0, parts[0]), (1, parts[1]), (2, THREE)], aborted=[(8, 1, 9)], stable=2)
+    serve(broker, {0: served})
+    with following(broker, tmp_path, Start(offset=0), committed=True) as (logs, _):
+        log = next(logs)
+        assert content(log) == parts[0] + parts[1]
+        assert log.aborted == frozenset({(8, 1)})
+
+
+def test_follow_a_log_that_was_cut(broker: FakeBroker, tmp_path: Path) -> None:
+    """The new leader has less; what it writes from there on is read."""
+    served = FakeLog([(0, ONE), (1, TWO), (2, THREE)])
+    serve(broker, {0: served})
+    with following(broker, tmp_path, Start(offset=0)) as (logs, notes):
+        assert content(next(logs)) == ONE + TWO + THREE
+        del served.batches[1:]
+        served.error = 1
+        answer, served_answers = served.answer, []
+
+        def once(wanted: Any, **more: Any) -> dict[str, Any]:
+            row = answer(wanted, **more)
+            served_answers.append(row)
+            served.error = 0
+            if len(served_answers) == 2:
+                served.batches.append((1, TWO))
+            return row
+
+        served.answer = once  # type: ignore[method-assign]
+        assert content(next(logs)) == TWO
+    assert notes == [
+        "partition 0 of __consumer_offsets: there is no offset 3 any more; trying again",
+        "partition 0 of __consumer_offsets can be read again",
+    ]
+
+
+def test_follow_without_the_right(broker: FakeBroker, tmp_path: Path) -> None:
+    serve(broker, {0: FakeLog([(0, ONE)], error=29)})
+    with (
+        following(broker, tmp_path, Start(at_end=True)) as (logs, _),
+        pytest.raises(BrokerError, match="needs READ") as raised,
+    ):
+        next(logs)
+    assert raised.value.kind == "denied"
+
+
+def test_follow_a_partition_without_a_leader(broker: FakeBroker, tmp_path: Path) -> None:
+    """It is waited for; the others are read meanwhile, and it from its end when it comes."""
+    late = FakeLog([(0, ONE)])
+    logs_of: dict[int, FakeLog | None] = {0: FakeLog([(0, ONE)]), 1: None}
+    serve(broker, logs_of)
+    with following(broker, tmp_path, Start(offset=0)) as (logs, notes):
+        assert next(logs).segments[0].partition == 0
+        logs_of[1] = late
+        assert next(logs).segments[0].partition == 1
+    assert notes == [
+        "partition 1 of __consumer_offsets: The partition has no leader: its replicas are "
+        "offline; trying again",
+        "partition 1 of __consumer_offsets can be read again",
+    ]
+
+
+def test_follow_ends_when_no_broker_answers(broker: FakeBroker, tmp_path: Path) -> None:
+    serve(broker, {0: FakeLog([(0, ONE)])})
+    with following(broker, tmp_path, Start(offset=0), timeout_s=0.5) as (logs, notes):
+        next(logs)
+        broker.handlers = {}
+        with pytest.raises(BrokerError, match=r"no broker has answered for 0\.5 s") as raised:
+            next(logs)
+    assert raised.value.kind == "silent"
+    assert len(notes) == 1

@@ -73,6 +73,7 @@ class GroupSpec:
         topic_ids: 16 bytes each, by name, of topics that are gone too; the order of what the
             coordinator assigns depends on them.
         id: of the group, or of the case.
+        departed: members that have left since the assignment before, with what they owned.
     """
 
     strategy: str
@@ -82,3 +83,4 @@ class GroupSpec:
     kafka_version: str = NEWEST
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     id: str | None = None
+    departed: tuple[MemberSpec, ...] = ()

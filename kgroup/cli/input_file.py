@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-__all__ = ["input_files"]
+__all__ = ["STDIN", "input_files"]
 
 STDIN = Path("-")
 

@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "coordinator",
         "Find a group's coordinator and its __consumer_offsets partition.",
     ),
+    "assign": ("assign", "Run a group's assignor dry: what would move, and how balanced it is."),
     "snapshot": ("snapshot", "Save what a source says, to work on it offline."),
     "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
     "completion": ("completion", "Print the script that completes command lines in a shell."),

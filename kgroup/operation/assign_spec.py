@@ -6,15 +6,20 @@ import base64
 import binascii
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
+
+import orjson
 
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import NEWEST, NEWEST_VERSION, GroupSpec, MemberSpec, UserData
 from kgroup.assignor.strategy import strategies, versions
+from kgroup.errors import UsageError
+from kgroup.model.problem import Problem
 from kgroup.protocol.consumer_protocol import decode_subscription
 
-__all__ = ["SpecError", "made_up_topic_id", "read_spec", "read_user_data"]
+__all__ = ["SpecError", "as_asked", "made_up_topic_id", "read_spec", "read_specs", "read_user_data"]
 
 _T = TypeVar("_T")
 _PROTOCOLS = ("classic", "consumer", "share")
@@ -32,6 +37,39 @@ _INT32 = range(-(1 << 31), 1 << 31)
 
 class SpecError(ValueError):
     """A field of a spec is wrong; the message begins with its path."""
+
+
+def read_specs(text: bytes, path: str) -> Iterator[GroupSpec | Problem]:
+    """Read one group from JSON, or many from JSON lines; what is none becomes a problem.
+
+    Args:
+        text: of the file.
+        path: its name, for problems.
+    """
+    for where, spec in _objects(text):
+        try:
+            if isinstance(spec, orjson.JSONDecodeError):
+                raise SpecError(f"expected JSON, found {spec}")
+            yield read_spec(spec)
+        except SpecError as error:
+            yield Problem("bad-spec", f"{where}{error}.", path=path)
+
+
+def _objects(text: bytes) -> Iterator[tuple[str, object]]:
+    try:
+        yield "", orjson.loads(text)
+        return
+    except orjson.JSONDecodeError as error:
+        lines = [line for line in text.split(b"\n") if line.strip()]
+        if len(lines) < 2 or not lines[0].rstrip().endswith(b"}"):
+            yield "", error
+            return
+    for number, line in enumerate(text.split(b"\n"), 1):
+        if line.strip():
+            try:
+                yield f"line {number}: ", orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                yield f"line {number}: ", error
 
 
 def read_spec(spec: object) -> GroupSpec:
@@ -72,6 +110,23 @@ def read_spec(spec: object) -> GroupSpec:
     return GroupSpec(
         strategy, read, topics, protocol, version, ids, _optional(fields, "id", "", _text)
     )
+
+
+def as_asked(spec: GroupSpec, strategy: str | None, kafka_version: str | None) -> GroupSpec:
+    """Take another strategy or version for a spec than it names itself.
+
+    Raises:
+        UsageError: there is no such strategy for a group of its protocol.
+    """
+    version = kafka_version or spec.kafka_version
+    chosen = strategy or spec.strategy
+    known = strategies(spec.protocol, version) if version in versions(spec.protocol) else ()
+    if chosen not in known:
+        raise UsageError(
+            f"no strategy {chosen!r} for {spec.protocol} groups of Kafka {version}; there are: "
+            f"{', '.join(known) or 'none'}"
+        )
+    return replace(spec, strategy=chosen, kafka_version=version)
 
 
 def made_up_topic_id(name: str) -> bytes:

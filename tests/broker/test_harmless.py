@@ -64,6 +64,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "--stats",
     ),
     "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
+    "assign": ("reader --dry-run", "reader --dry-run --strategy sticky --kafka-version 1.1.1"),
     "snapshot": (
         "reader simple nobody -f {file}",
         "--all --log-budget 1 -f {file}",
@@ -79,6 +80,8 @@ ELSEWHERE = {
     *("form", "columns", "no_headers", "parquet"),  # are about output
     "follow",  # never ends, see test_live_records
     "watch_s",  # tried on its own
+    *("spec", "settle", "compare", "bounce", "added", "removed", "restarted", "grown"),  # of what
+    *("added_topics", "dropped", "subscribed", "fresh"),  # is known: assign
 }
 """Options that change nothing in what is asked."""
 

@@ -1,0 +1,262 @@
+"""`kgroup assign`."""
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgroup.cli.context import documented, is_terminal, show
+from kgroup.cli.input_file import STDIN
+from kgroup.cli.options import PATH, Output, examples, output_options
+from kgroup.cli.source import Source, source_options
+from kgroup.cli.suggestion import suggest_groups
+from kgroup.errors import ExitStatus, InputError
+
+if TYPE_CHECKING:
+    from kgroup.operation.what_if import AddedMembers
+
+__all__ = ["command"]
+
+_VERSIONS = ("4.3.1", "1.1.1")
+_MOST_ADDED = 10_000
+
+
+def _added(text: str) -> "AddedMembers":
+    from kgroup.operation.what_if import AddedMembers
+
+    count, _, rest = text.partition(":")
+    if "=" in count and not rest:
+        count, rest = "", count
+    if count and not (count.isdecimal() and 1 <= int(count) <= _MOST_ADDED):
+        raise ValueError(f"expected a number from 1 to {_MOST_ADDED}, found {count!r}")
+    known = {"client": "client_id", "instance": "instance_id", "rack": "rack", "topics": "topics"}
+    fields: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        name, equals, value = part.partition("=")
+        if name not in known or not equals or not value:
+            raise ValueError(
+                f"expected client=, instance=, rack= or topics= with commas between, found {part!r}"
+            )
+        fields[known[name]] = tuple(value.split("+")) if name == "topics" else value
+    return AddedMembers(int(count or 1), **fields)
+
+
+def _topic_count(text: str) -> tuple[str, int]:
+    topic, equals, count = text.rpartition("=")
+    if not equals or not topic or not re.fullmatch(r"\d{1,7}", count):
+        raise ValueError(f"expected TOPIC=NUMBER, found {text!r}")
+    return topic, int(count)
+
+
+def _subscription(text: str) -> tuple[str, tuple[str, ...]]:
+    member, equals, topics = text.rpartition("=")
+    if not equals or not member:
+        raise ValueError(f"expected MEMBER=TOPIC,..., found {text!r}")
+    return member, tuple(filter(None, topics.split(",")))
+
+
+def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
+    def callback(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[Any]:
+        try:
+            return [parse(value) for value in values]
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
+
+
+@click.command(
+    "assign",
+    epilog=examples(
+        "kgroup assign order-service --sample --dry-run",
+        "kgroup assign order-service --sample --dry-run --strategy cooperative-sticky --settle",
+        "kgroup assign order-service --sample --dry-run --add-member 2 --partitions orders=12",
+        "kgroup assign order-service --sample --dry-run --compare",
+        "kgroup assign -b kafka-1:9092 billing --dry-run --remove-member billing-3-0a4f",
+        "kgroup assign --dry-run --spec groups.jsonl -o jsonl",
+    ),
+)
+@click.argument("group", required=False, shell_complete=suggest_groups)
+@click.option("--dry-run", is_flag=True, help="Compute the assignment; nothing is sent to anyone.")
+@source_options(required=False)
+@click.option(
+    "--spec",
+    metavar="FILE",
+    type=PATH,
+    help="Groups from JSON or JSON lines instead of a source; - is standard input.",
+)
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    help="Assignor: range, roundrobin, sticky, cooperative-sticky of classic groups, uniform or "
+    "range of consumer groups, simple of share groups.  [default: the group's own]",
+)
+@click.option(
+    "--kafka-version",
+    type=click.Choice(_VERSIONS),
+    help="Version of Kafka whose assignor is imitated.  [default: 4.3.1]",
+)
+@click.option("--settle", is_flag=True, help="Also the rebalances that follow of themselves.")
+@click.option("--compare", is_flag=True, help="All strategies, ranked by moves and balance.")
+@click.option(
+    "--bounce", is_flag=True, help="Restart every member in turn; count what moves in all."
+)
+@click.option(
+    "--add-member",
+    "added",
+    metavar="[N][:K=V,...]",
+    multiple=True,
+    is_flag=False,
+    flag_value="1",
+    callback=_each(_added),
+    help="What if N members join? With client=, instance=, rack=, topics=A+B.",
+)
+@click.option(
+    "--remove-member", "removed", metavar="ID", multiple=True, help="What if a member leaves?"
+)
+@click.option(
+    "--restart-member",
+    "restarted",
+    metavar="ID",
+    multiple=True,
+    help="What if a member comes back with a new id and no memory?",
+)
+@click.option(
+    "--partitions",
+    "grown",
+    metavar="TOPIC=N",
+    multiple=True,
+    callback=_each(_topic_count),
+    help="What if a topic has N partitions?",
+)
+@click.option(
+    "--add-topic",
+    "added_topics",
+    metavar="TOPIC=N",
+    multiple=True,
+    callback=_each(_topic_count),
+    help="What if there is a new topic, and all members subscribe to it?",
+)
+@click.option(
+    "--drop-topic", "dropped", metavar="TOPIC", multiple=True, help="What if a topic is deleted?"
+)
+@click.option(
+    "--subscribe",
+    "subscribed",
+    metavar="ID=TOPIC,...",
+    multiple=True,
+    callback=_each(_subscription),
+    help="What if a member subscribes to these topics instead?",
+)
+@click.option("--fresh", is_flag=True, help="What if nobody remembers what it owned?")
+@output_options
+def command(
+    group: str | None,
+    dry_run: bool,
+    source: Source,
+    spec: Path | None,
+    strategy: str | None,
+    kafka_version: str | None,
+    settle: bool,
+    compare: bool,
+    bounce: bool,
+    added: "list[AddedMembers]",
+    removed: Sequence[str],
+    restarted: Sequence[str],
+    grown: list[tuple[str, int]],
+    added_topics: list[tuple[str, int]],
+    dropped: Sequence[str],
+    subscribed: list[tuple[str, tuple[str, ...]]],
+    fresh: bool,
+    output: Output,
+) -> ExitStatus:
+    """Run a group's assignor dry: what would move, and how balanced it is.
+
+    The answer is the one that Kafka's own Java assignor gives, order and mistakes included.
+    """
+    if not dry_run:
+        raise click.UsageError(
+            "the members of a group, or its coordinator, assign partitions; nobody else can. "
+            "--dry-run shows what they would do"
+        )
+    if (group is None) == (spec is None):
+        raise click.UsageError("name one group, or give --spec FILE")
+    if compare and (bounce or settle or strategy):
+        raise click.UsageError("--compare settles all strategies; leave out the other options")
+    if bounce and settle:
+        raise click.UsageError("--bounce settles every step; leave out --settle")
+    from kgroup.assignor.spec import NEWEST, GroupSpec
+    from kgroup.model.problem import Problem
+    from kgroup.operation import what_if
+    from kgroup.operation.assign_group import read_group
+    from kgroup.operation.assign_run import Run, bounced, compared, settled
+    from kgroup.operation.assign_spec import as_asked, read_specs
+    from kgroup.operation.report import Report
+    from kgroup.render.assignment import run_object, runs_sheet, runs_text
+
+    def changed(found: GroupSpec) -> GroupSpec:
+        for topic in dropped:
+            found = what_if.drop_topic(found, topic)
+        for topic, number in added_topics:
+            found = what_if.add_topic(found, topic, number)
+        for topic, number in grown:
+            found = what_if.set_partitions(found, topic, number)
+        for member in removed:
+            found = what_if.remove_member(found, member)
+        for member in restarted:
+            found = what_if.restart_member(found, member)
+        for members in added:
+            found = what_if.add_members(found, members)
+        for member, topics in subscribed:
+            found = what_if.subscribe(found, member, topics)
+        return what_if.forget(found) if fresh else found
+
+    problems: list[Problem] = []
+    lags: Mapping[tuple[str, int], int] = {}
+    notes: tuple[str, ...] = ()
+    with documented("assign", output):
+        if spec is not None:
+            specs = []
+            for each in read_specs(_contents(spec), str(spec)):
+                if isinstance(each, Problem):
+                    problems.append(each)
+                else:
+                    specs.append(as_asked(each, strategy, kafka_version))
+        else:
+            assert group is not None
+            version = kafka_version or NEWEST
+            with source.open() as opened:
+                read = read_group(opened, group, strategy=strategy, kafka_version=version)
+            specs, lags, notes = [read.spec], read.lags, read.notes
+            problems += read.errors
+        runs: list[Run] = []
+        for one in map(changed, specs):
+            if compare:
+                runs += compared(one)
+            elif bounce:
+                runs += bounced(one)
+            else:
+                runs.append(settled(one, alone=not settle))
+    mode = "compare" if compare else "bounce" if bounce else "run"
+    report = Report(tuple(run_object(run, lags) for run in runs), tuple(problems), notes)
+    status = show(
+        "assign",
+        report,
+        output,
+        lambda _: runs_sheet(runs, lags, mode),
+        lambda _: runs_text(
+            runs, lags, mode, output.form, headers=output.headers, terminal=is_terminal()
+        ),
+    )
+    has_failed = any(run.last.error is not None for run in runs)
+    return ExitStatus.PARTLY if has_failed and status is ExitStatus.DONE else status
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None

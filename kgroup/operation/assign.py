@@ -1,0 +1,326 @@
+"""What a group's next assignment will be, what moves by it, and how balanced it is."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from math import sqrt
+
+from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
+from kgroup.assignor.java_hash import utf16
+from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.strategy import assign, computed_as, is_cooperative
+
+__all__ = [
+    "AssignFailure",
+    "AssignPlan",
+    "Balance",
+    "MemberPlan",
+    "Move",
+    "TopicBalance",
+    "after",
+    "dry_run",
+]
+
+_MOST_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition that somebody had and has no more.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        from_member: who had it; perhaps a member that has left.
+        to_member: who gets it; None where it is only taken away for now, or for good.
+    """
+
+    topic: str
+    partition: int
+    from_member: str
+    to_member: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBalance:
+    """How many partitions of one topic its subscribers get: the fewest and the most."""
+
+    topic: str
+    minimum: int
+    maximum: int
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How even an assignment is.
+
+    Attributes:
+        minimum: partitions of the member with the fewest.
+        maximum: of the one with the most.
+        deviation: standard deviation over all members.
+        idle_members: who gets nothing, by id.
+        topics: the same by topic, over its subscribers.
+    """
+
+    minimum: int
+    maximum: int
+    deviation: float
+    idle_members: tuple[str, ...]
+    topics: tuple[TopicBalance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignFailure:
+    """Kafka's own assignor throws here: the rebalance fails, and fails again.
+
+    Attributes:
+        type: Java's name of the exception.
+        message: its message.
+    """
+
+    type: str
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """One member, before and after.
+
+    Attributes:
+        member_id: its id; made up for one that is added.
+        instance_id: of a static member.
+        client_id: as the client calls itself.
+        rack: where it is.
+        before: how many partitions it has.
+        after: how many it gets.
+        kept: how many of them it had before.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    rack: str | None
+    before: int
+    after: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssignPlan:
+    """The outcome of one dry run.
+
+    Attributes:
+        id: of the group, or of the case.
+        protocol: "classic", "consumer" or "share".
+        strategy: name of the assignor.
+        computed_as: what is imitated; a leader of another library may assign otherwise.
+        rebalance: "eager" (everybody stops), "cooperative" (only what moves stops) or
+            "incremental" (the coordinator moves member by member).
+        error: where Kafka's assignor throws; then there is no assignment.
+        assignment: partitions of each member, in the assignor's order.
+        members: each before and after, in the order of the assignment.
+        moves: what changes hands, by topic and partition.
+        kept: how many partitions stay where they are.
+        balance: how even the assignment is.
+        rack_local: how many partitions are with a member in a rack of their replicas; None where
+            no racks are known.
+        warnings: what is unsound in Kafka's answer, in sentences.
+    """
+
+    id: str | None
+    protocol: str
+    strategy: str
+    computed_as: str
+    rebalance: str
+    error: AssignFailure | None = None
+    assignment: Mapping[str, tuple[TopicPartition, ...]] | None = None
+    members: tuple[MemberPlan, ...] = ()
+    moves: tuple[Move, ...] = ()
+    kept: int | None = None
+    balance: Balance | None = None
+    rack_local: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def dry_run(spec: GroupSpec) -> AssignPlan:
+    """Assign a group as Kafka would, and tell what that means."""
+    cooperative = "cooperative" if spec.protocol == "classic" else "incremental"
+    plan = AssignPlan(
+        id=spec.id,
+        protocol=spec.protocol,
+        strategy=spec.strategy,
+        computed_as=computed_as(spec),
+        rebalance=cooperative if is_cooperative(spec) else "eager",
+    )
+    try:
+        assignment = assign(spec)
+    except AssignorError as error:
+        failure = AssignFailure(error.type, error.message or None)
+        return replace(plan, error=failure, warnings=(_failure_warning(spec, error),))
+    members = (*spec.members, *spec.departed)
+    before = {member.member_id: set(member.owned or ()) for member in members}
+    after = {member_id: set(partitions) for member_id, partitions in assignment.items()}
+    moves = _moves(before, after)
+    kept = {member_id: len(before[member_id] & got) for member_id, got in after.items()}
+    by_id = {member.member_id: member for member in spec.members}
+    return replace(
+        plan,
+        assignment={member_id: tuple(partitions) for member_id, partitions in assignment.items()},
+        members=tuple(
+            MemberPlan(
+                member_id=member_id,
+                instance_id=by_id[member_id].instance_id,
+                client_id=by_id[member_id].client_id,
+                rack=by_id[member_id].rack,
+                before=len(before[member_id]),
+                after=len(partitions),
+                kept=kept[member_id],
+            )
+            for member_id, partitions in assignment.items()
+        ),
+        moves=moves,
+        kept=sum(kept.values()),
+        balance=_balance(spec, assignment),
+        rack_local=_rack_local(spec, assignment),
+        warnings=tuple(_warnings(spec, assignment, after, moves)),
+    )
+
+
+def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
+    """Give the group as it is when an assignment has been taken over."""
+    assert plan.assignment is not None
+    generation = 1 + max(
+        (member.generation for member in spec.members if member.generation is not None), default=0
+    )
+    return replace(
+        spec,
+        departed=(),
+        members=tuple(
+            replace(
+                member,
+                owned=plan.assignment[member.member_id],
+                generation=generation,
+                subscription_generation=None,
+                user_data=None,
+            )
+            for member in spec.members
+        ),
+    )
+
+
+def _moves(
+    before: Mapping[str, set[TopicPartition]], after: Mapping[str, set[TopicPartition]]
+) -> tuple[Move, ...]:
+    lost: dict[TopicPartition, list[str]] = defaultdict(list)
+    for member_id, had in before.items():
+        for partition in had.difference(after.get(member_id, ())):
+            lost[partition].append(member_id)
+    gained: dict[TopicPartition, list[str]] = defaultdict(list)
+    for member_id, got in after.items():
+        for partition in (got - before[member_id]) & lost.keys():
+            gained[partition].append(member_id)
+    return tuple(
+        Move(*partition, giver, taker)
+        for partition in sorted(lost, key=java_order)
+        for giver, taker in zip_longest(sorted(lost[partition]), sorted(gained[partition]))
+        if giver is not None
+    )
+
+
+def _balance(spec: GroupSpec, assignment: Assignment) -> Balance:
+    counts = {member_id: len(partitions) for member_id, partitions in assignment.items()}
+    by_topic: dict[str, list[int]] = {topic: [] for topic in spec.topics}
+    for member in spec.members:
+        own = Counter(topic for topic, _ in assignment[member.member_id])
+        for topic in member.topics:
+            if topic in by_topic:
+                by_topic[topic].append(own[topic])
+    return Balance(
+        min(counts.values()),
+        max(counts.values()),
+        _deviation(list(counts.values())),
+        tuple(sorted((member_id for member_id, count in counts.items() if not count), key=utf16)),
+        tuple(
+            TopicBalance(topic, min(numbers), max(numbers), _deviation(numbers))
+            for topic, numbers in sorted(by_topic.items(), key=lambda item: utf16(item[0]))
+            if numbers
+        ),
+    )
+
+
+def _deviation(numbers: Sequence[int]) -> float:
+    mean = sum(numbers) / len(numbers)
+    return round(sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers)), 3)
+
+
+def _rack_local(spec: GroupSpec, assignment: Assignment) -> int | None:
+    racks = {member.member_id: member.rack for member in spec.members if member.rack}
+    if not racks or not any(topic.racks for topic in spec.topics.values()):
+        return None
+    return sum(
+        racks[member_id] in spec.topics[topic].racks_of(number)
+        for member_id, partitions in assignment.items()
+        if member_id in racks
+        for topic, number in partitions
+        if topic in spec.topics and number < spec.topics[topic].partitions
+    )
+
+
+def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
+    who = "The group's leader" if spec.protocol == "classic" else "The coordinator"
+    return (
+        f"{who} fails with {error}: Kafka's own assignor cannot assign this. The group stands "
+        "still until the members' subscriptions or the partitions that they claim change."
+    )
+
+
+def _warnings(
+    spec: GroupSpec,
+    assignment: Assignment,
+    after: Mapping[str, set[TopicPartition]],
+    moves: Sequence[Move],
+) -> Iterator[str]:
+    """Say in which ways Kafka's own answer is unsound."""
+    subscribed = {member.member_id: frozenset(member.topics) for member in spec.members}
+    given: Counter[TopicPartition] = Counter()
+    missing: set[TopicPartition] = set()
+    foreign: list[tuple[TopicPartition, str]] = []
+    for member_id, partitions in after.items():
+        given.update(partitions)
+        for partition in partitions:
+            topic = spec.topics.get(partition[0])
+            if topic is None or partition[1] >= topic.partitions:
+                missing.add(partition)
+            elif partition[0] not in subscribed[member_id]:
+                foreign.append((partition, member_id))
+    if spec.protocol != "share":
+        twice = [partition for partition, count in given.items() if count > 1]
+        if twice:
+            yield f"Given to more than one member at once: {_named(twice)}."
+    if missing:
+        yield f"Given to members, though there are no such partitions: {_named(missing)}."
+    if foreign:
+        names = _named(partition for partition, _ in foreign)
+        yield f"Given to members that do not subscribe to the topic: {names}."
+    wanted = frozenset[str]().union(*subscribed.values())
+    waiting = {(move.topic, move.partition) for move in moves if move.to_member is None}
+    nobody = [
+        (name, number)
+        for name, topic in spec.topics.items()
+        if name in wanted
+        for number in range(topic.partitions)
+        if (name, number) not in given and (name, number) not in waiting
+    ]
+    if nobody:
+        yield f"Given to nobody, though there are members that subscribe: {_named(nobody)}."
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    """Name some partitions, and say how many more there are."""
+    every = sorted(partitions, key=java_order)
+    names = ", ".join(f"{topic}-{number}" for topic, number in every[:_MOST_NAMES])
+    return names if len(every) <= _MOST_NAMES else f"{names} and {len(every) - _MOST_NAMES} more"

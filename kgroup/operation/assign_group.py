@@ -1,0 +1,179 @@
+"""A group as a source knows it, made ready for a dry run of its next assignment."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.assignor.spec import NEWEST, GroupSpec, MemberSpec
+from kgroup.assignor.strategy import strategies
+from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.model.group import Group, GroupType, Member
+from kgroup.model.problem import Problem
+from kgroup.operation.assign_spec import made_up_topic_id
+from kgroup.operation.chosen import read_chosen
+from kgroup.source.base import ClusterSource, GroupSource, Question
+
+__all__ = ["GroupToAssign", "read_group"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupToAssign:
+    """A group before its next assignment.
+
+    Attributes:
+        spec: of it.
+        lags: of the partitions for which it is known.
+        errors: what could not be read and may matter.
+        notes: what was assumed, for people.
+    """
+
+    spec: GroupSpec
+    lags: Mapping[TopicPartition, int]
+    errors: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+def read_group(
+    source: GroupSource,
+    group_id: str,
+    *,
+    strategy: str | None = None,
+    kafka_version: str = NEWEST,
+) -> GroupToAssign:
+    """Read a group, and what its members would send at the next rebalance.
+
+    Args:
+        source: of groups.
+        group_id: of one.
+        strategy: name of an assignor; None: the group's own.
+        kafka_version: whose assignor is to be imitated.
+
+    Raises:
+        NotFoundError: there is no such group.
+        InputError: nobody can tell what the group's members subscribe to.
+        UsageError: the strategy is none for such a group.
+    """
+    reading, missing = read_chosen(source, [group_id], Question())
+    group = reading.image.groups.get(group_id)
+    if group is None:
+        if missing:
+            raise NotFoundError(f"group {group_id}: {missing[0].reason}")
+        raise InputError(f"group {group_id}: {reading.problems[0].reason}")
+    notes = list(reading.notes)
+    members, assignor = group.members, group.assignor
+    if group.last_stable is not None:
+        members, assignor = group.last_stable.members, group.last_stable.assignor
+        notes.append(
+            f"{group_id} is in a rebalance ({group.state}); taken are the members and the "
+            f"assignment before it, of generation {group.last_stable.generation_id}"
+        )
+    protocol = _protocol(group)
+    if not members:
+        raise InputError(f"group {group_id} has no members ({group.state}); add some, with --spec")
+    names = strategies(protocol, kafka_version)
+    chosen = strategy or assignor or names[0]
+    if chosen not in names:
+        what = f"no strategy {chosen!r}" if strategy else f"the group's strategy is {chosen!r}"
+        raise UsageError(
+            f"{what}; known for {protocol} groups of Kafka {kafka_version}: {', '.join(names)}. "
+            "Choose one with --strategy"
+        )
+    if strategy is None and assignor is None:
+        notes.append(f"the group's strategy is not known; {chosen} is taken")
+    specs = tuple(_member(member, group, protocol) for member in members)
+    topics, ids = _topics(source, specs, notes)
+    for topic_id, name in reading.image.topic_names.items():
+        ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
+    for name in {topic for member in specs for topic, _ in member.owned or ()} | topics.keys():
+        if protocol != "classic" and name not in ids:
+            ids[name] = made_up_topic_id(name)
+            notes.append(f"the id of topic {name} is not known; the order may be another one")
+    spec = GroupSpec(chosen, specs, topics, protocol, kafka_version, ids, group_id)
+    ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
+    lags = {}
+    for offset in group.offsets:
+        end = ends.ranges.get((offset.topic, offset.partition))
+        if end is not None and end.end is not None:
+            lags[offset.topic, offset.partition] = end.end - offset.committed_offset
+    return GroupToAssign(spec, lags, (*reading.problems, *ends.problems), tuple(notes))
+
+
+def _protocol(group: Group) -> str:
+    if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
+        raise InputError(
+            f"group {group.group_id} has protocol type {group.protocol_type!r}; what its members "
+            "assign are no partitions of consumers"
+        )
+    if group.type is GroupType.STREAMS:
+        raise InputError(
+            f"group {group.group_id} is a streams group; its tasks are not assigned here"
+        )
+    return {GroupType.CLASSIC: "classic", GroupType.CONSUMER: "consumer"}.get(group.type, "share")
+
+
+def _member(member: Member, group: Group, protocol: str) -> MemberSpec:
+    subscription = member.subscription
+    if subscription is None or (subscription.topics is None and subscription.regex is None):
+        raw = member.protocol_metadata
+        size = (
+            f" ({len(raw['raw']) * 3 // 4} bytes)"
+            if isinstance(raw, Mapping) and "raw" in raw
+            else ""
+        )
+        raise InputError(
+            f"group {group.group_id}: the subscription of member {member.member_id} cannot be "
+            f"read{size}; the group's protocol is {group.assignor!r}"
+        )
+    resolved = (group.resolved_regexes or {}).get(subscription.regex or "", ())
+    owned = member.assignment if protocol == "classic" else member.target_assignment
+    if owned is None:
+        owned = member.assignment
+    return MemberSpec(
+        member_id=member.member_id,
+        topics=tuple(dict.fromkeys([*(subscription.topics or ()), *resolved])),
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        rack=member.rack_id,
+        owned=tuple((each.topic or each.topic_id or "", each.partition) for each in owned or ()),
+        generation=group.generation_id,
+    )
+
+
+def _topics(
+    source: GroupSource, members: Iterable[MemberSpec], notes: list[str]
+) -> tuple[dict[str, Topic], dict[str, bytes]]:
+    """Tell how many partitions topics have, and in which racks."""
+    known = {topic for member in members for topic, _ in member.owned or ()}
+    names = known.union(*(member.topics for member in members))
+    if not isinstance(source, ClusterSource):
+        counts: dict[str, int] = {}
+        for member in members:
+            for topic, number in member.owned or ():
+                counts[topic] = max(counts.get(topic, 0), number + 1)
+        notes.append(
+            "this source does not tell how many partitions topics have; taken are those that are "
+            "assigned; --partitions TOPIC=N says otherwise"
+        )
+        return {name: Topic(count) for name, count in counts.items()}, {}
+    view = source.view(names)
+    racks = {broker.id: broker.rack for broker in view.brokers.values()}
+    topics: dict[str, Topic] = {}
+    ids: dict[str, bytes] = {}
+    for name, found in view.topics.items():
+        if found.topic_id:
+            ids[name] = urlsafe_b64decode(found.topic_id + "==")
+        if found.partitions:
+            replicas = [found.partitions[number].replicas for number in sorted(found.partitions)]
+            topics[name] = Topic(
+                len(replicas),
+                tuple(
+                    frozenset(rack for broker in own if (rack := racks.get(broker)))
+                    for own in replicas
+                )
+                if any(racks.values())
+                else None,
+            )
+    return topics, ids

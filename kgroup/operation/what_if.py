@@ -1,0 +1,172 @@
+"""What might happen to a group: each is a change of its spec."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from kgroup.assignor.base import Topic
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.errors import NotFoundError, UsageError
+from kgroup.operation.assign_spec import made_up_topic_id
+
+__all__ = [
+    "NEW_MEMBER",
+    "AddedMembers",
+    "add_members",
+    "add_topic",
+    "comes_back",
+    "drop_topic",
+    "forget",
+    "leaves",
+    "remove_member",
+    "restart_member",
+    "set_partitions",
+    "subscribe",
+]
+
+NEW_MEMBER = "new-"
+"""How the ids begin that stand for those which the coordinator will choose."""
+
+
+_MOST_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AddedMembers:
+    """Members that join.
+
+    Attributes:
+        count: how many.
+        client_id: of all of them.
+        instance_id: makes them static; with several it gets a number.
+        rack: where they are.
+        topics: that they subscribe to; None: those that most members subscribe to.
+    """
+
+    count: int = 1
+    client_id: str | None = None
+    instance_id: str | None = None
+    rack: str | None = None
+    topics: tuple[str, ...] | None = None
+
+
+def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
+    """Let members join that the group has never had."""
+    topics = added.topics
+    if topics is None:
+        topics = Counter(member.topics for member in spec.members).most_common(1)[0][0]
+    members = list(spec.members)
+    for number in range(1, added.count + 1):
+        suffix = f"-{number}" if added.count > 1 else ""
+        members.append(
+            MemberSpec(
+                member_id=_new_id(members),
+                topics=topics,
+                instance_id=added.instance_id and f"{added.instance_id}{suffix}",
+                client_id=added.client_id,
+                rack=added.rack,
+            )
+        )
+    return replace(spec, members=tuple(members))
+
+
+def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
+    """Let a member leave; it is named by its id, or instance id."""
+    return leaves(spec, _find(spec, name))
+
+
+def restart_member(spec: GroupSpec, name: str) -> GroupSpec:
+    """Let a member leave, and join again in the same rebalance."""
+    member = _find(spec, name)
+    return comes_back(leaves(spec, member), member)
+
+
+def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
+    """Let a topic have another number of partitions; where new ones would be is not known."""
+    old = spec.topics.get(topic)
+    racks = None
+    if old is not None and old.racks is not None:
+        more = number - old.partitions
+        racks = old.racks[:number] + (frozenset[str](),) * max(0, more)
+    return _with_topic(spec, topic, Topic(number, racks))
+
+
+def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
+    """Let a topic come into being to which all members subscribe."""
+    if topic in spec.topics:
+        raise UsageError(f"--add-topic: there is a topic {topic} already; see --partitions")
+    members = (
+        replace(member, topics=(*(t for t in member.topics if t != topic), topic))
+        for member in spec.members
+    )
+    return _with_topic(replace(spec, members=tuple(members)), topic, Topic(number))
+
+
+def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
+    """Let a topic be deleted."""
+    if topic not in spec.topics:
+        raise NotFoundError(f"--drop-topic: the group has no topic {topic}")
+    return replace(spec, topics={n: t for n, t in spec.topics.items() if n != topic})
+
+
+def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
+    """Let a member subscribe to other topics."""
+    found = _find(spec, name)
+    members = (
+        replace(member, topics=tuple(topics)) if member is found else member
+        for member in spec.members
+    )
+    return replace(spec, members=tuple(members))
+
+
+def forget(spec: GroupSpec) -> GroupSpec:
+    """Let all members begin anew: as after a time in which the group was empty."""
+    return replace(spec, members=tuple(map(_forgetful, spec.members)))
+
+
+def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
+    """Let a member leave."""
+    members = tuple(each for each in spec.members if each.member_id != member.member_id)
+    return replace(spec, members=members, departed=(*spec.departed, member))
+
+
+def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
+    """Let a member that has left join again, with a new id and without a memory."""
+    back = replace(_forgetful(member), member_id=_new_id(spec.members))
+    return replace(spec, members=(*spec.members, back))
+
+
+def _forgetful(member: MemberSpec) -> MemberSpec:
+    return replace(
+        member, owned=None, generation=None, subscription_generation=None, user_data=None
+    )
+
+
+def _with_topic(spec: GroupSpec, name: str, topic: Topic) -> GroupSpec:
+    ids = {**spec.topic_ids}
+    if spec.protocol != "classic":
+        ids.setdefault(name, made_up_topic_id(name))
+    return replace(spec, topics={**spec.topics, name: topic}, topic_ids=ids)
+
+
+def _new_id(members: Sequence[MemberSpec]) -> str:
+    taken = {member.member_id for member in members}
+    return next(name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
+
+
+def _find(spec: GroupSpec, name: str) -> MemberSpec:
+    """Find a member by its id or instance id, or by its client id where only one has it."""
+    for attribute in ("member_id", "instance_id", "client_id"):
+        found = [member for member in spec.members if getattr(member, attribute) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(member.member_id for member in found)
+            raise UsageError(f"several members have client id {name}; name one by its id: {ids}")
+    ids = ", ".join(member.member_id for member in spec.members[:_MOST_NAMES])
+    more = len(spec.members) - _MOST_NAMES
+    rest = f" and {more} more" if more > 0 else ""
+    raise NotFoundError(f"the group has no member {name}; there are: {ids}{rest}")

@@ -1,0 +1,288 @@
+"""Dry runs of assignments: for people as a page, for programs as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kgroup.operation.assign import AssignPlan, Move
+from kgroup.operation.assign_run import Run
+from kgroup.render.cell import Column, Kind, cell
+from kgroup.render.sheet import Sheet, sheet_text, title_text
+
+__all__ = [
+    "run_object",
+    "runs_sheet",
+    "runs_text",
+]
+
+_MOST_NAMES = 10
+Lags = Mapping[tuple[str, int], int]
+_FACTS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
+_MEMBER_COLUMNS = (
+    Column("member_id", Kind.NAME, "id; one that begins with new- stands for an unknown one"),
+    Column("instance_id", Kind.NAME, "of a static member"),
+    Column("client_id", Kind.NAME, "as the client calls itself"),
+    Column("rack", Kind.NAME, "where it is"),
+    Column("before", Kind.NUMBER, "partitions that it has"),
+    Column("after", Kind.NUMBER, "partitions that it gets"),
+    Column("kept", Kind.NUMBER, "those of them that it had"),
+    Column("assignment", Kind.TEXT, "what it gets"),
+)
+_MOVE_COLUMNS = (
+    Column("topic", Kind.NAME, "topic"),
+    Column("partition", Kind.NUMBER, "partition"),
+    Column("from_member", Kind.NAME, "who has it"),
+    Column("to_member", Kind.NAME, "who gets it; nobody: only revoked for now, or for good"),
+    Column("lag", Kind.NUMBER, "records that the new owner has to catch up with"),
+)
+_BOUNCE_COLUMNS = (
+    Column("rebalance", Kind.NUMBER, "its number"),
+    Column("what", Kind.TEXT, "why it happens"),
+    Column("members", Kind.NUMBER, "that take part"),
+    Column("moves", Kind.NUMBER, "partitions that change hands or are given up"),
+    Column("kept", Kind.NUMBER, "partitions that stay"),
+)
+_COMPARE_COLUMNS = (
+    Column("rank", Kind.NUMBER, "by moves, then by balance"),
+    Column("strategy", Kind.NAME, "assignor"),
+    Column("moves", Kind.NUMBER, "partitions that change hands in the end"),
+    Column("kept", Kind.NUMBER, "partitions that stay"),
+    Column("minimum", Kind.NUMBER, "partitions of the member with the fewest"),
+    Column("maximum", Kind.NUMBER, "partitions of the member with the most"),
+    Column("deviation", Kind.NUMBER, "standard deviation over the members"),
+    Column("idle", Kind.NUMBER, "members that get nothing"),
+    Column("rack_local", Kind.NUMBER, "partitions with a member in a rack of their replicas"),
+    Column("rebalance", Kind.TEXT, "eager: everybody stops; else only what moves"),
+    Column("error", Kind.TEXT, "exception of Kafka's own assignor"),
+)
+
+
+def run_object(run: Run, lags: Lags) -> dict[str, Any]:
+    """Make the JSON object of a run: that of its first rebalance, and those that follow."""
+    made = _plan_object(run.first, lags)
+    if run.what is not None:
+        made["what"] = run.what
+    if run.following:
+        made["following"] = [_plan_object(each, lags) for each in run.following]
+    return made
+
+
+def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
+    return {
+        "id": plan.id,
+        "protocol": plan.protocol,
+        "strategy": plan.strategy,
+        "computed_as": plan.computed_as,
+        "rebalance": plan.rebalance,
+        "error": plan.error,
+        "assignment": plan.assignment,
+        "members": plan.members,
+        "moves": None if plan.assignment is None else [_move(move, lags) for move in plan.moves],
+        "kept": plan.kept,
+        "balance": plan.balance,
+        "rack_local": plan.rack_local,
+        "lag_moved": _lag_moved(plan, lags),
+        "warnings": plan.warnings,
+    }
+
+
+def runs_sheet(runs: Sequence[Run], lags: Lags, mode: str) -> Sheet:
+    """Make rows of runs.
+
+    Args:
+        runs: of one group, or several.
+        lags: by partition, as far as they are known.
+        mode: "run": a row for each partition that moves; "compare": for each strategy; "bounce":
+            for each rebalance.
+    """
+    if mode == "compare":
+        return _compare_sheet(runs)
+    if mode == "bounce":
+        return _bounce_sheet(runs)
+    return _moves_sheet([plan for run in runs for plan in (run.first, *run.following)], lags)
+
+
+def runs_text(
+    runs: Sequence[Run], lags: Lags, mode: str, form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write runs as a page: what happens, what moves, who has what then.
+
+    Args:
+        runs: as for `runs_sheet`.
+        lags: likewise.
+        mode: likewise.
+        form: "table" or "markdown".
+        headers: whether the tables have heads.
+        terminal: whether to write for a terminal.
+    """
+    if mode == "run":
+        for number, run in enumerate(runs):
+            yield "\n" if number else ""
+            yield from _plan_text(run.first, lags, form, headers=headers, terminal=terminal)
+            for plan in run.following:
+                yield "\n"
+                yield from title_text("The rebalance after it", form, level=2, terminal=terminal)
+                yield from _plan_text(plan, lags, form, headers=headers, terminal=terminal)
+        return
+    sheet = runs_sheet(runs, lags, mode).without_blank()
+    yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+    if mode == "bounce":
+        moves = sum(len(plan.moves) for run in runs for plan in (run.first, *run.following))
+        count = sum(1 + len(run.following) for run in runs)
+        yield f"\n{count} rebalances, {moves} partitions moved in all; none with static members\n"
+
+
+def _lag_moved(plan: AssignPlan, lags: Lags) -> int | None:
+    """Sum up the known lags of what moves; None where none is known."""
+    known = [
+        lags[move.topic, move.partition]
+        for move in plan.moves
+        if (move.topic, move.partition) in lags
+    ]
+    return sum(known) if known else None
+
+
+def _move(move: Move, lags: Lags) -> dict[str, Any]:
+    return {
+        "topic": move.topic,
+        "partition": move.partition,
+        "from": move.from_member,
+        "to": move.to_member,
+        "lag": lags.get((move.topic, move.partition)),
+    }
+
+
+def _members_sheet(plan: AssignPlan) -> Sheet:
+    """Make a row for each member."""
+    rows = (
+        (
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.rack,
+            member.before,
+            member.after,
+            member.kept,
+            _ranges((plan.assignment or {})[member.member_id]),
+        )
+        for member in sorted(plan.members, key=lambda member: member.member_id)
+    )
+    return Sheet(_MEMBER_COLUMNS, rows)
+
+
+def _moves_sheet(plans: Sequence[AssignPlan], lags: Lags) -> Sheet:
+    """Make a row for each partition that changes hands."""
+    rows = (tuple(_move(move, lags).values()) for plan in plans for move in plan.moves)
+    return Sheet(_MOVE_COLUMNS, rows)
+
+
+def _compare_sheet(runs: Sequence[Run]) -> Sheet:
+    rows = []
+    for rank, run in enumerate(runs, 1):
+        error = run.last.error
+        balance = run.last.balance
+        rows.append(
+            (
+                rank,
+                run.first.strategy,
+                len(run.first.moves) if error is None else None,
+                run.first.kept,
+                balance and balance.minimum,
+                balance and balance.maximum,
+                balance and balance.deviation,
+                None if balance is None else len(balance.idle_members),
+                run.last.rack_local,
+                run.first.rebalance,
+                error and ": ".join(filter(None, (error.type, error.message))),
+            )
+        )
+    return Sheet(_COMPARE_COLUMNS, rows)
+
+
+def _bounce_sheet(runs: Sequence[Run]) -> Sheet:
+    rows: list[tuple[object, ...]] = []
+    for run in runs:
+        for number, plan in enumerate((run.first, *run.following)):
+            what = "what was given up is taken over" if number else run.what
+            rows.append((len(rows) + 1, what, len(plan.members), len(plan.moves), plan.kept))
+    return Sheet(_BOUNCE_COLUMNS, rows)
+
+
+def _plan_text(
+    plan: AssignPlan,
+    lags: Lags,
+    form: str,
+    *,
+    headers: bool,
+    terminal: bool,
+) -> Iterator[str]:
+    name = "" if plan.id is None else f" {cell(plan.id, Kind.NAME)}"
+    title = f"Dry run of group{name}"
+    yield from title_text(title, form, level=2, terminal=terminal)
+    facts = Sheet(_FACTS, _facts(plan, lags))
+    yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+    for name, sheet in (
+        ("Moves", _moves_sheet([plan], lags)),
+        ("Members", _members_sheet(plan)),
+    ):
+        rows = list(sheet.rows)
+        if rows:
+            yield "\n"
+            yield from title_text(name, form, level=3, terminal=terminal)
+            shown = Sheet(sheet.columns, rows).without_blank()
+            yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+
+
+def _facts(plan: AssignPlan, lags: Lags) -> Iterator[tuple[str, str]]:
+    yield "strategy", f"{plan.strategy}, computed as {plan.computed_as}"
+    stops = {
+        "eager": "eager: every member gives up all its partitions and waits for the new ones",
+        "cooperative": "cooperative: members go on with what they keep",
+        "incremental": "incremental: the coordinator moves partitions member by member",
+    }
+    yield "rebalance", stops[plan.rebalance]
+    if plan.error is None:
+        waiting = sum(move.to_member is None for move in plan.moves)
+        later = f", {waiting} of them only revoked for now" if waiting else ""
+        moved = _lag_moved(plan, lags)
+        lag = "" if moved is None else f", with a lag of {moved}"
+        yield "moves", f"{len(plan.moves)}{later}{lag}"
+        yield "stay", str(plan.kept)
+    if plan.balance is not None:
+        balance = plan.balance
+        yield (
+            "balance",
+            f"{balance.minimum} to {balance.maximum} partitions a member, "
+            f"standard deviation {balance.deviation}",
+        )
+        if balance.idle_members:
+            yield "idle", f"{len(balance.idle_members)}: {_list(balance.idle_members)}"
+    if plan.rack_local is not None:
+        total = sum(member.after for member in plan.members)
+        yield "rack-local", f"{plan.rack_local} of {total} partitions"
+    for warning in plan.warnings:
+        yield "warning", warning
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(cell(name, Kind.NAME) for name in names[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
+
+
+def _ranges(partitions: Sequence[tuple[str, int]]) -> str:
+    """Write partitions by topic, neighbours as ranges: ``orders 0-3,7; payments 1``."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(number)
+    parts = []
+    for topic, numbers in sorted(by_topic.items()):
+        runs: list[list[int]] = []
+        for number in sorted(numbers):
+            if runs and number == runs[-1][1] + 1:
+                runs[-1][1] = number
+            else:
+                runs.append([number, number])
+        texts = (str(a) if a == b else f"{a}-{b}" for a, b in runs)
+        parts.append(f"{topic} {','.join(texts)}")
+    return "; ".join(parts)

@@ -1,0 +1,218 @@
+"""What a dry run tells of an assignment: moves, balance, what is unsound, what follows."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kgroup.assignor.spec import GroupSpec
+from kgroup.errors import NotFoundError, UsageError
+from kgroup.operation import what_if
+from kgroup.operation.assign import AssignPlan, Move, after, dry_run
+from kgroup.operation.assign_run import bounced, compared, settled
+from kgroup.operation.assign_spec import SpecError, read_spec, read_specs
+from kgroup.operation.what_if import AddedMembers
+from tests.assignor.random_group import RandomGroup
+
+
+def group(strategy: str = "cooperative-sticky", **changes: Any) -> GroupSpec:
+    spec: dict[str, Any] = {
+        "strategy": strategy,
+        "topics": {"t": {"partitions": 4}},
+        "members": [
+            {"member_id": "a", "topics": ["t"], "owned": [["t", 0], ["t", 1]], "generation": 3},
+            {"member_id": "b", "topics": ["t"], "owned": [["t", 2], ["t", 3]], "generation": 3},
+        ],
+    }
+    return read_spec(spec | changes)
+
+
+def owners(plan: AssignPlan) -> dict[tuple[str, int], str]:
+    assert plan.assignment is not None
+    return {
+        partition: member_id
+        for member_id, partitions in plan.assignment.items()
+        for partition in partitions
+    }
+
+
+def test_nothing_moves_where_nothing_changed() -> None:
+    plan = dry_run(group())
+    assert (plan.moves, plan.kept, plan.warnings) == ((), 4, ())
+    assert plan.balance is not None
+    assert (plan.balance.minimum, plan.balance.maximum, plan.balance.deviation) == (2, 2, 0.0)
+    assert plan.computed_as == "kafka-clients 4.3.1"
+
+
+def test_a_cooperative_move_takes_two_rebalances() -> None:
+    spec = what_if.add_members(group(), AddedMembers())
+    run = settled(spec)
+    assert run.first.rebalance == "cooperative"
+    (given_up,) = run.first.moves
+    assert given_up.to_member is None
+    given = [plan for plan in run.following if plan.assignment and plan.assignment["new-1"]]
+    assert given[0] is run.following[0]
+    assert run.last.moves == ()
+    assert len(owners(run.last)) == 4
+    assert owners(run.last)[given_up.topic, given_up.partition] == "new-1"
+
+
+def test_an_eager_move_takes_one() -> None:
+    run = settled(what_if.add_members(group("sticky"), AddedMembers()))
+    assert run.following == ()
+    (move,) = run.first.moves
+    assert move.to_member == "new-1"
+
+
+def test_what_a_departed_member_had_moves_from_it() -> None:
+    plan = dry_run(what_if.remove_member(group("sticky"), "a"))
+    assert plan.moves == (Move("t", 0, "a", "b"), Move("t", 1, "a", "b"))
+    assert [member.member_id for member in plan.members] == ["b"]
+
+
+def test_a_topic_that_is_gone_is_taken_away_for_good() -> None:
+    plan = dry_run(what_if.drop_topic(group("range"), "t"))
+    assert {move.to_member for move in plan.moves} == {None}
+    assert plan.assignment == {"a": (), "b": ()}
+    assert plan.balance is not None
+    assert plan.balance.idle_members == ("a", "b")
+
+
+def test_changes_add_up() -> None:
+    spec = what_if.set_partitions(group("range"), "t", 6)
+    spec = what_if.add_topic(spec, "u", 3)
+    spec = what_if.subscribe(spec, "b", ["u"])
+    plan = dry_run(what_if.forget(spec))
+    assert plan.kept == 0
+    assert plan.assignment is not None
+    assert Counter(topic for topic, _ in plan.assignment["a"]) == {"t": 6, "u": 2}
+    assert Counter(topic for topic, _ in plan.assignment["b"]) == {"u": 1}
+    assert plan.balance is not None
+    assert [(each.topic, each.minimum, each.maximum) for each in plan.balance.topics] == [
+        ("t", 6, 6),
+        ("u", 1, 2),
+    ]
+
+
+def test_names_of_members() -> None:
+    spec = what_if.add_members(group(), AddedMembers(2, "c", "i", "r", ("t",)))
+    assert [m.instance_id for m in spec.members] == [None, None, "i-1", "i-2"]
+    assert what_if.remove_member(spec, "i-2").members == spec.members[:3]
+    with pytest.raises(UsageError, match="several members have client id c"):
+        what_if.remove_member(spec, "c")
+    with pytest.raises(NotFoundError, match="no member x; there are: a, b"):
+        what_if.restart_member(group(), "x")
+
+
+def test_an_unsound_answer_is_called_so() -> None:
+    """A subscription to nothing before the others: Kafka gives that member partitions too."""
+    members = [{"member_id": name, "topics": ["t"]} for name in "bc"]
+    spec = group("sticky", members=[{"member_id": "a", "topics": []}, *members])
+    (warning,) = dry_run(spec).warnings
+    assert warning.startswith("Given to members that do not subscribe to the topic: t-")
+
+
+def test_an_exception_of_kafkas_own_assignor_is_foretold() -> None:
+    """A topic that was made anew with fewer partitions than the member claims to have.
+
+    As in the comparison with Java (`tests/broker/test_assignor_oracle.py`), which has such cases.
+    """
+    owned = [["t", 1], ["t", 3], ["t", 5]]
+    member = {"member_id": "a", "topics": ["t"], "owned": owned, "generation": 2}
+    plan = dry_run(group("sticky", members=[member], topics={"t": {"partitions": 2}}))
+    assert plan.error is not None
+    assert plan.error.type == "IllegalStateException"
+    assert plan.error.message == "No more unfilled consumers to be assigned."
+    assert plan.warnings[0].startswith("The group's leader fails with IllegalStateException: No ")
+    assert plan.assignment is None
+
+
+def test_all_strategies_are_ranked_by_moves() -> None:
+    runs = compared(group())
+    assert {run.first.strategy for run in runs} == {
+        "range",
+        "roundrobin",
+        "sticky",
+        "cooperative-sticky",
+    }
+    moves = [len(run.first.moves) for run in runs]
+    assert moves == sorted(moves)
+    assert moves[0] == 0
+
+
+def test_a_rolling_restart_moves_nothing_where_members_are_static() -> None:
+    members = [
+        {"member_id": name, "instance_id": name, "topics": ["t"], "owned": [["t", at]]}
+        for at, name in enumerate("ab")
+    ]
+    assert list(bounced(group(members=members))) == []
+
+
+def test_a_rolling_restart_ends_with_new_members_and_all_partitions() -> None:
+    runs = list(bounced(group("sticky")))
+    assert [run.what for run in runs] == ["a leaves", "a comes back", "b leaves", "b comes back"]
+    assert set(owners(runs[-1].last).values()) <= {"new-1", "new-2"}
+    assert len(owners(runs[-1].last)) == 4
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
+def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -> None:
+    random = RandomGroup(seed, strategy)
+    before = dry_run(read_spec(random.spec))
+    if before.assignment is None or before.warnings:
+        return
+    spec = what_if.add_members(after(read_spec(random.spec), before), AddedMembers())
+    plan = dry_run(spec)
+    assert plan.assignment is not None
+    old, new = owners(before), owners(plan)
+    moved = {p: (old[p], new.get(p)) for p in old if new.get(p) != old[p]}
+    assert {(m.topic, m.partition): (m.from_member, m.to_member) for m in plan.moves} == moved
+    assert plan.kept == len(old) - len(moved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"topics": 5}, "topics: expected an object, found 5"),
+        ({"topics": {"t": {"partitions": -1}}}, "topics.t.partitions: expected an integer from 0"),
+        ({"topics": {"t": {"partitions": 2, "racks": [["a"]]}}}, "topics.t.racks: expected the"),
+        ({"members": []}, "members: expected at least one member, found none"),
+        ({"members": [{"member_id": "a"}]}, "members[0].topics: expected a list, found nothing"),
+        ({"members": [{"topics": []}]}, "members[0].member_id: expected a text, found nothing"),
+        (
+            {"members": [{"member_id": "a", "topics": [], "owned": [["t", 0], ["t"]]}]},
+            "members[0].owned[1]: expected [topic, partition], found ['t']",
+        ),
+        (
+            {"members": [{"member_id": "a", "topics": [], "owned": [["t", True]]}]},
+            "members[0].owned[0][1]: expected an integer from 0 to 2147483647, found True",
+        ),
+        (
+            {"members": [{"member_id": "a", "topics": []}, {"member_id": "a", "topics": []}]},
+            "members[1].member_id: 'a' is that of members[0] already",
+        ),
+        ({"members": [{"member_id": "a", "topics": [], "x": 1}]}, "members[0].x: unknown; the"),
+        ({"strategy": "uniform"}, "strategy: expected one of range, roundrobin, sticky"),
+        ({"protocol": "share", "strategy": "range"}, "strategy: expected one of simple, found"),
+        ({"topic_ids": {"t": "x"}}, "topic_ids.t: expected a topic id of 22 characters, found 'x'"),
+        (
+            {"members": [{"member_id": "a", "topics": [], "user_data": "?"}]},
+            "members[0].user_data: expected base64, found '?'",
+        ),
+    ],
+)
+def test_a_bad_spec_is_told_by_the_path_of_the_field(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        group(**change)
+    assert str(caught.value).startswith(message)
+
+
+def test_one_bad_line_does_not_spoil_the_others() -> None:
+    good = b'{"id": "%d", "topics": {}, "members": [{"member_id": "a", "topics": []}]}'
+    text = b"\n".join([good % 1, b'{"topics": {', b"", b'{"members": 7}', good % 5])
+    found = list(read_specs(text, "f"))
+    assert [each.id for each in found if isinstance(each, GroupSpec)] == ["1", "5"]
+    reasons = [each.reason for each in found if not isinstance(each, GroupSpec)]
+    assert reasons[0].startswith("line 2: expected JSON, found ")
+    assert reasons[1] == "line 4: topics: expected an object, found nothing."

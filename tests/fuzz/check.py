@@ -16,7 +16,10 @@ import pyarrow as pa
 
 from kgroup.cli.main import status_of
 from kgroup.errors import ExitStatus
+from kgroup.model.delta import Delta
+from kgroup.model.problem import ProblemLog
 from kgroup.protocol import columnar, log_chunk
+from kgroup.protocol.batch_scan import Scan, scan_batches
 from kgroup.protocol.column_schema import DECODED, records
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.protocol.record_batch import (
@@ -28,6 +31,8 @@ from kgroup.protocol.record_batch import (
 )
 from kgroup.render.jsonl import json_lines
 from kgroup.source.log_end import log_end
+from kgroup.source.log_replay import replay_groups
+from kgroup.source.segment_file import find_segments
 
 __all__ = ["DifferentError", "check"]
 
@@ -82,6 +87,9 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
         patch.object(columnar, "_SOUND_SIZE", random.choice((0, 300, 1 << 16))),
     ):
         compiled = _decoded(path, compiled=True)
+        scanned, groups = _scanned(path, compiled=True), _groups(path, compiled=True)
+    _same(scanned, _scanned(path, compiled=False), "compiled and reference scan")
+    _same(groups, _groups(path, compiled=False), "groups by compiled and by plain replay")
     _same(_merged(compiled), _merged(expected), "compiled and reference decoder")
     if every_command or random.randrange(_OFTEN) == 0:
         _check_json_lines(path, expected, compiled)
@@ -139,6 +147,23 @@ def _decoded(path: Path, *, compiled: bool) -> list[pa.RecordBatch | Damage]:
             if part.schema != DECODED:
                 raise DifferentError(f"another schema: {part.schema}")
     return parts
+
+
+def _scanned(path: Path, *, compiled: bool) -> list[object]:
+    """Kinds of batches, their bytes, and markers."""
+    total = Scan()
+    for scan in scan_batches(path, compiled=compiled):
+        total.batches += scan.batches
+        total.bytes += scan.bytes
+        total.markers += scan.markers
+    return [total.batches, total.bytes, *total.markers]
+
+
+def _groups(path: Path, *, compiled: bool) -> list[object]:
+    """The groups, and what could not be replayed."""
+    delta, damage = Delta(3), ProblemLog()
+    replay_groups(find_segments([path]), delta, damage, compiled=compiled)
+    return [*delta.groups().items(), *delta.problems(), *sorted(damage.problems(), key=repr)]
 
 
 def _merged(parts: Sequence[pa.RecordBatch | Damage]) -> list[dict[str, Any] | Damage]:

@@ -9,6 +9,7 @@ __all__ = [
     "LOG_OVERHEAD",
     "MAX_BATCH_SIZE",
     "MAX_UNCOMPRESSED",
+    "MOST_RECORDS",
     "Damage",
     "DamageKind",
     "Inflation",
@@ -25,10 +26,16 @@ MAX_BATCH_SIZE = 64 * 1024 * 1024
 MAX_UNCOMPRESSED = 64 * 1024 * 1024
 """Largest size, in bytes, to which the records of one batch may be decompressed."""
 
+MOST_RECORDS = 1 << 20
+"""Records of one batch that are believed: a coordinator's batches are of 1 MiB, hardly more.
+
+Compressed, ten times as many take a kilobyte, and as objects gigabytes.
+"""
+
 _MOST_TIMES = 100
 """How many times as large as a batch its records may be without counting as inflated."""
 
-_MOST_INFLATED = 256 * 1024 * 1024
+_MOST_INFLATED = 128 * 1024 * 1024
 """Bytes of inflated records in all that are decompressed of one log."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

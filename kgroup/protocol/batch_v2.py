@@ -28,7 +28,15 @@ from collections.abc import Iterator
 
 import google_crc32c
 
-from kgroup.protocol.batch import CODECS, Damage, DamageKind, Inflation, Record, RecordBatch
+from kgroup.protocol.batch import (
+    CODECS,
+    MOST_RECORDS,
+    Damage,
+    DamageKind,
+    Inflation,
+    Record,
+    RecordBatch,
+)
 from kgroup.protocol.compression import CompressionError, decompress_in
 
 __all__ = [
@@ -161,6 +169,10 @@ def read_batch_records(batch: RecordBatch, max_uncompressed: int) -> Iterator[Re
     count = batch.record_count
     assert count is not None
     data = batch.data[HEADER_SIZE:]
+    if count > MOST_RECORDS:
+        reason = f"Expected at most {MOST_RECORDS} records in a batch, found that it has {count}."
+        yield Damage(batch.position, batch.size, "too-large", reason)
+        return
     is_compressed = batch.compression != "none"
     if count == 0 and not data and batch.compression != "unknown":
         return

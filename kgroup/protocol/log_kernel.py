@@ -6,7 +6,7 @@ Importing this module imports numba. Positions are addresses.
 from __future__ import annotations
 
 from kgroup.protocol import kernel_memory as memory
-from kgroup.protocol.batch import LOG_OVERHEAD
+from kgroup.protocol.batch import LOG_OVERHEAD, MOST_RECORDS
 from kgroup.protocol.batch_v2 import HEADER_SIZE
 from kgroup.protocol.kernel_memory import BAD, COMPRESSED, DONE, FULL, LOG_APPEND_TIME
 from kgroup.protocol.machine import (
@@ -187,7 +187,7 @@ def open_batch(state: int) -> int:
                 return BAD
         if time < -_LARGEST_BASE or time > _LARGEST_BASE:
             return BAD
-        if count < 0 or _SMALLEST_RECORD * count > limit - record:
+        if count < 0 or count > MOST_RECORDS or _SMALLEST_RECORD * count > limit - record:
             return BAD
         leader_epoch = load_int32(at + 12)
         producer_id = load_int64(at + 43)

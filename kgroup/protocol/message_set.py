@@ -19,7 +19,15 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from kgroup.protocol.batch import CODECS, LOG_OVERHEAD, Damage, Inflation, Record, RecordBatch
+from kgroup.protocol.batch import (
+    CODECS,
+    LOG_OVERHEAD,
+    MOST_RECORDS,
+    Damage,
+    Inflation,
+    Record,
+    RecordBatch,
+)
 from kgroup.protocol.compression import CompressionError, decompress_in
 
 __all__ = [
@@ -210,8 +218,14 @@ def _decode_inner(message: bytes, offset: int) -> Record:
 def _survey(data: bytes) -> tuple[int | None, str | None]:
     """Find the last message's offset, as it is stored, and what is wrong with the set's end."""
     last = None
-    position = 0
+    position = count = 0
     while position < len(data):
+        count += 1
+        if count > MOST_RECORDS:
+            return (
+                None,
+                f"Expected at most {MOST_RECORDS} messages in a compressed one, found more.",
+            )
         left = len(data) - position - LOG_OVERHEAD
         if left < 0:
             return last, f"Expected a message header of 12 bytes, found {left + LOG_OVERHEAD}."

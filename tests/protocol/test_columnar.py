@@ -420,3 +420,24 @@ def test_the_same_odd_record_again_and_again(tmp_path: Path) -> None:
     found = rows_of(decode_chunks(path, compiled=True))
     assert found == rows_of(decode_chunks(path, compiled=False))
     assert len(found) == len(order)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_more_records_than_a_batch_can_have(compiled: bool, tmp_path: Path) -> None:
+    """A kilobyte of zstd may hold millions of records without key and value: it is damage."""
+    tiny = record(Plain(5), 5, 0)
+    count = protocol_batch.MOST_RECORDS + 1
+    many = batch(
+        [],
+        codec="zstd",
+        body=compress("zstd", tiny * count),
+        base_offset=5,
+        count=count,
+        last_offset_delta=count,
+    )
+    path = tmp_path / "log"
+    path.write_bytes(batch([commit(0, "a")]) + many + batch([commit(9, "b")]))
+    first, damage, last = decode_chunks(path, compiled=compiled)
+    assert isinstance(damage, Damage)
+    assert (damage.kind, damage.position) == ("too-large", len(batch([commit(0, "a")])))
+    assert [row["offset"] for row in rows_of(iter([first, last]))] == [0, 9]

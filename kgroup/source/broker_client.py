@@ -51,13 +51,14 @@ class Deadline:
     """When a command stops waiting: some time after its start, or after it last heard something.
 
     Attributes:
-        patience_s: how long to wait for one answer. A command that is bounded as a whole gives a
-            broker a third of its time, so that one silent broker leaves time for the others.
+        patience_s: how long to wait for one answer: less than there is, so that one silent broker
+            leaves time for the others. It is half of the silence that is allowed, or a third of
+            the time of a command that is bounded as a whole.
     """
 
     def __init__(self, timeout_s: float, *, of_silence: bool = False) -> None:
         self.timeout_s = timeout_s
-        self.patience_s = timeout_s if of_silence else timeout_s / 3
+        self.patience_s = timeout_s / (2 if of_silence else 3)
         self._of_silence = of_silence
         self._end = monotonic() + timeout_s
 

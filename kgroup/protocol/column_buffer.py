@@ -429,7 +429,7 @@ def _column(
     if values is None:
         return pa.Array.from_buffers(kind, count, buffers)
     indices = pa.Array.from_buffers(kind.index_type, count, buffers)
-    return pa.DictionaryArray.from_arrays(indices, values)
+    return pa.DictionaryArray.from_arrays(indices, values, safe=False)
 
 
 def _or_minus_1(number: int | None) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kgroup.protocol.recycled import recycled
 from kgroup.render.thrift import Value, binary, i32, i64, sequence, struct, varint, zigzag
 
 __all__ = ["ColumnChunk", "encode", "schema_element"]
@@ -158,7 +159,8 @@ def _add_page(
     parts = [*_levels(column), *values]
     size = sum(map(len, parts))
     if chunk.codec == _SNAPPY:
-        parts = [pa.compress(b"".join(parts), "snappy", asbytes=True)]
+        compressed = pa.compress(_joined(parts, size), "snappy")
+        parts = [memoryview(compressed)[: compressed.size]]  # it tells the size before it shrank
     details = {1: i32(chunk.rows), 2: i32(encoding), 3: i32(_RLE), 4: i32(_RLE)}
     packed = sum(map(len, parts))
     head = {1: i32(_DATA_PAGE), 2: i32(size), 3: i32(packed), 5: struct(details)}
@@ -166,6 +168,15 @@ def _add_page(
     chunk.unpacked_size += len(struct(head).data) + size
     if encoding not in chunk.encodings:
         chunk.encodings += (encoding,)
+
+
+def _joined(parts: list[bytes | memoryview], size: int) -> pa.Buffer:
+    joined = recycled(size)
+    at = 0
+    for part in parts:
+        joined[at : at + len(part)] = np.frombuffer(part, np.uint8)
+        at += len(part)
+    return pa.py_buffer(joined)
 
 
 def _levels(column: pa.Array) -> list[bytes | memoryview]:
@@ -222,9 +233,11 @@ def _differences(numbers: _Array) -> list[bytes | memoryview]:
     head = varint(_BLOCK) + varint(_MINIBLOCKS) + varint(len(numbers)) + zigzag(int(numbers[0]))
     if len(numbers) == 1:
         return [head]
-    differences = np.diff(numbers.astype(np.int64, copy=False))
+    differences = recycled(8 * (len(numbers) - 1)).view(np.int64)
+    np.subtract(numbers[1:], numbers[:-1], out=differences, dtype=np.int64)
     smallest = differences.min()
-    above = (differences - smallest).view(np.uint64)  # as 64 bits, whatever overflows
+    differences -= smallest
+    above = differences.view(np.uint64)  # as 64 bits, whatever overflows
     kind = np.min_scalar_type(above.max())
     blocks = -(-len(above) // _BLOCK)
     block_head = zigzag(int(smallest)) + bytes([8 * kind.itemsize]) * _MINIBLOCKS

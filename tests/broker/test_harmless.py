@@ -61,7 +61,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "--group reader --since 1h --from-offset 1 --isolation read-committed --strict",
         "--regex r.* --topic orders --partition 0 --type OffsetCommit --until now --latest",
         "--as-of now",
-        "--stats",
+        "--stats --offsets-partition 0",
     ),
     "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
     "assign": ("reader --dry-run", "reader --dry-run --strategy sticky --kafka-version 1.1.1"),
@@ -78,14 +78,13 @@ ELSEWHERE = {
     *("log_dir", "sample", "snapshot", "offsets_partitions", "transaction_partitions"),  # ask none
     *("key", "value", "include"),  # likewise
     *("form", "columns", "no_headers", "parquet"),  # are about output
-    "follow",  # never ends, see test_live_records
-    "watch_s",  # tried on its own
+    *("follow", "watch_s"),  # never end: tried on their own
     *("spec", "settle", "compare", "bounce", "added", "removed", "restarted", "grown"),  # of what
     *("added_topics", "dropped", "subscribed", "fresh"),  # is known: assign
 }
 """Options that change nothing in what is asked."""
 
-FIND_COORDINATOR, METADATA, OFFSET_FETCH = 10, 3, 9
+FETCH, FIND_COORDINATOR, METADATA, OFFSET_FETCH = 1, 10, 3, 9
 
 
 def live_commands() -> dict[str, click.Command]:
@@ -164,22 +163,23 @@ class Watched:
         flaws = (why_not_harmless(request, self.server.version) for request in sent)
         assert [flaw for flaw in flaws if flaw is not None] == [], what
 
-    def watch(self, *groups: str) -> None:
-        """Watch groups for some rounds."""
-        rounds_before = self._rounds()
-        words = ("describe", *groups, "--watch", "0.1", "-b", self.proxy.bootstrap)
+    def run_for_a_while(self, *words: str, api_key: int) -> None:
+        """Run what never ends until it has sent some requests of one kind."""
+
+        def sent() -> int:
+            return sum(request.api_key == api_key for request in self.proxy.requests)
+
+        before = sent()
         with subprocess.Popen(
-            [sys.executable, "-m", "kgroup", *words], stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "kgroup", *words, "-b", self.proxy.bootstrap],
+            stdout=subprocess.DEVNULL,
         ) as process:
             deadline = time.monotonic() + 60
-            while self._rounds() < rounds_before + 4:
-                assert process.poll() is None
-                assert time.monotonic() < deadline
+            while sent() < before + 6:
+                assert process.poll() is None, words
+                assert time.monotonic() < deadline, words
                 time.sleep(0.1)
             process.send_signal(signal.SIGINT)
-
-    def _rounds(self) -> int:
-        return sum(request.api_key == OFFSET_FETCH for request in self.proxy.requests)
 
 
 @pytest.fixture(autouse=True)
@@ -228,8 +228,11 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
             topics.add("__transaction_state")
         watched.await_topics(topics)
         printed = watched.run_all(cli)
-        with watched.harmless("watch"):
-            watched.watch("reader", "simple")
+        with watched.harmless("--watch"):
+            words = ("describe", "reader", "simple", "--watch", "0.1")
+            watched.run_for_a_while(*words, api_key=OFFSET_FETCH)
+        with watched.harmless("--follow"):
+            watched.run_for_a_while("decode-offsets", "--follow", api_key=FETCH)
         assert watched.topics() == topics
         described = printed["describe reader simple nobody"]
         assert "orders" in described

@@ -9,9 +9,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kgroup.cli.parameter import parse_regex
 from kgroup.cli.suggestion import suggest_columns
-from kgroup.model.pattern import Pattern
+from kgroup.model.pattern import Pattern, parse_regex
 
 __all__ = [
     "FORMS",

@@ -7,9 +7,7 @@ from binascii import Error as Base64Error
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from kgroup.model.pattern import Pattern
-
-__all__ = ["parse_bytes", "parse_end", "parse_instant", "parse_regex"]
+__all__ = ["parse_bytes", "parse_end", "parse_instant"]
 
 LEAST_EPOCH_MS = 100_000_000_000
 """Smaller numbers are offsets where both could be meant: no Kafka ran in March 1973."""
@@ -106,29 +104,6 @@ def parse_bytes(text: str) -> bytes:
         return b64decode(base64 + "=" * (-len(base64) % 4), validate=True)
     except Base64Error:
         raise ValueError(f"{rest!r} is neither hexadecimal nor base64") from None
-
-
-def parse_regex(text: str) -> Pattern:
-    """Compile a regular expression, with RE2: its time is in proportion to what it reads.
-
-    Raises:
-        ValueError: it is none.
-    """
-    import re2
-
-    options = re2.Options()
-    options.dot_nl = True  # a group id may have line breaks
-    options.log_errors = False
-    try:
-        pattern: Pattern = re2.compile(text, options)
-    except (re2.error, UnicodeEncodeError) as error:
-        reason = error.args[0] if isinstance(error, re2.error) else "it is no UTF-8"
-        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ValueError(
-            f"{text!r} is no regular expression: {reason} (RE2's syntax: without look-around and "
-            "back-references)"
-        ) from None
-    return pattern
 
 
 def _int64(number: int) -> int:

@@ -1,12 +1,12 @@
 """Groups from a snapshot: what another source said, kept in a file."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 
 from kgroup.errors import InputError
 from kgroup.model.cluster import ClusterView, Partition, Topic
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.model.pattern import parse_regex
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
@@ -30,7 +30,7 @@ class SnapshotSource:
         self.snapshot = snapshot
         self.capabilities = frozenset(each for each in Capability if each in snapshot.capabilities)
         regex = snapshot.choice.regex
-        self._regex = None if regex is None else re.compile(regex, re.DOTALL)
+        self._regex = None if regex is None else parse_regex(regex)
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from kgroup.errors import InputError
+from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
 
 __all__ = ["read_snapshot", "snapshot_lines", "write_gzip"]
@@ -121,13 +122,11 @@ def _decode(data: bytes) -> Snapshot:
         raise InputError(_sentence(str(error))) from None
     except RecursionError:
         raise InputError("expected a snapshot, found JSON of too many levels") from None
-    regex = snapshot.choice.regex
     try:
-        re.compile(regex or "")
-    except (re.error, OverflowError, RecursionError) as error:
-        raise InputError(
-            f"$.choice.regex: expected a regular expression, found {_short(regex)} ({error})"
-        ) from None
+        if snapshot.choice.regex is not None:
+            parse_regex(snapshot.choice.regex)
+    except ValueError as error:
+        raise InputError(f"$.choice.regex: expected a regular expression; {error}") from None
     return snapshot
 
 

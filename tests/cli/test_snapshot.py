@@ -106,8 +106,10 @@ def test_groups_that_match(cli: Cli, tmp_path: Path) -> None:
     described = same(cli, ["--sample"], file, "describe", "--regex", "order.*", "-o", "json")
     assert ids(described)
     assert same(cli, ["--sample"], file, "describe", "order-none", "-o", "json").status == 3
+    assert cli("snapshot", "--sample", "--regex", r"(?i)\pLEDGE\pL", "-f", file).status == 0
+    assert ids(cli("list", "--snapshot", file, "-o", "json")) == ["ledger"]
     other = cli("describe", "--snapshot", file, "--regex", "l.*")
-    assert "--regex 'order.*'" in other.err
+    assert "--regex '(?i)" in other.err
 
 
 def test_groups_that_do_not_exist(cli: Cli, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_what_does_not_fit(fields: dict[str, Any], text: str, tmp_path: Path) ->
 
 def test_a_broken_regular_expression(tmp_path: Path) -> None:
     file = changed(tmp_path / "a", choice={"regex": "(", "group_ids": None})
-    assert complaint(file).startswith('$.choice.regex: expected a regular expression, found "("')
+    assert complaint(file).startswith("$.choice.regex: expected a regular expression; '('")
 
 
 @pytest.mark.parametrize(

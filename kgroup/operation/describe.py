@@ -31,13 +31,13 @@ _UNKNOWN = LogRange()
 
 @dataclass(frozen=True, slots=True)
 class OffsetDescription:
-    """One partition that a group has committed or that a member owns.
+    """One partition that a group has committed, that a member owns, or that nobody owns but should.
 
     Attributes:
         topic: name of the user's topic; None where only its id is known (a partition that is owned
             and not committed).
         partition: its partition.
-        committed_offset: offset of the next record to read; None: owned, nothing committed.
+        committed_offset: offset of the next record to read; None: nothing committed.
         leader_epoch: epoch of the last record read.
         metadata: text that the client stored with the offset.
         commit_timestamp_ms: when the coordinator took the commit.

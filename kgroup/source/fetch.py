@@ -24,7 +24,8 @@ from kgroup.source.leader import At
 __all__ = ["Fetched", "fetch", "sound_part"]
 
 _BY_TOPIC_NAME = 12
-_LARGEST_ANSWER = 64 << 20
+_ISOLATION = 4
+"""First version that knows isolation levels; before, there are no transactions."""
 _HEAD = Struct(">qiib")
 _LAST_OFFSET_DELTA = Struct(">i")
 _HEAD_SIZE = 27
@@ -68,7 +69,7 @@ async def fetch(
         offsets: where to begin in each.
         size: bytes of a partition; from version 3 on the first batch comes whole all the same.
         wait_ms: how long the leader shall wait where there is nothing.
-        committed: whether only decided records are wanted (versions from 4 on).
+        committed: whether only decided records are wanted.
 
     Raises:
         BrokerError: the leader cannot be asked.
@@ -81,9 +82,7 @@ async def fetch(
             version=version, partition=number, fetch_offset=offset, partition_max_bytes=size
         )
         topics.setdefault(topic, []).append(wanted)
-    fields = {"max_bytes": _LARGEST_ANSWER} if version >= 3 else {}
-    if version >= 4:
-        fields["isolation_level"] = int(committed)
+    knows_isolation = version >= _ISOLATION
     answer = await client.ask(
         leader,
         FetchRequest,
@@ -91,7 +90,7 @@ async def fetch(
         max_wait_ms=wait_ms,
         min_bytes=1 if wait_ms else 0,
         topics=[topic_of(version=version, topic=t, partitions=p) for t, p in topics.items()],
-        **fields,
+        **({"isolation_level": int(committed)} if knows_isolation else {}),
     )
     if version >= 7 and answer.error_code:
         return dict.fromkeys(offsets, Fetched(int(answer.error_code)))
@@ -99,10 +98,12 @@ async def fetch(
         (each.topic, found.partition_index): Fetched(
             int(found.error_code),
             bytes(found.records or b""),
-            known(found.last_stable_offset if committed and version >= 4 else found.high_watermark),
+            known(
+                found.last_stable_offset if committed and knows_isolation else found.high_watermark
+            ),
             frozenset(
                 (aborted.producer_id, aborted.first_offset)
-                for aborted in (version >= 4 and found.aborted_transactions) or ()
+                for aborted in (committed and knows_isolation and found.aborted_transactions) or ()
             ),
         )
         for each in answer.responses

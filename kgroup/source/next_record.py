@@ -11,9 +11,6 @@ markers, and for readers of committed records those of aborted transactions are 
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
-
-from kafka.protocol.consumer.fetch import FetchRequest
 
 from kgroup.errors import BrokerError
 from kgroup.model.log_range import OffsetMark
@@ -23,6 +20,7 @@ from kgroup.protocol.batch import Damage, Record, RecordBatch
 from kgroup.protocol.coordinator_record import decode_control
 from kgroup.protocol.record_batch import read_batches, read_records
 from kgroup.source.broker_client import BrokerClient, error_name
+from kgroup.source.fetch import fetch
 from kgroup.source.leader import At, LeaderAnswers, ask_leaders
 
 __all__ = ["read_next_records"]
@@ -32,9 +30,6 @@ PARTITIONS_PER_REQUEST = 500
 SIZES = (20 << 10, 320 << 10)
 """Bytes of each partition, of many at a time: a batch of the producer's default 16 KiB; more."""
 LARGEST = 64 << 20
-_BY_TOPIC_NAME = 12
-_ISOLATION = 4
-"""First version of Fetch that knows isolation levels, and tells of aborted transactions."""
 _CORRUPT_MESSAGE = 2
 
 
@@ -118,14 +113,15 @@ class _Search:
     async def _round(self, ats: list[At], size: int) -> tuple[list[At], list[At]]:
         """Fetch once; tell which partitions gave no batch, and which gave none with a record."""
         empty, further = [], []
-        for at, answer in (await self._fetch(ats, size)).items():
-            if answer.error_code:
-                self._results[at] = int(answer.error_code)
+        offsets = {at: self._offsets[at] for at in ats}
+        answers = await fetch(self._client, self._leader, offsets, size, committed=self._committed)
+        for at, answer in answers.items():
+            if answer.code:
+                self._results[at] = answer.code
                 continue
-            aborted = answer.aborted_transactions or () if self._committed else ()
             start = self._offsets[at]
-            record, reached = _first_record(bytes(answer.records or b""), start, aborted)
-            end = answer.last_stable_offset if self._committed else answer.high_watermark
+            record, reached = _first_record(answer.data, start, answer.aborted)
+            end = answer.end or 0
             if record is not None:
                 self._results[at] = NextRecord(record.offset, record.timestamp_ms)
             elif reached >= end:
@@ -137,47 +133,16 @@ class _Search:
                 empty.append(at)
         return empty, further
 
-    async def _fetch(self, ats: list[At], size: int) -> dict[At, Any]:
-        version = await self._client.version(self._leader, FetchRequest, _BY_TOPIC_NAME)
-        topic_of = FetchRequest.FetchTopic
-        topics: dict[str, list[Any]] = {}
-        for topic, partition in ats:
-            topics.setdefault(topic, []).append(
-                topic_of.FetchPartition(
-                    version=version,
-                    partition=partition,
-                    fetch_offset=self._offsets[topic, partition],
-                    partition_max_bytes=size,
-                )
-            )
-        knows_isolation = version is not None and version >= _ISOLATION
-        answer = await self._client.ask(
-            self._leader,
-            FetchRequest,
-            highest=_BY_TOPIC_NAME,
-            max_wait_ms=0,
-            min_bytes=0,
-            topics=[topic_of(version=version, topic=t, partitions=p) for t, p in topics.items()],
-            **({"isolation_level": int(self._committed)} if knows_isolation else {}),
-        )
-        if answer.error_code:
-            text = f"broker {self._leader} says {error_name(answer.error_code)} to Fetch"
-            raise BrokerError("unusable", text, self._leader)
-        self._committed = self._committed and knows_isolation  # before, there are no transactions
-        return {
-            (topic.topic, each.partition_index): each
-            for topic in answer.responses
-            for each in topic.partitions
-        }
 
-
-def _first_record(data: bytes, start: int, aborted: Iterable[Any]) -> tuple[Record | None, int]:
+def _first_record(
+    data: bytes, start: int, aborted: Iterable[tuple[int, int]]
+) -> tuple[Record | None, int]:
     """Find the first record from an offset on that a consumer sees.
 
     Returns:
         The record or None, and the offset up to which there surely is none.
     """
-    open_ones = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
+    open_ones = sorted(((first, producer) for producer, first in aborted), reverse=True)
     aborting: set[int | None] = set()
     reached = start
     for batch in read_batches(data, final=False):

@@ -87,7 +87,7 @@ def _groups(
 ) -> ExitStatus:
     from kgroup.operation.locate import locate, locate_live
     from kgroup.render.group import location_sheet
-    from kgroup.source.base import Capability
+    from kgroup.source.base import ClusterSource
 
     connection = _connection(source, count, "--offsets-partitions")
     with documented("coordinator", output):
@@ -96,7 +96,7 @@ def _groups(
                 report = locate_live(group_ids, cluster)
         elif source.snapshot is not None:
             saved = source.open_snapshot()
-            if Capability.COORDINATOR in saved.capabilities and count is None:
+            if isinstance(saved, ClusterSource) and count is None:
                 report = locate_live(group_ids, saved)
             else:
                 report = locate(group_ids, partition_count=count, source=saved)

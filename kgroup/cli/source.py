@@ -86,11 +86,11 @@ class Source:
         Raises:
             InputError: it is none, or damaged.
         """
-        from kgroup.source.snapshot import SnapshotSource
+        from kgroup.source.snapshot import snapshot_source
         from kgroup.source.snapshot_file import read_snapshot
 
         assert self.snapshot is not None
-        return SnapshotSource(read_snapshot(self.snapshot))
+        return snapshot_source(read_snapshot(self.snapshot))
 
 
 def source_options(

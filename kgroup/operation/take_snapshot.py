@@ -6,6 +6,7 @@ from typing import TypeVar
 from kgroup import __version__
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView
+from kgroup.model.group import Group
 from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -90,7 +91,7 @@ def take_snapshot(
         cluster = source
         if not log_budget:
             capabilities -= {Capability.GENERATION, Capability.COMMIT_TIMESTAMPS}
-        topics = {topic for group in image.groups.values() for topic in group.topics}
+        topics = {topic for group in image.groups.values() for topic in _topics_of(group)}
         view = _attempt(
             lambda: cluster.view({*topics, _OFFSETS_TOPIC}), "brokers and topics", problems
         )
@@ -130,6 +131,18 @@ def take_snapshot(
         (snapshot,),
         errors=missing + snapshot.problems + snapshot.log_problems,
         notes=snapshot.notes,
+    )
+
+
+def _topics_of(group: Group) -> frozenset[str]:
+    """Return what a group has, shall have, or had before the rebalance that is in flight."""
+    members = (*group.members, *(group.last_stable.members if group.last_stable else ()))
+    parts = [member.assignment or () for member in members]
+    parts += [member.target_assignment or () for member in members]
+    asked = [member.subscription for member in members if member.subscription]
+    return group.topics.union(
+        (each.topic for some in parts for each in some if each.topic),
+        *(subscription.topics or () for subscription in asked),
     )
 
 

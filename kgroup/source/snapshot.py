@@ -13,13 +13,13 @@ from kgroup.model.snapshot import Snapshot
 from kgroup.operation.locate import offsets_partition
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 
-__all__ = ["SnapshotSource"]
+__all__ = ["ClusterSnapshotSource", "SnapshotSource", "snapshot_source"]
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class SnapshotSource:
-    """A source of groups; implements `GroupSource`, and `ClusterSource` for a cluster's snapshot.
+    """A source of groups; implements `GroupSource`.
 
     Attributes:
         snapshot: what is in the file.
@@ -90,6 +90,37 @@ class SnapshotSource:
             ),
         )
 
+    def _was_asked_for(self, group_id: str) -> bool:
+        return Question(regex=self._regex).names(group_id, self.snapshot.choice.group_ids)
+
+    def _notes(self, group_ids: Collection[str] | None, question: Question) -> Iterator[str]:
+        """Say what the snapshot cannot tell of what is asked."""
+        choice = self.snapshot.choice
+        is_same = question.regex is not None and question.regex.pattern == choice.regex
+        if (group_ids is None or question.regex is not None) and not is_same:
+            parts = [repr(group_id) for group_id in choice.group_ids or ()]
+            parts += [] if choice.regex is None else [f"--regex {choice.regex!r}"]
+            if parts:
+                yield (
+                    "The snapshot has only the groups that it was taken of "
+                    f"({', '.join(parts[:5])}{', …' if parts[5:] else ''}); of others it tells "
+                    "nothing."
+                )
+        if (
+            question.log_budget
+            and Capability.COORDINATOR in self.capabilities
+            and Capability.GENERATION not in self.capabilities
+        ):
+            yield (
+                "The snapshot was taken without reading __consumer_offsets (--log-budget): "
+                "generation, leader and timeouts of classic groups and times of commits are not "
+                "known."
+            )
+
+
+class ClusterSnapshotSource(SnapshotSource):
+    """What a cluster said; implements `ClusterSource` too."""
+
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
@@ -140,32 +171,12 @@ class SnapshotSource:
             isr=partition.isr if partition else None,
         )
 
-    def _was_asked_for(self, group_id: str) -> bool:
-        return Question(regex=self._regex).names(group_id, self.snapshot.choice.group_ids)
 
-    def _notes(self, group_ids: Collection[str] | None, question: Question) -> Iterator[str]:
-        """Say what the snapshot cannot tell of what is asked."""
-        choice = self.snapshot.choice
-        is_same = question.regex is not None and question.regex.pattern == choice.regex
-        if (group_ids is None or question.regex is not None) and not is_same:
-            parts = [repr(group_id) for group_id in choice.group_ids or ()]
-            parts += [] if choice.regex is None else [f"--regex {choice.regex!r}"]
-            if parts:
-                yield (
-                    "The snapshot has only the groups that it was taken of "
-                    f"({', '.join(parts[:5])}{', …' if parts[5:] else ''}); of others it tells "
-                    "nothing."
-                )
-        if (
-            question.log_budget
-            and Capability.COORDINATOR in self.capabilities
-            and Capability.GENERATION not in self.capabilities
-        ):
-            yield (
-                "The snapshot was taken without reading __consumer_offsets (--log-budget): "
-                "generation, leader and timeouts of classic groups and times of commits are not "
-                "known."
-            )
+def snapshot_source(snapshot: Snapshot) -> SnapshotSource:
+    """Return the source that a snapshot is: as much of one as its own source was."""
+    if snapshot.topics is None:  # no cluster, or one that did not say
+        return SnapshotSource(snapshot)
+    return ClusterSnapshotSource(snapshot)
 
 
 def _is_answered(log: LogRange) -> bool:

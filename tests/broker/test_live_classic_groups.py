@@ -13,7 +13,7 @@ import pytest
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.operation.locate import offsets_partition
-from kgroup.source.base import Question
+from kgroup.source.base import ClusterSource, Question
 from kgroup.source.broker import Cluster
 from kgroup.source.log_dir import LogDir
 from tests.broker.group_tools import Table, consumer_groups, number
@@ -348,6 +348,7 @@ def test_a_snapshot_says_the_same(live: Live, tmp_path: Path) -> None:
         ranges = live.source.log_ranges(partitions, committed=committed)
         assert through.log_ranges(partitions, committed=committed) == ranges
     keys = [*reading.image.groups]
+    assert isinstance(through, ClusterSource)
     assert through.placements(keys) == live.source.placements(keys)
     topics = {*TOPICS, "__consumer_offsets"}
     view = through.view(topics)

@@ -67,6 +67,8 @@ def test_a_round_trip_changes_nothing(cli: Cli, log_dir: Path, tmp_path: Path) -
         ["describe", "--all", "--members", "-o", "tsv"],
         ["coordinator", "ledger", "--offsets-partitions", "3"],
         ["coordinator", "ledger", "-o", "json"],
+        ["assign", "--dry-run", "order-service", "-o", "json"],
+        ["assign", "--dry-run", "order-service", "--strategy", "range", "-o", "json"],
     ],
 )
 def test_a_round_trip_of_the_sample(cli: Cli, command: list[str], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from kgroup.model.snapshot import Origin
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.base import DEFAULT_LOG_BUDGET, GroupSource
-from kgroup.source.snapshot import SnapshotSource
+from kgroup.source.snapshot import SnapshotSource, snapshot_source
 from kgroup.source.snapshot_file import read_snapshot, snapshot_lines
 
 __all__ = ["saved"]
@@ -18,4 +18,4 @@ def saved(
     report = take_snapshot(source, Origin("cluster"), log_budget=log_budget, taken_ms=1)
     file = folder / "snapshot.json"
     file.write_bytes(b"".join(snapshot_lines(report.data[0])))
-    return SnapshotSource(read_snapshot(file))
+    return snapshot_source(read_snapshot(file))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kgroup.errors import BrokerError, InputError
+from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
-from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Choice, Origin, Snapshot, SnapshotRange
 from kgroup.operation.take_snapshot import take_snapshot
-from kgroup.source.base import Capability, Question
-from kgroup.source.snapshot import SnapshotSource
+from kgroup.source.base import Capability, ClusterSource, Question
+from kgroup.source.snapshot import ClusterSnapshotSource, SnapshotSource, snapshot_source
 from tests.operation.sources import FakeSource
 
 ONE, TWO = Broker(1, "one", 9092, "rack-a"), Broker(2, "two", 9092, "rack-b")
@@ -189,7 +191,7 @@ def test_groups_that_nobody_asked_for() -> None:
 
 
 def test_placements() -> None:
-    saved = SnapshotSource(take(FakeCluster(A)))
+    saved = ClusterSnapshotSource(take(FakeCluster(A)))
     placed = saved.placements(["a", "b"])
     assert list(placed) == ["a", "b"]
     assert placed["a"] == Placement(2, ONE, None, TWO, (2, 1), (2,))
@@ -208,4 +210,26 @@ def test_a_cluster_without_groups() -> None:
         def view(self, topics: Collection[str]) -> ClusterView:
             return ClusterView("c", 1, {1: ONE}, {})
 
-    assert SnapshotSource(take(Virgin())).placements(["a"]) == {}
+    assert ClusterSnapshotSource(take(Virgin())).placements(["a"]) == {}
+
+
+def test_only_what_a_cluster_said_is_a_cluster() -> None:
+    """Else it would seem that topics do not exist which the source knew nothing of."""
+    assert isinstance(snapshot_source(take(FakeCluster(A))), ClusterSource)
+    assert not isinstance(snapshot_source(take(FakeSource(A))), ClusterSource)
+    cluster = FakeCluster(A)
+    cluster.silent = {"view"}
+    assert not isinstance(snapshot_source(take(cluster)), ClusterSource)
+
+
+def test_asks_for_topics_that_a_group_shall_have_or_had() -> None:
+    def part(topic: str) -> tuple[AssignedPartition, ...]:
+        return (AssignedPartition(None, topic, 0),)
+
+    before = Member("m", subscription=Subscription(("before",)), assignment=part("had"))
+    member = Member("m", assignment=part("has"), target_assignment=part("shall-have"))
+    stable = Membership(1, "m", "range", None, (before,))
+    cluster = FakeCluster(replace(A, members=(member,), last_stable=stable))
+    take(cluster)
+    topics = {"t", "has", "shall-have", "had", "before", "__consumer_offsets"}
+    assert cluster.asked["view"] == topics

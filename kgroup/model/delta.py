@@ -15,7 +15,7 @@ One difference: a group that neither has a record nor an offset is not there, wh
 may still list it until its next clean-up.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kgroup.model.group import Group, GroupType
@@ -143,18 +143,27 @@ class Delta:
 
         `topic_names` tells names of topics by their ids, beyond those that the records tell.
         """
+        return {group.group_id: group for group, _ in self._interpret(topic_names, self._logs.get)}
+
+    def drain(self, topic_names: Mapping[str, str]) -> Iterator[tuple[Group, int]]:
+        """Interpret like `groups`, and forget each group when it is given: millions fit so.
+
+        Beside each comes when a record with a value changed it last; 0 where that is not known.
+        """
+        return self._interpret(topic_names, self._logs.pop)
+
+    def _interpret(
+        self, topic_names: Mapping[str, str] | None, take: Callable[[str], GroupLog | None]
+    ) -> Iterator[tuple[Group, int]]:
         names = {**self.topic_names, **(topic_names or {})}
         pending = self._pending_offsets()
-        return {
-            group_id: log.group(names, pending.get(group_id, ()), self.offsets_partition)
-            for group_id, log in sorted(self._logs.items())
-            if log.type is not None or log.offsets or group_id in pending
-        }
-
-    def changed_ms(self, group_id: str) -> int:
-        """Tell when a record with a value changed the group last; 0 where that is not known."""
-        log = self._logs.get(group_id)
-        return log.changed_ms if log else 0
+        for group_id in sorted(self._logs):
+            log = take(group_id)
+            if log is not None and (log.type is not None or log.offsets or group_id in pending):
+                yield (
+                    log.group(names, pending.get(group_id, ()), self.offsets_partition),
+                    log.changed_ms,
+                )
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what could not be replayed: unknown records by type, then the rest in order."""
@@ -250,18 +259,14 @@ class Delta:
         log = self._typed_log(record, key["groupId"], group_type, value)
         if log is None:
             return
-        values: dict[str, Data] = getattr(log, place)
         if value is not None:
-            values[key[name]] = value
-        elif place == "current":
-            if key[name] in log.members:
-                values[key[name]] = _MEMBER_GONE
-            else:
-                values.pop(key[name], None)
+            log.put(place, key[name], value)
+        elif place == "current" and key[name] in log.members:
+            log.put(place, key[name], _MEMBER_GONE)
         else:
-            values.pop(key[name], None)
+            log.remove(place, key[name])
             if place == "members":
-                log.current.pop(key[name], None)
+                log.remove("current", key[name])
 
     def _typed_log(
         self, record: DecodedRecord, group_id: str, group_type: GroupType, value: Data | None

@@ -8,6 +8,7 @@ of decoded records, with Kafka's own field names.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
@@ -41,6 +42,7 @@ _STREAMS_MEMBER_STATES = {
 }
 _NO_TASKS = TaskAssignment()
 _NO_BYTES = {"raw": ""}
+_NOTHING: Mapping[str, Data] = MappingProxyType({})
 
 
 class GroupLog:
@@ -89,13 +91,27 @@ class GroupLog:
         self.type = group_type
         self.metadata: Data | None = None
         self.target_metadata: Data | None = None
-        self.members: dict[str, Data] = {}
-        self.current: dict[str, Data] = {}
-        self.targets: dict[str, Data] = {}
-        self.regexes: dict[str, Data] = {}
+        self.members: Mapping[str, Data] = _NOTHING
+        self.current: Mapping[str, Data] = _NOTHING
+        self.targets: Mapping[str, Data] = _NOTHING
+        self.regexes: Mapping[str, Data] = _NOTHING
         self.partition_metadata: Data | None = None
         self.topology: Data | None = None
         self.share_state: Data | None = None
+
+    def put(self, place: str, name: str, value: Data) -> None:
+        """Note a value in one of `members`, `current`, `targets` and `regexes`."""
+        values = getattr(self, place)
+        if values is _NOTHING:  # a dictionary each would be most of what a simple group takes
+            values = {}
+            setattr(self, place, values)
+        values[name] = value
+
+    def remove(self, place: str, name: str) -> None:
+        """Take it away again, if it is there."""
+        values = getattr(self, place)
+        if name in values:
+            del values[name]
 
     @property
     def is_simple(self) -> bool:

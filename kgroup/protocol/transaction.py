@@ -12,7 +12,6 @@ marker without records is harmless.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import Literal, TypeVar
 
@@ -26,25 +25,6 @@ TransactionStatus = Literal["committed", "aborted", "open"]
 
 _COMMIT = b"\0\1"
 _TYPES = (b"\0\0", _COMMIT)
-
-
-@dataclass(slots=True)
-class _Markers:
-    offsets: list[int] = field(default_factory=list)
-    outcomes: list[TransactionStatus] = field(default_factory=list)
-    is_sorted: bool = True
-
-    def add(self, offset: int, outcome: TransactionStatus) -> None:
-        if self.offsets and offset <= self.offsets[-1]:
-            self.is_sorted = False
-        self.offsets.append(offset)
-        self.outcomes.append(outcome)
-
-    def in_order(self) -> "_Markers":
-        """The same sorted by offset; of equal offsets (a segment read twice) the last one."""
-        outcomes = dict(zip(self.offsets, self.outcomes, strict=True))
-        offsets = sorted(outcomes)
-        return _Markers(offsets, [outcomes[offset] for offset in offsets])
 
 
 class TransactionIndex:
@@ -61,7 +41,9 @@ class TransactionIndex:
                 each transaction that was aborted, as Fetch gives them to readers of committed
                 records. Where no marker is found, they decide.
         """
-        self._markers: dict[int, _Markers] = {}
+        # By producer: offset and, in the lowest bit, whether it commits. There may be millions.
+        self._markers: dict[int, list[int]] = {}
+        self._unsorted: set[int] = set()
         self._aborted = None if aborted is None else frozenset(aborted)
 
     def add(self, batch: RecordBatch) -> None:
@@ -72,20 +54,23 @@ class TransactionIndex:
 
     def add_marker(self, producer_id: int, offset: int, is_commit: bool) -> None:
         """Take note of a producer's marker."""
-        markers = self._markers.setdefault(producer_id, _Markers())
-        markers.add(offset, "committed" if is_commit else "aborted")
+        markers = self._markers.setdefault(producer_id, [])
+        if markers and offset <= markers[-1] >> 1:
+            self._unsorted.add(producer_id)
+        markers.append(offset << 1 | is_commit)
 
     def status(self, producer_id: int, offset: int) -> TransactionStatus:
         """Say what became of the transactional record, or marker, of a producer at an offset."""
-        markers = self._markers.get(producer_id)
-        before = -1  # the producer's last marker
-        if markers is not None:
-            if not markers.is_sorted:
-                markers = self._markers[producer_id] = markers.in_order()
-            index = bisect_left(markers.offsets, offset)
-            if index < len(markers.offsets):
-                return markers.outcomes[index]
-            before = markers.offsets[-1]
+        if producer_id in self._unsorted:
+            # of equal offsets (a segment read twice) the last one
+            latest = {marker >> 1: marker for marker in self._markers[producer_id]}
+            self._markers[producer_id] = sorted(latest.values())
+            self._unsorted.discard(producer_id)
+        markers = self._markers.get(producer_id, [])
+        index = bisect_left(markers, offset << 1)
+        if index < len(markers):
+            return "committed" if markers[index] & 1 else "aborted"
+        before = markers[-1] >> 1 if markers else -1
         if self._aborted is None:
             return "open"
         is_aborted = any(

@@ -201,20 +201,23 @@ def _partition_count(logs: Iterable[list[Segment]], groups: Mapping[str, Group])
 
 
 def _merge(
-    deltas: Iterable[Delta], topic_names: Mapping[str, str], notes: list[str]
+    deltas: Collection[Delta], topic_names: Mapping[str, str], notes: list[str]
 ) -> dict[str, Group]:
     groups: dict[str, Group] = {}
-    owners: dict[str, Delta] = {}
+    changed: dict[str, int] = {}
     for delta in deltas:
-        for group_id, group in delta.groups(topic_names).items():
-            other = owners.get(group_id)
-            if other is None or delta.changed_ms(group_id) > other.changed_ms(group_id):
-                groups[group_id], owners[group_id] = group, delta
+        for group, changed_ms in delta.drain(topic_names):
+            group_id = group.group_id
+            other = groups.get(group_id)
+            if other is None or changed_ms > changed[group_id]:
+                groups[group_id] = group
+                if len(deltas) > 1:
+                    changed[group_id] = changed_ms
             if other is not None:
                 notes.append(
                     f"Group {group_id!r} found in partitions {other.offsets_partition} and "
                     f"{delta.offsets_partition}; that of partition "
-                    f"{owners[group_id].offsets_partition} changed last and was taken. The number "
+                    f"{groups[group_id].offsets_partition} changed last and was taken. The number "
                     "of partitions may have been changed."
                 )
     return groups

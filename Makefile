@@ -14,7 +14,7 @@ DEMO := 'list --sample' \
   'decode-offsets --sample --group ledger -o jsonl' \
   'decode-offsets --sample --stats'
 
-.PHONY: help venv demo test shells unit check format fuzz bench lock clean
+.PHONY: help venv demo test shells unit check format oracle fuzz bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -55,6 +55,9 @@ check: venv ## format, lint, types, import rule, unit tests; no JVM
 format: venv ## rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+oracle: venv ## compare the assignors with Kafka's own on 20,000 random groups a strategy
+	KGROUP_ORACLE_CASES=20000 $(BIN)/python -m pytest -s -m broker tests/broker/test_assignor_oracle.py
 
 fuzz: venv ## damage recorded files at random for a while (SECONDS=60) and print the figures
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)

@@ -6,8 +6,9 @@ partitions move to members with at least two less, until nothing gets more even.
 Source: `AbstractStickyAssignor.GeneralAssignmentBuilder` of kafka-clients 4.3.1. Kafka asks before
 every partition whether all is balanced, looking at every member and partition for it. Here that is
 asked where the answer counts only: a partition that may move to a member with fewer is itself the
-proof that it is not balanced. Claims of partitions that do not exist make that reasoning unsound,
-and Kafka's answer too: then its steps are taken as they are (`LiteralBuilder`).
+proof that it is not balanced. Members that get what they do not subscribe to, or what does not
+exist, make that reasoning unsound, and Kafka's answer too: then its steps are taken as they are
+(`LiteralBuilder`).
 """
 
 from __future__ import annotations
@@ -43,11 +44,16 @@ def assign(
     Raises:
         AssignorError: Kafka's assignor fails.
     """
-    is_sound = all(
-        number < topics[topic].partitions
-        for owned in claims.owned.values()
-        for topic, number in owned
-    ) and all(len(set(member.topics)) == len(member.topics) for member in members)
+    subscribed = {member.member_id: frozenset(member.topics) for member in members}
+    is_sound = (
+        all(
+            number < topics[topic].partitions
+            for owned in claims.owned.values()
+            for topic, number in owned
+        )
+        and all(topic in subscribed[owner] for (topic, _), (owner, _) in claims.earlier.items())
+        and all(len(subscribed[member.member_id]) == len(member.topics) for member in members)
+    )
     builder = Builder if is_sound else LiteralBuilder
     return builder(members, topics, claims.owned, claims.earlier).build()
 
@@ -252,17 +258,20 @@ class Builder:
 
 
 class LiteralBuilder(Builder):
-    """Kafka's steps one by one, where partitions that are not there have been claimed.
+    """Kafka's steps one by one, where members claim what is not there or not theirs.
 
-    They stay assigned for ever, and others may be assigned twice.
+    What is not there stays assigned for ever, and other partitions may be assigned twice; what a
+    member had before it may get again, though it does not subscribe to it.
     """
 
     _slack = 1  # by which a member may have less than another without having to get more
 
     def _reassign_once(self, partitions: Sequence[TopicPartition]) -> bool:
         has_moved = False
+        balanced: bool | None = None  # the same until something moves
         for partition in partitions:
-            if self._is_balanced():
+            balanced = self._is_balanced() if balanced is None else balanced
+            if balanced:
                 break
             count = self._size(self._owner[partition])
             previous = self._earlier.get(partition)
@@ -274,7 +283,7 @@ class LiteralBuilder(Builder):
                 self._move(partition, self._with_fewest(np.array(taking_part, np.intp)))
             else:
                 continue
-            has_moved = True
+            has_moved, balanced = True, None
         return has_moved
 
     def _size(self, at: int) -> int:

@@ -12,7 +12,7 @@ from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.input_file import STDIN
 from kgroup.cli.options import PATH, Output, examples, output_options
 from kgroup.cli.source import Source, source_options
-from kgroup.cli.suggestion import suggest_groups
+from kgroup.cli.suggestion import suggest_groups, suggest_members, suggest_strategies
 from kgroup.errors import ExitStatus, InputError
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
 @click.option(
     "--strategy",
     metavar="NAME",
+    shell_complete=suggest_strategies,
     help="Assignor: range, roundrobin, sticky, cooperative-sticky of classic groups, uniform or "
     "range of consumer groups, simple of share groups.  [default: the group's own]",
 )
@@ -115,13 +116,19 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     help="What if N members join? With client=, instance=, rack=, topics=A+B.",
 )
 @click.option(
-    "--remove-member", "removed", metavar="ID", multiple=True, help="What if a member leaves?"
+    "--remove-member",
+    "removed",
+    metavar="ID",
+    multiple=True,
+    shell_complete=suggest_members,
+    help="What if a member leaves?",
 )
 @click.option(
     "--restart-member",
     "restarted",
     metavar="ID",
     multiple=True,
+    shell_complete=suggest_members,
     help="What if a member comes back with a new id and no memory?",
 )
 @click.option(

@@ -62,8 +62,9 @@ def _answer(shell: str, typed: Sequence[str]) -> Iterator[str]:
         line = TypedLine(("kgroup", *typed[:-1]), current, "", "")
     if len(line.words) > 1 and line.words[1] not in COMMANDS and line.words[1][:1] != "-":
         return
-    completer = ShellComplete(kgroup, {}, "kgroup", "")
-    items = completer.get_completions(list(line.words[1:]), line.current)
+    words = list(line.words[1:])
+    completer = ShellComplete(kgroup, {"obj": tuple(words)}, "kgroup", "")
+    items = completer.get_completions(words, line.current)
     kinds = {item.type for item in items}
     if kinds & {"file", "dir"}:
         yield "file" if "file" in kinds else "dir"

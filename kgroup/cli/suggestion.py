@@ -18,14 +18,17 @@ from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from kgroup.render.cell import Column
+    from kgroup.source.base import GroupSource
 
 __all__ = [
     "PART",
     "suggest_choices",
     "suggest_columns",
     "suggest_groups",
+    "suggest_members",
     "suggest_profiles",
     "suggest_record_types",
+    "suggest_strategies",
 ]
 
 Items = list[CompletionItem[str]]
@@ -42,31 +45,54 @@ def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) 
     Left out are ids that were given already, ids with characters that no line can show, and, for
     arguments, ids that would be taken for options.
     """
-    from kgroup.cli.source import source_of
-
-    options = {name: _expanded(value) for name, value in ctx.params.items()}
-    if options.get("kind") == "transaction":
+    if ctx.params.get("kind") == "transaction":
         return []
 
-    patience_s = PATIENCE_S
-    with suppress(ValueError):
-        patience_s = float(os.environ.get("KGROUP_COMPLETION_TIMEOUT", patience_s))
-
-    def ask() -> Collection[str]:
+    def ask(source: GroupSource) -> Collection[str]:
         from kgroup.source.base import Question
 
         question = Question(state=False, members=False, offsets=False, log_budget=0)
-        with source_of(options, patience_s).open(of_silence=True) as source:  # `_within` ends it
-            return source.read(question=question).image.groups.keys()
+        return source.read(question=question).image.groups.keys()
 
     given = set(ctx.params.get(param.name or "") or ())
     is_argument = isinstance(param, click.Argument)
     return [
         CompletionItem(group_id)
-        for group_id in _within(patience_s, ask)
+        for group_id in _asked(ctx, ask)
         if group_id.startswith(incomplete) and group_id.isprintable() and group_id not in given
         if group_id and not (is_argument and group_id.startswith("-"))
     ]
+
+
+def suggest_members(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest ids of the members of the group that stands on the command line."""
+    # click gives up the arguments of a line that ends with an option whose value is being typed
+    words = list((ctx.obj or ())[1:-1])
+    line = ctx.command.make_context(ctx.info_name, words, ctx.parent, resilient_parsing=True)
+    group_id = line.params.get("group")
+    if not group_id:
+        return []
+
+    def ask(source: GroupSource) -> Collection[str]:
+        from kgroup.source.base import Question
+
+        groups = source.read([group_id], Question(offsets=False, log_budget=0)).image.groups
+        return [member.member_id for group in groups.values() for member in group.members]
+
+    return [
+        CompletionItem(member_id)
+        for member_id in _asked(line, ask)
+        if member_id.startswith(incomplete) and member_id.isprintable()
+    ]
+
+
+def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest names of assignors, of whatever protocol."""
+    from kgroup.assignor.strategy import strategies
+
+    protocols = ("classic", "consumer", "share")
+    names = dict.fromkeys(name for protocol in protocols for name in strategies(protocol))
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def suggest_choices(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
@@ -94,6 +120,10 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
     elif name == "coordinator":
         is_group = params.get("kind") != "transaction"
         columns = of_groups.LOCATION_COLUMNS if is_group else of_groups.TRANSACTION_COLUMNS
+    elif name == "assign":
+        from kgroup.render.assignment import columns_of
+
+        columns = columns_of(next((m for m in ("compare", "bounce") if params.get(m)), "run"))
     elif params.get("members"):
         columns = of_groups.MEMBER_COLUMNS
     elif params.get("state"):
@@ -130,6 +160,22 @@ def _parts(meanings: Mapping[str, str | None], incomplete: str) -> Items:
         for name, meaning in meanings.items()
         if name.lower().startswith(last.lower()) and name not in given
     ]
+
+
+def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) -> Sequence[str]:
+    """Ask the source on the command line, or in the environment, as long as patience lasts."""
+    from kgroup.cli.source import source_of
+
+    options = {name: _expanded(value) for name, value in ctx.params.items()}
+    patience_s = PATIENCE_S
+    with suppress(ValueError):
+        patience_s = float(os.environ.get("KGROUP_COMPLETION_TIMEOUT", patience_s))
+
+    def open_and_ask() -> Collection[str]:
+        with source_of(options, patience_s).open(of_silence=True) as source:  # `_within` ends it
+            return ask(source)
+
+    return _within(patience_s, open_and_ask)
 
 
 def _within(seconds: float, ask: Callable[[], Collection[str]]) -> Sequence[str]:

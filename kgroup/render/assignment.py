@@ -11,6 +11,7 @@ from kgroup.render.cell import Column, Kind, cell
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 __all__ = [
+    "columns_of",
     "run_object",
     "runs_sheet",
     "runs_text",
@@ -85,6 +86,11 @@ def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
         "lag_moved": _lag_moved(plan, lags),
         "warnings": plan.warnings,
     }
+
+
+def columns_of(mode: str) -> tuple[Column, ...]:
+    """Give the columns of csv, tsv and ``--columns``; modes as for `runs_sheet`."""
+    return {"compare": _COMPARE_COLUMNS, "bounce": _BOUNCE_COLUMNS}.get(mode, _MOVE_COLUMNS)
 
 
 def runs_sheet(runs: Sequence[Run], lags: Lags, mode: str) -> Sheet:

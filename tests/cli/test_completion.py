@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import click
@@ -15,7 +15,7 @@ from kgroup.cli import suggestion
 from kgroup.cli.command_line import read_bash, read_fish_word
 from kgroup.cli.main import COMMANDS, kgroup
 from kgroup.cli.shell_script import SCRIPTS
-from kgroup.model.group import GroupState
+from kgroup.model.group import Group, GroupState
 from kgroup.render.group import LIST_COLUMNS, STATE_COLUMNS
 from kgroup.sample import sample_log_dir
 from kgroup.source.log_dir import LogDir
@@ -51,8 +51,12 @@ def suggested(cli: Cli, line: str, shell: str = "zsh") -> tuple[str, list[str]]:
     return kind, [word.split("\t")[0] for word in words]
 
 
-def groups() -> Collection[str]:
+def groups_by_id() -> Mapping[str, Group]:
     return LogDir([sample_log_dir()]).read().image.groups
+
+
+def groups() -> Collection[str]:
+    return groups_by_id()
 
 
 def test_commands(cli: Cli) -> None:
@@ -90,6 +94,18 @@ def test_names_of_values(cli: Cli) -> None:
     assert columns == [column.name for column in STATE_COLUMNS]
     assert suggested(cli, "kgroup decode-offsets --type Offset") == ("part", ["OffsetCommit"])
     assert suggested(cli, "kgroup list --log-dir ") == ("file", [])
+
+
+def test_members_and_strategies(cli: Cli) -> None:
+    ids = [member.member_id for member in groups_by_id()["order-service"].members]
+    line = "kgroup assign order-service --sample --remove-member "
+    assert suggested(cli, line)[1] == ids
+    line = "kgroup assign --sample order-service --dry-run --restart-member=order-service-2"
+    assert suggested(cli, line)[1] == [f"--restart-member={ids[1]}"]
+    assert suggested(cli, "kgroup assign --sample --remove-member ")[1] == []
+    assert suggested(cli, "kgroup assign g --strategy s")[1] == ["sticky", "simple"]
+    _, columns = suggested(cli, "kgroup assign g --sample --columns ")
+    assert columns == ["topic", "partition", "from_member", "to_member", "lag"]
 
 
 def test_every_command_suggests_groups_where_it_takes_them() -> None:

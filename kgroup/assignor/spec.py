@@ -45,6 +45,7 @@ class MemberSpec:
         version: of the classic subscription message.
         subscription_generation: to be sent in that message, if it is not `generation`.
         user_data: what the assignor reads in the user data, if that is not what a client sends.
+        unknown_id: whether `member_id` only stands for the one that the member will have.
     """
 
     member_id: str
@@ -57,6 +58,7 @@ class MemberSpec:
     version: int = NEWEST_VERSION
     subscription_generation: int | None = None
     user_data: UserData | None = None
+    unknown_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class GroupSpec:
             coordinator assigns depends on them.
         id: of the group, or of the case.
         departed: members that have left since the assignment before, with what they owned.
+        leader_id: of a classic group the member that will assign; None where that is not known.
     """
 
     strategy: str
@@ -84,3 +87,4 @@ class GroupSpec:
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     id: str | None = None
     departed: tuple[MemberSpec, ...] = ()
+    leader_id: str | None = None

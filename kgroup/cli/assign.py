@@ -158,6 +158,11 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     callback=_each(_subscription),
     help="What if a member subscribes to these topics instead?",
 )
+@click.option(
+    "--leader",
+    metavar="ID",
+    help="What if this member assigns? It changes nothing where all are Kafka's own clients.",
+)
 @click.option("--fresh", is_flag=True, help="What if nobody remembers what it owned?")
 @output_options
 def command(
@@ -177,6 +182,7 @@ def command(
     added_topics: list[tuple[str, int]],
     dropped: Sequence[str],
     subscribed: list[tuple[str, tuple[str, ...]]],
+    leader: str | None,
     fresh: bool,
     output: Output,
 ) -> ExitStatus:
@@ -219,6 +225,8 @@ def command(
             found = what_if.add_members(found, members)
         for member, topics in subscribed:
             found = what_if.subscribe(found, member, topics)
+        if leader is not None:
+            found = what_if.lead(found, leader)
         return what_if.forget(found) if fresh else found
 
     problems: list[Problem] = []

@@ -25,6 +25,15 @@ __all__ = [
 ]
 
 _MOST_NAMES = 10
+_LIBRARIES: Mapping[str, str] = {
+    "rdkafka": "librdkafka",
+    "sarama": "Sarama",
+    "kgo": "franz-go",
+    "kafkajs": "KafkaJS",
+    "kafka-python": "kafka-python",
+    "aiokafka": "aiokafka",
+}
+"""Libraries by the client id that they take where none is set; it may have a version behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +129,7 @@ class AssignPlan:
         computed_as: what is imitated; a leader of another library may assign otherwise.
         rebalance: "eager" (everybody stops), "cooperative" (only what moves stops) or
             "incremental" (the coordinator moves member by member).
+        leader_id: the member that assigns; None where the coordinator does, or it is not known.
         error: where Kafka's assignor throws; then there is no assignment.
         assignment: partitions of each member, in the assignor's order.
         members: each before and after, in the order of the assignment.
@@ -128,7 +138,7 @@ class AssignPlan:
         balance: how even the assignment is.
         rack_local: how many partitions are with a member in a rack of their replicas; None where
             no racks are known.
-        warnings: what is unsound in Kafka's answer, in sentences.
+        warnings: what is unsound or uncertain in the answer, in sentences.
     """
 
     id: str | None
@@ -136,6 +146,7 @@ class AssignPlan:
     strategy: str
     computed_as: str
     rebalance: str
+    leader_id: str | None = None
     error: AssignFailure | None = None
     assignment: Mapping[str, tuple[TopicPartition, ...]] | None = None
     members: tuple[MemberPlan, ...] = ()
@@ -155,12 +166,14 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         strategy=spec.strategy,
         computed_as=computed_as(spec),
         rebalance=cooperative if is_cooperative(spec) else "eager",
+        leader_id=spec.leader_id,
     )
     try:
         assignment = assign(spec)
     except AssignorError as error:
         failure = AssignFailure(error.type, error.message or None)
-        return replace(plan, error=failure, warnings=(_failure_warning(spec, error),))
+        warnings = (_failure_warning(spec, error), *_leader_warnings(spec))
+        return replace(plan, error=failure, warnings=warnings)
     members = (*spec.members, *spec.departed)
     before = {member.member_id: set(member.owned or ()) for member in members}
     after = {member_id: set(partitions) for member_id, partitions in assignment.items()}
@@ -186,7 +199,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         kept=sum(kept.values()),
         balance=_balance(spec, assignment),
         rack_local=_rack_local(spec, assignment),
-        warnings=tuple(_warnings(spec, assignment, after, moves)),
+        warnings=(*_warnings(spec, assignment, after, moves), *_leader_warnings(spec)),
     )
 
 
@@ -276,6 +289,18 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
         f"{who} fails with {error}: Kafka's own assignor cannot assign this. The group stands "
         "still until the members' subscriptions or the partitions that they claim change."
     )
+
+
+def _leader_warnings(spec: GroupSpec) -> Iterator[str]:
+    """Say where the leader is perhaps no Java client."""
+    client_id = next((m.client_id for m in spec.members if m.member_id == spec.leader_id), None)
+    for name, library in _LIBRARIES.items():
+        if client_id and (client_id == name or client_id.startswith(f"{name}-")):
+            yield (
+                f"The leader's client id {client_id!r} is one that {library} takes where none is "
+                "set. No request names a client's library; another one than Kafka's Java client "
+                "may assign otherwise."
+            )
 
 
 def _warnings(

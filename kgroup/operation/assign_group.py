@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from base64 import b64decode, urlsafe_b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import NEWEST, GroupSpec, MemberSpec
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import InputError, NotFoundError, UsageError
-from kgroup.model.group import Group, GroupType, Member
+from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign_spec import made_up_topic_id
 from kgroup.operation.chosen import read_chosen
 from kgroup.source.base import ClusterSource, GroupSource, Question
 
 __all__ = ["GroupToAssign", "read_group"]
+
+_MOST_NAMES = 10
+_REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +66,27 @@ def read_group(
             raise NotFoundError(f"group {group_id}: {missing[0].reason}")
         raise InputError(f"group {group_id}: {reading.problems[0].reason}")
     notes = list(reading.notes)
-    members, assignor = group.members, group.assignor
     if group.last_stable is not None:
-        members, assignor = group.last_stable.members, group.last_stable.assignor
+        before = group.last_stable
         notes.append(
             f"{group_id} is in a rebalance ({group.state}); taken are the members and the "
-            f"assignment before it, of generation {group.last_stable.generation_id}"
+            f"assignment before it, of generation {_known(before.generation_id)}"
         )
+        group = replace(
+            group,
+            members=before.members,
+            assignor=before.assignor,
+            generation_id=before.generation_id,
+            leader_id=before.leader_id,
+        )
+    members, assignor = group.members, group.assignor
     protocol = _protocol(group)
     if not members:
-        raise InputError(f"group {group_id} has no members ({group.state}); add some, with --spec")
+        raise InputError(
+            f"group {group_id}: expected members that subscribe, found none (state "
+            f"{_known(group.state)}); --spec takes members from a file"
+        )
+    _check_subscriptions(group)
     names = strategies(protocol, kafka_version)
     chosen = strategy or assignor or names[0]
     if chosen not in names:
@@ -91,7 +105,9 @@ def read_group(
         if protocol != "classic" and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is not known; the order may be another one")
-    spec = GroupSpec(chosen, specs, topics, protocol, kafka_version, ids, group_id)
+    spec = GroupSpec(
+        chosen, specs, topics, protocol, kafka_version, ids, group_id, leader_id=group.leader_id
+    )
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
     lags = {}
     for offset in group.offsets:
@@ -104,8 +120,9 @@ def read_group(
 def _protocol(group: Group) -> str:
     if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
         raise InputError(
-            f"group {group.group_id} has protocol type {group.protocol_type!r}; what its members "
-            "assign are no partitions of consumers"
+            f"group {group.group_id}: expected members of protocol type 'consumer', found "
+            f"{group.protocol_type!r} (protocol {_known(group.assignor)}); what they assign are "
+            f"no partitions. Sent by its members: {_sizes(group.members)}"
         )
     if group.type is GroupType.STREAMS:
         raise InputError(
@@ -114,19 +131,59 @@ def _protocol(group: Group) -> str:
     return {GroupType.CLASSIC: "classic", GroupType.CONSUMER: "consumer"}.get(group.type, "share")
 
 
+def _check_subscriptions(group: Group) -> None:
+    """Refuse to guess what members want whose subscriptions cannot be decoded.
+
+    Raises:
+        InputError: there are such members; it names them, and the size of what they sent.
+    """
+    unread = [
+        member
+        for member in group.members
+        if member.subscription is None
+        or (member.subscription.topics is None and member.subscription.regex is None)
+    ]
+    if not unread:
+        return
+    if group.state in _REBALANCING:
+        raise InputError(
+            f"group {group.group_id} is in a rebalance ({group.state}), and its members before it "
+            "are not known from this source; try again when it is over"
+        )
+    raise InputError(
+        f"group {group.group_id}: expected subscriptions of the consumer protocol, found bytes "
+        f"that are none, of protocol {_known(group.assignor)}, from {len(unread)} of "
+        f"{len(group.members)} members: {_sizes(unread)}. What they subscribe to is not guessed; "
+        "--spec takes it from a file"
+    )
+
+
+def _sizes(members: Sequence[Member]) -> str:
+    """Name members, and say how many bytes each of them sent."""
+    names = (
+        f"{each.member_id} ({_size(each.protocol_metadata)})" for each in members[:_MOST_NAMES]
+    )
+    more = f" and {len(members) - _MOST_NAMES} more" if len(members) > _MOST_NAMES else ""
+    return f"{', '.join(names)}{more}"
+
+
+def _size(metadata: object) -> str:
+    if metadata is None:
+        return "0 bytes"
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    if not isinstance(raw, str):
+        return "kgroup describe shows it"
+    size = len(b64decode(raw))
+    return "1 byte" if size == 1 else f"{size} bytes"
+
+
+def _known(value: object) -> object:
+    return "unknown" if value is None else value
+
+
 def _member(member: Member, group: Group, protocol: str) -> MemberSpec:
     subscription = member.subscription
-    if subscription is None or (subscription.topics is None and subscription.regex is None):
-        raw = member.protocol_metadata
-        size = (
-            f" ({len(raw['raw']) * 3 // 4} bytes)"
-            if isinstance(raw, Mapping) and "raw" in raw
-            else ""
-        )
-        raise InputError(
-            f"group {group.group_id}: the subscription of member {member.member_id} cannot be "
-            f"read{size}; the group's protocol is {group.assignor!r}"
-        )
+    assert subscription is not None  # see _check_subscriptions
     resolved = (group.resolved_regexes or {}).get(subscription.regex or "", ())
     owned = member.assignment if protocol == "classic" else member.target_assignment
     if owned is None:

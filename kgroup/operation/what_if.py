@@ -20,6 +20,7 @@ __all__ = [
     "comes_back",
     "drop_topic",
     "forget",
+    "lead",
     "leaves",
     "remove_member",
     "restart_member",
@@ -68,6 +69,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
                 instance_id=added.instance_id and f"{added.instance_id}{suffix}",
                 client_id=added.client_id,
                 rack=added.rack,
+                unknown_id=True,
             )
         )
     return replace(spec, members=tuple(members))
@@ -127,15 +129,35 @@ def forget(spec: GroupSpec) -> GroupSpec:
     return replace(spec, members=tuple(map(_forgetful, spec.members)))
 
 
+def lead(spec: GroupSpec, name: str) -> GroupSpec:
+    """Let a member be the one that assigns.
+
+    Kafka's own assignors do not care which one it is. Only the highest generation that a sticky
+    assignor has ever seen lives in the leader (`AbstractStickyAssignor.maxGeneration`), and no
+    request tells it; while a group goes on, it is not above the generations that members claim.
+
+    Raises:
+        UsageError: no member of such a group assigns.
+    """
+    if spec.protocol != "classic":
+        raise UsageError(
+            f"--leader: the members of {spec.protocol} groups do not assign, their coordinator "
+            "does; leave out --leader"
+        )
+    return replace(spec, leader_id=_find(spec, name).member_id)
+
+
 def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
-    """Let a member leave."""
+    """Let a member leave; who leads the group after its leader is not known."""
     members = tuple(each for each in spec.members if each.member_id != member.member_id)
-    return replace(spec, members=members, departed=(*spec.departed, member))
+    leader_id = None if spec.leader_id == member.member_id else spec.leader_id
+    departed = (*spec.departed, member)
+    return replace(spec, members=members, departed=departed, leader_id=leader_id)
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
     """Let a member that has left join again, with a new id and without a memory."""
-    back = replace(_forgetful(member), member_id=_new_id(spec.members))
+    back = replace(_forgetful(member), member_id=_new_id(spec.members), unknown_id=True)
     return replace(spec, members=(*spec.members, back))
 
 

@@ -76,6 +76,7 @@ def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
         "strategy": plan.strategy,
         "computed_as": plan.computed_as,
         "rebalance": plan.rebalance,
+        "leader_id": plan.leader_id,
         "error": plan.error,
         "assignment": plan.assignment,
         "members": plan.members,
@@ -248,6 +249,8 @@ def _facts(plan: AssignPlan, lags: Lags) -> Iterator[tuple[str, str]]:
         "incremental": "incremental: the coordinator moves partitions member by member",
     }
     yield "rebalance", stops[plan.rebalance]
+    if plan.leader_id is not None:
+        yield "leader", cell(plan.leader_id, Kind.NAME)
     if plan.error is None:
         waiting = sum(move.to_member is None for move in plan.moves)
         later = f", {waiting} of them only revoked for now" if waiting else ""

@@ -97,8 +97,8 @@ def test_missing_groups_and_members(cli: Cli) -> None:
     ("group", "message"),
     [
         ("order-totals", "is a streams group"),
-        ("warehouse-sync", "has protocol type 'connect'"),
-        ("search-index", "has no members"),
+        ("warehouse-sync", "found 'connect' (protocol sessioned)"),
+        ("search-index", "expected members that subscribe, found none (state Empty)"),
     ],
 )
 def test_groups_that_nobody_assigns_partitions_in(cli: Cli, group: str, message: str) -> None:

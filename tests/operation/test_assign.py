@@ -216,3 +216,35 @@ def test_one_bad_line_does_not_spoil_the_others() -> None:
     reasons = [each.reason for each in found if not isinstance(each, GroupSpec)]
     assert reasons[0].startswith("line 2: expected JSON, found ")
     assert reasons[1] == "line 4: topics: expected an object, found nothing."
+
+
+def test_who_leads_changes_nothing_but_what_is_said() -> None:
+    members = [
+        {"member_id": name, "client_id": client, "topics": ["t"], "owned": []}
+        for name, client in (("a", "billing"), ("b", "rdkafka"), ("c", "sarama-1"))
+    ]
+    spec = group("sticky", members=members)
+    plans = {name: dry_run(what_if.lead(spec, name)) for name in ("a", "rdkafka", "c")}
+    assert [plan.leader_id for plan in plans.values()] == ["a", "b", "c"]
+    assert {plan.assignment is not None for plan in plans.values()} == {True}
+    assert plans["a"].assignment == plans["rdkafka"].assignment == dry_run(spec).assignment
+    assert plans["a"].warnings == ()
+    (warning,) = plans["rdkafka"].warnings
+    assert warning.startswith("The leader's client id 'rdkafka' is one that librdkafka takes")
+    assert "No request names a client's library" in warning
+    assert "Sarama" in plans["c"].warnings[0]
+
+
+def test_a_leader_that_leaves_leads_no_more() -> None:
+    spec = what_if.lead(group(), "a")
+    assert what_if.remove_member(spec, "b").leader_id == "a"
+    assert what_if.remove_member(spec, "a").leader_id is None
+    assert what_if.restart_member(spec, "a").leader_id is None
+
+
+def test_only_members_of_classic_groups_lead() -> None:
+    with pytest.raises(NotFoundError, match="no member x; there are: a, b"):
+        what_if.lead(group(), "x")
+    members = [{"member_id": "a", "topics": ["t"]}]
+    with pytest.raises(UsageError, match="consumer groups do not assign, their coordinator does"):
+        what_if.lead(group("uniform", protocol="consumer", members=members), "a")

@@ -1,0 +1,111 @@
+"""What of a source's group goes into a dry run, and what is refused."""
+
+import json
+from base64 import b64decode
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.model.assignment import AssignedPartition
+from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
+from kgroup.operation.assign_group import read_group
+from kgroup.source.log_dir import LogDir
+from tests.operation.sources import FakeSource
+
+RECORDED = Path(__file__).parents[1] / "data" / "kafka-4.3.1"
+DESCRIBED = json.loads((RECORDED / "manifest.json").read_text())["answers"]["described"]
+
+
+def member(name: str, *partitions: int, topics: tuple[str, ...] | None = ("t",)) -> Member:
+    return Member(
+        member_id=name,
+        client_id=name,
+        subscription=Subscription(topics),
+        assignment=tuple(AssignedPartition(None, "t", number) for number in partitions),
+    )
+
+
+def group(*members: Member, state: GroupState = GroupState.STABLE) -> Group:
+    return Group(
+        group_id="g",
+        type=GroupType.CLASSIC,
+        state=state,
+        protocol_type="consumer",
+        assignor="sticky",
+        generation_id=8,
+        leader_id="b",
+        members=members,
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["raw-bad-owned", "raw-bad-version", "raw-empty", "raw-new-version", "raw-one-byte"]
+)
+def test_recorded_bytes_that_are_no_subscription_are_told_by_their_size(name: str) -> None:
+    """The broker's own answer says how many bytes there are."""
+    answer = DESCRIBED[name]["answer"] if "answer" in DESCRIBED[name] else DESCRIBED[name]
+    (sent,) = answer["members"]
+    size = len(b64decode(sent["member_metadata"] or ""))
+    with pytest.raises(InputError) as caught:
+        read_group(LogDir([RECORDED]), name)
+    unit = "byte" if size == 1 else "bytes"
+    assert f"{sent['member_id']} ({size} {unit})" in str(caught.value)
+    assert f"of protocol {answer['protocol_data']}, from 1 of 1 members" in str(caught.value)
+
+
+def test_another_protocol_type_is_told_by_its_name_and_size() -> None:
+    with pytest.raises(InputError, match=r"found 'workers' \(protocol mystery\).* \(30 bytes\)"):
+        read_group(LogDir([RECORDED]), "raw-workers")
+
+
+def test_subscriptions_of_a_custom_assignor_go_with_a_chosen_strategy() -> None:
+    with pytest.raises(UsageError, match="the group's strategy is 'mystery'; known for classic"):
+        read_group(LogDir([RECORDED]), "raw-trailing")
+    read = read_group(LogDir([RECORDED]), "raw-trailing", strategy="range")
+    assert read.spec.strategy == "range"
+
+
+def test_one_member_that_cannot_be_read_is_named_among_the_others() -> None:
+    odd = replace(member("odd"), subscription=None, protocol_metadata={"raw": "AAAAAA=="})
+    with pytest.raises(InputError, match=r"from 1 of 3 members: odd \(4 bytes\)\. What they"):
+        read_group(FakeSource(group(member("a", 0), member("b", 1), odd)), "g")
+
+
+def test_a_rebalance_in_flight_takes_the_members_before_it() -> None:
+    """A live cluster describes members of a rebalance without what they sent."""
+    joining = replace(member("c"), subscription=None, assignment=None)
+    stable = Membership(7, "a", "sticky", None, (member("a", 0), member("b", 1)))
+    given = replace(group(joining, state=GroupState.PREPARING_REBALANCE), last_stable=stable)
+    read = read_group(FakeSource(given), "g")
+    assert [each.member_id for each in read.spec.members] == ["a", "b"]
+    assert [each.generation for each in read.spec.members] == [7, 7]
+    assert [each.owned for each in read.spec.members] == [(("t", 0),), (("t", 1),)]
+    assert (read.spec.leader_id, read.spec.strategy) == ("a", "sticky")
+    (note,) = [note for note in read.notes if "rebalance" in note]
+    assert note == (
+        "g is in a rebalance (PreparingRebalance); taken are the members and the assignment "
+        "before it, of generation 7"
+    )
+
+
+def test_a_rebalance_in_flight_of_unknown_members_is_said() -> None:
+    joining = replace(member("c"), subscription=None, assignment=None)
+    given = replace(
+        group(joining, state=GroupState.COMPLETING_REBALANCE), assignor=None, leader_id=None
+    )
+    with pytest.raises(InputError, match=r"is in a rebalance \(CompletingRebalance\), and its"):
+        read_group(FakeSource(given), "g")
+
+
+def test_the_leader_is_that_of_the_group() -> None:
+    read = read_group(FakeSource(group(member("a", 0), member("b", 1))), "g")
+    assert read.spec.leader_id == "b"
+
+
+def test_groups_without_members_and_groups_that_are_not_there() -> None:
+    with pytest.raises(InputError, match=r"expected members that subscribe, found none"):
+        read_group(FakeSource(group(state=GroupState.EMPTY)), "g")
+    with pytest.raises(NotFoundError, match="group h: "):
+        read_group(FakeSource(group()), "h")

@@ -19,8 +19,8 @@ _Array = np.ndarray[Any, Any]
 _STEP = 1 << 19
 """Sizes are multiples of this, so that there are few."""
 
-_MOST_FREE = 8
-"""Of one size."""
+_MOST_FREE = 128 << 20
+"""Bytes that are kept for use, about."""
 
 _free: defaultdict[int, list[_Array]] = defaultdict(list)
 
@@ -40,6 +40,5 @@ def recycled(size: int) -> _Array:
 
 
 def _take_back(memory: _Array) -> None:
-    free = _free[len(memory)]
-    if len(free) < _MOST_FREE:
-        free.append(memory)
+    if sum(size * len(free) for size, free in list(_free.items())) < _MOST_FREE:
+        _free[len(memory)].append(memory)

@@ -2,8 +2,9 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +23,7 @@ __all__ = ["command"]
 
 _VERSIONS = ("4.3.1", "1.1.1")
 _MOST_ADDED = 10_000
+_PIPE_WIDTH = 80
 
 
 def _added(text: str) -> "AddedMembers":
@@ -101,6 +103,7 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     help="Version of Kafka whose assignor is imitated.  [default: 4.3.1]",
 )
 @click.option("--settle", is_flag=True, help="Also the rebalances that follow of themselves.")
+@click.option("--grid", is_flag=True, help="Draw members and partitions in place of the tables.")
 @click.option("--compare", is_flag=True, help="All strategies, ranked by moves and balance.")
 @click.option(
     "--bounce", is_flag=True, help="Restart every member in turn; count what moves in all."
@@ -161,6 +164,7 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
 @click.option(
     "--leader",
     metavar="ID",
+    shell_complete=suggest_members,
     help="What if this member assigns? It changes nothing where all are Kafka's own clients.",
 )
 @click.option("--fresh", is_flag=True, help="What if nobody remembers what it owned?")
@@ -173,6 +177,7 @@ def command(
     strategy: str | None,
     kafka_version: str | None,
     settle: bool,
+    grid: bool,
     compare: bool,
     bounce: bool,
     added: "list[AddedMembers]",
@@ -201,14 +206,18 @@ def command(
         raise click.UsageError("--compare settles all strategies; leave out the other options")
     if bounce and settle:
         raise click.UsageError("--bounce settles every step; leave out --settle")
+    if grid and (compare or bounce):
+        raise click.UsageError("--grid draws one assignment; leave out --compare and --bounce")
+    if grid and (output.form != "table" or output.columns):
+        raise click.UsageError("--grid is a drawing for people; leave it out, or -o and --columns")
     from kgroup.assignor.spec import NEWEST, GroupSpec
     from kgroup.model.problem import Problem
     from kgroup.operation import what_if
     from kgroup.operation.assign_group import read_group
-    from kgroup.operation.assign_run import Run, bounced, compared, settled
+    from kgroup.operation.assign_run import Bounce, Run, bounced, compared, settled
     from kgroup.operation.assign_spec import as_asked, read_specs
     from kgroup.operation.report import Report
-    from kgroup.render.assignment import run_object, runs_sheet, runs_text
+    from kgroup.render import assignment as render
 
     def changed(found: GroupSpec) -> GroupSpec:
         for topic in dropped:
@@ -225,6 +234,8 @@ def command(
             found = what_if.add_members(found, members)
         for member, topics in subscribed:
             found = what_if.subscribe(found, member, topics)
+        if not found.members:
+            raise click.UsageError("no member is left to assign to; leave out a --remove-member")
         if leader is not None:
             found = what_if.lead(found, leader)
         return what_if.forget(found) if fresh else found
@@ -247,27 +258,42 @@ def command(
                 read = read_group(opened, group, strategy=strategy, kafka_version=version)
             specs, lags, notes = [read.spec], read.lags, read.notes
             problems += read.errors
-        runs: list[Run] = []
-        for one in map(changed, specs):
-            if compare:
-                runs += compared(one)
-            elif bounce:
-                runs += bounced(one)
-            else:
-                runs.append(settled(one, alone=not settle))
-    mode = "compare" if compare else "bounce" if bounce else "run"
-    report = Report(tuple(run_object(run, lags) for run in runs), tuple(problems), notes)
-    status = show(
-        "assign",
-        report,
-        output,
-        lambda _: runs_sheet(runs, lags, mode),
-        lambda _: runs_text(
-            runs, lags, mode, output.form, headers=output.headers, terminal=is_terminal()
-        ),
-    )
-    has_failed = any(run.last.error is not None for run in runs)
+        specs = [changed(each) for each in specs]
+        has_tables = {"headers": output.headers, "terminal": is_terminal()}
+        outcomes: Sequence[Run | Bounce]
+        rows: list[dict[str, Any]]
+        page: Callable[[object], Iterable[str]] | None = None
+        if compare:
+            groups = [compared(each) for each in specs]
+            outcomes = runs = [run for group_runs in groups for run in group_runs]
+            rows = [render.run_object(run, lags) for run in runs]
+            sheet = render.compared_sheet(groups)
+        elif bounce:
+            outcomes = bounces = [bounced(each) for each in specs]
+            rows = [render.bounce_object(each, lags) for each in bounces]
+            sheet = render.bounces_sheet(bounces)
+
+            def page(_: object) -> Iterable[str]:
+                return render.bounces_text(bounces, output.form, **has_tables)
+
+        else:
+            outcomes = runs = [settled(each, alone=not settle) for each in specs]
+            rows = [render.run_object(run, lags) for run in runs]
+            sheet = render.moves_sheet(runs, lags)
+
+            def page(_: object) -> Iterable[str]:
+                width = _width() if grid else None
+                return render.runs_text(runs, lags, output.form, grid_width=width, **has_tables)
+
+    report = Report(tuple(rows), tuple(problems), notes)
+    status = show("assign", report, output, lambda _: sheet, page)
+    has_failed = any(outcome.error is not None for outcome in outcomes)
     return ExitStatus.PARTLY if has_failed and status is ExitStatus.DONE else status
+
+
+def _width() -> int:
+    """Tell how wide lines may be: as the terminal, or as most are where there is none."""
+    return get_terminal_size().columns if is_terminal() else _PIPE_WIDTH
 
 
 def _contents(path: Path) -> bytes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from math import sqrt
 
@@ -45,12 +45,15 @@ class Move:
         partition: its number.
         from_member: who had it; perhaps a member that has left.
         to_member: who gets it; None where it is only taken away for now, or for good.
+        depends_on_id: whether that may be otherwise with another id of a new member; None where
+            it was not found out.
     """
 
     topic: str
     partition: int
     from_member: str
     to_member: str | None
+    depends_on_id: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,8 @@ class MemberPlan:
         before: how many partitions it has.
         after: how many it gets.
         kept: how many of them it had before.
+        depends_on_id: whether it may get other partitions with another id of a new member; None
+            where it was not found out.
     """
 
     member_id: str
@@ -116,6 +121,7 @@ class MemberPlan:
     before: int
     after: int
     kept: int
+    depends_on_id: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,7 @@ class AssignPlan:
             "incremental" (the coordinator moves member by member).
         leader_id: the member that assigns; None where the coordinator does, or it is not known.
         error: where Kafka's assignor throws; then there is no assignment.
+        before: what each member had, and those that have left.
         assignment: partitions of each member, in the assignor's order.
         members: each before and after, in the order of the assignment.
         moves: what changes hands, by topic and partition.
@@ -148,6 +155,7 @@ class AssignPlan:
     rebalance: str
     leader_id: str | None = None
     error: AssignFailure | None = None
+    before: Mapping[str, Collection[TopicPartition]] = field(default_factory=dict)
     assignment: Mapping[str, tuple[TopicPartition, ...]] | None = None
     members: tuple[MemberPlan, ...] = ()
     moves: tuple[Move, ...] = ()
@@ -182,6 +190,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
     by_id = {member.member_id: member for member in spec.members}
     return replace(
         plan,
+        before=before,
         assignment={member_id: tuple(partitions) for member_id, partitions in assignment.items()},
         members=tuple(
             MemberPlan(

@@ -58,7 +58,8 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     """Let members join that the group has never had."""
     topics = added.topics
     if topics is None:
-        topics = Counter(member.topics for member in spec.members).most_common(1)[0][0]
+        known = spec.members or spec.departed
+        topics = Counter(member.topics for member in known).most_common(1)[0][0]
     members = list(spec.members)
     for number in range(1, added.count + 1):
         suffix = f"-{number}" if added.count > 1 else ""

@@ -6,14 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kgroup.operation.assign import AssignPlan, Move
-from kgroup.operation.assign_run import Run
+from kgroup.operation.assign_run import Bounce, Run
 from kgroup.render.cell import Column, Kind, cell
+from kgroup.render.grid import grid_text
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 __all__ = [
+    "bounce_object",
+    "bounces_sheet",
+    "bounces_text",
     "columns_of",
+    "compared_sheet",
+    "moves_sheet",
     "run_object",
-    "runs_sheet",
     "runs_text",
 ]
 
@@ -28,16 +33,21 @@ _MEMBER_COLUMNS = (
     Column("before", Kind.NUMBER, "partitions that it has"),
     Column("after", Kind.NUMBER, "partitions that it gets"),
     Column("kept", Kind.NUMBER, "those of them that it had"),
+    Column("depends_on_id", Kind.FLAG, "whether it depends on the unknown id of a new member"),
     Column("assignment", Kind.TEXT, "what it gets"),
 )
 _MOVE_COLUMNS = (
+    Column("id", Kind.NAME, "of the group"),
+    Column("rebalance", Kind.NUMBER, "1, or that of one that follows"),
     Column("topic", Kind.NAME, "topic"),
     Column("partition", Kind.NUMBER, "partition"),
     Column("from_member", Kind.NAME, "who has it"),
     Column("to_member", Kind.NAME, "who gets it; nobody: only revoked for now, or for good"),
     Column("lag", Kind.NUMBER, "records that the new owner has to catch up with"),
+    Column("depends_on_id", Kind.FLAG, "whether it depends on the unknown id of a new member"),
 )
 _BOUNCE_COLUMNS = (
+    Column("id", Kind.NAME, "of the group"),
     Column("rebalance", Kind.NUMBER, "its number"),
     Column("what", Kind.TEXT, "why it happens"),
     Column("members", Kind.NUMBER, "that take part"),
@@ -45,6 +55,7 @@ _BOUNCE_COLUMNS = (
     Column("kept", Kind.NUMBER, "partitions that stay"),
 )
 _COMPARE_COLUMNS = (
+    Column("id", Kind.NAME, "of the group"),
     Column("rank", Kind.NUMBER, "by moves, then by balance"),
     Column("strategy", Kind.NAME, "assignor"),
     Column("moves", Kind.NUMBER, "partitions that change hands in the end"),
@@ -57,6 +68,8 @@ _COMPARE_COLUMNS = (
     Column("rebalance", Kind.TEXT, "eager: everybody stops; else only what moves"),
     Column("error", Kind.TEXT, "exception of Kafka's own assignor"),
 )
+_MOVES_SHOWN = [column.name for column in _MOVE_COLUMNS[2:]]
+_BOUNCE_SHOWN = [column.name for column in _BOUNCE_COLUMNS[1:]]
 
 
 def run_object(run: Run, lags: Lags) -> dict[str, Any]:
@@ -67,6 +80,23 @@ def run_object(run: Run, lags: Lags) -> dict[str, Any]:
     if run.following:
         made["following"] = [_plan_object(each, lags) for each in run.following]
     return made
+
+
+def bounce_object(bounce: Bounce, lags: Lags) -> dict[str, Any]:
+    """Make the JSON object of a rolling restart."""
+    return {
+        "id": bounce.id,
+        "protocol": bounce.protocol,
+        "strategy": bounce.strategy,
+        "computed_as": bounce.computed_as,
+        "error": bounce.error,
+        "dynamic_members": bounce.dynamic,
+        "static_members": bounce.static,
+        "rebalances": len(bounce.plans),
+        "moves": bounce.moves,
+        "with_static_members": {"rebalances": 0, "moves": 0} if bounce.can_be_static else None,
+        "steps": [run_object(run, lags) for run in bounce.runs],
+    }
 
 
 def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
@@ -90,54 +120,94 @@ def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
 
 
 def columns_of(mode: str) -> tuple[Column, ...]:
-    """Give the columns of csv, tsv and ``--columns``; modes as for `runs_sheet`."""
+    """Give the columns of csv, tsv and ``--columns``: of "compare", "bounce", or single runs."""
     return {"compare": _COMPARE_COLUMNS, "bounce": _BOUNCE_COLUMNS}.get(mode, _MOVE_COLUMNS)
 
 
-def runs_sheet(runs: Sequence[Run], lags: Lags, mode: str) -> Sheet:
-    """Make rows of runs.
-
-    Args:
-        runs: of one group, or several.
-        lags: by partition, as far as they are known.
-        mode: "run": a row for each partition that moves; "compare": for each strategy; "bounce":
-            for each rebalance.
-    """
-    if mode == "compare":
-        return _compare_sheet(runs)
-    if mode == "bounce":
-        return _bounce_sheet(runs)
-    return _moves_sheet([plan for run in runs for plan in (run.first, *run.following)], lags)
+def moves_sheet(runs: Sequence[Run], lags: Lags) -> Sheet:
+    """Make a row for each partition that moves."""
+    rows = (
+        (plan.id, number, *_move(move, lags).values())
+        for run in runs
+        for number, plan in enumerate(run.plans, 1)
+        for move in plan.moves
+    )
+    return Sheet(_MOVE_COLUMNS, rows)
 
 
 def runs_text(
-    runs: Sequence[Run], lags: Lags, mode: str, form: str, *, headers: bool, terminal: bool
+    runs: Sequence[Run],
+    lags: Lags,
+    form: str,
+    *,
+    headers: bool,
+    terminal: bool,
+    grid_width: int | None = None,
 ) -> Iterator[str]:
     """Write runs as a page: what happens, what moves, who has what then.
 
     Args:
-        runs: as for `runs_sheet`.
-        lags: likewise.
-        mode: likewise.
+        runs: of one group, or several.
+        lags: by partition, as far as they are known.
         form: "table" or "markdown".
         headers: whether the tables have heads.
         terminal: whether to write for a terminal.
+        grid_width: how wide a drawing in place of moves and members may be; None: the tables.
     """
-    if mode == "run":
-        for number, run in enumerate(runs):
-            yield "\n" if number else ""
-            yield from _plan_text(run.first, lags, form, headers=headers, terminal=terminal)
-            for plan in run.following:
+    for at, run in enumerate(runs):
+        yield "\n" if at else ""
+        for number, plan in enumerate(run.plans):
+            if number:
                 yield "\n"
                 yield from title_text("The rebalance after it", form, level=2, terminal=terminal)
-                yield from _plan_text(plan, lags, form, headers=headers, terminal=terminal)
-        return
-    sheet = runs_sheet(runs, lags, mode).without_blank()
-    yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
-    if mode == "bounce":
-        moves = sum(len(plan.moves) for run in runs for plan in (run.first, *run.following))
-        count = sum(1 + len(run.following) for run in runs)
-        yield f"\n{count} rebalances, {moves} partitions moved in all; none with static members\n"
+            else:
+                name = "" if plan.id is None else f" {cell(plan.id, Kind.NAME)}"
+                title = f"Dry run of group{name}"
+                yield from title_text(title, form, level=2, terminal=terminal)
+            facts = Sheet(_FACTS, _facts(plan, lags))
+            yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+            if grid_width is None:
+                yield from _tables_text(plan, lags, form, headers=headers, terminal=terminal)
+            elif plan.assignment is not None:
+                yield "\n"
+                yield from grid_text(plan, grid_width, terminal=terminal)
+
+
+def bounces_text(
+    bounces: Sequence[Bounce], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write rolling restarts as a page: the sums, and every rebalance."""
+    for at, bounce in enumerate(bounces):
+        yield "\n" if at else ""
+        name = "" if bounce.id is None else f" {cell(bounce.id, Kind.NAME)}"
+        title = f"Dry run of a rolling restart of group{name}"
+        yield from title_text(title, form, level=2, terminal=terminal)
+        facts = Sheet(_FACTS, _bounce_facts(bounce))
+        yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+        sheet = bounces_sheet([bounce])
+        rows = list(sheet.rows)
+        if rows:
+            yield "\n"
+            shown = Sheet(sheet.columns, rows).select(_BOUNCE_SHOWN).without_blank()
+            yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+
+
+def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
+    yield "strategy", f"{bounce.strategy}, computed as {bounce.computed_as}"
+    static = f"; {bounce.static} static ones without any rebalance" if bounce.static else ""
+    yield "members", f"{bounce.dynamic} leave and come back, one after the other{static}"
+    yield "as it is", f"{len(bounce.plans)} rebalances, {bounce.moves} moves"
+    if bounce.can_be_static:
+        yield (
+            "static",
+            "0 rebalances, 0 moves, if all members had an instance id and were back within "
+            "their session timeout",
+        )
+    else:
+        yield "static", f"{bounce.protocol} groups of {bounce.computed_as} have no static members"
+    if bounce.error is not None:
+        error = ": ".join(filter(None, (bounce.error.type, bounce.error.message)))
+        yield "warning", f"The restart ends early: Kafka's own assignor fails with {error}"
 
 
 def _lag_moved(plan: AssignPlan, lags: Lags) -> int | None:
@@ -157,6 +227,7 @@ def _move(move: Move, lags: Lags) -> dict[str, Any]:
         "from": move.from_member,
         "to": move.to_member,
         "lag": lags.get((move.topic, move.partition)),
+        "depends_on_id": move.depends_on_id,
     }
 
 
@@ -171,6 +242,7 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
             member.before,
             member.after,
             member.kept,
+            member.depends_on_id,
             _ranges((plan.assignment or {})[member.member_id]),
         )
         for member in sorted(plan.members, key=lambda member: member.member_id)
@@ -178,19 +250,15 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
     return Sheet(_MEMBER_COLUMNS, rows)
 
 
-def _moves_sheet(plans: Sequence[AssignPlan], lags: Lags) -> Sheet:
-    """Make a row for each partition that changes hands."""
-    rows = (tuple(_move(move, lags).values()) for plan in plans for move in plan.moves)
-    return Sheet(_MOVE_COLUMNS, rows)
-
-
-def _compare_sheet(runs: Sequence[Run]) -> Sheet:
+def compared_sheet(groups: Sequence[Sequence[Run]]) -> Sheet:
+    """Make a row for each group and strategy, the best strategy of a group first."""
     rows = []
-    for rank, run in enumerate(runs, 1):
-        error = run.last.error
+    for rank, run in (each for runs in groups for each in enumerate(runs, 1)):
+        error = run.error
         balance = run.last.balance
         rows.append(
             (
+                run.first.id,
                 rank,
                 run.first.strategy,
                 len(run.first.moves) if error is None else None,
@@ -207,33 +275,30 @@ def _compare_sheet(runs: Sequence[Run]) -> Sheet:
     return Sheet(_COMPARE_COLUMNS, rows)
 
 
-def _bounce_sheet(runs: Sequence[Run]) -> Sheet:
+def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
+    """Make a row for each rebalance of rolling restarts."""
     rows: list[tuple[object, ...]] = []
-    for run in runs:
-        for number, plan in enumerate((run.first, *run.following)):
-            what = "what was given up is taken over" if number else run.what
-            rows.append((len(rows) + 1, what, len(plan.members), len(plan.moves), plan.kept))
+    for bounce in bounces:
+        steps = (
+            ("what was given up is taken over" if at else run.what, plan)
+            for run in bounce.runs
+            for at, plan in enumerate(run.plans)
+        )
+        rows += (
+            (bounce.id, number, what, len(plan.members), len(plan.moves), plan.kept)
+            for number, (what, plan) in enumerate(steps, 1)
+        )
     return Sheet(_BOUNCE_COLUMNS, rows)
 
 
-def _plan_text(
-    plan: AssignPlan,
-    lags: Lags,
-    form: str,
-    *,
-    headers: bool,
-    terminal: bool,
+def _tables_text(
+    plan: AssignPlan, lags: Lags, form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
-    name = "" if plan.id is None else f" {cell(plan.id, Kind.NAME)}"
-    title = f"Dry run of group{name}"
-    yield from title_text(title, form, level=2, terminal=terminal)
-    facts = Sheet(_FACTS, _facts(plan, lags))
-    yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
     for name, sheet in (
-        ("Moves", _moves_sheet([plan], lags)),
+        ("Moves", moves_sheet([Run(plan)], lags).select(_MOVES_SHOWN)),
         ("Members", _members_sheet(plan)),
     ):
-        rows = list(sheet.rows)
+        rows = [tuple(None if value is False else value for value in row) for row in sheet.rows]
         if rows:
             yield "\n"
             yield from title_text(name, form, level=3, terminal=terminal)

@@ -19,6 +19,7 @@ __all__ = [
     "markdown_table",
     "markdown_text",
     "plain_table",
+    "rich_lines",
     "rich_table",
     "rich_title",
 ]
@@ -197,6 +198,14 @@ def _fields(titles: Sequence[str], page: Sequence[Row]) -> "Text":
 
 def _style(text: str) -> str:
     return "bold reverse" if isinstance(text, MarkedText) else _STYLES.get(text, "")
+
+
+def rich_lines(lines: Iterable[Iterable[tuple[str, str]]]) -> str:
+    """Write lines of texts with their styles, never folded."""
+    from rich.text import Text
+
+    text = Text("\n").join(Text.assemble(*parts) for parts in lines)
+    return _on_terminal(text, None, folded=False)
 
 
 def rich_title(title: str) -> str:

@@ -1,8 +1,10 @@
 """`kgroup assign` from the command line."""
 
 import json
+import re
 import subprocess
 import sys
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import pytest
@@ -40,10 +42,71 @@ def test_a_recorded_group_stays_as_it_is(cli: Cli) -> None:
 def test_the_fields_are_those_of_the_page(cli: Cli) -> None:
     args = ["assign", "order-service", "--sample", "--dry-run", "--add-member", "--settle"]
     (row,) = json.loads(cli(*args, "-o", "json").out)["data"]
-    table = PAGE.partition("## Result")[2]
-    fields = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
-    assert [name for name in fields if name != "what"] == list(row)
+    assert fields_of("## Result") == list(row)
     assert row["following"]
+    (row,) = json.loads(cli(*args[:-2], "--bounce", "-o", "json").out)["data"]
+    assert fields_of("A row of `--bounce`") == list(row)
+    assert row["with_static_members"] == {"rebalances": 0, "moves": 0}
+    assert row["moves"] == sum(
+        len(plan["moves"]) for step in row["steps"] for plan in (step, *step.get("following", ()))
+    )
+    assert row["steps"][0]["what"] == "order-service-1 leaves"
+
+
+def fields_of(heading: str) -> list[str]:
+    """Give the fields in the first table below a heading, or a sentence, of the page."""
+    lines = PAGE.partition(heading)[2].splitlines()
+    rows = list(dropwhile(lambda line: not line.startswith("| `"), lines))
+    return [
+        name
+        for row in takewhile(lambda line: line.startswith("|"), rows)
+        for name in re.findall("`([a-z_]+)`", row.split("|")[1])
+    ]
+
+
+def test_a_rolling_restart_is_summed_up_with_and_without_static_members(cli: Cli) -> None:
+    args = ["assign", "order-service", "--sample", "--dry-run", "--bounce"]
+    result = cli(*args)
+    assert "members   3 leave and come back, one after the other\n" in result.out
+    assert re.search(r"as it is +\d+ rebalances, \d+ moves\n", result.out)
+    assert "static    0 rebalances, 0 moves, if all members had an instance id" in result.out
+    rows = cli(*args, "-o", "csv").out.splitlines()
+    assert rows[0] == "id,rebalance,what,members,moves,kept"
+    assert rows[1].startswith("order-service,1,order-service-1 leaves,2,2,4")
+
+
+def test_what_depends_on_an_unknown_id_is_marked(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "spec.json"
+    file.write_text(json.dumps(SPEC | {"topics": {"t": {"partitions": 4}}}))
+    args = ["assign", "--dry-run", "--spec", str(file), "--add-member"]
+    result = cli(*args, "2:client=z")
+    (head,) = [line for line in result.out.splitlines() if line.startswith("member_id")]
+    marked = [line for line in result.out.splitlines() if line.startswith("new-")]
+    assert all(line[head.index("depends_on_id") :].startswith("yes") for line in marked)
+    assert len(marked) == 2
+    assert "warning    What comes of 2 of 4 members depends on the ids of new" in result.out
+    assert "depends_on_id" not in cli(*args, "1:client=z").out
+
+
+def test_ranks_begin_anew_with_each_group(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "spec.jsonl"
+    file.write_text("".join(json.dumps(SPEC | {"id": name}) + "\n" for name in "xy"))
+    args = ["assign", "--dry-run", "--spec", str(file), "--compare", "-o", "csv"]
+    result = cli(*args, "--columns", "id,rank", "--no-headers")
+    assert result.out.split() == [f"{name},{rank}" for name in "xy" for rank in range(1, 5)]
+
+
+def test_nobody_left_to_assign_to(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "spec.json"
+    file.write_text(json.dumps(SPEC))
+    args = ["assign", "--dry-run", "--spec", str(file)]
+    args += ["--remove-member", "a", "--remove-member", "b"]
+    result = cli(*args)
+    assert (result.status, result.out) == (2, "")
+    assert "no member is left to assign to; leave out a --remove-member" in result.err
+    result = cli(*args, "--add-member", "-o", "json")
+    (row,) = json.loads(result.out)["data"]
+    assert row["assignment"] == {"new-1": [["t", 0], ["t", 1], ["t", 2]]}
 
 
 def test_specs_from_standard_input_keep_their_order() -> None:
@@ -75,6 +138,10 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["g", "--sample", "--add-member", "2:x=1"], "expected client=, instance=, rack= or"),
         (["g", "--sample", "--partitions", "t"], "expected TOPIC=NUMBER, found 't'"),
         (["g", "--sample", "--subscribe", "t"], "expected MEMBER=TOPIC,..., found 't'"),
+        (["g", "--sample", "--grid", "-o", "json"], "--grid is a drawing for people; leave it out"),
+        (["g", "--sample", "--grid", "-o", "markdown"], "--grid is a drawing for people"),
+        (["g", "--sample", "--grid", "--columns", "topic"], "--grid is a drawing for people"),
+        (["g", "--sample", "--grid", "--bounce"], "--grid draws one assignment; leave out"),
         (["g", "--sample", "--compare", "--settle"], "--compare settles all strategies"),
         (["order-service", "--sample", "--strategy", "uniform"], "no strategy 'uniform'; known"),
     ],
@@ -111,8 +178,11 @@ def test_moves_as_rows(cli: Cli) -> None:
     args = ["assign", "order-service", "--sample", "--dry-run", "--remove-member"]
     result = cli(*args, "order-service-1", "-o", "tsv")
     head, *rows = [line.split("\t") for line in result.out.splitlines()]
-    assert head == ["topic", "partition", "from_member", "to_member", "lag"]
-    assert {(row[0], row[1]) for row in rows} == {("orders", "0"), ("orders", "1")}
+    assert ",".join(head) == "id,rebalance,topic,partition,from_member,to_member,lag,depends_on_id"
+    assert {tuple(row[:4]) for row in rows} == {
+        ("order-service", "1", "orders", "0"),
+        ("order-service", "1", "orders", "1"),
+    }
     result = cli(*args, "order-service-1")
     assert "moves      2, with a lag of 0" in result.out
 
@@ -132,3 +202,30 @@ def test_an_error_of_kafka_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> No
     assert row["assignment"] is None
     result = cli("assign", "--dry-run", "--spec", file)
     assert "warning    The group's leader fails with IllegalStateException" in result.out
+
+
+def test_a_drawing(cli: Cli) -> None:
+    args = ["assign", "order-service", "--sample", "--dry-run", "--remove-member"]
+    args += ["order-service-1", "--grid"]
+    result = cli(*args)
+    assert result.status == 0
+    page = PAGE.partition("## Drawn")[2].partition("\n## ")[0]
+    drawing = [line[4:] for line in page.splitlines() if line.startswith("    ")][1:]
+    text = "".join(f"{line}\n" for line in drawing)
+    assert text.rstrip() in result.out.replace("\n\n= keeps", "\n= keeps")
+    assert "Members" not in result.out
+
+
+def test_a_drawing_of_each_rebalance_and_each_group(cli: Cli, tmp_path: Path) -> None:
+    owned = [["t", number] for number in range(3)]
+    members = [{"member_id": "a", "topics": ["t"], "owned": owned, "generation": 1}]
+    spec = SPEC | {"strategy": "cooperative-sticky", "members": members}
+    file = tmp_path / "spec.jsonl"
+    file.write_text("".join(json.dumps(spec | {"id": name}) + "\n" for name in "xy"))
+    args = ["assign", "--dry-run", "--spec", str(file), "--add-member", "--grid"]
+    once, settled = cli(*args), cli(*args, "--settle")
+    assert once.out.count("= keeps") == 2
+    assert settled.out.count("= keeps") > 2
+    assert settled.out.count("The rebalance after it") == settled.out.count("= keeps") - 2
+    assert re.search(r"^a +==-$", settled.out, re.MULTILINE)
+    assert re.search(r"^new-1 +\.\.\+$", settled.out, re.MULTILINE)

@@ -145,14 +145,40 @@ def test_a_rolling_restart_moves_nothing_where_members_are_static() -> None:
         {"member_id": name, "instance_id": name, "topics": ["t"], "owned": [["t", at]]}
         for at, name in enumerate("ab")
     ]
-    assert list(bounced(group(members=members))) == []
+    bounce = bounced(group(members=members))
+    assert (bounce.dynamic, bounce.static, bounce.runs, bounce.moves) == (0, 2, (), 0)
 
 
 def test_a_rolling_restart_ends_with_new_members_and_all_partitions() -> None:
-    runs = list(bounced(group("sticky")))
+    bounce = bounced(group("sticky"))
+    runs = bounce.runs
     assert [run.what for run in runs] == ["a leaves", "a comes back", "b leaves", "b comes back"]
     assert set(owners(runs[-1].last).values()) <= {"new-1", "new-2"}
     assert len(owners(runs[-1].last)) == 4
+    assert (bounce.dynamic, bounce.static, bounce.can_be_static) == (2, 0, True)
+    assert bounce.moves == sum(len(plan.moves) for run in runs for plan in run.plans)
+
+
+def test_a_rolling_restart_starts_each_step_from_the_one_before() -> None:
+    """All that the last member has moves, and it is more than what it had at first."""
+    runs = bounced(group("sticky")).runs
+    (left,) = [run.first for run in runs if run.what == "b leaves"]
+    before = next(owners(run.last) for run in runs if run.what == "a comes back")
+    assert {(m.topic, m.partition) for m in left.moves} == {
+        partition for partition, owner in before.items() if owner == "b"
+    }
+
+
+def test_share_groups_and_old_versions_have_no_static_members() -> None:
+    members = [{"member_id": "a", "topics": ["t"]}]
+    assert not bounced(group("simple", protocol="share", members=members)).can_be_static
+    assert not bounced(group("range", kafka_version="1.1.1")).can_be_static
+
+
+def test_a_rebalance_follows_only_where_a_member_that_stays_gives_up_something() -> None:
+    spec = what_if.remove_member(group(), "a")
+    run = settled(spec)
+    assert (len(run.first.moves), run.following) == (2, ())
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,0 +1,128 @@
+"""What depends on the ids of members that are still to join."""
+
+import re
+from typing import Any
+
+import pytest
+
+from kgroup.assignor.spec import GroupSpec
+from kgroup.operation import unknown_id, what_if
+from kgroup.operation.assign import AssignPlan, dry_run
+from kgroup.operation.assign_run import compared, settled
+from kgroup.operation.assign_spec import read_spec
+from kgroup.operation.what_if import AddedMembers
+
+UUID = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+
+
+def group(strategy: str, *, protocol: str = "classic", partitions: int = 3) -> GroupSpec:
+    """Two members in the middle of the alphabet, that own all."""
+    owned = [["t", number] for number in range(partitions)]
+    spec: dict[str, Any] = {
+        "id": "g",
+        "protocol": protocol,
+        "strategy": strategy,
+        "topics": {"t": {"partitions": partitions}},
+        "members": [
+            {"member_id": "m1", "topics": ["t"], "owned": owned[::2], "generation": 1},
+            {"member_id": "m2", "topics": ["t"], "owned": owned[1::2], "generation": 1},
+        ],
+    }
+    return read_spec(spec)
+
+
+def unsure(plan: AssignPlan) -> dict[str, bool | None]:
+    return {member.member_id: member.depends_on_id for member in plan.members}
+
+
+def test_ids_have_the_shape_of_real_ones() -> None:
+    def made(protocol: str, added: AddedMembers) -> str:
+        strategy = {"classic": "range", "consumer": "uniform", "share": "simple"}[protocol]
+        spec = what_if.add_members(group(strategy, protocol=protocol), added)
+        return unknown_id.random_id(spec.members[-1], spec, 5)
+
+    assert re.fullmatch(f"c-{UUID}", made("classic", AddedMembers(client_id="c")))
+    static = AddedMembers(client_id="c", instance_id="i")
+    assert re.fullmatch(f"i-{UUID}", made("classic", static))
+    assert re.fullmatch(f"consumer-g-1-{UUID}", made("classic", AddedMembers()))
+    for protocol in ("consumer", "share"):
+        assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", made(protocol, AddedMembers()))
+
+
+@pytest.mark.parametrize(("client", "place"), [("a", 0), ("z", 2)])
+def test_a_client_id_that_settles_the_order_settles_the_assignment(client: str, place: int) -> None:
+    """Range goes by member id, and a client id comes first in it."""
+    plan = settled(what_if.add_members(group("range"), AddedMembers(client_id=client))).first
+    assert plan.assignment is not None
+    assert plan.assignment["new-1"] == (("t", place),)
+    assert unsure(plan) == {"m1": False, "m2": False, "new-1": False}
+    assert {move.depends_on_id for move in plan.moves} == {False}
+    assert plan.warnings == ()
+
+
+def test_ids_alone_decide_between_two_new_members_of_one_client() -> None:
+    spec = what_if.add_members(group("range", partitions=4), AddedMembers(2, client_id="z"))
+    plan = settled(spec).first
+    assert unsure(plan) == {"m1": False, "m2": False, "new-1": True, "new-2": True}
+    assert [(move.partition, move.depends_on_id) for move in plan.moves] == [(2, True), (3, True)]
+    assert plan.warnings[-1] == (
+        "What comes of 2 of 2 moves and of 2 of 4 members depends on the ids of new members, "
+        "which are not known."
+    )
+
+
+@pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
+def test_what_is_not_marked_comes_out_with_any_other_ids_too(strategy: str) -> None:
+    """Random ids that were not tried give the rows without a mark, save for a rare one."""
+    spec = what_if.add_members(group(strategy, partitions=9), AddedMembers(3))
+    plan = settled(spec, alone=True).first
+    assert plan.assignment is not None
+    sure = [member for member, depends in unsure(plan).items() if not depends]
+    differing = set()
+    for seed in range(1000, 1030):
+        other = unknown_id.dry_run_as(spec, seed)
+        assert other.assignment is not None
+        assert {m: set(other.assignment[m]) for m in sure} == {
+            m: set(plan.assignment[m]) for m in sure
+        }
+        differing |= {
+            m for m, got in plan.assignment.items() if set(other.assignment[m]) != set(got)
+        }
+    assert differing == {member for member, depends in unsure(plan).items() if depends}
+
+
+def test_known_ids_leave_nothing_unknown() -> None:
+    plan = settled(what_if.remove_member(group("sticky"), "m1")).first
+    assert {move.depends_on_id for move in plan.moves} == {False}
+    assert unsure(plan) == {"m2": False}
+
+
+def test_rebalances_that_follow_are_marked_and_all_strategies_too() -> None:
+    spec = what_if.add_members(group("cooperative-sticky", partitions=8), AddedMembers(2))
+    run = settled(spec)
+    assert run.following
+    assert unsure(run.following[0])["new-1"] is True
+    assert all(unsure(each.first)["new-1"] is not None for each in compared(spec))
+
+
+def test_very_large_groups_are_not_assigned_again() -> None:
+    spec = what_if.add_members(group("range", partitions=5_001), AddedMembers(2))
+    plan = settled(spec).first
+    assert set(unsure(plan).values()) == {None}
+    assert {move.depends_on_id for move in plan.moves} == {None}
+    assert "above 5000 partitions it is not found out" in plan.warnings[-1]
+
+
+def test_an_unknown_id_is_nowhere_in_a_plan() -> None:
+    spec = what_if.lead(what_if.add_members(group("sticky"), AddedMembers(9)), "new-2")
+    plan = unknown_id.dry_run_as(spec, 3)
+    assert re.search(UUID, repr(plan)) is None
+    assert plan.leader_id == "new-2"
+    assert plan.balance is not None
+    assert len(plan.balance.idle_members) == 8
+    ids = {
+        f"new-{number}": unknown_id.random_id(m, spec, 3)
+        for number, m in enumerate(spec.members[2:], 1)
+    }
+    assert len(set(ids.values())) == 9
+    assert dry_run(spec).computed_as == plan.computed_as

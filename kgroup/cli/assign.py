@@ -12,7 +12,7 @@ import click
 from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.input_file import STDIN
 from kgroup.cli.options import PATH, Output, examples, output_options
-from kgroup.cli.source import Source, source_options
+from kgroup.cli.source import Source, missing_source, source_options
 from kgroup.cli.suggestion import suggest_groups, suggest_members, suggest_strategies
 from kgroup.errors import ExitStatus, InputError
 
@@ -201,7 +201,12 @@ def command(
             "--dry-run shows what they would do"
         )
     if (group is None) == (spec is None):
-        raise click.UsageError("name one group, or give --spec FILE")
+        found = "neither" if group is None else "both"
+        raise click.UsageError(f"name one group, or give --spec FILE; found {found}")
+    if spec is not None and source.is_named:
+        raise click.UsageError("--spec is instead of a source of groups; leave out one of them")
+    if group is not None and source == Source():
+        raise missing_source()
     if compare and (bounce or settle or strategy):
         raise click.UsageError("--compare settles all strategies; leave out the other options")
     if bounce and settle:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgroup.source.base import GroupSource
     from kgroup.source.snapshot import SnapshotSource
 
-__all__ = ["Source", "source_of", "source_options"]
+__all__ = ["Source", "missing_source", "source_of", "source_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,12 @@ class Source:
     paths: tuple[Path, ...] = ()
     connection: Connection | None = None
     snapshot: Path | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """Tell whether the command line names it; the environment may name a cluster."""
+        chosen_by = self.connection is not None and self.connection.chosen_by
+        return bool(self.paths or self.snapshot or chosen_by)
 
     @property
     def origin(self) -> "Origin":
@@ -174,9 +180,14 @@ def _source(
     if option or connection.is_default:
         return Source(connection=connection)
     if required:
-        raise click.UsageError(
-            "where do the groups come from? Choose --bootstrap-server HOST:PORT or --profile NAME "
-            "(a cluster), --log-dir PATH (a broker's log directory), --snapshot FILE or --sample "
-            "(recorded data inside the package)"
-        )
+        raise missing_source()
     return Source()
+
+
+def missing_source() -> click.UsageError:
+    """Give the error of a command line that names no source where it needs one."""
+    return click.UsageError(
+        "where do the groups come from? Choose --bootstrap-server HOST:PORT or --profile NAME "
+        "(a cluster), --log-dir PATH (a broker's log directory), --snapshot FILE or --sample "
+        "(recorded data inside the package)"
+    )

@@ -10,7 +10,7 @@ from math import sqrt
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
 from kgroup.assignor.java_hash import utf16
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign, computed_as, is_cooperative
 
 __all__ = [
@@ -137,6 +137,7 @@ class AssignPlan:
             "incremental" (the coordinator moves member by member).
         leader_id: the member that assigns; None where the coordinator does, or it is not known.
         error: where Kafka's assignor throws; then there is no assignment.
+        departed: members that have left since the assignment before.
         before: what each member had, and those that have left.
         assignment: partitions of each member, in the assignor's order.
         members: each before and after, in the order of the assignment.
@@ -155,6 +156,7 @@ class AssignPlan:
     rebalance: str
     leader_id: str | None = None
     error: AssignFailure | None = None
+    departed: tuple[MemberSpec, ...] = ()
     before: Mapping[str, Collection[TopicPartition]] = field(default_factory=dict)
     assignment: Mapping[str, tuple[TopicPartition, ...]] | None = None
     members: tuple[MemberPlan, ...] = ()
@@ -175,6 +177,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         computed_as=computed_as(spec),
         rebalance=cooperative if is_cooperative(spec) else "eager",
         leader_id=spec.leader_id,
+        departed=spec.departed,
     )
     try:
         assignment = assign(spec)

@@ -103,7 +103,7 @@ def _pieces(plan: AssignPlan, size: int) -> list[_Piece]:
     changing: dict[tuple[str, int], set[str]] = defaultdict(set)
     last: dict[str, int] = defaultdict(int)
     assignment = plan.assignment or {}
-    for member in plan.before.keys() | assignment.keys():
+    for member in sorted(plan.before):
         before, after = set(plan.before.get(member, ())), set(assignment.get(member, ()))
         for partitions, mark in (
             (before & after, _KEPT),
@@ -132,16 +132,20 @@ def _labels(plan: AssignPlan, width: int) -> dict[str, str]:
     """Give every member a name that fits: members that stay by id, then those that have left."""
     staying = sorted(plan.members, key=lambda member: member.member_id)
     names = {each.member_id: each.instance_id or each.client_id for each in staying}
-    present = set(names)
-    names.update((member, None) for member in sorted(plan.before.keys() - present))
-    count = Counter(names.values())
+    left = {each.member_id: each.instance_id or each.client_id for each in plan.departed}
+    count, count_left = Counter(names.values()), Counter(left.values())
     unsure = {member.member_id for member in plan.members if member.depends_on_id}
     labels: dict[str, str] = {}
     taken: set[str] = set()
-    for number, (member, name) in enumerate(names.items(), 1):
-        text = cell(name if name and count[name] == 1 else member, Kind.NAME)
-        end = "" if member in present else " (left)"
-        end += " ?" if member in unsure else ""
+    rows = [
+        *(
+            (member, name, count[name], " ?" if member in unsure else "")
+            for member, name in names.items()
+        ),
+        *((member, name, count_left[name], " (left)") for member, name in left.items()),
+    ]
+    for number, (member, name, sharing, end) in enumerate(rows, 1):
+        text = cell(name if name and sharing == 1 else member, Kind.NAME)
         label = _cut(text, width - len(end)) + end
         if label in taken:  # told apart by its number
             label = _cut(f"{number}:{text}", width - len(end)) + end

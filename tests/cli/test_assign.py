@@ -132,8 +132,11 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "name one group, or give --spec FILE"),
-        (["g", "--spec", "f"], "name one group, or give --spec FILE"),
+        ([], "name one group, or give --spec FILE; found neither"),
+        (["g", "--spec", "f"], "name one group, or give --spec FILE; found both"),
+        (["--spec", "f", "--sample"], "--spec is instead of a source of groups"),
+        (["--spec", "f", "-b", "h:1"], "--spec is instead of a source of groups"),
+        (["g"], "where do the groups come from? Choose --bootstrap-server"),
         (["g", "--sample", "--add-member", "0"], "expected a number from 1 to 10000, found '0'"),
         (["g", "--sample", "--add-member", "2:x=1"], "expected client=, instance=, rack= or"),
         (["g", "--sample", "--partitions", "t"], "expected TOPIC=NUMBER, found 't'"),

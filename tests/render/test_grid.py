@@ -40,11 +40,11 @@ def counted(lines: list[str]) -> Counter[str]:
 def test_a_small_group() -> None:
     plan = dry_run(what_if.remove_member(group("abc", t=6), "a"))
     assert drawn(plan) == [
-        "          t",
-        "          0",
-        "b-client  +=..=.",
-        "c-client  ..=+.=",
-        "a (left)  -..-..",
+        "                 t",
+        "                 0",
+        "b-client         +=..=.",
+        "c-client         ..=+.=",
+        "a-client (left)  -..-..",
         "",
         "= keeps   + gets   - gives up   . not its own",
     ]
@@ -92,6 +92,15 @@ def test_members_of_one_client_are_told_apart() -> None:
     labels = [line.partition("  ")[0] for line in drawn(dry_run(spec))[2:5]]
     assert len(set(labels)) == 3
     assert max(map(len, labels)) <= 24
+
+
+def test_a_member_that_comes_back_is_drawn_twice() -> None:
+    plan = settled(what_if.restart_member(group("ab", "range", t=4), "a")).first
+    assert drawn(plan)[2:5] == [
+        "b-client         ..==",
+        "a-client         ++..",
+        "a-client (left)  --..",
+    ]
 
 
 def test_what_depends_on_an_unknown_id_has_a_sign() -> None:

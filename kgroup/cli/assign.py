@@ -215,7 +215,7 @@ def command(
         raise click.UsageError("--grid draws one assignment; leave out --compare and --bounce")
     if grid and (output.form != "table" or output.columns):
         raise click.UsageError("--grid is a drawing for people; leave it out, or -o and --columns")
-    from kgroup.assignor.spec import NEWEST, GroupSpec
+    from kgroup.assignor.spec import NEWEST
     from kgroup.model.problem import Problem
     from kgroup.operation import what_if
     from kgroup.operation.assign_group import read_group
@@ -224,27 +224,17 @@ def command(
     from kgroup.operation.report import Report
     from kgroup.render import assignment as render
 
-    def changed(found: GroupSpec) -> GroupSpec:
-        for topic in dropped:
-            found = what_if.drop_topic(found, topic)
-        for topic, number in added_topics:
-            found = what_if.add_topic(found, topic, number)
-        for topic, number in grown:
-            found = what_if.set_partitions(found, topic, number)
-        for member in removed:
-            found = what_if.remove_member(found, member)
-        for member in restarted:
-            found = what_if.restart_member(found, member)
-        for members in added:
-            found = what_if.add_members(found, members)
-        for member, topics in subscribed:
-            found = what_if.subscribe(found, member, topics)
-        if not found.members:
-            raise click.UsageError("no member is left to assign to; leave out a --remove-member")
-        if leader is not None:
-            found = what_if.lead(found, leader)
-        return what_if.forget(found) if fresh else found
-
+    changes = what_if.Changes(
+        drop_topics=dropped,
+        add_topics=added_topics,
+        partitions=grown,
+        remove=removed,
+        restart=restarted,
+        add=added,
+        subscribe=subscribed,
+        leader=leader,
+        fresh=fresh,
+    )
     problems: list[Problem] = []
     lags: Mapping[tuple[str, int], int] = {}
     notes: tuple[str, ...] = ()
@@ -263,7 +253,7 @@ def command(
                 read = read_group(opened, group, strategy=strategy, kafka_version=version)
             specs, lags, notes = [read.spec], read.lags, read.notes
             problems += read.errors
-        specs = [changed(each) for each in specs]
+        specs = [what_if.changed(each, changes) for each in specs]
         has_tables = {"headers": output.headers, "terminal": is_terminal()}
         outcomes: Sequence[Run | Bounce]
         rows: list[dict[str, Any]]

@@ -15,8 +15,10 @@ from kgroup.operation.assign_spec import made_up_topic_id
 __all__ = [
     "NEW_MEMBER",
     "AddedMembers",
+    "Changes",
     "add_members",
     "add_topic",
+    "changed",
     "comes_back",
     "drop_topic",
     "forget",
@@ -52,6 +54,61 @@ class AddedMembers:
     instance_id: str | None = None
     rack: str | None = None
     topics: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What shall be other than it is, in the order in which it comes about.
+
+    Attributes:
+        drop_topics: topics that are deleted.
+        add_topics: new topics, and their numbers of partitions.
+        partitions: topics with another number of partitions.
+        remove: members that leave, by any name of theirs, and so are the next ones.
+        restart: members that leave and come back.
+        add: members that join.
+        subscribe: members that subscribe to other topics.
+        leader: the member that assigns; None: who does.
+        fresh: whether nobody remembers anything.
+    """
+
+    drop_topics: Sequence[str] = ()
+    add_topics: Sequence[tuple[str, int]] = ()
+    partitions: Sequence[tuple[str, int]] = ()
+    remove: Sequence[str] = ()
+    restart: Sequence[str] = ()
+    add: Sequence[AddedMembers] = ()
+    subscribe: Sequence[tuple[str, Sequence[str]]] = ()
+    leader: str | None = None
+    fresh: bool = False
+
+
+def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
+    """Make all changes.
+
+    Raises:
+        NotFoundError: there is no such member or topic.
+        UsageError: a name is that of several members, or no member is left.
+    """
+    for topic in changes.drop_topics:
+        spec = drop_topic(spec, topic)
+    for topic, number in changes.add_topics:
+        spec = add_topic(spec, topic, number)
+    for topic, number in changes.partitions:
+        spec = set_partitions(spec, topic, number)
+    for name in changes.remove:
+        spec = remove_member(spec, name)
+    for name in changes.restart:
+        spec = restart_member(spec, name)
+    for added in changes.add:
+        spec = add_members(spec, added)
+    for name, topics in changes.subscribe:
+        spec = subscribe(spec, name, topics)
+    if not spec.members:
+        raise UsageError("no member is left to assign to; leave out a --remove-member")
+    if changes.leader is not None:
+        spec = lead(spec, changes.leader)
+    return forget(spec) if changes.fresh else spec
 
 
 def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:

@@ -79,10 +79,10 @@ def test_a_topic_that_is_gone_is_taken_away_for_good() -> None:
 
 
 def test_changes_add_up() -> None:
-    spec = what_if.set_partitions(group("range"), "t", 6)
-    spec = what_if.add_topic(spec, "u", 3)
-    spec = what_if.subscribe(spec, "b", ["u"])
-    plan = dry_run(what_if.forget(spec))
+    changes = what_if.Changes(
+        partitions=[("t", 6)], add_topics=[("u", 3)], subscribe=[("b", ["u"])], fresh=True
+    )
+    plan = dry_run(what_if.changed(group("range"), changes))
     assert plan.kept == 0
     assert plan.assignment is not None
     assert Counter(topic for topic, _ in plan.assignment["a"]) == {"t": 6, "u": 2}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from kgroup.operation.assign import AssignPlan
 from kgroup.render.cell import Kind, cell
@@ -81,7 +82,7 @@ def grid_text(plan: AssignPlan, width: int, *, terminal: bool) -> Iterator[str]:
     blocks = list(_packed(pieces, room))
     rest = sum(map(_count, blocks[_MOST_BLOCKS:]))
     if rest:
-        notes.append(f"{rest} more partitions are not drawn; -o csv has all that move")
+        notes.append(f"{rest} more partitions are not drawn; -o json has all")
     is_folded = False
     for block in blocks[:_MOST_BLOCKS]:
         rows = _rows(block, labels, room)
@@ -238,8 +239,8 @@ def _block_text(
 
 
 def _coloured(cells: str) -> Iterator[tuple[str, str]]:
-    for mark in cells:
-        yield mark, _STYLES.get(mark, "")
+    for mark, same in groupby(cells):
+        yield "".join(same), _STYLES.get(mark, "")
 
 
 def _legend(plan: AssignPlan, *, is_folded: bool) -> str:

@@ -117,7 +117,8 @@ class _Group:
         if kind == "join":  # the new id takes part in the order
             (new,) = described.keys() - {member.member_id for member in before.members}
             *rest, joined = changed.members
-            changed = replace(changed, members=(*rest, replace(joined, member_id=new)))
+            joined = replace(joined, member_id=new, unknown_id=False)
+            changed = replace(changed, members=(*rest, joined))
         assert self._foretold(changed) == described, (self._strategy, kind, before)
 
     def _foretold(self, spec: GroupSpec) -> Mapping[str, set[tuple[str, int]]]:

@@ -132,7 +132,7 @@ def test_many_members_that_all_change_share_a_line() -> None:
 def test_thousands_of_partitions_leave_out_what_stays() -> None:
     plan = dry_run(what_if.remove_member(group("abc", "range", t=3, u=30_000), "c"))
     lines = drawn(plan)
-    assert lines[-1].endswith("more partitions are not drawn; -o csv has all that move")
+    assert lines[-1].endswith("more partitions are not drawn; -o json has all")
     assert len(lines) < 400
 
 

@@ -168,7 +168,8 @@ def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
 def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
     """Let a topic be deleted."""
     if topic not in spec.topics:
-        raise NotFoundError(f"--drop-topic: the group has no topic {topic}")
+        there = ", ".join(sorted(spec.topics)[:_MOST_NAMES]) or "none"
+        raise NotFoundError(f"--drop-topic: {_called(spec)} has no topic {topic}; it has: {there}")
     return replace(spec, topics={n: t for n, t in spec.topics.items() if n != topic})
 
 
@@ -237,6 +238,10 @@ def _new_id(members: Sequence[MemberSpec]) -> str:
     return next(name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
 
 
+def _called(spec: GroupSpec) -> str:
+    return "the group" if spec.id is None else f"group {spec.id}"
+
+
 def _find(spec: GroupSpec, name: str) -> MemberSpec:
     """Find a member by its id or instance id, or by its client id where only one has it."""
     for attribute in ("member_id", "instance_id", "client_id"):
@@ -249,4 +254,4 @@ def _find(spec: GroupSpec, name: str) -> MemberSpec:
     ids = ", ".join(member.member_id for member in spec.members[:_MOST_NAMES])
     more = len(spec.members) - _MOST_NAMES
     rest = f" and {more} more" if more > 0 else ""
-    raise NotFoundError(f"the group has no member {name}; there are: {ids}{rest}")
+    raise NotFoundError(f"{_called(spec)} has no member {name}; there are: {ids}{rest}")

@@ -155,12 +155,15 @@ def test_wrong_usage(cli: Cli, args: list[str], message: str) -> None:
     assert message in result.err
 
 
-def test_missing_groups_and_members(cli: Cli) -> None:
+def test_missing_groups_members_and_topics(cli: Cli) -> None:
+    result = cli("assign", "order-service", "--sample", "--dry-run", "--drop-topic", "nope")
+    assert result.status == 3
+    assert "--drop-topic: group order-service has no topic nope; it has: orders" in result.err
     result = cli("assign", "nope", "--sample", "--dry-run")
     assert (result.status, result.out) == (3, "")
     result = cli("assign", "order-service", "--sample", "--dry-run", "--remove-member", "nope")
     assert result.status == 3
-    assert "the group has no member nope; there are: order-service-1-" in result.err
+    assert "group order-service has no member nope; there are: order-service-1-" in result.err
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ Prints Markdown tables, with the machine, for the README.
 import argparse
 import sys
 
-from bench import decoding, live
+from bench import assigning, decoding, live
 from bench.measure import KAFKA, machine
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", choices=["decoding", "live"], help="one part instead of both")
+    parser.add_argument("--only", choices=["decoding", "live", "assigning"], help="one part")
     parser.add_argument("--runs", type=int, default=3, help="runs of each; the median counts")
     parser.add_argument("--size", type=int, default=1024, help="MiB a segment (default 1024)")
     parser.add_argument(
@@ -20,11 +20,14 @@ def main() -> None:
     )
     options = parser.parse_args()
     print(f"Machine: {machine()}. Kafka {KAFKA}, Python {sys.version.split()[0]}.\n")
-    if options.only != "live":
+    if options.only in (None, "decoding"):
         decoding.bench(options.variant, options.size << 20, options.runs)
         print()
-    if options.only != "decoding":
+    if options.only in (None, "live"):
         live.bench(options.runs)
+        print()
+    if options.only in (None, "assigning"):
+        assigning.bench(options.runs)
 
 
 if __name__ == "__main__":

@@ -45,12 +45,17 @@ class Measurement:
     memory: float
 
 
-def measure(command: Sequence[str]) -> Measurement:
+def measure(command: Sequence[str], stdin: Path | None = None) -> Measurement:
     """Run a process to its end, its output thrown away."""
     begin = perf_counter()
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT
-    )
+    with open(stdin or os.devnull, "rb") as given:
+        process = subprocess.Popen(
+            command,
+            stdin=given,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+        )
     assert process.stderr is not None
     said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)

@@ -24,7 +24,6 @@ from tests.contract.saved import saved
 CLASSIC = {"done", "moving", "pair", "simple"}
 OTHERS = {"racks", "regex", "shared", "totals", "upgrading"}
 
-pytestmark = pytest.mark.xdist_group("live-contract")
 
 Sources = Mapping[str, GroupSource]
 

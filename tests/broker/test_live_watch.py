@@ -26,7 +26,6 @@ VERSION = "4.3.1"
 GROUP = "watched"
 TIMEOUT_S = 90
 
-pytestmark = pytest.mark.xdist_group("live-watch")
 
 
 @pytest.fixture(scope="module")

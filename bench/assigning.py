@@ -1,0 +1,148 @@
+"""Dry runs beside the assignors themselves: kgroup, and Java with Kafka's jars, on the same specs.
+
+Whole processes read one spec and write the assignment as JSON. Inside a process only the assigning
+is timed; Java is warm then, after it has assigned the same group some times.
+"""
+
+import json
+import random
+import subprocess
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from bench.measure import HERE, KAFKA, KGROUP, measure, median, print_heads, print_row
+from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.strategy import assign
+from kgroup.operation.assign_spec import read_spec
+from tests.broker import maven
+
+__all__ = ["bench"]
+
+ORACLES = {
+    "classic": "org.apache.kafka.clients.consumer.AssignorOracle",
+    "consumer": "kgroup.ServerAssignorOracle",
+}
+WARM_RUNS = 4
+PATIENCE_S = 180
+"""How long Java may take for one group."""
+
+STRATEGIES = (
+    ("classic", "range"),
+    ("classic", "roundrobin"),
+    ("classic", "sticky"),
+    ("classic", "cooperative-sticky"),
+    ("consumer", "uniform"),
+)
+
+
+def bench(runs: int) -> None:
+    """Measure groups of several shapes with every strategy."""
+    print_heads(
+        "group", "strategy", "Java, s", "kgroup, s", "ratio", "warm Java, s", "kgroup inside, s"
+    )
+    with TemporaryDirectory() as folder:
+        for name, spec in _cases():
+            _bench(name, spec, Path(folder) / "spec.jsonl", runs)
+
+
+def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    for protocol, strategy in STRATEGIES:
+        for partitions in (4, 200, 2000):
+            spec = _group(2000, 500, partitions, protocol, strategy)
+            if partitions == 4:
+                spec = _group(200, 50, 40, protocol, strategy)
+            size = sum(topic["partitions"] for topic in spec["topics"].values())
+            name = f"{size:,} partitions, {len(spec['members']):,} members, all subscribe to all"
+            yield name, spec
+            if "sticky" in strategy:
+                yield f"{name}; one has left", _left(spec)
+    for partitions in (10_000, 100_000):
+        for strategy in ("sticky", "cooperative-sticky"):
+            members, topics = (200, 100) if partitions == 10_000 else (2000, 500)
+            each = partitions // topics
+            spec = _group(members, topics, each, "classic", strategy, differ=True)
+            yield f"{partitions:,} partitions, {members:,} members, subscriptions differ", spec
+
+
+def _group(
+    members: int, topics: int, each: int, protocol: str, strategy: str, *, differ: bool = False
+) -> dict[str, Any]:
+    draw = random.Random(20261122)
+    names = [f"topic-{number}" for number in range(topics)]
+    spec: dict[str, Any] = {
+        "protocol": protocol,
+        "strategy": strategy,
+        "topics": {name: {"partitions": each} for name in names},
+        "members": [
+            {
+                "member_id": f"consumer-{number}-{draw.getrandbits(64):016x}",
+                "topics": sorted(draw.sample(names, draw.randint(1, topics))) if differ else names,
+            }
+            for number in range(members)
+        ],
+    }
+    if protocol != "classic":
+        spec["topic_ids"] = {
+            name: urlsafe_b64encode(number.to_bytes(16, "big")).decode().rstrip("=")
+            for number, name in enumerate(names, 1 << 96)
+        }
+    return spec
+
+
+def _left(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Let one member leave; the others remember what they owned."""
+    owned = assign(read_spec(spec))
+    members = [
+        member | {"owned": [list(each) for each in owned[member["member_id"]]], "generation": 1}
+        for member in spec["members"][1:]
+    ]
+    return {**spec, "members": members}
+
+
+def _bench(name: str, spec: dict[str, Any], file: Path, runs: int) -> None:
+    file.write_text(json.dumps(spec | {"id": "x"}) + "\n")
+    command = [*KGROUP, "assign", "--dry-run", "--spec", str(file), "-o", "jsonl"]
+    ours = median([measure(command) for _ in range(runs)])
+    read = read_spec(spec)
+    inside = min(_timed(read) for _ in range(3))
+    java = _java(spec["protocol"])
+    try:
+        warm = _warm(java, file)
+    except subprocess.TimeoutExpired:
+        row = (f"> {PATIENCE_S}", f"{ours.wall:.2f}", f"> {PATIENCE_S / ours.wall:.0f}", "-")
+    else:
+        theirs = median([measure(java, file) for _ in range(runs)])
+        ratio = f"{theirs.wall / ours.wall:.1f}"
+        row = (f"{theirs.wall:.2f}", f"{ours.wall:.2f}", ratio, f"{warm:.3f}")
+    print_row(name, spec["strategy"], *row, f"{inside:.3f}")
+
+
+def _java(protocol: str) -> list[str]:
+    main = ORACLES[protocol]
+    source = HERE.parent / "tests" / "broker" / "java" / f"{main.rpartition('.')[2]}.java"
+    classes = maven.compile_java([source], KAFKA)
+    classpath = f"{classes}:{maven.java_classpath(KAFKA)}"
+    return ["java", "-Xmx6g", "-Dkgroup.log=OFF", "-cp", classpath, main, "time"]
+
+
+def _warm(java: list[str], file: Path) -> float:
+    """Give seconds that Java takes for a group that it has assigned some times before.
+
+    Raises:
+        subprocess.TimeoutExpired: it takes too long even once.
+    """
+    line = file.read_bytes()
+    subprocess.run(java, input=line, capture_output=True, check=True, timeout=PATIENCE_S)
+    many = line * (1 + WARM_RUNS)
+    done = subprocess.run(java, input=many, capture_output=True, check=True)
+    return float(json.loads(done.stdout.splitlines()[-1])["ms"]) / 1000
+
+
+def _timed(spec: GroupSpec) -> float:
+    begin = perf_counter()
+    assign(spec)
+    return perf_counter() - begin

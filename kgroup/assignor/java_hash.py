@@ -17,16 +17,27 @@ Source: `java.util.HashMap` of OpenJDK 17.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Generic, TypeVar
 
-__all__ = ["JavaHashMap", "hash_order", "string_hash", "topic_partition_hash", "utf16"]
+__all__ = [
+    "JavaHashMap",
+    "hash_order",
+    "string_hash",
+    "table_size",
+    "topic_partition_hash",
+    "utf16",
+]
 
 _K = TypeVar("_K")
 
 _TREE_FROM = 9
 _TREE_TABLE = 64
 _UNTREE_TO = 6
+_CROWD = 8
+"""Keys in a bucket from which on trees, and tables that grow early, have to be thought of."""
 
 
 def string_hash(text: str) -> int:
@@ -57,10 +68,39 @@ def hash_order(
         capacity: that the map is made with; None: the default.
         prepend: put by `computeIfAbsent`.
     """
+    calls = list(texts)
+    keys = list(dict.fromkeys(calls))
+    if not keys:
+        return keys
+    spreads = [_spread_hash(key) for key in keys]
+    size = table_size(capacity)
+    # `computeIfAbsent` lets a full table grow at the next call, if there is one
+    counted = len(keys) - (prepend and calls[-1] == keys[-1] and calls.count(keys[-1]) == 1)
+    while True:
+        room = size * 3 // 4
+        buckets = [spread & (size - 1) for spread in spreads[: room + 1]]
+        if len(buckets) >= _CROWD and max(Counter(buckets).values()) >= _CROWD:
+            break
+        if counted <= room:
+            buckets = [spread & (size - 1) for spread in spreads]
+            order = range(len(keys) - 1, -1, -1) if prepend else range(len(keys))
+            return [keys[at] for at in sorted(order, key=buckets.__getitem__)]
+        size *= 2
     table = JavaHashMap[str](capacity)
-    for text in texts:
+    for text in calls:
         table.put(text, string_hash(text), utf16(text), prepend=prepend)
     return list(table)
+
+
+def table_size(capacity: int | None) -> int:
+    """Return how many buckets a map begins with that is made with a capacity; None: the default."""
+    return 16 if capacity is None else 1 << max(capacity - 1, 0).bit_length()
+
+
+@lru_cache(maxsize=1 << 16)
+def _spread_hash(text: str) -> int:
+    unsigned = string_hash(text) & 0xFFFFFFFF
+    return unsigned ^ unsigned >> 16
 
 
 class _Node(Generic[_K]):
@@ -188,7 +228,7 @@ class JavaHashMap(Generic[_K]):
     """
 
     def __init__(self, capacity: int | None = None) -> None:
-        self._size = 16 if capacity is None else 1 << max(capacity - 1, 0).bit_length()
+        self._size = table_size(capacity)
         self._buckets: dict[int, _Bucket[_K]] = {}
         self._nodes: dict[_K, _Node[_K]] = {}
 

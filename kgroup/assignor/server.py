@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.assignor.java_hash import JavaHashMap, hash_order, utf16
+from kgroup.assignor.java_hash import JavaHashMap, hash_order, table_size, utf16
 
 __all__ = [
     "IntSet",
@@ -96,7 +96,7 @@ class IntSet:
         return number in self._numbers
 
     def __iter__(self) -> Iterator[int]:
-        size = 16 if self._capacity is None else 1 << max(self._capacity - 1, 0).bit_length()
+        size = table_size(self._capacity)
         # as long as no bucket is crowded, only the last size of the table matters
         while True:
             room = size * 3 // 4

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
+from kgroup.assignor.base import (
+    Assignment,
+    AssignorError,
+    Subscriber,
+    Topic,
+    TopicPartition,
+    java_order,
+)
 from kgroup.assignor.java_hash import utf16
 from kgroup.assignor.sticky_claim import Claims, Racks
 
@@ -74,8 +81,9 @@ class _Builder:
                     else:
                         owned.append(partition)
             owned = sorted(owned, key=lambda partition: (partition[1], place[partition[0]]))
-            for partition in self._claims.disputed.intersection(owned):
-                owned.remove(partition)
+            if self._claims.disputed:
+                for partition in self._claims.disputed.intersection(owned):
+                    owned.remove(partition)
             if len(owned) < self._min_quota:
                 quota = len(owned)
                 self._below.append(member_id)
@@ -91,23 +99,27 @@ class _Builder:
             self._assignment[member_id] += owned[:quota]
             kept += owned[:quota]
             self._revoked.update(dict.fromkeys(owned[quota:], member_id))
-        kept.sort(key=lambda partition: (place[partition[0]], partition[1]))
         return kept
 
-    def _free(self, kept: Sequence[TopicPartition]) -> Iterator[TopicPartition]:
+    def _free(self, kept: list[TopicPartition]) -> Iterator[TopicPartition]:
         """Give what nobody keeps, by topic and partition.
 
-        Kafka walks both lists once: behind a kept partition that does not exist any more,
+        Kafka walks both sorted lists once: behind a kept partition that does not exist any more,
         everything counts as free.
         """
-        ahead = iter(kept)
-        taken = next(ahead, None)
+        lost = min(
+            (p for p in kept if p[1] >= self._topics[p[0]].partitions),
+            key=java_order,
+            default=None,
+        )
+        behind = None if lost is None else java_order(lost)
+        taken = frozenset(kept)
         for topic in sorted(self._topics, key=utf16):
             for number in range(self._topics[topic].partitions):
                 partition = (topic, number)
-                if partition == taken:
-                    taken = next(ahead, None)
-                else:
+                if partition not in taken or (
+                    behind is not None and java_order(partition) > behind
+                ):
                     yield partition
 
     def _assign_by_rack(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:

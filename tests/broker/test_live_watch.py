@@ -27,7 +27,6 @@ GROUP = "watched"
 TIMEOUT_S = 90
 
 
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with broker(VERSION, tmp_path_factory.mktemp("watch")) as server:

@@ -173,13 +173,19 @@ class Watched:
         with subprocess.Popen(
             [sys.executable, "-m", "kgroup", *words, "-b", self.proxy.bootstrap],
             stdout=subprocess.DEVNULL,
+            # a background job of a shell ignores SIGINT, and so would what it starts
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
-            deadline = time.monotonic() + 60
-            while sent() < before + 6:
-                assert process.poll() is None, words
-                assert time.monotonic() < deadline, words
-                time.sleep(0.1)
-            process.send_signal(signal.SIGINT)
+            try:
+                deadline = time.monotonic() + 60
+                while sent() < before + 6:
+                    assert process.poll() is None, words
+                    assert time.monotonic() < deadline, words
+                    time.sleep(0.1)
+                process.send_signal(signal.SIGINT)
+                process.wait(60)
+            finally:
+                process.kill()
 
 
 @pytest.fixture(autouse=True)

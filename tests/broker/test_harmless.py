@@ -81,6 +81,7 @@ ELSEWHERE = {
     *("follow", "watch_s"),  # never end: tried on their own
     *("spec", "settle", "compare", "bounce", "added", "removed", "restarted", "grown"),  # of what
     *("added_topics", "dropped", "subscribed", "fresh"),  # is known: assign
+    *("grid", "leader"),  # likewise
 }
 """Options that change nothing in what is asked."""
 

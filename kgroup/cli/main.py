@@ -40,7 +40,7 @@ INTERRUPTED = 130
 """As shells report a process that SIGINT ended (128 + 2)."""
 PIPE_CLOSED = 141
 """As shells report a process that SIGPIPE ended (128 + 13): what `cat x | head` gives."""
-GARBAGE_THRESHOLD = 300_000
+GARBAGE_THRESHOLD = 1_000_000
 """Objects made before cycles among them are looked for; Python's 700 costs a fifth of the time."""
 TERMINATED = 143
 """As shells report a process that SIGTERM ended (128 + 15)."""

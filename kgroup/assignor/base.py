@@ -16,6 +16,7 @@ __all__ = [
     "by_member_info",
     "in_hash_order",
     "java_order",
+    "static_first",
     "uses_racks",
     "with_metadata",
 ]
@@ -107,13 +108,12 @@ def by_member_info(members: Sequence[Subscriber]) -> list[Subscriber]:
 
     Source: `AbstractPartitionAssignor.MemberInfo`.
     """
+    return sorted(members, key=lambda member: static_first(member.instance_id, member.member_id))
 
-    def key(member: Subscriber) -> tuple[bool, bytes]:
-        if member.instance_id is not None:
-            return False, utf16(member.instance_id)
-        return True, utf16(member.member_id)
 
-    return sorted(members, key=key)
+def static_first(instance_id: str | None, member_id: str) -> tuple[bool, bytes]:
+    """Give a sort key: static members by instance id, then the others by member id."""
+    return instance_id is None, utf16(member_id if instance_id is None else instance_id)
 
 
 def java_order(partition: TopicPartition) -> tuple[bytes, int]:

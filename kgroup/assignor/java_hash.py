@@ -18,16 +18,17 @@ Source: `java.util.HashMap` of OpenJDK 17.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
 
 __all__ = [
     "JavaHashMap",
     "hash_order",
+    "spread",
     "string_hash",
-    "table_size",
     "topic_partition_hash",
+    "uncrowded_size",
     "utf16",
 ]
 
@@ -73,34 +74,54 @@ def hash_order(
     if not keys:
         return keys
     spreads = [_spread_hash(key) for key in keys]
-    size = table_size(capacity)
     # `computeIfAbsent` lets a full table grow at the next call, if there is one
     counted = len(keys) - (prepend and calls[-1] == keys[-1] and calls.count(keys[-1]) == 1)
-    while True:
-        room = size * 3 // 4
-        buckets = [spread & (size - 1) for spread in spreads[: room + 1]]
-        if len(buckets) >= _CROWD and max(Counter(buckets).values()) >= _CROWD:
-            break
-        if counted <= room:
-            buckets = [spread & (size - 1) for spread in spreads]
-            order = range(len(keys) - 1, -1, -1) if prepend else range(len(keys))
-            return [keys[at] for at in sorted(order, key=buckets.__getitem__)]
-        size *= 2
+    size = uncrowded_size(spreads, counted, capacity)
+    if size is not None:
+        buckets = [each & (size - 1) for each in spreads]
+        order = range(len(keys) - 1, -1, -1) if prepend else range(len(keys))
+        return [keys[at] for at in sorted(order, key=buckets.__getitem__)]
     table = JavaHashMap[str](capacity)
     for text in calls:
         table.put(text, string_hash(text), utf16(text), prepend=prepend)
     return list(table)
 
 
-def table_size(capacity: int | None) -> int:
-    """Return how many buckets a map begins with that is made with a capacity; None: the default."""
+def uncrowded_size(spreads: Sequence[int], count: int, capacity: int | None) -> int | None:
+    """Return how many buckets a map has in the end, None if one of them was crowded on the way.
+
+    As long as none is, a map's order is that of the buckets, and in each that of the insertions.
+
+    Args:
+        spreads: spread hashes of the keys, in the order in which they are put.
+        count: the most keys that made the table grow.
+        capacity: that the map is made with; None: the default.
+    """
+    size = _table_size(capacity)
+    while True:
+        room = size * 3 // 4
+        buckets = [each & (size - 1) for each in spreads[: room + 1]]
+        if len(buckets) >= _CROWD and max(Counter(buckets).values()) >= _CROWD:
+            return None
+        if count <= room:
+            return size
+        size *= 2
+
+
+def spread(hash_code: int) -> int:
+    """Return what a map makes of Java's hash of a key, so that high bits count too."""
+    unsigned = hash_code & 0xFFFFFFFF
+    return unsigned ^ unsigned >> 16
+
+
+def _table_size(capacity: int | None) -> int:
+    """Return how many buckets a map begins with that is made with a capacity."""
     return 16 if capacity is None else 1 << max(capacity - 1, 0).bit_length()
 
 
 @lru_cache(maxsize=1 << 16)
 def _spread_hash(text: str) -> int:
-    unsigned = string_hash(text) & 0xFFFFFFFF
-    return unsigned ^ unsigned >> 16
+    return spread(string_hash(text))
 
 
 class _Node(Generic[_K]):
@@ -108,9 +129,9 @@ class _Node(Generic[_K]):
 
     __slots__ = ("hash", "is_red", "key", "left", "order", "parent", "right")
 
-    def __init__(self, key: _K, spread: int, order: bytes) -> None:
+    def __init__(self, key: _K, spread_hash: int, order: bytes) -> None:
         self.key = key
-        self.hash = spread
+        self.hash = spread_hash
         self.order = order
         self.parent: _Node[_K] | None = None
         self.left: _Node[_K] | None = None
@@ -228,7 +249,7 @@ class JavaHashMap(Generic[_K]):
     """
 
     def __init__(self, capacity: int | None = None) -> None:
-        self._size = table_size(capacity)
+        self._size = _table_size(capacity)
         self._buckets: dict[int, _Bucket[_K]] = {}
         self._nodes: dict[_K, _Node[_K]] = {}
 
@@ -256,8 +277,7 @@ class JavaHashMap(Generic[_K]):
             self._double()
         if key in self._nodes:
             return
-        unsigned = hash_code & 0xFFFFFFFF
-        node = _Node(key, unsigned ^ unsigned >> 16, order)
+        node = _Node(key, spread(hash_code), order)
         self._nodes[key] = node
         index = node.hash & (self._size - 1)
         bucket = self._buckets.get(index)

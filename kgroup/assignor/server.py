@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.assignor.java_hash import JavaHashMap, hash_order, table_size, utf16
+from kgroup.assignor.base import static_first
+from kgroup.assignor.java_hash import JavaHashMap, hash_order, spread, uncrowded_size
 
 __all__ = [
     "IntSet",
@@ -96,19 +97,10 @@ class IntSet:
         return number in self._numbers
 
     def __iter__(self) -> Iterator[int]:
-        size = table_size(self._capacity)
-        # as long as no bucket is crowded, only the last size of the table matters
-        while True:
-            room = size * 3 // 4
-            begun = self._steps[: room + 1]
-            if (
-                len(begun) > 8
-                and max(Counter(_bucket(number, size) for number in begun).values()) > 8
-            ):
-                return self._replayed()
-            if self._peak <= room:
-                return iter(sorted(self._numbers, key=lambda number: _bucket(number, size)))
-            size *= 2
+        size = uncrowded_size([spread(step) for step in self._steps], self._peak, self._capacity)
+        if size is None:
+            return self._replayed()
+        return iter(sorted(self._numbers, key=lambda number: spread(number) & (size - 1)))
 
     def _replayed(self) -> Iterator[int]:
         table = JavaHashMap[int](self._capacity)
@@ -137,10 +129,6 @@ class IntSet:
 
 Partitions = IntSet | range
 """Partitions of a topic; the coordinator's range assignor makes ranges."""
-
-
-def _bucket(number: int, size: int) -> int:
-    return (number ^ number >> 16) & (size - 1)
 
 
 class Target:
@@ -246,12 +234,7 @@ class ServerGroup:
 
     def static_first(self) -> list[str]:
         """Sort member ids: static ones first, by instance id (`RangeAssignor.sortMemberIds`)."""
-
-        def key(member_id: str) -> tuple[bool, bytes]:
-            instance_id = self.instance_ids[member_id]
-            return instance_id is None, utf16(member_id if instance_id is None else instance_id)
-
-        return sorted(self.member_ids, key=key)
+        return sorted(self.member_ids, key=lambda name: static_first(self.instance_ids[name], name))
 
     def assignment(self, targets: Mapping[str, Target]) -> ServerAssignment:
         """Give new target assignments as lists; who has none gets nothing."""

@@ -58,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
             "auto.commit.enable": "false",
             "auto.offset.reset": "smallest",
         }
-        clients.call("old-join", name="reading-1", topic="orders", threads=1, config=config)
+        clients.call("old-join", name="reading-1", streams="orders:1", config=config)
         clients.call("old-read", names="reading-1", count=33)
         clients.call("old-commit", name="reading-1")
         consumer = KafkaConsumer(

@@ -83,7 +83,7 @@ def high_level_consumers(recording: Recording, server: Broker, clients: Session)
                 "auto.offset.reset": "smallest",
                 "partition.assignment.strategy": strategy,
             }
-            clients.call("old-join", name=name, topic=topic, threads=2, config=config)
+            clients.call("old-join", name=name, streams=f"{topic}:2", config=config)
         clients.call("old-read", names=",".join(names), count=records)
         time.sleep(1)
         for name in names:

@@ -1,5 +1,7 @@
+import java.lang.reflect.Field;
 import java.util.ArrayList;
-import java.util.Collections;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -7,19 +9,49 @@ import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import kafka.admin.TopicCommand;
+import kafka.common.TopicAndPartition;
+import kafka.consumer.Blacklist;
 import kafka.consumer.ConsumerConfig;
+import kafka.consumer.ConsumerFetcherManager;
 import kafka.consumer.ConsumerIterator;
 import kafka.consumer.KafkaStream;
+import kafka.consumer.TopicFilter;
+import kafka.consumer.Whitelist;
+import kafka.consumer.ZookeeperConsumerConnector;
 import kafka.javaapi.consumer.ConsumerConnector;
+import kafka.server.AbstractFetcherThread;
+import kafka.server.BrokerAndFetcherId;
+import kafka.utils.ZKStringSerializer$;
+import org.I0Itec.zkclient.ZkClient;
+import scala.Tuple2;
+import scala.collection.Iterator;
 
 /**
- * The high-level consumer of Kafka 0.8, which coordinates through ZooKeeper.
+ * High-level consumers of Kafka 0.8, which coordinate through ZooKeeper. Each has a connection to
+ * ZooKeeper of its own; a crash is the end of the whole process.
  *
- * <p>Verbs: old-join (name, topic, threads, config.*); old-read (names, count): waits until they
- * have read that many records together; old-commit (name): commits its position of every partition;
- * old-leave (name).
+ * <p>Verbs:
+ *
+ * <ul>
+ *   <li>old-join (name, config.*, and streams=topic:n,... or white=regex threads=n or black=regex
+ *       threads=n): starts a consumer and answers with its id once it has its first partitions.
+ *   <li>old-read (names, count): waits until they have read that many records together.
+ *   <li>old-commit (name): commits its position of every partition.
+ *   <li>old-leave (name): stops it cleanly.
+ *   <li>old-busy: the names of those that rebalance or are about to, with commas between.
+ *   <li>old-fetchers (name): a line for each partition it fetches, or waits for a leader of: name
+ *       of the fetcher thread, broker, topic, partition, next offset to fetch, with tabs between;
+ *       thread, broker and offset are empty for one that waits. Only threads that live count.
+ *   <li>old-topic (zookeeper, topic, replicas, config.*): creates a topic; replicas are the broker
+ *       ids of each partition, as {@code kafka-topics --replica-assignment} takes them.
+ * </ul>
  */
 public final class OldConsumers implements Session.Actor {
+    private static final String CONNECTOR = "kafka$consumer$ZookeeperConsumerConnector$$";
+    private static final String LISTENER =
+        "kafka$consumer$ZookeeperConsumerConnector$ZKRebalancerListener$$";
+
     private final Map<String, ConsumerConnector> connectors = new ConcurrentHashMap<>();
     private final Map<String, AtomicInteger> read = new ConcurrentHashMap<>();
 
@@ -51,10 +83,22 @@ public final class OldConsumers implements Session.Actor {
             connectors.remove(arguments.get("name")).shutdown();
             return "";
         });
+        verbs.put("old-busy", arguments -> {
+            List<String> busy = new ArrayList<>();
+            for (Map.Entry<String, ConsumerConnector> entry : connectors.entrySet()) {
+                if (rebalances(inner(entry.getValue()))) {
+                    busy.add(entry.getKey());
+                }
+            }
+            return String.join(",", busy);
+        });
+        verbs.put("old-fetchers", arguments ->
+            fetchers(inner(connectors.get(arguments.get("name")))));
+        verbs.put("old-topic", OldConsumers::createTopic);
         return verbs;
     }
 
-    private String join(Map<String, String> arguments) {
+    private String join(Map<String, String> arguments) throws Exception {
         Properties config = new Properties();
         config.putAll(Session.config(arguments));
         String name = arguments.get("name");
@@ -63,11 +107,7 @@ public final class OldConsumers implements Session.Actor {
         connectors.put(name, connector);
         AtomicInteger count = new AtomicInteger();
         read.put(name, count);
-        int threads = Integer.parseInt(arguments.get("threads"));
-        List<KafkaStream<byte[], byte[]>> streams = new ArrayList<>(connector
-            .createMessageStreams(Collections.singletonMap(arguments.get("topic"), threads))
-            .get(arguments.get("topic")));
-        for (KafkaStream<byte[], byte[]> stream : streams) {
+        for (KafkaStream<byte[], byte[]> stream : streams(connector, arguments)) {
             Thread reader = new Thread(() -> {
                 ConsumerIterator<byte[], byte[]> messages = stream.iterator();
                 while (messages.hasNext()) {
@@ -78,6 +118,103 @@ public final class OldConsumers implements Session.Actor {
             reader.setDaemon(true);
             reader.start();
         }
+        return inner(connector).consumerIdString();
+    }
+
+    private static List<KafkaStream<byte[], byte[]>> streams(
+            ConsumerConnector connector, Map<String, String> arguments) {
+        if (arguments.containsKey("streams")) {
+            Map<String, Integer> counts = new HashMap<>();
+            for (String each : arguments.get("streams").split(",")) {
+                String[] topicAndCount = each.split(":");
+                counts.put(topicAndCount[0], Integer.valueOf(topicAndCount[1]));
+            }
+            List<KafkaStream<byte[], byte[]>> all = new ArrayList<>();
+            connector.createMessageStreams(counts).values().forEach(all::addAll);
+            return all;
+        }
+        TopicFilter filter = arguments.containsKey("white")
+            ? new Whitelist(arguments.get("white")) : new Blacklist(arguments.get("black"));
+        return connector.createMessageStreamsByFilter(
+            filter, Integer.parseInt(arguments.get("threads")));
+    }
+
+    /** Tell whether its watcher has been told of a change, or acts on one. */
+    private static boolean rebalances(ZookeeperConsumerConnector connector) throws Exception {
+        Object listener = get(connector, CONNECTOR + "loadBalancerListener");
+        if ((Boolean) get(listener, LISTENER + "isWatcherTriggered")) {
+            return true;
+        }
+        Thread watcher = (Thread) get(listener, "watcherExecutorThread");
+        for (StackTraceElement frame : watcher.getStackTrace()) {
+            if (frame.getMethodName().equals("syncedRebalance")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static String fetchers(ZookeeperConsumerConnector connector) throws Exception {
+        ConsumerFetcherManager manager = (ConsumerFetcherManager)
+            connector.kafka$consumer$ZookeeperConsumerConnector$$fetcher().get();
+        List<String> lines = new ArrayList<>();
+        Iterator<Tuple2<BrokerAndFetcherId, AbstractFetcherThread>> threads =
+            manager.kafka$server$AbstractFetcherManager$$fetcherThreadMap().iterator();
+        while (threads.hasNext()) {
+            Tuple2<BrokerAndFetcherId, AbstractFetcherThread> each = threads.next();
+            AbstractFetcherThread thread = each._2();
+            if (!thread.isAlive()) {
+                continue;
+            }
+            Iterator<Tuple2<TopicAndPartition, Object>> partitions =
+                thread.kafka$server$AbstractFetcherThread$$partitionMap().iterator();
+            while (partitions.hasNext()) {
+                Tuple2<TopicAndPartition, Object> partition = partitions.next();
+                lines.add(String.join("\t", thread.getName(),
+                    String.valueOf(each._1().broker().id()), partition._1().topic(),
+                    String.valueOf(partition._1().partition()), partition._2().toString()));
+            }
+        }
+        Collection<?> waiting = scala.collection.JavaConversions.asJavaCollection(
+            (scala.collection.Iterable<?>)
+                get(manager, "kafka$consumer$ConsumerFetcherManager$$noLeaderPartitionSet"));
+        for (Object each : waiting) {
+            TopicAndPartition partition = (TopicAndPartition) each;
+            lines.add(String.join("\t", "", "", partition.topic(),
+                String.valueOf(partition.partition()), ""));
+        }
+        return String.join("\n", lines);
+    }
+
+    private static String createTopic(Map<String, String> arguments) {
+        List<String> command = new ArrayList<>(Arrays.asList(
+            "--create", "--topic", arguments.get("topic"),
+            "--replica-assignment", arguments.get("replicas")));
+        Session.config(arguments).forEach((key, value) -> {
+            if (!key.equals("bootstrap.servers")) {
+                command.add("--config");
+                command.add(key + "=" + value);
+            }
+        });
+        ZkClient client =
+            new ZkClient(arguments.get("zookeeper"), 20000, 20000, ZKStringSerializer$.MODULE$);
+        try {
+            TopicCommand.createTopic(
+                client, new TopicCommand.TopicCommandOptions(command.toArray(new String[0])));
+        } finally {
+            client.close();
+        }
         return "";
+    }
+
+    /** The Scala connector that does the work of the Java one. */
+    private static ZookeeperConsumerConnector inner(ConsumerConnector connector) throws Exception {
+        return (ZookeeperConsumerConnector) get(connector, "underlying");
+    }
+
+    private static Object get(Object object, String name) throws Exception {
+        Field field = object.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(object);
     }
 }

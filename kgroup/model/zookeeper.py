@@ -1,0 +1,359 @@
+"""What ZooKeeper holds of Kafka: nodes as they are, and the values that their bytes say.
+
+Three steps, each of them a value: a `ZookeeperTree` (paths and bytes, from a server or a snapshot),
+a `ZookeeperView` of it (`kgroup.protocol.zookeeper_tree`), and groups (`Image`). Paths are those
+below the chroot. Session ids are text such as ``0x1008f3a2b410000``, as ZooKeeper prints them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kgroup.model.problem import Problem
+
+__all__ = [
+    "BrokerNode",
+    "ConfigNode",
+    "ControllerNode",
+    "Endpoint",
+    "GroupNodes",
+    "LegacyTopicNode",
+    "Node",
+    "OffsetNode",
+    "OwnerNode",
+    "PartitionStateNode",
+    "RegistrationNode",
+    "Stat",
+    "SubscriptionPattern",
+    "TopicNode",
+    "ZookeeperTree",
+    "ZookeeperView",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What ZooKeeper knows about a node (its `Stat`); None where a dump does not tell.
+
+    Attributes:
+        ctime_ms: when the node was created.
+        mtime_ms: when its data was written last.
+        version: how often its data was written after that.
+        cversion: how often a child came or went.
+        ephemeral_owner: id of the session with which the node goes; None of one that stays.
+        children: number of its children.
+    """
+
+    ctime_ms: int | None = None
+    mtime_ms: int | None = None
+    version: int | None = None
+    cversion: int | None = None
+    ephemeral_owner: str | None = None
+    children: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node as it is; `data` is None where it has none."""
+
+    path: str
+    data: bytes | None = None
+    stat: Stat = Stat()
+
+
+@dataclass(frozen=True, slots=True)
+class ZookeeperTree:
+    """The nodes that were read, by path, parents before their children.
+
+    Attributes:
+        nodes: by path.
+        problems: nodes that could not be read, by `Problem.path`.
+    """
+
+    nodes: Mapping[str, Node]
+    problems: tuple[Problem, ...] = ()
+
+
+class SubscriptionPattern(StrEnum):
+    """What the keys of a subscription are; the words of the node."""
+
+    STATIC = "static"
+    """Names of topics."""
+    WHITE_LIST = "white_list"
+    """A regular expression (Java's) that the names of topics match."""
+    BLACK_LIST = "black_list"
+    """One that they do not match."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationNode:
+    """A consumer that is there: ``/consumers/<group>/ids/<consumer>``.
+
+    Attributes:
+        path: of the node.
+        group_id: its group.
+        consumer_id: its name, such as ``<group>_<host>-<milliseconds>-<8 hex digits>``.
+        host: of that name; None where the name has another form.
+        version: of the data; None before Kafka 0.8.
+        pattern: what the keys of `subscription` are.
+        subscription: streams by topic, or by the one regular expression.
+        timestamp_ms: when the consumer wrote it, by its own clock; None before Kafka 0.8.0.
+        stat: of the node.
+    """
+
+    path: str
+    group_id: str
+    consumer_id: str
+    host: str | None
+    version: int | None
+    pattern: SubscriptionPattern
+    subscription: Mapping[str, int]
+    timestamp_ms: int | None
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerNode:
+    """Who reads a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
+
+    Attributes:
+        path: of the node.
+        group_id: the group.
+        topic: name.
+        broker: Kafka 0.7 numbers partitions broker by broker: that broker; else None.
+        partition: number.
+        thread_id: the text of the node, such as ``<consumer>-0``.
+        consumer_id: the consumer.
+        thread: number of its stream, from 0; None where the text names the consumer alone, as
+            clients in other languages do.
+        stat: of the node; created when the consumer took the partition.
+    """
+
+    path: str
+    group_id: str
+    topic: str
+    broker: int | None
+    partition: int
+    thread_id: str
+    consumer_id: str
+    thread: int | None
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetNode:
+    """What is committed: ``/consumers/<group>/offsets/<topic>/<partition>``.
+
+    Attributes:
+        path: of the node.
+        group_id: the group.
+        topic: name.
+        broker: as in `OwnerNode`.
+        partition: number.
+        offset: of the next record to read; in Kafka 0.7 a byte position.
+        stat: of the node; written at the last commit.
+    """
+
+    path: str
+    group_id: str
+    topic: str
+    broker: int | None
+    partition: int
+    offset: int
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNodes:
+    """All nodes of one group, each list sorted by path, partitions by number.
+
+    Attributes:
+        group_id: its name.
+        stat: of ``/consumers/<group>``.
+        has_ids: whether there is a node ``ids``: a group that only commits has none.
+        registrations: its consumers.
+        owners: of partitions.
+        offsets: that are committed.
+    """
+
+    group_id: str
+    stat: Stat
+    has_ids: bool
+    registrations: tuple[RegistrationNode, ...]
+    owners: tuple[OwnerNode, ...]
+    offsets: tuple[OffsetNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One listener of a broker, such as ``SSL://kafka-1:9093``.
+
+    Attributes:
+        listener: its name.
+        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        host: name or address; empty where the broker listens everywhere.
+        port: number.
+    """
+
+    listener: str
+    security_protocol: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNode:
+    """A broker that is there: ``/brokers/ids/<id>``.
+
+    Attributes:
+        path: of the node.
+        id: broker id.
+        version: of the data; None before Kafka 0.8.
+        host: for clients without TLS and SASL; None where it has no such listener.
+        port: likewise.
+        endpoints: all listeners.
+        rack: `broker.rack`.
+        jmx_port: None where JMX is off.
+        timestamp_ms: when the broker wrote it, by its own clock.
+        stat: of the node.
+    """
+
+    path: str
+    id: int
+    version: int | None
+    host: str | None
+    port: int | None
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    jmx_port: int | None
+    timestamp_ms: int | None
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNode:
+    """A topic: ``/brokers/topics/<topic>``.
+
+    Attributes:
+        path: of the node.
+        topic: name.
+        version: of the data.
+        topic_id: Kafka's base64url text (2.8 and later).
+        partitions: ids of the replicas' brokers by partition, the preferred leader first.
+        stat: of the node.
+    """
+
+    path: str
+    topic: str
+    version: int | None
+    topic_id: str | None
+    partitions: Mapping[int, tuple[int, ...]]
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyTopicNode:
+    """The partitions of a topic on one broker of Kafka 0.7: ``/brokers/topics/<topic>/<broker>``.
+
+    Attributes:
+        path: of the node.
+        topic: name.
+        broker: broker id.
+        partition_count: they are numbered from 0.
+    """
+
+    path: str
+    topic: str
+    broker: int
+    partition_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStateNode:
+    """Who leads a partition: ``/brokers/topics/<topic>/partitions/<partition>/state``.
+
+    Attributes:
+        path: of the node.
+        topic: name.
+        partition: number.
+        version: of the data.
+        leader: broker id; None where it has no leader.
+        leader_epoch: how often a leader was chosen.
+        isr: ids of the brokers whose replicas are in sync.
+        controller_epoch: of the controller that chose.
+        stat: of the node.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    version: int | None
+    leader: int | None
+    leader_epoch: int | None
+    isr: tuple[int, ...]
+    controller_epoch: int | None
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerNode:
+    """The controller: ``/controller``.
+
+    Attributes:
+        path: of the node.
+        broker: broker id.
+        version: of the data; None before Kafka 0.8.0, whose node is the bare id.
+        timestamp_ms: when it became the controller, by its own clock.
+        stat: of the node.
+    """
+
+    path: str
+    broker: int
+    version: int | None
+    timestamp_ms: int | None
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigNode:
+    """What is set for one topic: ``/config/topics/<topic>``."""
+
+    path: str
+    topic: str
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ZookeeperView:
+    """What a tree says.
+
+    Attributes:
+        groups: by group id, sorted.
+        brokers: by id.
+        topics: by name.
+        legacy_topics: of Kafka 0.7, sorted by topic and broker.
+        partition_states: by topic and partition.
+        controller: None where there is none.
+        controller_epoch: how often one was chosen.
+        cluster_id: Kafka's base64url text (0.10.1 and later).
+        configs: of topics, by name.
+        deleting: topics that are to be deleted, sorted.
+        reassigning: replicas that partitions shall have, by topic and partition.
+        electing: partitions whose preferred replica shall lead, by topic and partition.
+        problems: nodes that could not be read, that hold something else than they should, or that
+            nobody of Kafka writes; each has its `Problem.path`.
+    """
+
+    groups: Mapping[str, GroupNodes]
+    brokers: Mapping[int, BrokerNode] = field(default_factory=dict)
+    topics: Mapping[str, TopicNode] = field(default_factory=dict)
+    legacy_topics: tuple[LegacyTopicNode, ...] = ()
+    partition_states: Mapping[tuple[str, int], PartitionStateNode] = field(default_factory=dict)
+    controller: ControllerNode | None = None
+    controller_epoch: int | None = None
+    cluster_id: str | None = None
+    configs: Mapping[str, ConfigNode] = field(default_factory=dict)
+    deleting: tuple[str, ...] = ()
+    reassigning: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    electing: tuple[tuple[str, int], ...] = ()
+    problems: tuple[Problem, ...] = ()

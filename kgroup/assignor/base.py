@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.assignor.java_hash import hash_order, utf16
@@ -14,6 +14,7 @@ __all__ = [
     "Topic",
     "TopicPartition",
     "by_member_info",
+    "consumers_by_topic",
     "in_hash_order",
     "java_order",
     "static_first",
@@ -98,9 +99,38 @@ def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, Topic]) ->
         members: in hash order.
         topics: those of the cluster.
     """
-    subscribed = dict.fromkeys(topic for member in members for topic in member.topics)
+    subscriptions = dict.fromkeys(member.topics for member in members)
+    subscribed = dict.fromkeys(topic for topics in subscriptions for topic in topics)
     known = [name for name in hash_order(subscribed) if name in topics and topics[name].partitions]
     return hash_order(known)
+
+
+def consumers_by_topic(
+    subscriptions: Sequence[tuple[str, ...]], topics: Iterable[str]
+) -> dict[str, Sequence[int]]:
+    """Give the places of the members that subscribe to each topic.
+
+    Topics with the same subscribers share one list: most members subscribe to the same.
+
+    Args:
+        subscriptions: of each member.
+        topics: that are asked for; the answer has their order.
+    """
+    numbers: dict[tuple[str, ...], int] = {}
+    of_member = [numbers.setdefault(own, len(numbers)) for own in subscriptions]
+    of_topic: dict[str, list[int]] = {topic: [] for topic in topics}
+    for own, number in numbers.items():
+        for topic in dict.fromkeys(own):
+            if topic in of_topic:
+                of_topic[topic].append(number)
+    found: dict[tuple[int, ...], Sequence[int]] = {
+        tuple(range(len(numbers))): range(len(of_member))
+    }
+    for chosen in map(tuple, of_topic.values()):
+        if chosen not in found:
+            apart = frozenset(chosen)
+            found[chosen] = [at for at, number in enumerate(of_member) if number in apart]
+    return {topic: found[tuple(chosen)] for topic, chosen in of_topic.items()}
 
 
 def by_member_info(members: Sequence[Subscriber]) -> list[Subscriber]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain, groupby
 
 from kgroup.assignor.base import (
     Assignment,
@@ -14,6 +15,7 @@ from kgroup.assignor.base import (
     Topic,
     TopicPartition,
     by_member_info,
+    consumers_by_topic,
     in_hash_order,
     java_order,
     uses_racks,
@@ -32,23 +34,20 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assign
         topics: of the cluster.
     """
     members = in_hash_order(members)
-    subscribers: dict[str, list[Subscriber]] = {
-        topic: [] for topic in with_metadata(members, topics)
-    }
-    for member in by_member_info(members):
-        for topic in dict.fromkeys(member.topics):
-            if topic in subscribers:
-                subscribers[topic].append(member)
-    states = [_TopicState(name, topics[name], consumers) for name, consumers in subscribers.items()]
+    in_turn = by_member_info(members)
+    consumers = consumers_by_topic(
+        [member.topics for member in in_turn], with_metadata(members, topics)
+    )
     assignment: Assignment = {member.member_id: [] for member in members}
-    uses = any(state.needs_racks for state in states)
-    if uses:
-        _assign_by_rack(states, assignment)
-    for state in states:
-        state.assign_ranges(assignment)
-    if uses:
-        for partitions in assignment.values():
-            partitions.sort(key=java_order)
+    if any(member.rack for member in members):
+        states = [
+            _TopicState(name, topics[name], [in_turn[at] for at in places])
+            for name, places in consumers.items()
+        ]
+        if any(state.needs_racks for state in states):
+            _assign_by_rack(states, assignment)
+            return assignment
+    _assign_ranges(consumers, topics, [assignment[member.member_id] for member in in_turn])
     return assignment
 
 
@@ -60,21 +59,46 @@ def assign_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> As
         topics: of the cluster.
     """
     members = in_hash_order(members)
+    in_turn = sorted(members, key=lambda member: utf16(member.member_id))
+    subscriptions = dict.fromkeys(member.topics for member in members)
+    names = hash_order(topic for own in subscriptions for topic in own)
+    consumers = consumers_by_topic(
+        [member.topics for member in in_turn], [name for name in names if name in topics]
+    )
     assignment: Assignment = {member.member_id: [] for member in members}
-    subscribers: dict[str, list[str]] = {}
-    for member in members:
-        for topic in member.topics:
-            subscribers.setdefault(topic, []).append(member.member_id)
-    for name in hash_order(subscribers):
-        if name not in topics:
-            continue
-        quota, extras = divmod(topics[name].partitions, len(subscribers[name]))
-        start = 0
-        for place, member_id in enumerate(sorted(subscribers[name], key=utf16)):
-            end = start + quota + (place < extras)
-            assignment[member_id] += [(name, partition) for partition in range(start, end)]
-            start = end
+    _assign_ranges(consumers, topics, [assignment[member.member_id] for member in in_turn])
     return assignment
+
+
+def _assign_ranges(
+    consumers: Mapping[str, Sequence[int]],
+    topics: Mapping[str, Topic],
+    given: Sequence[list[TopicPartition]],
+) -> None:
+    """Give every member its run of each topic.
+
+    Neighbouring topics with the same consumers and as many partitions are dealt with together: what
+    a member gets are the same columns of all of them.
+
+    Args:
+        consumers: by topic, the places of its members, those first that get the extra partitions.
+        topics: of the cluster.
+        given: the list of each member, by its place.
+    """
+
+    def shape(name: str) -> tuple[int, int]:
+        return id(consumers[name]), topics[name].partitions
+
+    for (_, count), alike in groupby(consumers, key=shape):
+        names = list(alike)
+        columns = list(zip(*([(name, p) for p in range(count)] for name in names), strict=True))
+        places = consumers[names[0]]
+        quota, extras = divmod(count, len(places))
+        start = 0
+        for turn, at in enumerate(places[:count]):
+            end = start + quota + (turn < extras)
+            given[at] += chain.from_iterable(zip(*columns[start:end], strict=True))
+            start = end
 
 
 class _TopicState:
@@ -141,9 +165,10 @@ class _TopicState:
 
 
 def _assign_by_rack(states: Sequence[_TopicState], assignment: Assignment) -> None:
-    """Give members what has a replica in their rack, topics that belong together in step.
+    """Give members what has a replica in their rack, then the rest as without racks.
 
-    Topics with the same subscribers and as many partitions belong together, whatever their racks.
+    Topics with the same subscribers and as many partitions are assigned in step, whatever their
+    racks.
     """
     groups: dict[tuple[frozenset[str], int], list[_TopicState]] = defaultdict(list)
     for state in states:
@@ -154,6 +179,10 @@ def _assign_by_rack(states: Sequence[_TopicState], assignment: Assignment) -> No
             _assign_together(group, assignment)
         elif group[0].needs_racks:
             group[0].assign_ranges_by_rack(assignment)
+    for state in states:
+        state.assign_ranges(assignment)
+    for partitions in assignment.values():
+        partitions.sort(key=java_order)
 
 
 def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> None:

@@ -5,9 +5,18 @@ Source: `RoundRobinAssignor` of kafka-clients 4.3.1; 1.1.1 assigns the same wher
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
-from kgroup.assignor.base import Assignment, Subscriber, Topic, by_member_info, in_hash_order
+from kgroup.assignor.base import (
+    Assignment,
+    Subscriber,
+    Topic,
+    by_member_info,
+    consumers_by_topic,
+    in_hash_order,
+)
 from kgroup.assignor.java_hash import utf16
 
 __all__ = ["assign"]
@@ -24,16 +33,17 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assign
     assignment: Assignment = {member.member_id: [] for member in members}
     circle = by_member_info(members)
     given = [assignment[member.member_id] for member in circle]
-    subscribed = [frozenset(member.topics) for member in circle]
+    subscriptions = [member.topics for member in circle]
+    subscribed = {topic for topics in dict.fromkeys(subscriptions) for topic in topics}
+    names = sorted((name for name in subscribed if name in topics), key=utf16)
+    takers = consumers_by_topic(subscriptions, [name for name in names if topics[name].partitions])
     turn = 0
-    for topic in sorted(set[str]().union(*subscribed), key=utf16):
-        # the members that take from this topic, in turn from the next one on
-        takers = [at for at, names in enumerate(subscribed) if topic in names]
-        count = topics[topic].partitions if topic in topics else 0
-        if not count:
-            continue
-        first = next((index for index, at in enumerate(takers) if at >= turn), 0)
-        for partition in range(count):
-            given[takers[(first + partition) % len(takers)]].append((topic, partition))
-        turn = (takers[(first + count - 1) % len(takers)] + 1) % len(circle)
+    for _, alike in groupby(takers, key=lambda name: id(takers[name])):
+        block = list(alike)  # topics that the same members take from, in turn from the next one on
+        places = takers[block[0]]
+        dealt = [(name, number) for name in block for number in range(topics[name].partitions)]
+        first = bisect_left(places, turn)
+        for offset in range(min(len(places), len(dealt))):
+            given[places[(first + offset) % len(places)]] += dealt[offset :: len(places)]
+        turn = (places[(first + len(dealt) - 1) % len(places)] + 1) % len(circle)
     return assignment

@@ -11,9 +11,11 @@ generation that it has seen, which a later one is not below.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile
 
-from kgroup.assignor import sticky_equal, sticky_general
+from kgroup.assignor import sticky_equal
 from kgroup.assignor.base import (
     Assignment,
     Subscriber,
@@ -57,10 +59,25 @@ def assign_cooperative(members: Sequence[Subscriber], topics: Mapping[str, Topic
     assignment, transfers = _assign(members, topics, _owned)
     if transfers is None:
         transfers = _transfers(members, assignment)
+    given_up: dict[str, set[TopicPartition]] = defaultdict(set)
     for partition, member_id in transfers.items():
-        if partition in assignment[member_id]:
-            assignment[member_id].remove(partition)
+        given_up[member_id].add(partition)
+    for member_id, partitions in given_up.items():
+        assignment[member_id] = _without_once(assignment[member_id], partitions)
     return assignment
+
+
+def _without_once(
+    assigned: Sequence[TopicPartition], given_up: set[TopicPartition]
+) -> list[TopicPartition]:
+    """Take each partition out of a list once; in an unsound one it may stand twice."""
+    kept = []
+    for partition in assigned:
+        if partition in given_up:
+            given_up.remove(partition)
+        else:
+            kept.append(partition)
+    return kept
 
 
 def _remembered(member: Subscriber) -> Claim:
@@ -83,6 +100,8 @@ def _assign(
     claims = Claims(members, [claim(member) for member in members], known)
     if _subscribe_equally(members):
         return sticky_equal.assign(members, known, claims)
+    from kgroup.assignor import sticky_general  # which needs numpy
+
     return sticky_general.assign(members, known, claims), None
 
 
@@ -91,13 +110,10 @@ def _subscribe_equally(members: Sequence[Subscriber]) -> bool:
 
     Source: `AbstractStickyAssignor.allSubscriptionsEqual`.
     """
-    first: frozenset[str] = frozenset()
-    for member in members:
-        if not first:
-            first = frozenset(member.topics)
-        elif len(member.topics) != len(first) or not first.issuperset(member.topics):
-            return False
-    return True
+    rest = dropwhile(lambda member: not member.topics, members)
+    subscriptions = list(dict.fromkeys(member.topics for member in rest))
+    first = frozenset(subscriptions[0] if subscriptions else ())
+    return all(len(own) == len(first) and first.issuperset(own) for own in subscriptions[1:])
 
 
 def _transfers(members: Sequence[Subscriber], assignment: Assignment) -> dict[TopicPartition, str]:

@@ -44,6 +44,19 @@ class Claims:
         self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
     ) -> None:
         self.disputed: set[TopicPartition] = set()
+        by_member = {
+            member.member_id: [each for each in claim.partitions if each[0] in topics]
+            for member, claim in zip(members, claims, strict=True)
+        }
+        if len(set().union(*by_member.values())) < sum(map(len, by_member.values())):
+            by_member = self._believed(members, claims, topics)
+        self.owned = {member_id: by_member[member_id] for member_id in hash_order(by_member)}
+        self.earlier = _earlier(members, claims)
+
+    def _believed(
+        self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
+    ) -> dict[str, list[TopicPartition]]:
+        """Give what each member is believed to have owned where some is claimed twice."""
         by_member: dict[str, list[TopicPartition]] = {}
         generations = {member.member_id: member.generation for member in members}
         owner: dict[TopicPartition, str] = {}
@@ -70,8 +83,7 @@ class Claims:
                 if partition in by_member[other]:
                     by_member[other].remove(partition)
                 owner[partition] = member.member_id
-        self.owned = {member_id: by_member[member_id] for member_id in hash_order(by_member)}
-        self.earlier = _earlier(members, claims)
+        return by_member
 
 
 def _earlier(

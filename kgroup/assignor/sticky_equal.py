@@ -7,7 +7,8 @@ Source: `AbstractStickyAssignor.ConstrainedAssignmentBuilder` of kafka-clients 4
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress, repeat
 
 from kgroup.assignor.base import (
     Assignment,
@@ -15,7 +16,6 @@ from kgroup.assignor.base import (
     Subscriber,
     Topic,
     TopicPartition,
-    java_order,
 )
 from kgroup.assignor.java_hash import utf16
 from kgroup.assignor.sticky_claim import Claims, Racks
@@ -61,7 +61,7 @@ class _Builder:
         kept = self._keep_owned()
         self._below.sort(key=utf16)
         self._at_min.sort(key=utf16)
-        free = self._racks.by_members(list(self._free(kept)))
+        free = self._racks.by_members(self._free(kept))
         if self._racks.matter:
             free = self._assign_by_rack(free)
         self._assign_in_turn(free)
@@ -80,7 +80,7 @@ class _Builder:
                         self._revoked[partition] = member_id
                     else:
                         owned.append(partition)
-            owned = sorted(owned, key=lambda partition: (partition[1], place[partition[0]]))
+            owned = sorted(owned, key=lambda each: each[1] * len(place) + place[each[0]])
             if self._claims.disputed:
                 for partition in self._claims.disputed.intersection(owned):
                     owned.remove(partition)
@@ -101,26 +101,27 @@ class _Builder:
             self._revoked.update(dict.fromkeys(owned[quota:], member_id))
         return kept
 
-    def _free(self, kept: list[TopicPartition]) -> Iterator[TopicPartition]:
+    def _free(self, kept: list[TopicPartition]) -> list[TopicPartition]:
         """Give what nobody keeps, by topic and partition.
 
         Kafka walks both sorted lists once: behind a kept partition that does not exist any more,
         everything counts as free.
         """
-        lost = min(
-            (p for p in kept if p[1] >= self._topics[p[0]].partitions),
-            key=java_order,
-            default=None,
-        )
-        behind = None if lost is None else java_order(lost)
-        taken = frozenset(kept)
+        is_free = {name: bytearray(b"\1") * each.partitions for name, each in self._topics.items()}
+        lost: list[str] = []
+        for topic, number in kept:
+            if number < len(is_free[topic]):
+                is_free[topic][number] = False
+            else:
+                lost.append(topic)
+        first_lost = min(map(utf16, lost), default=None)
+        free: list[TopicPartition] = []
         for topic in sorted(self._topics, key=utf16):
-            for number in range(self._topics[topic].partitions):
-                partition = (topic, number)
-                if partition not in taken or (
-                    behind is not None and java_order(partition) > behind
-                ):
-                    yield partition
+            numbers: Iterable[int] = range(self._topics[topic].partitions)
+            if first_lost is None or utf16(topic) <= first_lost:
+                numbers = compress(numbers, is_free[topic])
+            free += zip(repeat(topic), numbers)
+        return free
 
     def _assign_by_rack(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Give partitions to members in their racks, in turn; give those that find none."""
@@ -150,7 +151,7 @@ class _Builder:
                     self._over += 1
                     if self._over == self._over_wanted:
                         self._at_min.clear()
-            self._give(partition, member_id)
+            self._give([partition], member_id)
         return left
 
     def _next_in(self, racks: frozenset[str], members: Sequence[str], first: int) -> int | None:
@@ -164,39 +165,42 @@ class _Builder:
         return None
 
     def _assign_in_turn(self, free: Sequence[TopicPartition]) -> None:
-        at_min = iter(self._at_min)  # goes on over what is appended
-        turn = 0
-        for partition in free:
-            if turn >= len(self._below):
-                turn = 0
-            if self._below:
-                member_id = self._below[turn]
-            else:
-                last = next(at_min, None)
-                if last is None:
-                    raise AssignorError(
-                        "IllegalStateException", "No more unfilled consumers to be assigned."
-                    )
-                member_id = last
-            count = self._give(partition, member_id)
-            if count == self._min_quota:
-                del self._below[turn]
-                self._at_min.append(member_id)
-            else:
-                turn += 1
-                if count == self._max_quota:
-                    self._over += 1
+        """Deal partitions to members below their share, in turn, then one to each that may have it.
 
-    def _give(self, partition: TopicPartition, member_id: str) -> int:
-        """Assign a free partition; give how many the member has then."""
-        assigned = self._assignment[member_id]
-        assigned.append(partition)
-        if (
-            self._revoked.get(partition, member_id) != member_id
-            or partition in self._claims.disputed
-        ):
-            self.transfers[partition] = member_id
-        return len(assigned)
+        As many whole rounds are dealt at once as all members stay below for.
+        """
+        start = 0
+        while self._below and start < len(free):
+            lists = [self._assignment[member_id] for member_id in self._below]
+            missing = self._min_quota - max(map(len, lists))
+            rounds = min(missing, (len(free) - start) // len(lists)) or 1
+            end = start + rounds * len(lists)
+            for at, member_id in enumerate(self._below):
+                self._give(free[start + at : end : len(lists)], member_id)
+            start = end
+            self._at_min += [each for each in self._below if self._count(each) == self._min_quota]
+            self._below = [each for each in self._below if self._count(each) != self._min_quota]
+        for partition, member_id in zip(free[start:], self._at_min, strict=False):
+            self._give([partition], member_id)
+            self._over += self._count(member_id) == self._max_quota
+        if len(free) - start > len(self._at_min):
+            raise AssignorError(
+                "IllegalStateException", "No more unfilled consumers to be assigned."
+            )
+
+    def _count(self, member_id: str) -> int:
+        return len(self._assignment[member_id])
+
+    def _give(self, partitions: Sequence[TopicPartition], member_id: str) -> None:
+        """Assign free partitions."""
+        self._assignment[member_id] += partitions
+        if self._revoked or self._claims.disputed:
+            for partition in partitions:
+                if (
+                    self._revoked.get(partition, member_id) != member_id
+                    or partition in self._claims.disputed
+                ):
+                    self.transfers[partition] = member_id
 
     def _verify(self) -> None:
         if not self._below:

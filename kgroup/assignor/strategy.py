@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.assignor import range as range_assignor
-from kgroup.assignor import round_robin, server_range, simple, sticky, sticky_1_1, uniform
+from kgroup.assignor import round_robin, server_range, simple, sticky, uniform
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.server import ServerAssignment, ServerMember, ServerTopic
 from kgroup.assignor.spec import NEWEST, GroupSpec
@@ -15,6 +15,13 @@ __all__ = ["assign", "computed_as", "is_cooperative", "strategies", "versions"]
 
 _Classic = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]
 _Server = Callable[[Sequence[ServerMember], Mapping[str, ServerTopic]], ServerAssignment]
+
+
+def _assign_sticky_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    from kgroup.assignor import sticky_1_1  # which needs numpy
+
+    return sticky_1_1.assign(members, topics)
+
 
 _CLASSIC: Mapping[str, Mapping[str, _Classic]] = {
     NEWEST: {
@@ -26,7 +33,7 @@ _CLASSIC: Mapping[str, Mapping[str, _Classic]] = {
     "1.1.1": {
         "range": range_assignor.assign_1_1,
         "roundrobin": round_robin.assign,
-        "sticky": sticky_1_1.assign,
+        "sticky": _assign_sticky_1_1,
     },
 }
 _SERVER: Mapping[str, Mapping[str, _Server]] = {
@@ -67,7 +74,7 @@ def assign(spec: GroupSpec) -> Assignment:
     """
     if spec.protocol == "classic":
         sent = as_sent if spec.kafka_version == NEWEST else as_sent_1_1
-        subscribers = [sent(member, spec.strategy) for member in spec.members]
+        subscribers = sent(spec.members, spec.strategy)
         return _CLASSIC[spec.kafka_version][spec.strategy](subscribers, spec.topics)
     ids = spec.topic_ids
     topics = {name: ServerTopic(ids[name], topic.partitions) for name, topic in spec.topics.items()}

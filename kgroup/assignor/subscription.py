@@ -7,9 +7,11 @@ kafka-clients 4.3.1; `StickyAssignor.subscription` of 1.1.1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
 
-from kgroup.assignor.base import Subscriber, TopicPartition, java_order
+from kgroup.assignor.base import Subscriber, TopicPartition
 from kgroup.assignor.java_hash import hash_order, utf16
 from kgroup.assignor.spec import MemberSpec, UserData
 from kgroup.assignor.sticky_claim import NO_GENERATION
@@ -21,44 +23,62 @@ _GENERATION_FROM = 2
 _RACK_FROM = 3
 
 
-def as_sent(member: MemberSpec, strategy: str) -> Subscriber:
-    """Give what the leader reads in the subscription that a member sends.
+def as_sent(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
+    """Give what the leader reads in the subscriptions that members send.
 
     Args:
-        member: that joins.
+        members: that join.
         strategy: name of the assignor; only cooperative-sticky keeps its partitions meanwhile.
     """
-    is_cooperative = strategy == "cooperative-sticky"
+    subscriptions = dict.fromkeys(member.topics for member in members)
+    names = {topic for topics in subscriptions for topic in topics}
+    if strategy == "cooperative-sticky":
+        for member in members:
+            names.update(map(itemgetter(0), member.owned or ()))
+    # members subscribe to the same topics mostly: each text is compared with others once
+    rank = {name: at for at, name in enumerate(sorted(names, key=utf16))}
+    in_order = {topics: tuple(sorted(topics, key=rank.__getitem__)) for topics in subscriptions}
+    return [_as_sent(member, strategy, in_order[member.topics], rank) for member in members]
+
+
+def _as_sent(
+    member: MemberSpec, strategy: str, topics: tuple[str, ...], rank: Mapping[str, int]
+) -> Subscriber:
     generation = member.generation
     if member.subscription_generation is not None:
         generation = member.subscription_generation
     if member.version < _GENERATION_FROM or generation is None or generation < 0:
         generation = None
-    keeps = is_cooperative and member.version >= _OWNED_FROM
+    owned: tuple[TopicPartition, ...] = ()
+    if strategy == "cooperative-sticky" and member.version >= _OWNED_FROM and member.owned:
+        owned = tuple(sorted(member.owned, key=lambda each: rank[each[0]] << 31 | each[1]))
     user_data = member.user_data
     if user_data is None:
         user_data = _user_data(member, strategy)
     return Subscriber(
         member_id=member.member_id,
-        topics=tuple(sorted(member.topics, key=utf16)),
+        topics=topics,
         instance_id=member.instance_id,
         rack=member.rack or None if member.version >= _RACK_FROM else None,
-        owned=tuple(sorted(member.owned or (), key=java_order)) if keeps else (),
+        owned=owned,
         generation=generation,
         remembered=user_data.owned,
         remembered_generation=user_data.generation,
     )
 
 
-def as_sent_1_1(member: MemberSpec, strategy: str) -> Subscriber:
-    """Give what the leader reads in the subscription that a member of version 1.1.1 sends.
+def as_sent_1_1(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
+    """Give what the leader reads in the subscriptions that members of version 1.1.1 send.
 
-    Its topics are in the order of a HashSet, which is taken from the member as it is.
+    Their topics are in the order of a HashSet, which is taken from the member as it is.
     """
-    user_data = member.user_data or UserData()
-    if member.user_data is None and strategy == "sticky" and member.owned is not None:
-        user_data = UserData(_by_topic(member.owned, prepend=False))
-    return Subscriber(member.member_id, member.topics, remembered=user_data.owned)
+    sent = []
+    for member in members:
+        user_data = member.user_data or UserData()
+        if member.user_data is None and strategy == "sticky" and member.owned is not None:
+            user_data = UserData(_by_topic(member.owned, prepend=False))
+        sent.append(Subscriber(member.member_id, member.topics, remembered=user_data.owned))
+    return sent
 
 
 def _user_data(member: MemberSpec, strategy: str) -> UserData:
@@ -74,11 +94,15 @@ def _by_topic(
     partitions: Sequence[TopicPartition], *, prepend: bool = True
 ) -> tuple[TopicPartition, ...]:
     """Order partitions as Kafka's `CollectionUtils` does: by a HashMap of topics."""
-    by_topic: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        by_topic.setdefault(partition[0], []).append(partition)
-    calls = list(by_topic)
-    if calls and (partitions[-1][0] != calls[-1] or len(by_topic[calls[-1]]) > 1):
-        calls.append(calls[-1])  # one for a topic that is there makes a full table grow
-    order = hash_order(calls, prepend=prepend)
-    return tuple(partition for topic in order for partition in by_topic[topic])
+    topics = list(map(itemgetter(0), partitions))
+    calls = tuple(dict.fromkeys(topics))
+    if calls and topics.index(topics[-1]) < len(topics) - 1:
+        calls = (*calls, topics[-1])  # one for a topic that is there makes a full table grow
+    rank = _rank(calls, prepend=prepend)
+    return tuple(sorted(partitions, key=lambda partition: rank[partition[0]]))
+
+
+@lru_cache(maxsize=1 << 10)
+def _rank(calls: tuple[str, ...], *, prepend: bool) -> Mapping[str, int]:
+    """Give the place of each text in a HashMap; many members own partitions of the same topics."""
+    return {text: at for at, text in enumerate(hash_order(calls, prepend=prepend))}

@@ -218,7 +218,6 @@ def command(
     from kgroup.assignor.spec import NEWEST
     from kgroup.model.problem import Problem
     from kgroup.operation import what_if
-    from kgroup.operation.assign_group import read_group
     from kgroup.operation.assign_run import Bounce, Run, bounced, compared, settled
     from kgroup.operation.assign_spec import as_asked, read_specs
     from kgroup.operation.report import Report
@@ -247,6 +246,8 @@ def command(
                 else:
                     specs.append(as_asked(each, strategy, kafka_version))
         else:
+            from kgroup.operation.assign_group import read_group
+
             assert group is not None
             version = kafka_version or NEWEST
             with source.open() as opened:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import sqrt
+from operator import itemgetter
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
 from kgroup.assignor.java_hash import utf16
@@ -187,9 +188,15 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         return replace(plan, error=failure, warnings=warnings)
     members = (*spec.members, *spec.departed)
     before = {member.member_id: set(member.owned or ()) for member in members}
-    after = {member_id: set(partitions) for member_id, partitions in assignment.items()}
-    moves = _moves(before, after)
-    kept = {member_id: len(before[member_id] & got) for member_id, got in after.items()}
+    moves = _moves(before, assignment)
+    kept = {
+        member_id: len(before[member_id].intersection(got)) if before[member_id] else 0
+        for member_id, got in assignment.items()
+    }
+    by_topic = {
+        member_id: Counter(map(itemgetter(0), partitions))
+        for member_id, partitions in assignment.items()
+    }
     by_id = {member.member_id: member for member in spec.members}
     return replace(
         plan,
@@ -209,9 +216,9 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         ),
         moves=moves,
         kept=sum(kept.values()),
-        balance=_balance(spec, assignment),
+        balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),
-        warnings=(*_warnings(spec, assignment, after, moves), *_leader_warnings(spec)),
+        warnings=(*_warnings(spec, assignment, by_topic, moves), *_leader_warnings(spec)),
     )
 
 
@@ -238,15 +245,15 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
 
 
 def _moves(
-    before: Mapping[str, set[TopicPartition]], after: Mapping[str, set[TopicPartition]]
+    before: Mapping[str, set[TopicPartition]], after: Mapping[str, Collection[TopicPartition]]
 ) -> tuple[Move, ...]:
     lost: dict[TopicPartition, list[str]] = defaultdict(list)
     for member_id, had in before.items():
         for partition in had.difference(after.get(member_id, ())):
             lost[partition].append(member_id)
     gained: dict[TopicPartition, list[str]] = defaultdict(list)
-    for member_id, got in after.items():
-        for partition in (got - before[member_id]) & lost.keys():
+    for member_id, got in after.items() if lost else ():
+        for partition in lost.keys() & set(got) - before[member_id]:
             gained[partition].append(member_id)
     return tuple(
         Move(*partition, giver, taker)
@@ -256,30 +263,54 @@ def _moves(
     )
 
 
-def _balance(spec: GroupSpec, assignment: Assignment) -> Balance:
-    counts = {member_id: len(partitions) for member_id, partitions in assignment.items()}
-    by_topic: dict[str, list[int]] = {topic: [] for topic in spec.topics}
-    for member in spec.members:
-        own = Counter(topic for topic, _ in assignment[member.member_id])
-        for topic in member.topics:
-            if topic in by_topic:
-                by_topic[topic].append(own[topic])
+def _balance(
+    spec: GroupSpec, assignment: Assignment, by_topic: Mapping[str, Counter[str]]
+) -> Balance:
+    counts = [len(partitions) for partitions in assignment.values()]
+    subscribers: Counter[str] = Counter()
+    for topics, members in Counter(member.topics for member in spec.members).items():
+        subscribers.update(dict.fromkeys(topics, members))
+    # how many of a topic's subscribers get how many of its partitions; of those that get any
+    shares: dict[str, dict[int, int]] = {topic: {} for topic in spec.topics if topic in subscribers}
+    every = Counter(
+        chain.from_iterable(
+            _of_topics(by_topic[member.member_id], member.topics).items() for member in spec.members
+        )
+    )
+    for (topic, count), members in every.items():
+        if topic in shares:
+            shares[topic][count] = members
+    for topic, of_topic in shares.items():
+        idle = subscribers[topic] - sum(of_topic.values())
+        if idle:
+            of_topic[0] = idle
     return Balance(
-        min(counts.values()),
-        max(counts.values()),
-        _deviation(list(counts.values())),
-        tuple(sorted((member_id for member_id, count in counts.items() if not count), key=utf16)),
+        min(counts),
+        max(counts),
+        _deviation(Counter(counts)),
+        tuple(sorted((member_id for member_id, got in assignment.items() if not got), key=utf16)),
         tuple(
-            TopicBalance(topic, min(numbers), max(numbers), _deviation(numbers))
-            for topic, numbers in sorted(by_topic.items(), key=lambda item: utf16(item[0]))
-            if numbers
+            TopicBalance(topic, min(shares[topic]), max(shares[topic]), _deviation(shares[topic]))
+            for topic in sorted(shares, key=utf16)
         ),
     )
 
 
-def _deviation(numbers: Sequence[int]) -> float:
-    mean = sum(numbers) / len(numbers)
-    return round(sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers)), 3)
+def _of_topics(counts: Mapping[str, int], topics: Collection[str]) -> Mapping[str, int]:
+    """Give the counts of some topics only."""
+    return (
+        counts
+        if counts.keys() <= set(topics)
+        else {name: counts[name] for name in topics if name in counts}
+    )
+
+
+def _deviation(shares: Mapping[int, int]) -> float:
+    """Give the standard deviation of numbers, each given with how often it is there."""
+    total = sum(shares.values())
+    mean = sum(number * times for number, times in shares.items()) / total
+    squares = sum((number - mean) ** 2 * times for number, times in shares.items())
+    return round(sqrt(squares / total), 3)
 
 
 def _rack_local(spec: GroupSpec, assignment: Assignment) -> int | None:
@@ -318,39 +349,44 @@ def _leader_warnings(spec: GroupSpec) -> Iterator[str]:
 def _warnings(
     spec: GroupSpec,
     assignment: Assignment,
-    after: Mapping[str, set[TopicPartition]],
+    by_topic: Mapping[str, Counter[str]],
     moves: Sequence[Move],
 ) -> Iterator[str]:
     """Say in which ways Kafka's own answer is unsound."""
-    subscribed = {member.member_id: frozenset(member.topics) for member in spec.members}
-    given: Counter[TopicPartition] = Counter()
+    counts = {name: topic.partitions for name, topic in spec.topics.items()}
+    is_given = {name: bytearray(count) for name, count in counts.items()}
     missing: set[TopicPartition] = set()
-    foreign: list[tuple[TopicPartition, str]] = []
-    for member_id, partitions in after.items():
-        given.update(partitions)
-        for partition in partitions:
-            topic = spec.topics.get(partition[0])
-            if topic is None or partition[1] >= topic.partitions:
-                missing.add(partition)
-            elif partition[0] not in subscribed[member_id]:
-                foreign.append((partition, member_id))
-    if spec.protocol != "share":
-        twice = [partition for partition, count in given.items() if count > 1]
+    for partition in chain.from_iterable(assignment.values()):
+        try:
+            is_given[partition[0]][partition[1]] = True
+        except (KeyError, IndexError):
+            missing.add(partition)
+    subscribed = {topics: frozenset(topics) for topics in {m.topics for m in spec.members}}
+    foreign = [
+        partition
+        for member in spec.members
+        if not by_topic[member.member_id].keys() <= subscribed[member.topics]
+        for partition in set(assignment[member.member_id]) - missing
+        if partition[0] not in subscribed[member.topics]
+    ]
+    distinct = sum(len(flags) - flags.count(0) for flags in is_given.values()) + len(missing)
+    if spec.protocol != "share" and distinct < sum(map(len, assignment.values())):
+        times = Counter(chain.from_iterable(map(set, assignment.values())))
+        twice = [partition for partition, members in times.items() if members > 1]
         if twice:
             yield f"Given to more than one member at once: {_named(twice)}."
     if missing:
         yield f"Given to members, though there are no such partitions: {_named(missing)}."
     if foreign:
-        names = _named(partition for partition, _ in foreign)
-        yield f"Given to members that do not subscribe to the topic: {names}."
-    wanted = frozenset[str]().union(*subscribed.values())
+        yield f"Given to members that do not subscribe to the topic: {_named(foreign)}."
     waiting = {(move.topic, move.partition) for move in moves if move.to_member is None}
+    wanted = frozenset[str]().union(*subscribed.values())
     nobody = [
         (name, number)
-        for name, topic in spec.topics.items()
-        if name in wanted
-        for number in range(topic.partitions)
-        if (name, number) not in given and (name, number) not in waiting
+        for name in wanted & counts.keys()
+        if is_given[name].count(0)
+        for number, flag in enumerate(is_given[name])
+        if not flag and (name, number) not in waiting
     ]
     if nobody:
         yield f"Given to nobody, though there are members that subscribe: {_named(nobody)}."

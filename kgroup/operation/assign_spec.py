@@ -90,7 +90,10 @@ def read_spec(spec: object) -> GroupSpec:
     members = _list(fields.get("members"), "members")
     if not members:
         raise SpecError("members: expected at least one member, found none")
-    read = tuple(_member(member, f"members[{at}]", strategy) for at, member in enumerate(members))
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    read = tuple(
+        _member(member, f"members[{at}]", strategy, known) for at, member in enumerate(members)
+    )
     seen: dict[str, int] = {}
     for at, member in enumerate(read):
         if member.member_id in seen:
@@ -177,12 +180,16 @@ def _topic(value: object, path: str) -> Topic:
     return Topic(count, tuple(sets))
 
 
-def _member(value: object, path: str, strategy: str) -> MemberSpec:
+def _member(
+    value: object, path: str, strategy: str, known: dict[tuple[str, ...], tuple[str, ...]]
+) -> MemberSpec:
+    """Read a member; what it subscribes to is one object with what `known` members do."""
     fields = _object(value, path, _MEMBER_FIELDS)
     topics = _texts(fields.get("topics"), f"{path}.topics")
-    if len(set(topics)) < len(topics):
+    if topics not in known and len(set(topics)) < len(topics):
         twice = next(topic for topic in topics if topics.count(topic) > 1)
         raise SpecError(f"{path}.topics: {twice!r} stands there twice")
+    topics = known.setdefault(topics, topics)
 
     def integer(name: str, allowed: range = _INT32) -> int | None:
         return _optional(fields, name, path, lambda value, at: _number(value, at, allowed))
@@ -205,12 +212,11 @@ def _member(value: object, path: str, strategy: str) -> MemberSpec:
 
 def _partitions(value: object, path: str) -> tuple[TopicPartition, ...]:
     pairs = _list(value, path)
-    try:
-        partitions = tuple((topic, number) for topic, number in pairs)
-        if all(type(t) is str and type(n) is int and 0 <= n < 1 << 31 for t, n in partitions):
-            return partitions
-    except (TypeError, ValueError):
-        pass
+    if set(map(type, pairs)) <= {list} and set(map(len, pairs)) <= {2}:
+        topics, numbers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        are_typed = set(map(type, topics)) <= {str} and set(map(type, numbers)) <= {int}
+        if are_typed and min(numbers, default=0) >= 0 and max(numbers, default=0) < 1 << 31:
+            return tuple(zip(topics, numbers, strict=True))
     for at, pair in enumerate(pairs):
         where = f"{path}[{at}]"
         if not isinstance(pair, list) or len(pair) != 2:
@@ -280,7 +286,10 @@ def _list(value: object, path: str) -> list[Any]:
 
 
 def _texts(value: object, path: str) -> tuple[str, ...]:
-    return tuple(_text(text, f"{path}[{at}]") for at, text in enumerate(_list(value, path)))
+    texts = _list(value, path)
+    if set(map(type, texts)) <= {str}:
+        return tuple(texts)
+    return tuple(_text(text, f"{path}[{at}]") for at, text in enumerate(texts))
 
 
 def _text(value: object, path: str) -> str:

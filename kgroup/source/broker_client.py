@@ -68,7 +68,11 @@ class Deadline:
         return max(0.0, self._end - monotonic())
 
     def heard(self) -> None:
-        """Note that a broker has answered."""
+        """Note that a broker has answered a question.
+
+        That it lets itself be connected to does not count: one that does, and hangs up whenever it
+        is asked something, would be asked for ever.
+        """
         if self._of_silence:
             self._end = monotonic() + self.timeout_s
 
@@ -444,7 +448,6 @@ class _Link:
             raise BrokerError("unreachable", text, self.broker_id) from None
         except (kafka_errors.KafkaError, KgroupError, RuntimeError) as error:
             raise self._failure(error, is_last=is_last) from None
-        self._client.deadline.heard()
 
     def version(self, kind: Any, highest: int | None) -> int | None:
         """Tell the newest version that the broker and kafka-python share, up to `highest`."""

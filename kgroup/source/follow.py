@@ -8,8 +8,8 @@ Who reads committed records only is told of none whose transaction is not decide
 is: a partition ends before the first such record.
 
 A partition whose leader is gone is looked for until it has one. Waiting ends when no broker at all
-has said anything for the time that the client's deadline gives; that nothing new comes is no
-silence, for brokers answer all the same.
+has answered anything for the time that the client's deadline gives, whether they are silent or hang
+up; that nothing new comes is no silence, for brokers answer all the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,6 +73,7 @@ class FollowedLogs:
         self._asked: dict[int, tuple[Any, dict[int, int]]] = {}  # leader -> answer to come, of what
         self._search: Any = None
         self._pause_s = 0.0
+        self._reason: BrokerError | None = None  # why the last look for leaders failed
         self._is_over = False
         # A silent broker must leave time to hear others.
         self._client.deadline.patience_s = self._client.deadline.timeout_s / 3
@@ -198,16 +199,21 @@ class FollowedLogs:
             await self._client.sleep(min(self._pause_s, deadline.timeout_s / 4))
         try:
             await self._topic.refresh()
+            self._reason = None
             self._client.forgive()
             await self._place(self._waiting)
         except BrokerError as error:
             if error.kind == "denied":
                 raise
             if deadline.left_s <= 0:
+                # an attempt that began when the time was nearly over only tells that it was
+                reason = self._reason or error
                 text = (
-                    f"no broker has answered for {deadline.timeout_s:g} s; the last reason: {error}"
+                    f"no broker has answered for {deadline.timeout_s:g} s; the last reason: "
+                    f"{reason}"
                 )
                 raise BrokerError("silent", text) from None
+            self._reason = error
             self._client.forgive()
         is_found = not self._waiting
         self._pause_s = 0 if is_found else min(2 * self._pause_s or FIRST_BACKOFF_S, LAST_BACKOFF_S)

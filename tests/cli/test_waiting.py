@@ -22,7 +22,7 @@ PLAIN = f'{MODULES}.plain.PlainLoginModule required username="alice" password="s
 OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
 HANDLER = f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 TRUST = ("ssl.truststore.type=PEM", f"ssl.truststore.location={FOLDER}/ca.pem")
-TIMEOUT_S = 0.6
+TIMEOUT_S = 1.2
 LONG_S = 30
 """What never answers does so after this, for a test that fails to end as well."""
 
@@ -201,6 +201,25 @@ def test_one_name_of_many_that_is_looked_up_for_ever(
     assert result.status == 4
     assert "g" in result.out
     assert "roker 2 (kafka.test:9092) cannot be found: no answer to the look-up" in result.err
+
+
+def test_following_a_broker_that_hangs_up_whatever_it_is_asked(cli: Cli) -> None:
+    """After its first answer it still takes connections and tells its versions, no more."""
+    with fake_broker() as fake, soon():
+        answering(fake)
+        metadata = fake.handlers["Metadata"]
+
+        def hang_up_from_now_on(request: Any) -> Any:
+            fake.handlers = dict.fromkeys(fake.handlers, lambda _: None)
+            return metadata(request)
+
+        fake.handlers["Metadata"] = hang_up_from_now_on
+        result = cli("decode-offsets", "-b", fake.bootstrap, "--follow", "--timeout", 1.5)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == (
+        "kgroup: error: no broker has answered for 1.5 s; the last reason: broker 1 "
+        f"({fake.bootstrap}) closed the connection\n"
+    )
 
 
 def answering(fake: FakeBroker, *more_brokers: dict[str, Any]) -> None:

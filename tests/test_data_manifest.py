@@ -62,6 +62,9 @@ SCENARIOS = {
     "upgraded-0.8-to-2.8": ({0, 1, 2}, {"none"}),
 }
 
+TREES = ("zookeeper-0.8.2.2",)
+"""Scenarios that keep a ZooKeeper tree and no log directory."""
+
 RECORDS: dict[str, set[tuple[int, int | None]]] = {
     "kafka-0.8.2.2-none": {(0, 0), (0, None)},
     "kafka-0.9.0.1": {(1, 1), (2, 0), (1, None), (2, None)},
@@ -172,7 +175,7 @@ def _varint(body: bytes, position: int) -> tuple[int, int]:
 
 
 def test_every_scenario_is_there() -> None:
-    assert sorted([*SCENARIOS, "damaged"]) == NAMES
+    assert sorted([*SCENARIOS, *TREES, "damaged"]) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -18,6 +18,7 @@ from tests.record.scenario_sample import record_sample
 from tests.record.scenario_streams import record_streams
 from tests.record.scenario_upgrade import record_upgrade
 from tests.record.scenario_zookeeper import record_0_8_2_2
+from tests.record.scenario_zookeeper_groups import record_zookeeper_groups
 
 CODECS = {
     "0.10.2.2": ("gzip", "snappy", "lz4"),
@@ -41,6 +42,7 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "kafka-0.8.2.2-gzip": partial(record_0_8_2_2, codec=1, name="gzip"),
     "kafka-0.8.2.2-snappy": partial(record_0_8_2_2, codec=2, name="snappy"),
     "kafka-0.8.2.2-lz4": partial(record_0_8_2_2, codec=3, name="lz4"),
+    "zookeeper-0.8.2.2": record_zookeeper_groups,
     "compacted-4.3.1": partial(record_compacted, version="4.3.1"),
     "compacted-3.9.2": partial(record_compacted, version="3.9.2"),
     "compacted-0.10.2.2-gzip": record_compacted_wrappers,

@@ -1,0 +1,61 @@
+"""The recorded ZooKeeper trees of `tests/data`, and what Kafka itself said of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
+from kgroup.protocol.zookeeper_tree import tree_of
+
+__all__ = ["TREE", "consumer_names", "recorded", "recorded_nodes", "recorded_tree"]
+
+TREE = "zookeeper-0.8.2.2"
+_DATA = Path(__file__).parent / "data"
+
+
+@cache
+def recorded(name: str = TREE) -> dict[str, Any]:
+    """What its manifest tells: `checked`, `fetches`, `log_ranges`, `resets`, `consumers`."""
+    manifest: dict[str, Any] = json.loads((_DATA / name / "manifest.json").read_text("utf-8"))
+    return manifest
+
+
+@cache
+def recorded_nodes(name: str = TREE) -> tuple[dict[str, Any], ...]:
+    """The nodes as kazoo gave them: path, text or base64, stat with ZooKeeper's own names."""
+    return tuple(json.loads((_DATA / name / "tree.json").read_text("utf-8")))
+
+
+@cache
+def recorded_tree(name: str = TREE) -> ZookeeperTree:
+    """The same as the project's own model."""
+    return tree_of(
+        Node(
+            node["path"],
+            _data(node),
+            Stat(
+                node["stat"]["ctime"],
+                node["stat"]["mtime"],
+                node["stat"]["version"],
+                node["stat"]["cversion"],
+                hex(node["stat"]["ephemeralOwner"]) if node["stat"]["ephemeralOwner"] else None,
+                node["stat"]["numChildren"],
+            ),
+        )
+        for node in recorded_nodes(name)
+    )
+
+
+def consumer_names(name: str = TREE) -> dict[str, str]:
+    """What the scenario calls each consumer, such as ``billing-1``, by its id."""
+    return {consumer_id: called for called, consumer_id in recorded(name)["consumers"].items()}
+
+
+def _data(node: dict[str, Any]) -> bytes | None:
+    if "base64" in node:
+        return base64.b64decode(node["base64"])
+    return None if node["text"] is None else str(node["text"]).encode()

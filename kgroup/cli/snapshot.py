@@ -92,7 +92,7 @@ def command(
             complain(f"note: {note}")
         complain_of(report.errors)
         (snapshot,) = report.data
-        status = outcome(snapshot.groups, report.errors)
+        status = outcome(snapshot.group_ids, report.errors)
         if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
             error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
             raise error(f"nothing to save; {path} is not written")

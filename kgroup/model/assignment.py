@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-__all__ = ["AssignedPartition", "Task", "TaskAssignment"]
+__all__ = ["AssignedPartition", "StrayOwner", "Task", "TaskAssignment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +17,34 @@ class AssignedPartition:
         partition: partition of that topic.
         since_epoch: epoch in which the member got it (consumer groups since Kafka 4.3); with
             another one it is the same partition still.
+        thread: ZooKeeper consumers: number of the member's stream that reads it, from 0.
+        since_ms: ZooKeeper consumers: when the member took it.
     """
 
     topic_id: str | None
     topic: str | None
     partition: int
     since_epoch: int | None = field(default=None, compare=False)
+    thread: int | None = field(default=None, compare=False)
+    since_ms: int | None = field(default=None, compare=False)
 
     @property
     def sort_key(self) -> tuple[bool, str, int]:
         """Order in every report: topics by name, after them those of which only the id is known."""
         return (self.topic is None, self.topic or self.topic_id or "", self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class StrayOwner:
+    """A partition whose owner is no member.
+
+    Attributes:
+        member_id: of the owner.
+        partition: what it owns.
+    """
+
+    member_id: str
+    partition: AssignedPartition
 
 
 @dataclass(frozen=True, slots=True, order=True)

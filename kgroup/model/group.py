@@ -11,6 +11,8 @@ group_epoch,         consumer (KIP-848), share and streams groups only
 assignment_epoch
 topology             streams groups only
 share_offsets        share groups only
+unowned,             groups of the ZooKeeper consumer only
+stray_owners
 ===================  =========================================================================
 """
 
@@ -19,8 +21,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kgroup.model.assignment import AssignedPartition, TaskAssignment
+from kgroup.model.assignment import AssignedPartition, StrayOwner, TaskAssignment
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.zookeeper import SubscriptionPattern
 
 __all__ = [
     "CLASSIC_TRANSITIONS",
@@ -38,12 +41,16 @@ __all__ = [
 
 
 class GroupType(StrEnum):
-    """The protocol that a group's coordinator runs; the words of ListGroups (KIP-848)."""
+    """The protocol that a group's coordinator runs; the words of ListGroups (KIP-848).
+
+    Groups of the ZooKeeper consumer of Kafka 0.7 and 0.8 have no coordinator.
+    """
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
     STREAMS = "streams"
+    ZOOKEEPER = "zookeeper"
 
     @property
     def sentence(self) -> str:
@@ -59,6 +66,9 @@ _TYPE_SENTENCES = {
     GroupType.CONSUMER: "The coordinator assigns partitions, member by member (KIP-848).",
     GroupType.SHARE: "Members share partitions and acknowledge record by record (KIP-932).",
     GroupType.STREAMS: "The coordinator assigns the tasks of a Streams topology (KIP-1071).",
+    GroupType.ZOOKEEPER: (
+        "Consumers of Kafka 0.7 and 0.8 register in ZooKeeper, and each computes what it owns."
+    ),
 }
 
 
@@ -170,6 +180,11 @@ class Subscription:
         generation_id: generation in which it owned them (classic protocol v2 and later).
         user_data: what the client-side assignor added: decoded for the sticky assignors, else
             base64; None where there is none.
+        pattern: of a ZooKeeper consumer: whether it names topics (static), or has a white or black
+            list: `regex`, which is Java's then, and `topics` those that exist and are allowed;
+            None where they cannot be told.
+        streams: of a ZooKeeper consumer: how many streams read each topic, or all of its list,
+            under the topic or the expression as the consumer wrote it.
     """
 
     topics: tuple[str, ...] | None
@@ -177,6 +192,8 @@ class Subscription:
     owned: tuple[AssignedPartition, ...] | None = None
     generation_id: int | None = None
     user_data: Any = None
+    pattern: SubscriptionPattern | None = None
+    streams: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +204,8 @@ class Member:
         member_id: given by the coordinator, or by the client in KIP-848's later versions.
         instance_id: `group.instance.id` of a static member.
         client_id: as the client calls itself.
-        client_host: address, as the broker saw it ("/127.0.0.1").
+        client_host: address, as the broker saw it ("/127.0.0.1"); of a ZooKeeper consumer the name
+            of its machine, as far as its id has it.
         rack_id: `client.rack`.
         session_timeout_ms: None where the broker's configuration decides (all but classic).
         rebalance_timeout_ms: None where there is none (share groups).
@@ -215,6 +233,8 @@ class Member:
         process_id: streams: the process it lives in.
         user_endpoint: streams: "host:port" for interactive queries.
         client_tags: streams: tags for rack-aware assignment.
+        session_id: ZooKeeper consumers: the session with which the registration goes.
+        registered_ms: ZooKeeper consumers: when the member registered.
     """
 
     member_id: str
@@ -243,6 +263,8 @@ class Member:
     process_id: str | None = None
     user_endpoint: str | None = None
     client_tags: Mapping[str, str] | None = None
+    session_id: str | None = None
+    registered_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +336,8 @@ class Group:
             expression.
         last_stable: classic, from a live cluster, while a rebalance is in flight: the members
             before it.
+        unowned: of ZooKeeper consumers: partitions of subscribed topics that have no owner node.
+        stray_owners: of ZooKeeper consumers: partitions whose owner node names no member.
     """
 
     group_id: str
@@ -335,6 +359,8 @@ class Group:
     share_offsets: tuple[ShareOffset, ...] | None = None
     resolved_regexes: Mapping[str, tuple[str, ...]] | None = None
     last_stable: Membership | None = None
+    unowned: tuple[AssignedPartition, ...] = ()
+    stray_owners: tuple[StrayOwner, ...] = ()
 
     @property
     def topics(self) -> frozenset[str]:
@@ -356,7 +382,7 @@ class Group:
 
     @property
     def partitions(self) -> frozenset[tuple[str, int]]:
-        """Partitions, by topic and number, that the group has committed, owns or shares.
+        """Partitions, by topic and number, that the group has committed, owns, shares or lacks.
 
         What members of a share group have is not told again: they share what the group has.
         """
@@ -366,6 +392,9 @@ class Group:
                 for owned in member.assignment or ():
                     if owned.topic is not None:
                         parts.add((owned.topic, owned.partition))
+        for each in (*self.unowned, *(stray.partition for stray in self.stray_owners)):
+            assert each.topic is not None
+            parts.add((each.topic, each.partition))
         for shared in self.share_offsets or ():
             if shared.topic is not None and shared.partition is not None:
                 parts.add((shared.topic, shared.partition))

@@ -20,6 +20,7 @@ class OffsetMark(StrEnum):
     PAST_END = "past-end"
     BEFORE_START = "before-start"
     NO_OWNER = "no-owner"
+    OWNER_GONE = "owner-gone"
 
     @property
     def sentence(self) -> str:
@@ -36,6 +37,7 @@ _SENTENCES = {
     OffsetMark.PAST_END: "The commit lies past the end of the partition.",
     OffsetMark.BEFORE_START: "The commit lies before the first record that the partition has.",
     OffsetMark.NO_OWNER: "The group has members, and none of them owns the partition.",
+    OffsetMark.OWNER_GONE: "What owns the partition is no member of the group.",
 }
 
 

@@ -6,13 +6,15 @@ field away, gives one another meaning, or one of its enumerations another word, 
 `SNAPSHOT_VERSION`.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kgroup.model.group import Broker, Group
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import Node, Stat
 
 __all__ = [
     "SNAPSHOT_VERSION",
@@ -20,12 +22,13 @@ __all__ = [
     "Origin",
     "PlacedGroup",
     "Snapshot",
+    "SnapshotNode",
     "SnapshotPartition",
     "SnapshotRange",
     "SnapshotTopic",
 ]
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ class Origin:
     """What a snapshot was taken from.
 
     Attributes:
-        kind: "cluster", "log-dir" or "sample".
-        paths: log directories; none of a cluster, and none of the sample.
+        kind: "cluster", "log-dir", "zookeeper" or "sample".
+        paths: log directories; none of the others.
     """
 
     kind: str
@@ -104,6 +107,43 @@ class PlacedGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotNode:
+    """One node of ZooKeeper.
+
+    Attributes:
+        path: below the chroot.
+        data: as text; None where it has none, or where it is no UTF-8:
+        base64: then it is here.
+        stat: what ZooKeeper knows about it.
+    """
+
+    path: str
+    data: str | None = None
+    base64: str | None = None
+    stat: Stat = field(default_factory=Stat)
+
+    @classmethod
+    def of(cls, node: Node) -> "SnapshotNode":
+        """Take a node as it was read."""
+        if node.data is None:
+            return cls(node.path, stat=node.stat)
+        try:
+            return cls(node.path, data=node.data.decode(), stat=node.stat)
+        except UnicodeDecodeError:
+            return cls(node.path, base64=b64encode(node.data).decode(), stat=node.stat)
+
+    def node(self) -> Node:
+        """Return the node as it was read.
+
+        Raises:
+            ValueError: `base64` is none.
+        """
+        if self.base64 is not None:
+            return Node(self.path, b64decode(self.base64, validate=True), self.stat)
+        return Node(self.path, None if self.data is None else self.data.encode(), self.stat)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that was learnt.
 
@@ -121,7 +161,7 @@ class Snapshot:
         broker_ids: brokers whose log directories were read.
         offsets_partition_count: partitions of `__consumer_offsets`.
         topic_names: names of topics by their ids, sorted by id.
-        groups: sorted by id.
+        groups: sorted by id; none of ZooKeeper, whose groups are in its nodes.
         topics: those that the groups have to do with and `__consumer_offsets`, sorted by name;
             likewise.
         log_ranges: of the partitions that the groups committed or own, sorted by topic and number.
@@ -129,6 +169,7 @@ class Snapshot:
         problems: what could not be read.
         log_problems: what could not be read of `log_ranges`.
         notes: what was assumed or chosen, for people.
+        zookeeper: the nodes of ZooKeeper, parents before their children; None of other sources.
     """
 
     command: str
@@ -151,3 +192,11 @@ class Snapshot:
     problems: tuple[Problem, ...]
     log_problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+    zookeeper: tuple[SnapshotNode, ...] | None = None
+
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """Ids of the groups in it, sorted."""
+        paths = (node.path.split("/", 3) for node in self.zookeeper or ())
+        from_nodes = {parts[2] for parts in paths if parts[1] == "consumers" and len(parts) > 2}
+        return tuple(sorted(from_nodes.union(group.group_id for group in self.groups)))

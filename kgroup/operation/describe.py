@@ -20,13 +20,30 @@ from kgroup.source.base import (
 
 __all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "describe"]
 
-_Owner = tuple[str | None, int | None]  # id of the member, and the epoch in which it got the part
-_NOBODY: _Owner = (None, None)
 _SETTLED = (GroupState.STABLE, GroupState.RECONCILING)
 """States in which what nobody owns shall have no owner, or has none yet."""
 _At = tuple[str, int]
 _Ranges = Mapping[_At, LogRange]
 _UNKNOWN = LogRange()
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """Who has a partition; the attributes are those of `OffsetDescription`."""
+
+    member_id: str | None = None
+    since_epoch: int | None = None
+    thread: int | None = None
+    since_ms: int | None = None
+    is_stray: bool = False
+
+    @classmethod
+    def of(cls, member_id: str, owned: AssignedPartition, *, is_stray: bool = False) -> "_Owner":
+        """Take what an assignment tells."""
+        return cls(member_id, owned.since_epoch, owned.thread, owned.since_ms, is_stray)
+
+
+_NOBODY = _Owner()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +71,8 @@ class OffsetDescription:
         next_timestamp_ms: time of the next record to read; None where that was not asked, there
             is none, or it has no time.
         time_lag_ms: how long ago that was; 0 where nothing is left to read.
+        owner_thread: ZooKeeper consumers: number of the owner's stream that reads the partition.
+        owned_since_ms: ZooKeeper consumers: when the owner took it.
     """
 
     topic: str | None
@@ -72,6 +91,8 @@ class OffsetDescription:
     mark: OffsetMark | None
     next_timestamp_ms: int | None = None
     time_lag_ms: int | None = None
+    owner_thread: int | None = None
+    owned_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +128,8 @@ class GroupDescription:
     """One group; attributes as in `kgroup.model.group.Group`, in the order of the JSON output.
 
     Attributes:
-        offsets: commits, owned partitions, and (from a cluster) partitions of subscribed topics
-            that nobody owns, sorted by topic and partition.
+        offsets: commits, owned partitions, and (from a cluster or ZooKeeper) partitions of
+            subscribed topics that nobody owns, sorted by topic and partition.
         total_lag: sum of the known lags of `offsets` and `share_offsets`; None where none is known.
         max_time_lag_ms: largest of their known lags in time; likewise.
     """
@@ -254,16 +275,22 @@ def _offsets(group: Group, ranges: _Ranges) -> Iterator[OffsetDescription]:
         if owned is None:
             owner, topic_id = task_owners.get(at, _NOBODY), offset.topic_id
         else:
-            owner, topic_id = (owners[owned], owned.since_epoch), owned.topic_id or offset.topic_id
+            owner, topic_id = owners[owned], owned.topic_id or offset.topic_id
         mark = orphan_mark if owner is _NOBODY else None
         yield _offset(at, offset, ranges.get(at, _UNKNOWN), owner, topic_id, mark)
-    for owned, member_id in owners.items():
+    for owned, owner in owners.items():
         if owned.topic is None or (owned.topic, owned.partition) in by_name:
             log = _UNKNOWN
             if owned.topic is not None:
                 log = ranges.get((owned.topic, owned.partition), _UNKNOWN)
-            owner = (member_id, owned.since_epoch)
             yield _offset((owned.topic, owned.partition), None, log, owner, owned.topic_id)
+    committed = {(offset.topic, offset.partition) for offset in group.offsets}
+    for unowned in group.unowned:
+        assert unowned.topic is not None
+        at = (unowned.topic, unowned.partition)
+        if at not in committed:
+            log = ranges.get(at, _UNKNOWN)
+            yield _offset(at, None, log, _NOBODY, None, OffsetMark.NO_OWNER)
 
 
 def _forgotten_row(at: _At) -> OffsetDescription:
@@ -288,11 +315,13 @@ def _offset(
         expire_timestamp_ms=commit.expire_timestamp_ms if commit else None,
         log_end_offset=log.end,
         lag=log.end - commit.committed_offset if commit and log.end is not None else None,
-        member_id=owner[0],
+        member_id=owner.member_id,
         topic_id=topic_id,
-        owned_since_epoch=owner[1],
+        owned_since_epoch=owner.since_epoch,
         log_start_offset=log.start,
-        mark=_mark(commit, log) or mark,
+        mark=_mark(commit, log) or mark or (OffsetMark.OWNER_GONE if owner.is_stray else None),
+        owner_thread=owner.thread,
+        owned_since_ms=owner.since_ms,
     )
 
 
@@ -327,17 +356,24 @@ def _share_offset(offset: ShareOffset, ranges: _Ranges) -> ShareOffsetDescriptio
     )
 
 
-def _owners(group: Group) -> dict[AssignedPartition, str]:
+def _owners(group: Group) -> dict[AssignedPartition, _Owner]:
     """Return who owns each partition; of a share group nobody does, its members share them."""
     if group.type is GroupType.SHARE:
         return {}
-    return {
-        owned: member.member_id for member in group.members for owned in member.assignment or ()
+    owners = {
+        owned: _Owner.of(member.member_id, owned)
+        for member in group.members
+        for owned in member.assignment or ()
     }
+    for stray in group.stray_owners:
+        owners[stray.partition] = _Owner.of(stray.member_id, stray.partition, is_stray=True)
+    return owners
 
 
 def _tells_owners(group: Group) -> bool:
     """Tell whether a partition is nobody's where no owner of it is seen."""
+    if group.type is GroupType.ZOOKEEPER:
+        return bool(group.members)  # the nodes of owners are all there is
     if not group.members or group.state not in _SETTLED:
         return False
     if group.topology is not None:
@@ -357,7 +393,7 @@ def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
         for subtopology in (group.topology.subtopologies if group.topology else ())
     }
     return {
-        (topic, task.partition): (member.member_id, task.since_epoch)
+        (topic, task.partition): _Owner(member.member_id, task.since_epoch)
         for member in group.members
         for tasks in (member.pending_revocation_tasks, member.tasks)
         for task in (tasks.active if tasks else ())

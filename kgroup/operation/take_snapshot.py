@@ -16,6 +16,7 @@ from kgroup.model.snapshot import (
     Origin,
     PlacedGroup,
     Snapshot,
+    SnapshotNode,
     SnapshotPartition,
     SnapshotRange,
     SnapshotTopic,
@@ -66,9 +67,11 @@ def take_snapshot(
         InputError: the source has nothing to read.
         BrokerError: no broker answers.
     """
-    reading, missing = read_chosen(source, group_ids, Question(regex=regex, log_budget=log_budget))
-    image = reading.image
-    problems = list(reading.problems)
+    question = Question(regex=regex, log_budget=log_budget, nodes=True)
+    reading, missing = read_chosen(source, group_ids, question)
+    image, tree = reading.image, reading.zookeeper
+    # What nodes say is found again, with what is wrong about it, whenever they are read.
+    problems = list(reading.problems if tree is None else tree.problems)
     log_problems: list[Problem] = []
     partitions = {at for group in image.groups.values() for at in group.partitions}
 
@@ -117,7 +120,7 @@ def take_snapshot(
         broker_ids=image.broker_ids,
         offsets_partition_count=image.offsets_partition_count,
         topic_names=dict(sorted(image.topic_names.items())),
-        groups=tuple(image.groups.values()),
+        groups=tuple(image.groups.values()) if tree is None else (),
         topics=_topics(view) if view else None,
         log_ranges=_log_ranges(ends, stable_ends),
         placements=None
@@ -126,10 +129,14 @@ def take_snapshot(
         problems=tuple(problems),
         log_problems=tuple(dict.fromkeys(log_problems)),
         notes=reading.notes,
+        zookeeper=None
+        if tree is None
+        else tuple(SnapshotNode.of(node) for node in tree.nodes.values()),
     )
+    learnt = snapshot.problems if tree is None else reading.problems
     return Report(
         (snapshot,),
-        errors=missing + snapshot.problems + snapshot.log_problems,
+        errors=missing + learnt + snapshot.log_problems,
         notes=snapshot.notes,
     )
 

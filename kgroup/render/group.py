@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _GROUP = Column("group_id", Kind.NAME, "id of the group")
-_TYPE = Column("type", Kind.TEXT, "classic, consumer, share or streams")
+_TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeeper")
 _STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")
 _PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT, "what the clients say: consumer, connect, …")
 _ASSIGNOR = Column("assignor", Kind.TEXT, "assignor that the group uses")
@@ -149,7 +149,7 @@ MEMBER_COLUMNS = (
     Column(
         "subscription",
         Kind.TEXT,
-        "topics with commas between, or /regular expression/",
+        "topics with commas between, or /regular expression/; zookeeper: with its streams",
         lambda item: _subscription(item.subscription),
     ),
     Column(
@@ -164,6 +164,14 @@ MEMBER_COLUMNS = (
         "what it shall own in the end (not classic)",
         lambda item: _owned(item.target_assignment, item.target_tasks),
     ),
+    Column(
+        "threads",
+        Kind.NUMBER,
+        "zookeeper: number of its threads",
+        lambda item: _threads(item.subscription),
+    ),
+    Column("session_id", Kind.TEXT, "zookeeper: session with which its registration goes"),
+    Column("registered_ms", Kind.TIME, "zookeeper: when it registered"),
 )
 OFFSET_COLUMNS = (
     _GROUP,
@@ -178,6 +186,8 @@ OFFSET_COLUMNS = (
     Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
     Column("expire_timestamp_ms", Kind.TIME, "only of a commit with a retention of its own"),
     Column("member_id", Kind.NAME, "member that owns the partition"),
+    Column("owner_thread", Kind.NUMBER, "zookeeper: number of its thread that reads it"),
+    Column("owned_since_ms", Kind.TIME, "zookeeper: when it took the partition"),
     Column("owned_since_epoch", Kind.NUMBER, "epoch in which that member got it (Kafka 4.3)"),
     Column("topic_id", Kind.TEXT, "id of the topic"),
     Column("log_start_offset", Kind.NUMBER, "offset of the first record that is still there"),
@@ -308,8 +318,24 @@ def _ids(ids: Iterable[int] | None) -> str | None:
 def _subscription(subscription: Subscription | None) -> str | None:
     if subscription is None:
         return None
+    if subscription.streams is not None:
+        asked = [f"{_listed(subscription, of)}:{n}" for of, n in subscription.streams.items()]
+        return ",".join(asked)
     topics = list(subscription.topics or ())
     return ",".join([*topics, f"/{subscription.regex}/"] if subscription.regex else topics)
+
+
+def _listed(subscription: Subscription, topic: str) -> str:
+    """Write what a ZooKeeper consumer has streams of: a topic, a white or a black list."""
+    if subscription.regex is None:
+        return topic
+    return f"{'not ' if subscription.pattern == 'black_list' else ''}/{subscription.regex}/"
+
+
+def _threads(subscription: Subscription | None) -> int | None:
+    """Count threads: those with the same number read several topics."""
+    streams = subscription.streams if subscription else None
+    return None if streams is None else max(streams.values(), default=0)
 
 
 def _owned(

@@ -13,6 +13,7 @@ from kgroup.model.next_record import NextReading, Position
 from kgroup.model.pattern import Pattern
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import ZookeeperTree
 
 __all__ = [
     "DEFAULT_LOG_BUDGET",
@@ -66,11 +67,13 @@ class Reading:
         image: the groups.
         problems: what could not be read.
         notes: what was assumed or chosen, for people.
+        zookeeper: of ZooKeeper: the nodes that the groups were read from.
     """
 
     image: Image
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    zookeeper: ZookeeperTree | None = None
 
 
 DEFAULT_LOG_BUDGET = 32 << 20
@@ -90,6 +93,9 @@ class Question:
         log_budget: bytes of each partition of `__consumer_offsets` that a live cluster may be asked
             for, to know what no API tells: generation, leader and timeouts of classic groups,
             times of commits; 0 where they do not matter.
+        nodes: of ZooKeeper: whether all its nodes matter that have to do with the groups or are the
+            cluster's, also those that no `Group` tells of: states of partitions, configurations of
+            topics, the controller, what an administrator asked for.
     """
 
     regex: Pattern | None = None
@@ -99,6 +105,7 @@ class Question:
     members: bool = True
     offsets: bool = True
     log_budget: int = DEFAULT_LOG_BUDGET
+    nodes: bool = False
 
     def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:
         """Tell whether a group is one that is asked for, among these ids or by the regex."""

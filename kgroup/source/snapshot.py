@@ -1,6 +1,7 @@
 """Groups from a snapshot: what another source said, kept in a file."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from kgroup.errors import InputError
 from kgroup.model.cluster import ClusterView, Partition, Topic
@@ -11,9 +12,16 @@ from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
 from kgroup.operation.locate import offsets_partition
+from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.zookeeper_view import cluster_view, placements, reading_of
 
-__all__ = ["ClusterSnapshotSource", "SnapshotSource", "snapshot_source"]
+__all__ = [
+    "ClusterSnapshotSource",
+    "SnapshotSource",
+    "ZookeeperSnapshotSource",
+    "snapshot_source",
+]
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -52,7 +60,12 @@ class SnapshotSource:
             broker_ids=snapshot.broker_ids,
             offsets_partition_count=snapshot.offsets_partition_count,
         )
-        untold = tuple(
+        untold = self._untold(group_ids)
+        notes = (*snapshot.notes, *self._notes(names, question))
+        return Reading(image, snapshot.problems + untold, notes)
+
+    def _untold(self, group_ids: Collection[str] | None) -> tuple[Problem, ...]:
+        return tuple(
             Problem(
                 "not-in-snapshot",
                 "Not asked for when the snapshot was taken; whether it exists is not known.",
@@ -61,8 +74,6 @@ class SnapshotSource:
             for group_id in dict.fromkeys(group_ids or ())
             if not self._was_asked_for(group_id)
         )
-        notes = (*snapshot.notes, *self._notes(names, question))
-        return Reading(image, snapshot.problems + untold, notes)
 
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
@@ -172,8 +183,43 @@ class ClusterSnapshotSource(SnapshotSource):
         )
 
 
+class ZookeeperSnapshotSource(SnapshotSource):
+    """What ZooKeeper said: groups are decoded from its nodes; implements `ClusterSource` too."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        nodes = (node.node() for node in snapshot.zookeeper or ())
+        self._tree = tree_of(nodes, snapshot.problems)
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Choose among the groups that were saved; see `GroupSource.read`."""
+        reading = reading_of(self._tree, group_ids, question)
+        names = None if group_ids is None else frozenset(group_ids)
+        return replace(
+            reading,
+            problems=reading.problems + self._untold(group_ids),
+            notes=(*self.snapshot.notes, *self._notes(names, question)),
+        )
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        """Look up partitions of `__consumer_offsets`; see `CoordinatorSource.placements`."""
+        if transactional:
+            raise InputError("a snapshot has the coordinators of groups, not of transactions")
+        return placements(decode_tree(self._tree), keys)
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Look up brokers and topics; see `ClusterSource.view`."""
+        return cluster_view(decode_tree(self._tree), topics)
+
+
 def snapshot_source(snapshot: Snapshot) -> SnapshotSource:
     """Return the source that a snapshot is: as much of one as its own source was."""
+    if snapshot.zookeeper is not None:
+        return ZookeeperSnapshotSource(snapshot)
     if snapshot.topics is None:  # no cluster, or one that did not say
         return SnapshotSource(snapshot)
     return ClusterSnapshotSource(snapshot)

@@ -127,6 +127,14 @@ def _decode(data: bytes) -> Snapshot:
             parse_regex(snapshot.choice.regex)
     except ValueError as error:
         raise InputError(f"$.choice.regex: expected a regular expression; {error}") from None
+    for number, node in enumerate(snapshot.zookeeper or ()):
+        if not node.path.startswith("/"):
+            raise InputError(f"$.zookeeper[{number}].path: expected /…, found {_short(node.path)}")
+        try:
+            node.node()
+        except ValueError:
+            place = f"$.zookeeper[{number}].base64"
+            raise InputError(f"{place}: expected base64, found {_short(node.base64)}") from None
     return snapshot
 
 

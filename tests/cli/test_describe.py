@@ -58,7 +58,7 @@ def test_json_has_the_promised_fields_in_order(cli: Cli) -> None:
     assert list(group)[: len(FIELDS)] == FIELDS
     assert list(group["members"][0])[: len(MEMBER_FIELDS)] == MEMBER_FIELDS
     assert list(group["offsets"][0])[: len(OFFSET_FIELDS)] == OFFSET_FIELDS
-    assert list(group["members"][0]["subscription"]) == [
+    assert list(group["members"][0]["subscription"])[:5] == [
         "topics", "regex", "owned", "generation_id", "user_data",
     ]  # fmt: skip
     assert list(group["members"][0]["assignment"][0])[:3] == ["topic_id", "topic", "partition"]

@@ -170,7 +170,7 @@ def test_a_file_is_replaced_only_by_a_whole_one(
     assert file.read_text() == "as it was"
     assert cli("snapshot", "--sample", "--all", "-f", link).status == 0
     assert link.is_symlink()
-    assert file.read_text().startswith('{"command":"snapshot",\n"schema_version":1,')
+    assert file.read_text().startswith('{"command":"snapshot",\n"schema_version":2,')
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "old.json"]
 
 

@@ -21,7 +21,13 @@ _IN_FLIGHT = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 
 class GroupSourceContract:
-    """Tests of a source that has groups of every type, and the topic "orders"."""
+    """Tests of a source that has groups of every type, and the topic "orders".
+
+    Attributes:
+        types: those that a source of this kind can have.
+    """
+
+    types = frozenset(GroupType) - {GroupType.ZOOKEEPER}
 
     @pytest.fixture
     def groups(self, source: GroupSource) -> Mapping[str, Group]:
@@ -29,7 +35,7 @@ class GroupSourceContract:
 
     def test_has_groups_of_every_type(self, groups: Mapping[str, Group]) -> None:
         """Else the rest would prove little."""
-        assert {group.type for group in groups.values()} == set(GroupType)
+        assert {group.type for group in groups.values()} == self.types
 
     def test_reads_the_same_twice(self, source: GroupSource) -> None:
         assert source.read() == source.read()
@@ -102,13 +108,16 @@ class GroupSourceContract:
     def test_each_type_has_its_own_fields_and_no_others(self, groups: Mapping[str, Group]) -> None:
         for group in groups.values():
             is_classic = group.type is GroupType.CLASSIC
-            assert (group.group_epoch is None) == is_classic
+            is_zookeeper = group.type is GroupType.ZOOKEEPER
+            assert (group.group_epoch is None) == (is_classic or is_zookeeper)
             assert is_classic or group.generation_id is None
+            assert is_zookeeper or not (group.unowned or group.stray_owners)
             assert is_classic or group.leader_id is None
             assert (group.topology is not None) == (group.type is GroupType.STREAMS)
             assert (group.share_offsets is not None) == (group.type is GroupType.SHARE)
             for member in group.members:
-                assert (member.member_epoch is None) == is_classic
+                assert (member.member_epoch is None) == (is_classic or is_zookeeper)
+                assert (member.registered_ms is not None) == is_zookeeper
                 assert (member.tasks is not None) == (group.type is GroupType.STREAMS)
 
     def test_states_follow_from_members(self, groups: Mapping[str, Group]) -> None:

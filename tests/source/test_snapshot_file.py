@@ -21,16 +21,18 @@ from kgroup.model.snapshot import (
     Origin,
     PlacedGroup,
     Snapshot,
+    SnapshotNode,
     SnapshotPartition,
     SnapshotRange,
     SnapshotTopic,
 )
+from kgroup.model.zookeeper import Node, Stat
 from kgroup.source.snapshot_file import read_snapshot, snapshot_lines, write_gzip
 
 BROKER = Broker(1, "kafka-1", 9092, "rack-a")
 SNAPSHOT = Snapshot(
     command="snapshot",
-    schema_version=1,
+    schema_version=SNAPSHOT_VERSION,
     kgroup_version="0.1.0",
     taken_ms=1_700_000_000_004,
     origin=Origin("cluster"),
@@ -63,6 +65,12 @@ SNAPSHOT = Snapshot(
     problems=(Problem("silent", "No.", broker=1),),
     log_problems=(),
     notes=("one", "two"),
+    zookeeper=(
+        SnapshotNode("/consumers"),
+        SnapshotNode("/consumers/g", stat=Stat(1, 2, 3, 4, "0x1008f3a2b410000", 5)),
+        SnapshotNode("/consumers/g/ids/c", data="{}"),
+        SnapshotNode("/consumers/g/ids/d", base64="//4="),
+    ),
 )
 
 
@@ -91,6 +99,18 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert read_snapshot(saved(SNAPSHOT, tmp_path / "a")) == SNAPSHOT
 
 
+def test_nodes_are_text_or_base64() -> None:
+    for data, kept in ((None, (None, None)), (b"{}", ("{}", None)), (b"\xff\xfe", (None, "//4="))):
+        node = Node("/a", data, Stat(mtime_ms=7))
+        saved_node = SnapshotNode.of(node)
+        assert (saved_node.data, saved_node.base64) == kept
+        assert saved_node.node() == node
+
+
+def test_groups_are_those_of_the_nodes_too() -> None:
+    assert SNAPSHOT.group_ids == ("g", "g\u2028\x00é")
+
+
 def test_gzip_is_recognised_by_its_bytes(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     with file.open("wb") as out:
@@ -116,7 +136,7 @@ def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
 
 
 def test_fields_of_later_versions_are_passed_over(tmp_path: Path) -> None:
-    file = changed(tmp_path / "a", zookeeper={"brokers": [1, {}]})
+    file = changed(tmp_path / "a", spark={"brokers": [1, {}]})
     assert read_snapshot(file) == SNAPSHOT
     capabilities = [*SNAPSHOT.capabilities, "second-sight"]
     assert (
@@ -137,6 +157,11 @@ GROUP: Mapping[str, Any] = {"group_id": "g", "type": "classic", "state": "Stable
     ("fields", "text"),
     [
         ({"groups": None}, "$.groups: expected array, found null"),
+        ({"zookeeper": [{"path": "a"}]}, '$.zookeeper[0].path: expected /…, found "a"'),
+        (
+            {"zookeeper": [{"path": "/a", "base64": "?"}]},
+            '$.zookeeper[0].base64: expected base64, found "?"',
+        ),
         ({"groups": {}}, "$.groups: expected array, found object"),
         ({"groups": [GROUP, 1]}, "$.groups[1]: expected object, found int"),
         (

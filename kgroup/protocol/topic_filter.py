@@ -1,0 +1,68 @@
+"""White and black lists of topics, as the ZooKeeper consumer evaluates them.
+
+Source: kafka.consumer.TopicFilter and WildcardTopicCount of 0.8.2.2. The expressions are Java's.
+RE2 runs them, in time proportional to what it reads; what RE2 does not have (looking ahead, say)
+Python's engine runs, which backtracks as Java's does. What means something else in either of them
+is refused: unknown is better than wrong.
+"""
+
+import re
+from collections.abc import Iterable
+
+from kgroup.model.pattern import Pattern, parse_regex
+from kgroup.model.zookeeper import RegistrationNode, SubscriptionPattern
+
+__all__ = ["INTERNAL_TOPICS", "filter_regex", "parse_filter", "subscribed_topics"]
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
+"""Left out of every list as long as ``exclude.internal.topics`` is true, as it is by default."""
+
+_QUOTES = "\"'"
+_ONLY_JAVA = re.compile(
+    r"\[[^\]]*&&|\[[^\]]*\[(?!:)|\\p\{(?:Is|In|java|Lower|Upper|ASCII|Alpha|"
+    r"Digit|Alnum|Punct|Graph|Print|Blank|Cntrl|XDigit|Space)|\\[hHRXZ]"
+)
+
+
+def filter_regex(text: str) -> str:
+    """Return the expression that a list is: commas become ``|``, blanks and outer quotes go."""
+    return text.strip().replace(",", "|").replace(" ", "").strip(_QUOTES)
+
+
+def parse_filter(text: str) -> Pattern:
+    """Compile the expression of a list.
+
+    Raises:
+        ValueError: it is none, or one that only Java understands.
+    """
+    regex = filter_regex(text)
+    if _ONLY_JAVA.search(regex):
+        raise ValueError(f"{regex!r} has syntax of regular expressions that only Java knows")
+    try:
+        return parse_regex(regex)
+    except ValueError:
+        pass
+    try:
+        return re.compile(regex, re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{regex!r} is no regular expression: {error}") from None
+
+
+def subscribed_topics(registration: RegistrationNode, topics: Iterable[str]) -> tuple[str, ...]:
+    """Return the topics that a consumer reads, sorted: of a list those of `topics` that it allows.
+
+    Raises:
+        ValueError: the list's expression cannot be evaluated.
+    """
+    if registration.pattern is SubscriptionPattern.STATIC or not registration.subscription:
+        return tuple(sorted(registration.subscription))
+    pattern = parse_filter(next(iter(registration.subscription)))
+    wanted = registration.pattern is SubscriptionPattern.WHITE_LIST
+    return tuple(
+        sorted(
+            topic
+            for topic in topics
+            if topic not in INTERNAL_TOPICS
+            if (pattern.fullmatch(topic) is not None) is wanted
+        )
+    )

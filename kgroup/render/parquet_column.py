@@ -1,11 +1,12 @@
 """A column of a Parquet row group, encoded so that little has to be done for each value.
 
-Where a library packs numbers into as few bits as they need, here they take whole bytes, so that
-numpy can do it at the speed of memory, in many threads:
+Where compiled code is loaded, because there is much to write, it encodes (`page_kernel`):
 
-    integers of a narrow range, and texts   a dictionary, and indices of 1, 2 or 4 bytes
-    other integers                          DELTA_BINARY_PACKED with differences of 1, 2, 4, 8 bytes
+    integers of a narrow range, and texts   a dictionary, and runs of indices
+    other integers of 64 bits               DELTA_BINARY_PACKED
     JSON texts                              DELTA_LENGTH_BYTE_ARRAY, compressed
+
+Else all is plain and compressed.
 
 The page of a column, in Parquet's format: which rows are not null, as runs of bits; the values.
 """
@@ -18,6 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kgroup.protocol.compiled import kernels, loaded
+from kgroup.protocol.kernel_memory import PADDING
 from kgroup.protocol.recycled import recycled
 from kgroup.render.thrift import Value, binary, i32, i64, sequence, struct, varint, zigzag
 
@@ -111,12 +114,14 @@ def encode(name: str, column: pa.Array) -> ColumnChunk:
     chunk = ColumnChunk(name, _physical_type(column.type), len(column), column.null_count)
     if chunk.nulls == chunk.rows:
         _add_page(chunk, column, _PLAIN, [])
+    elif loaded() is None:
+        _add_plain(chunk, column)
     elif pa.types.is_dictionary(column.type):
         _add_dictionary(chunk, _plain_texts(column.dictionary), len(column.dictionary))
-        indices = _indices(_present(column.indices), len(column.dictionary))
+        indices = _runs(_present(column.indices), 0, len(column.dictionary))
         _add_page(chunk, column, _RLE_DICTIONARY, indices)
     elif pa.types.is_integer(column.type):
-        _add_integers(chunk, column)
+        _add_integers(chunk, _present(column), column)
     else:
         chunk.codec = _SNAPPY
         _add_page(chunk, column, _DELTA_LENGTH, _texts(column))
@@ -129,20 +134,33 @@ def _physical_type(kind: pa.DataType) -> int:
     return _INT64 if kind.bit_width == 64 else _INT32
 
 
-def _add_integers(chunk: ColumnChunk, column: pa.Array) -> None:
-    numbers = _present(column)
+def _add_plain(chunk: ColumnChunk, column: pa.Array) -> None:
+    chunk.codec = _SNAPPY
+    present = column.drop_null()
+    if chunk.type == _BYTE_ARRAY:
+        values = _plain_texts(present.cast(pa.string()))
+    else:
+        numbers = present.to_numpy()
+        chunk.limits = int(numbers.min()), int(numbers.max())
+        values = _plain_numbers(chunk, numbers)
+    _add_page(chunk, column, _PLAIN, [values])
+
+
+def _add_integers(chunk: ColumnChunk, numbers: _Array, column: pa.Array) -> None:
     low, high = int(numbers.min()), int(numbers.max())
     chunk.limits = low, high
     if high - low < _NARROW:
-        count = high - low + 1
-        values = (low + np.arange(count)).astype(np.int32 if chunk.type == _INT32 else np.int64)
-        _add_dictionary(chunk, _bytes(values), count)
-        indices = _indices((numbers - numbers.dtype.type(low)).astype(np.uint8), count)
-        _add_page(chunk, column, _RLE_DICTIONARY, indices)
+        values = low + np.arange(high - low + 1)
+        _add_dictionary(chunk, _plain_numbers(chunk, values), len(values))
+        _add_page(chunk, column, _RLE_DICTIONARY, _runs(numbers, low, len(values)))
     elif chunk.type == _INT32:
-        _add_page(chunk, column, _PLAIN, [_bytes(numbers.astype(np.int32))])
+        _add_page(chunk, column, _PLAIN, [_plain_numbers(chunk, numbers)])
     else:
         _add_page(chunk, column, _DELTA, _differences(numbers))
+
+
+def _plain_numbers(chunk: ColumnChunk, numbers: _Array) -> memoryview:
+    return numbers.astype(np.int32 if chunk.type == _INT32 else np.int64).view(np.uint8).data
 
 
 def _add_dictionary(chunk: ColumnChunk, values: memoryview, count: int) -> None:
@@ -159,8 +177,7 @@ def _add_page(
     parts = [*_levels(column), *values]
     size = sum(map(len, parts))
     if chunk.codec == _SNAPPY:
-        compressed = pa.compress(_joined(parts, size), "snappy")
-        parts = [memoryview(compressed)[: compressed.size]]  # it tells the size before it shrank
+        parts = [varint(size), *map(_snappy_body, [b"".join(parts[:-1]), parts[-1]])]
     details = {1: i32(chunk.rows), 2: i32(encoding), 3: i32(_RLE), 4: i32(_RLE)}
     packed = sum(map(len, parts))
     head = {1: i32(_DATA_PAGE), 2: i32(size), 3: i32(packed), 5: struct(details)}
@@ -170,13 +187,11 @@ def _add_page(
         chunk.encodings += (encoding,)
 
 
-def _joined(parts: list[bytes | memoryview], size: int) -> pa.Buffer:
-    joined = recycled(size)
-    at = 0
-    for part in parts:
-        joined[at : at + len(part)] = np.frombuffer(part, np.uint8)
-        at += len(part)
-    return pa.py_buffer(joined)
+def _snappy_body(part: bytes | memoryview) -> memoryview:
+    """Compress; leave out the size (varint) at the front: bodies make one stream together."""
+    compressed = pa.compress(part, "snappy")
+    packed = memoryview(compressed)[: compressed.size]  # it tells the size before it shrank
+    return packed[len(varint(len(part))) :]
 
 
 def _levels(column: pa.Array) -> list[bytes | memoryview]:
@@ -203,60 +218,65 @@ def _present(column: pa.Array) -> _Array:
     """Give the numbers of the rows that are not null."""
     numbers = np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype())
     numbers = numbers[column.offset : column.offset + len(column)]
-    if column.null_count:
-        numbers = numbers[column.is_valid().to_numpy(zero_copy_only=False)]
-    return numbers
+    return _pick(numbers, column) if column.null_count else numbers
 
 
-def _indices(numbers: _Array, values: int) -> list[bytes | memoryview]:
-    """Write indices of so many values: a byte, how many bits one takes; then a run of them."""
-    first = int(numbers[0])
-    if first < 256 and (numbers == first).all():
-        return [bytes([8]), *_run(first, len(numbers))]
-    kind = np.uint8 if values <= 1 << 8 else np.uint16 if values <= 1 << 16 else np.uint32
-    groups = (len(numbers) + 7) // 8
-    indices = np.zeros(8 * groups, kind)
-    indices[: len(numbers)] = numbers
-    return [bytes([8 * indices.itemsize]), varint(groups << 1 | 1), _bytes(indices)]
+def _pick(numbers: _Array, column: pa.Array) -> _Array:
+    """Give the numbers that belong to the rows of a column that are not null."""
+    width = numbers.itemsize
+    picked = recycled(numbers.nbytes + PADDING)
+    count = kernels().pick(
+        numbers.ctypes.data,
+        width,
+        column.buffers()[0].address,
+        column.offset,
+        len(numbers),
+        picked.ctypes.data,
+    )
+    return picked[: count * width].view(numbers.dtype)
+
+
+def _runs(numbers: _Array, low: int, values: int) -> list[bytes | memoryview]:
+    """Write what numbers are more than `low`: a byte, how many bits one takes, and `pack_runs`.
+
+    `values` is how many different numbers there may be.
+    """
+    width = 1 if values <= 1 << 8 else 2 if values <= 1 << 16 else 4
+    count = len(numbers)
+    indices = recycled(width * (count + 8)).view(f"u{width}")
+    np.subtract(numbers, low, out=indices[:count], casting="unsafe")
+    indices[count:] = 0
+    out = recycled(width * (count + 8) + count // 8 + PADDING)
+    start = out.ctypes.data
+    end = kernels().pack_runs(indices.ctypes.data, width, count, start)
+    return [bytes([8 * width]), out[: end - start].data]
 
 
 def _differences(numbers: _Array) -> list[bytes | memoryview]:
-    """Write integers as what each is more than the one before.
+    """Write words as what each is more than the one before.
 
     head     numbers in a block (128), miniblocks in a block (4), how many numbers there are, the
              first one
-    block    the smallest difference, the bits that one of each miniblock takes (4 bytes); what the
-             differences are more than the smallest; of the last block only the miniblocks begun
-
-    The smallest, and the bits, are here the same for all blocks.
+    blocks   see `pack_differences`
     """
-    head = varint(_BLOCK) + varint(_MINIBLOCKS) + varint(len(numbers)) + zigzag(int(numbers[0]))
-    if len(numbers) == 1:
-        return [head]
-    differences = recycled(8 * (len(numbers) - 1)).view(np.int64)
-    np.subtract(numbers[1:], numbers[:-1], out=differences, dtype=np.int64)
-    smallest = differences.min()
-    differences -= smallest
-    above = differences.view(np.uint64)  # as 64 bits, whatever overflows
-    kind = np.min_scalar_type(above.max())
-    blocks = -(-len(above) // _BLOCK)
-    block_head = zigzag(int(smallest)) + bytes([8 * kind.itemsize]) * _MINIBLOCKS
-    out = np.zeros((blocks, len(block_head) + _BLOCK * kind.itemsize), np.uint8)
-    out[:, : len(block_head)] = np.frombuffer(block_head, np.uint8)
-    body = np.zeros(blocks * _BLOCK, kind)
-    body[: len(above)] = above
-    out[:, len(block_head) :] = body.view(np.uint8).reshape(blocks, -1)
-    miniblock = _BLOCK // _MINIBLOCKS
-    unused = (blocks * _BLOCK - len(above)) // miniblock * miniblock * kind.itemsize
-    return [head, out.reshape(-1)[: out.size - unused].data]
+    count = len(numbers)
+    head = varint(_BLOCK) + varint(_MINIBLOCKS) + varint(count) + zigzag(int(numbers[0]))
+    out = recycled(9 * (count + _BLOCK) + PADDING)
+    start = out.ctypes.data
+    end = kernels().pack_differences(numbers.ctypes.data, count, start)
+    return [head, out[: end - start].data]
 
 
 def _texts(column: pa.Array) -> list[bytes | memoryview]:
     """Write the lengths of texts as their differences, then all texts."""
-    present = column.drop_null() if column.null_count else column
-    ends = _ends(present)
-    text = np.frombuffer(present.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
-    return [*_differences(np.diff(ends)), text.data]
+    ends = _ends(column)
+    sizes = np.diff(ends).astype(np.int64)
+    if column.null_count:
+        sizes = _pick(sizes, column)
+        if sizes.sum() != ends[-1] - ends[0]:
+            return _texts(column.drop_null())  # there is something behind null
+    text = np.frombuffer(column.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
+    return [*_differences(sizes), text.data]
 
 
 def _plain_texts(texts: pa.Array) -> memoryview:
@@ -276,7 +296,3 @@ def _plain_texts(texts: pa.Array) -> memoryview:
 def _ends(texts: pa.Array) -> _Array:
     ends = np.frombuffer(texts.buffers()[1], np.int32)
     return ends[texts.offset : texts.offset + len(texts) + 1]
-
-
-def _bytes(numbers: _Array) -> memoryview:
-    return np.ascontiguousarray(numbers).view(np.uint8).data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.column_schema import DECODED
 from kgroup.protocol.columnar import decode_chunks
-from kgroup.render import parquet
+from kgroup.protocol.compiled import kernels
+from kgroup.render import parquet, parquet_column
 from kgroup.render.parquet import write_parquet
 from kgroup.render.record import RECORD_COLUMNS
 from tests.protocol.random_log import logs
@@ -25,10 +27,11 @@ SIZES = (1, 7, 8, 9, 127, 128, 129, 130, 160, 161, 257, 400)
 """Around those of a block, its parts, and a byte of bits."""
 
 
-def written(batch: pa.RecordBatch, path: Path, *, as_it_is: bool) -> pq.ParquetFile:
+def written(batch: pa.RecordBatch, path: Path, *, as_it_is: bool, compiled: bool) -> pq.ParquetFile:
     """Write a batch as a row group of its own, or as one of the small ones put together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet, "_ROWS", 0 if as_it_is else 1 << 20)
+        patch.setattr(parquet_column, "loaded", kernels if compiled else lambda: None)
         parts = [batch] if as_it_is else [batch.slice(0, 5), batch.slice(5)]
         write_parquet(path, lambda function: map(function, parts), batch.schema.names)
     return pq.ParquetFile(path)
@@ -37,8 +40,8 @@ def written(batch: pa.RecordBatch, path: Path, *, as_it_is: bool) -> pq.ParquetF
 def check(cells: list[Any], name: str, path: Path) -> None:
     column = pa.array([None, *cells], DECODED.field(name).type)[1:]  # which has an offset
     batch = pa.RecordBatch.from_arrays([column], schema=pa.schema([DECODED.field(name)]))
-    for as_it_is in (True, False):
-        file = written(batch, path, as_it_is=as_it_is)
+    for as_it_is, compiled in product((True, False), repeat=2):
+        file = written(batch, path, as_it_is=as_it_is, compiled=compiled)
         assert file.schema_arrow.field(name).type == DECODED.field(name).type
         assert file.read()[name].to_pylist() == cells
         chunk = file.metadata.row_group(0).column(0)
@@ -71,6 +74,25 @@ def test_integers_that_rise(step: int, tmp_path: Path) -> None:
         check(numbers.tolist(), "offset", tmp_path / "x.parquet")
 
 
+@settings(max_examples=40)
+@given(data=st.data())
+def test_runs(data: st.DataObject, tmp_path_factory: Any) -> None:
+    """Runs of like and of unlike numbers, of any length, follow one another."""
+    length = st.sampled_from([1, 7, 8, 9, 16, 63, 64, 503, 504, 505, 1000])
+    runs = data.draw(st.lists(st.tuples(length, st.booleans()), min_size=1, max_size=6))
+    cells = [index if unlike else 3 for size, unlike in runs for index in range(size)]
+    check(
+        [cell % 200 for cell in cells],
+        "topic_partition",
+        tmp_path_factory.getbasetemp() / "runs.parquet",
+    )
+    check(
+        [f"text {cell}" for cell in cells],
+        "group",
+        tmp_path_factory.getbasetemp() / "runs.parquet",
+    )
+
+
 @pytest.mark.parametrize("name", ["group", "value_json"])
 @settings(max_examples=40)
 @given(data=st.data())
@@ -89,14 +111,17 @@ def test_dictionaries_of_every_size(count: int, tmp_path: Path) -> None:
 
 
 @settings(max_examples=10)
-@given(log=logs(), as_it_is=st.booleans())
-def test_any_log(log: bytes, as_it_is: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(log=logs(), as_it_is=st.booleans(), compiled=st.booleans())
+def test_any_log(
+    log: bytes, as_it_is: bool, compiled: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.getbasetemp() / "any.log"
     path.write_bytes(log)
     for part in decode_chunks(path, partition=7, compiled=False):
         if not isinstance(part, Damage):
             rows = part.select(NAMES)
-            file = written(rows, path.with_suffix(".parquet"), as_it_is=as_it_is)
+            target = path.with_suffix(".parquet")
+            file = written(rows, target, as_it_is=as_it_is, compiled=compiled)
             assert file.read().to_pylist() == rows.to_pylist()
 
 
@@ -105,7 +130,8 @@ def test_only_what_shrinks_is_compressed(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "kgroup/sample/log-dir"
     segment = max(sample.glob("__consumer_offsets-*/*.log"), key=lambda found: found.stat().st_size)
     rows = next(part for part in decode_chunks(segment) if not isinstance(part, Damage))
-    group = written(rows.select(NAMES), path, as_it_is=True).metadata.row_group(0)
+    file = written(rows.select(NAMES), path, as_it_is=True, compiled=True)
+    group = file.metadata.row_group(0)
     chunks = [group.column(index) for index in range(len(NAMES))]
     codecs = {chunk.path_in_schema: chunk.compression for chunk in chunks}
     assert {name for name in NAMES if codecs[name] == "SNAPPY"} == {"key_json", "value_json"}

@@ -1,0 +1,181 @@
+"""Compiled encoding of columns for Parquet's pages: numbers as runs, or as differences.
+
+Where a library packs numbers into as few bits as they need, here they take whole bytes, so that
+little has to be done for each.
+
+Importing this module imports numba. Positions are addresses.
+"""
+
+from __future__ import annotations
+
+from kgroup.protocol.machine import (
+    compiled,
+    get,
+    inlined,
+    load_native16,
+    load_native32,
+    load_uint8,
+    load_word,
+    put,
+    store_native16,
+    store_native32,
+    store_uint8,
+    store_word,
+)
+
+__all__ = ["pack_differences", "pack_runs", "pick"]
+
+_MOST_GROUPS = 63
+"""In a run of unlike numbers: its head is one byte then."""
+
+_BLOCK = 128
+_MINIBLOCK = 32
+
+
+@compiled
+def pick(numbers: int, width: int, bitmap: int, first: int, count: int, out: int) -> int:
+    """Write those of `count` numbers whose bit is set, the first one's being `first`; count them.
+
+    They take `width` bytes each: 1, 2, 4 or 8. There is room for all.
+    """
+    picked = 0
+    for index in range(count):
+        bit = first + index
+        at = numbers + width * index
+        to = out + width * picked
+        if width == 1:
+            store_uint8(to, load_uint8(at))
+        elif width == 2:
+            store_native16(to, load_native16(at))
+        elif width == 4:
+            store_native32(to, load_native32(at))
+        else:
+            store_word(to, load_word(at))
+        picked += load_uint8(bitmap + (bit >> 3)) >> (bit & 7) & 1
+    return picked
+
+
+@compiled
+def pack_runs(numbers: int, width: int, count: int, out: int) -> int:
+    """Write unsigned numbers of 1, 2 or 4 bytes; give the end.
+
+    like numbers       how many << 1 (varint), one of them
+    groups of eight    how many groups << 1 | 1 (varint), the numbers
+
+    Zeros follow the numbers that fill up the last group. There is room for all, a byte for each
+    eight of them, and `PADDING`.
+    """
+    ones = 0x0101010101010101 if width == 1 else 0x0001000100010001 if width == 2 else 0x100000001
+    mask = (1 << 8 * width) - 1
+    alike = 0
+    value = 0
+    head = 0
+    groups = 0
+    for done in range(0, count, 8):
+        first = load_word(numbers) & mask
+        # a group is `width` words
+        unlike = 0
+        for index in range(width):
+            unlike |= get(numbers, index) ^ first * ones
+        if alike > 0 and (unlike != 0 or first != value):
+            out = _put_run(out, alike, value, width)
+            alike = 0
+        if unlike == 0:
+            value = first
+            alike += min(8, count - done)
+            head = 0
+        else:
+            if head == 0 or groups == _MOST_GROUPS:
+                head = out
+                groups = 0
+                out += 1
+            for index in range(width):
+                put(out, index, get(numbers, index))
+            out += 8 * width
+            groups += 1
+            store_uint8(head, groups << 1 | 1)
+        numbers += 8 * width
+    return out if alike == 0 else _put_run(out, alike, value, width)
+
+
+@compiled
+def pack_differences(numbers: int, count: int, out: int) -> int:
+    """Write what each of `count` words but the first is more than the one before; give the end.
+
+    block      the smallest difference (zig-zag varint), how many bits one of each miniblock takes
+               (4 bytes), the miniblocks that are not empty
+    miniblock  what 32 differences are more than the smallest; at the end zeros fill up
+
+    There is room for nine bytes for each number, and those of a block more.
+    """
+    for block in range(1, count, _BLOCK):
+        end = min(block + _BLOCK, count)
+        smallest = _difference(numbers, block)
+        for index in range(block + 1, end):
+            smallest = min(smallest, _difference(numbers, index))
+        out = _put_varint(out, (smallest << 1) ^ (smallest >> 63))
+        sizes = out
+        store_native32(sizes, 0)
+        out += _BLOCK // _MINIBLOCK
+        for begin in range(block, end, _MINIBLOCK):
+            known = min(_MINIBLOCK, end - begin)
+            used = 0
+            for index in range(begin, begin + known):
+                used |= _difference(numbers, index) - smallest
+            size = _size_of(used)
+            store_uint8(sizes, 8 * size)
+            sizes += 1
+            for index in range(known):
+                _store(out, size, index, _difference(numbers, begin + index) - smallest)
+            for index in range(known, _MINIBLOCK):
+                _store(out, size, index, 0)
+            out += size * _MINIBLOCK
+    return out
+
+
+@inlined
+def _put_run(out: int, count: int, value: int, width: int) -> int:
+    out = _put_varint(out, count << 1)
+    store_native32(out, value)
+    return out + width
+
+
+@inlined
+def _put_varint(out: int, number: int) -> int:
+    """Write an unsigned number, seven bits a byte; give the end."""
+    while number < 0 or number >= 0x80:
+        store_uint8(out, number | 0x80)
+        number = (number >> 7) & ((1 << 57) - 1)
+        out += 1
+    store_uint8(out, number)
+    return out + 1
+
+
+@inlined
+def _difference(numbers: int, index: int) -> int:
+    return get(numbers, index) - get(numbers, index - 1)
+
+
+@inlined
+def _size_of(number: int) -> int:
+    """The bytes that an unsigned number takes: 0, 1, 2, 4 or 8."""
+    if number >> 32 != 0:
+        return 8
+    if number >> 16 != 0:
+        return 4
+    if number >> 8 != 0:
+        return 2
+    return 1 if number != 0 else 0
+
+
+@inlined
+def _store(at: int, size: int, index: int, number: int) -> None:
+    """Store one of the numbers at an address, which take so many bytes each."""
+    if size == 1:
+        store_uint8(at + index, number)
+    elif size == 2:
+        store_native16(at + 2 * index, number)
+    elif size == 4:
+        store_native32(at + 4 * index, number)
+    elif size == 8:
+        store_word(at + 8 * index, number)

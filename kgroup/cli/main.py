@@ -7,22 +7,21 @@ that ``kgroup --help`` and completion answer at once.
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from signal import SIGTERM, signal
 from types import FrameType
 from typing import NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from kgroup import __version__
 from kgroup.cli.context import complain, flush
+from kgroup.cli.lazy_group import CommandTable, LazyGroup
 from kgroup.errors import ExitStatus, KgroupError
 
 __all__ = ["COMMANDS", "kgroup", "run", "status_of"]
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
+COMMANDS: CommandTable = {
     "list": ("list_groups", "List groups with their type, state, protocol and coordinator."),
     "describe": ("describe", "Show state, members, assignment and offsets of groups."),
     "coordinator": (
@@ -34,7 +33,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
     "completion": ("completion", "Print the script that completes command lines in a shell."),
 }
-"""Name of each command -> module in `kgroup.cli` that has it as `command`, and its line of help."""
 
 INTERRUPTED = 130
 """As shells report a process that SIGINT ended (128 + 2)."""
@@ -46,50 +44,9 @@ TERMINATED = 143
 """As shells report a process that SIGTERM ended (128 + 15)."""
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are needed, and not for its help."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names in the order of `COMMANDS`."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        command = import_module(f"kgroup.cli.{COMMANDS[cmd_name][0]}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands from the static table."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Suggest the commands from the static table, or options."""
-        commands = [
-            CompletionItem(name, help=text)
-            for name, (_, text) in COMMANDS.items()
-            if name.startswith(incomplete)
-        ]
-        return commands + click.Command.shell_complete(self, ctx, incomplete)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one might have been meant."""
-        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], COMMANDS)
-            meant = f" Did you mean {' or '.join(close)}?" if close else ""
-            raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
-        return super().resolve_command(ctx, args)
-
-
 @click.group(
     cls=LazyGroup,
+    table=COMMANDS,
     invoke_without_command=True,
     subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

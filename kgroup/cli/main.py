@@ -8,7 +8,9 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from signal import SIGTERM, signal
+from contextlib import suppress
+from signal import SIGINT, SIGTERM, default_int_handler, getsignal, signal
+from time import monotonic
 from types import FrameType
 from typing import NoReturn
 
@@ -42,6 +44,8 @@ GARBAGE_THRESHOLD = 1_000_000
 """Objects made before cycles among them are looked for; Python's 700 costs a fifth of the time."""
 TERMINATED = 143
 """As shells report a process that SIGTERM ended (128 + 15)."""
+ONE_PRESS_S = 1.0
+"""Within which a second Ctrl-C adds nothing to the first."""
 
 
 @click.group(
@@ -73,10 +77,29 @@ def kgroup(ctx: click.Context) -> None:
 def run(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit status."""
     signal(SIGTERM, _terminate)
+    if getsignal(SIGINT) is default_int_handler:  # else the caller wants it to be ignored
+        signal(SIGINT, _Interrupt())
     # Nearly everything that a command makes lives until its end: look for rubbish more rarely.
     gc.set_threshold(GARBAGE_THRESHOLD)
     _open_standard_streams()
-    sys.exit(status_of(sys.argv[1:] if args is None else args))
+    try:
+        status = status_of(sys.argv[1:] if args is None else args)
+    except SystemExit:  # see `_terminate`
+        status = TERMINATED
+    _end(status)
+
+
+def _end(status: int) -> NoReturn:
+    """End the process at once, with what it wrote.
+
+    All that must be closed or removed is by now. The interpreter is not taken down piece by piece:
+    threads may be at work still, in a look-up of a name that was given up, in compiled code after
+    an interrupt, or those of libraries, and would find what they use gone. It also takes time.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any more; it was said where it counts
+            stream.flush()
+    os._exit(status)
 
 
 def _open_standard_streams() -> None:
@@ -144,6 +167,19 @@ def _close_stdout(status: int) -> int:
 def _describe_os_error(error: OSError) -> str:
     place = f"{error.filename}: " if error.filename is not None else ""
     return f"{place}{error.strerror or error}"
+
+
+class _Interrupt:
+    """What Ctrl-C does: once, for another exception would break off what the first one closes."""
+
+    def __init__(self) -> None:
+        self._last_s: float | None = None
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        now_s = monotonic()
+        if self._last_s is None or now_s - self._last_s > ONE_PRESS_S:
+            self._last_s = now_s
+            raise KeyboardInterrupt
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:

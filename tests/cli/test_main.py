@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from signal import SIGINT
 
 import click
 import pytest
@@ -185,6 +186,21 @@ def test_an_interrupt_before_anything_is_ready(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SystemExit) as ended:
         kgroup.__main__.main()
     assert ended.value.code == 130
+
+
+def test_a_second_interrupt_does_not_break_off_what_the_first_one_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_s = 100.0
+    monkeypatch.setattr(kgroup.cli.main, "monotonic", lambda: at_s)
+    press = kgroup.cli.main._Interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        press(SIGINT, None)
+    at_s += 0.3
+    press(SIGINT, None)
+    at_s += 1.0
+    with pytest.raises(KeyboardInterrupt):
+        press(SIGINT, None)
 
 
 def test_full_standard_output_is_an_error() -> None:

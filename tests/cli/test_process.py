@@ -121,6 +121,18 @@ def test_signals_end_it_quietly_and_leave_no_file(
     assert list(folder.iterdir()) == []
 
 
+def test_threads_that_are_still_at_work_do_not_outlast_it() -> None:
+    """A look-up of a name that was given up, say: the output is whole, and nobody waits for it."""
+    program = (
+        "import threading, time; from kgroup.cli.main import run; "
+        "threading.Thread(target=time.sleep, args=[600]).start(); "
+        "run(['list', '--sample', '-o', 'tsv', '--columns', 'group_id'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert {b"group_id", b"order-service"} <= set(done.stdout.splitlines())
+
+
 def test_standard_input_with_transactions_that_end_later(tmp_path: Path) -> None:
     data = transaction([commit(0, "g")], 7) + batch([commit(1, "g")]) + end(2, 7, commits=True)
     done = subprocess.run(

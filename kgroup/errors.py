@@ -26,10 +26,19 @@ class KgroupError(Exception):
     Attributes:
         exit_status: of the process.
         kind: stable short word for programs, as of `kgroup.model.problem.Problem`.
+        group_id: the group concerned, where it is one.
+        path: the file concerned, where it is one.
     """
 
     exit_status = ExitStatus.FAILED
     kind = "failed"
+
+    def __init__(
+        self, reason: str, *, group_id: str | None = None, path: str | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.group_id = group_id
+        self.path = path
 
 
 class InputError(KgroupError):
@@ -48,6 +57,7 @@ class NotFoundError(KgroupError):
     """None of the groups, topics or members that were named exists."""
 
     exit_status = ExitStatus.NOT_FOUND
+    kind = "not-found"
 
 
 class BrokerError(KgroupError):

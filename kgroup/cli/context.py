@@ -126,8 +126,14 @@ def documented(command: str, output: Output) -> Iterator[None]:
             from kgroup.model.problem import Problem
             from kgroup.render.document import document
 
-            broker = error.broker_id if isinstance(error, BrokerError) else None
-            write(document(command, [], [Problem(error.kind, str(error), broker=broker)]))
+            problem = Problem(
+                error.kind,
+                str(error),
+                group_id=error.group_id,
+                path=error.path,
+                broker=error.broker_id if isinstance(error, BrokerError) else None,
+            )
+            write(document(command, [], [problem]))
         raise
 
 

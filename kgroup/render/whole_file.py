@@ -29,7 +29,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         unfinished.touch()
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
     try:
         yield unfinished
         os.replace(unfinished, path)

@@ -73,10 +73,11 @@ def _profiles(file: Path, name: str) -> Mapping[str, Any]:
         document = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise InputError(
-            f"{file}: expected a table [profiles.{name}] in it, found no such file"
+            f"{file}: expected a table [profiles.{name}] in it, found no such file",
+            path=str(file),
         ) from None
     except OSError as error:
-        raise InputError(f"{file}: cannot read it: {error.strerror}") from None
+        raise InputError(f"{file}: cannot read it: {error.strerror}", path=str(file)) from None
     except UnicodeDecodeError:
         raise UsageError(f"{file}: expected TOML, found bytes that are no UTF-8") from None
     except tomllib.TOMLDecodeError as error:

@@ -40,7 +40,9 @@ def read_properties(path: Path, origin: str = "") -> list[Setting]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{origin}{path}: cannot read it: {error.strerror}") from None
+        raise InputError(
+            f"{origin}{path}: cannot read it: {error.strerror}", path=str(path)
+        ) from None
     settings = []
     for line, key, value in parse_properties(data.decode("latin-1"), f"{origin}{path}"):
         settings.append(Setting(key, value, f"{origin}{path}:{line}"))

@@ -154,9 +154,11 @@ def _segment_files(path: Path, unreadable: _Unreadable) -> Iterator[_File]:
             yield path, None
         return
     if not path.exists():
-        raise InputError(f"{path}: no such file or folder")
+        raise InputError(f"{path}: No such file or directory", path=str(path))
     if not path.is_dir():
-        raise InputError(f"{path}: neither a file nor a folder; use - to read what is piped in")
+        raise InputError(
+            f"{path}: neither a file nor a folder; use - to read what is piped in", path=str(path)
+        )
     is_empty = True
     folders = _topic_folders(path, OFFSETS_TOPIC) or {path: None}
     for folder, reason in folders.items():
@@ -165,7 +167,7 @@ def _segment_files(path: Path, unreadable: _Unreadable) -> Iterator[_File]:
             yield file
     if is_empty:
         unreadable.reraise()
-        raise InputError(_nothing_in(str(path)))
+        raise InputError(_nothing_in(str(path)), path=str(path))
 
 
 def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:

@@ -58,10 +58,10 @@ def read_snapshot(path: Path) -> Snapshot:
         with path.open("rb") as file:
             return _decode(_contents(file))
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
     except InputError as error:
         name = "standard input" if path == _STDIN else path
-        raise InputError(f"{name}: {error}") from None
+        raise InputError(f"{name}: {error}", path=str(path)) from None
 
 
 def snapshot_lines(snapshot: Snapshot) -> Iterator[bytes]:

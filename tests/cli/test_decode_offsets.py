@@ -251,7 +251,7 @@ def test_a_file_of_another_kind_beside_a_good_one(cli: Cli, log: Log) -> None:
 def test_a_path_that_does_not_exist(cli: Cli, tmp_path: Path, name: str) -> None:
     result = cli("decode-offsets", tmp_path / name)
     assert (result.status, result.out) == (1, "")
-    assert result.err == f"kgroup: error: {tmp_path / name}: no such file or folder\n"
+    assert result.err == f"kgroup: error: {tmp_path / name}: No such file or directory\n"
 
 
 def test_a_device_is_told_from_what_does_not_exist(cli: Cli) -> None:

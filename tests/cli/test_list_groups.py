@@ -111,7 +111,7 @@ def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:
 def test_a_folder_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
     result = cli("list", "--log-dir", tmp_path / "none")
     assert (result.status, result.out) == (1, "")
-    assert result.err == f"kgroup: error: {tmp_path / 'none'}: no such file or folder\n"
+    assert result.err == f"kgroup: error: {tmp_path / 'none'}: No such file or directory\n"
 
 
 def test_a_folder_without_segments(cli: Cli, tmp_path: Path) -> None:

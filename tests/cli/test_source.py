@@ -322,7 +322,7 @@ def test_nothing_to_read_is_a_document_too(cli: Cli, command: list[str], tmp_pat
     (error,) = document["errors"]
     assert (error["kind"], error["reason"]) == (
         "unreadable",
-        f"{tmp_path / 'gone'}: no such file or folder",
+        f"{tmp_path / 'gone'}: No such file or directory",
     )
 
 

@@ -251,7 +251,13 @@ def command(
             assert group is not None
             version = kafka_version or NEWEST
             with source.open() as opened:
-                read = read_group(opened, group, strategy=strategy, kafka_version=version)
+                read = read_group(
+                    opened,
+                    group,
+                    strategy=strategy,
+                    kafka_version=version,
+                    topics=changes.subscribed_topics,
+                )
             specs, lags, notes = [read.spec], read.lags, read.notes
             problems += read.errors
         specs = [what_if.changed(each, changes) for each in specs]
@@ -296,4 +302,4 @@ def _contents(path: Path) -> bytes:
     try:
         return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None

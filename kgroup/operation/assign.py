@@ -388,6 +388,15 @@ def _warnings(
         for number, flag in enumerate(is_given[name])
         if not flag and (name, number) not in waiting
     ]
+    absent = sorted(wanted - counts.keys(), key=utf16)
+    if absent:
+        names = ", ".join(absent[:_MOST_NAMES])
+        more = f" and {len(absent) - _MOST_NAMES} more" if len(absent) > _MOST_NAMES else ""
+        yield (
+            f"Topics that members subscribe to, and of which no partitions are known: {names}"
+            f"{more}. They are taken as topics that do not exist; --partitions TOPIC=N says "
+            "otherwise."
+        )
     if nobody:
         yield f"Given to nobody, though there are members that subscribe: {_named(nobody)}."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.assignor.base import Topic, TopicPartition
@@ -11,6 +11,7 @@ from kgroup.assignor.spec import NEWEST, GroupSpec, MemberSpec
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.assign_spec import made_up_topic_id
 from kgroup.operation.chosen import read_chosen
@@ -45,6 +46,7 @@ def read_group(
     *,
     strategy: str | None = None,
     kafka_version: str = NEWEST,
+    topics: Collection[str] = (),
 ) -> GroupToAssign:
     """Read a group, and what its members would send at the next rebalance.
 
@@ -53,6 +55,7 @@ def read_group(
         group_id: of one.
         strategy: name of an assignor; None: the group's own.
         kafka_version: whose assignor is to be imitated.
+        topics: that matter beside those of the group, because members shall subscribe to them.
 
     Raises:
         NotFoundError: there is no such group.
@@ -63,8 +66,9 @@ def read_group(
     group = reading.image.groups.get(group_id)
     if group is None:
         if missing:
-            raise NotFoundError(f"group {group_id}: {missing[0].reason}")
-        raise InputError(f"group {group_id}: {reading.problems[0].reason}")
+            raise NotFoundError(f"group {group_id}: {missing[0].reason}", group_id=group_id)
+        reason = reading.problems[0].reason
+        raise InputError(f"group {group_id}: {reason}", group_id=group_id)
     notes = list(reading.notes)
     if group.last_stable is not None:
         before = group.last_stable
@@ -84,7 +88,8 @@ def read_group(
     if not members:
         raise InputError(
             f"group {group_id}: expected members that subscribe, found none (state "
-            f"{_known(group.state)}); --spec takes members from a file"
+            f"{_known(group.state)}); --spec takes members from a file",
+            group_id=group_id,
         )
     _check_subscriptions(group)
     names = strategies(protocol, kafka_version)
@@ -97,16 +102,17 @@ def read_group(
         )
     if strategy is None and assignor is None:
         notes.append(f"the group's strategy is not known; {chosen} is taken")
-    specs = tuple(_member(member, group, protocol) for member in members)
-    topics, ids = _topics(source, specs, notes)
+    resolved = _resolved(group)
+    specs = tuple(_member(member, group, protocol, resolved) for member in members)
+    found, ids = _topics(source, specs, topics, notes)
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
-    for name in {topic for member in specs for topic, _ in member.owned or ()} | topics.keys():
+    for name in {topic for member in specs for topic, _ in member.owned or ()} | found.keys():
         if protocol != "classic" and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is not known; the order may be another one")
     spec = GroupSpec(
-        chosen, specs, topics, protocol, kafka_version, ids, group_id, leader_id=group.leader_id
+        chosen, specs, found, protocol, kafka_version, ids, group_id, leader_id=group.leader_id
     )
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
     lags = {}
@@ -122,11 +128,13 @@ def _protocol(group: Group) -> str:
         raise InputError(
             f"group {group.group_id}: expected members of protocol type 'consumer', found "
             f"{group.protocol_type!r} (protocol {_known(group.assignor)}); what they assign are "
-            f"no partitions. Sent by its members: {_sizes(group.members)}"
+            f"no partitions. Sent by its members: {_sizes(group.members)}",
+            group_id=group.group_id,
         )
     if group.type is GroupType.STREAMS:
         raise InputError(
-            f"group {group.group_id} is a streams group; its tasks are not assigned here"
+            f"group {group.group_id} is a streams group; its tasks are not assigned here",
+            group_id=group.group_id,
         )
     return {GroupType.CLASSIC: "classic", GroupType.CONSUMER: "consumer"}.get(group.type, "share")
 
@@ -148,13 +156,15 @@ def _check_subscriptions(group: Group) -> None:
     if group.state in _REBALANCING:
         raise InputError(
             f"group {group.group_id} is in a rebalance ({group.state}), and its members before it "
-            "are not known from this source; try again when it is over"
+            "are not known from this source; try again when it is over",
+            group_id=group.group_id,
         )
     raise InputError(
         f"group {group.group_id}: expected subscriptions of the consumer protocol, found bytes "
         f"that are none, of protocol {_known(group.assignor)}, from {len(unread)} of "
         f"{len(group.members)} members: {_sizes(unread)}. What they subscribe to is not guessed; "
-        "--spec takes it from a file"
+        "--spec takes it from a file",
+        group_id=group.group_id,
     )
 
 
@@ -181,16 +191,44 @@ def _known(value: object) -> object:
     return "unknown" if value is None else value
 
 
-def _member(member: Member, group: Group, protocol: str) -> MemberSpec:
+def _resolved(group: Group) -> Mapping[str, Sequence[str]]:
+    """Tell the topics that each regular expression stands for.
+
+    A cluster does not tell what its coordinator resolved them to. The topics that it found are
+    those whose partitions the group has: taken are these, as far as they match (as a whole, and by
+    RE2, as KIP-848 has it).
+    """
+    if group.resolved_regexes is not None:
+        return group.resolved_regexes
+    regexes = {m.subscription.regex for m in group.members if m.subscription is not None}
+    names = {
+        each.topic
+        for member in group.members
+        for each in (*(member.target_assignment or ()), *(member.assignment or ()))
+        if each.topic is not None
+    }
+    resolved: dict[str, Sequence[str]] = {}
+    for regex in filter(None, regexes):
+        try:
+            pattern = parse_regex(regex)
+        except ValueError:  # the coordinator refuses such members
+            continue
+        resolved[regex] = sorted(name for name in names if pattern.fullmatch(name) is not None)
+    return resolved
+
+
+def _member(
+    member: Member, group: Group, protocol: str, resolved: Mapping[str, Sequence[str]]
+) -> MemberSpec:
     subscription = member.subscription
     assert subscription is not None  # see _check_subscriptions
-    resolved = (group.resolved_regexes or {}).get(subscription.regex or "", ())
+    matched = resolved.get(subscription.regex or "", ())
     owned = member.assignment if protocol == "classic" else member.target_assignment
     if owned is None:
         owned = member.assignment
     return MemberSpec(
         member_id=member.member_id,
-        topics=tuple(dict.fromkeys([*(subscription.topics or ()), *resolved])),
+        topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),
         instance_id=member.instance_id,
         client_id=member.client_id,
         rack=member.rack_id,
@@ -200,11 +238,11 @@ def _member(member: Member, group: Group, protocol: str) -> MemberSpec:
 
 
 def _topics(
-    source: GroupSource, members: Iterable[MemberSpec], notes: list[str]
+    source: GroupSource, members: Iterable[MemberSpec], more: Iterable[str], notes: list[str]
 ) -> tuple[dict[str, Topic], dict[str, bytes]]:
     """Tell how many partitions topics have, and in which racks."""
     known = {topic for member in members for topic, _ in member.owned or ()}
-    names = known.union(*(member.topics for member in members))
+    names = known.union(more, *(member.topics for member in members))
     if not isinstance(source, ClusterSource):
         counts: dict[str, int] = {}
         for member in members:

@@ -82,6 +82,12 @@ class Changes:
     leader: str | None = None
     fresh: bool = False
 
+    @property
+    def subscribed_topics(self) -> frozenset[str]:
+        """The topics that members shall subscribe to, beside those that they have now."""
+        joined = (topics for _, topics in self.subscribe)
+        return frozenset[str]().union(*joined, *(added.topics or () for added in self.add))
+
 
 def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     """Make all changes.
@@ -95,6 +101,8 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     for topic, number in changes.add_topics:
         spec = add_topic(spec, topic, number)
     for topic, number in changes.partitions:
+        if topic not in changes.subscribed_topics:
+            _check_topic(spec, topic)
         spec = set_partitions(spec, topic, number)
     for name in changes.remove:
         spec = remove_member(spec, name)
@@ -168,8 +176,7 @@ def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
 def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
     """Let a topic be deleted."""
     if topic not in spec.topics:
-        there = ", ".join(sorted(spec.topics)[:_MOST_NAMES]) or "none"
-        raise NotFoundError(f"--drop-topic: {_called(spec)} has no topic {topic}; it has: {there}")
+        raise NotFoundError(f"--drop-topic: {_has_no_topic(spec, topic)}")
     return replace(spec, topics={n: t for n, t in spec.topics.items() if n != topic})
 
 
@@ -236,6 +243,25 @@ def _with_topic(spec: GroupSpec, name: str, topic: Topic) -> GroupSpec:
 def _new_id(members: Sequence[MemberSpec]) -> str:
     taken = {member.member_id for member in members}
     return next(name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
+
+
+def _check_topic(spec: GroupSpec, topic: str) -> None:
+    """Refuse a topic that the group has nothing to do with: its name may be misspelt.
+
+    Raises:
+        NotFoundError: it has not.
+    """
+    if topic not in spec.topics and not any(topic in member.topics for member in spec.members):
+        raise NotFoundError(
+            f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
+        )
+
+
+def _has_no_topic(spec: GroupSpec, topic: str) -> str:
+    there = ", ".join(sorted(spec.topics)[:_MOST_NAMES]) or "none"
+    more = len(spec.topics) - _MOST_NAMES
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{_called(spec)} has no topic {topic}; it has: {there}{rest}"
 
 
 def _called(spec: GroupSpec) -> str:

@@ -318,7 +318,7 @@ def _facts(plan: AssignPlan, lags: Lags) -> Iterator[tuple[str, str]]:
         yield "leader", cell(plan.leader_id, Kind.NAME)
     if plan.error is None:
         waiting = sum(move.to_member is None for move in plan.moves)
-        later = f", {waiting} of them given up and not yet given to anyone" if waiting else ""
+        later = f", {waiting} of them given up without a new owner" if waiting else ""
         moved = _lag_moved(plan, lags)
         lag = "" if moved is None else f", with a lag of {moved}"
         yield "moves", f"{len(plan.moves)}{later}{lag}"

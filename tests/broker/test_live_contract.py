@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import combinations
@@ -134,6 +135,27 @@ def test_commands(live: LiveGroups, cli: Cli, tmp_path: Path, budget: int) -> No
             direct = cli(*words, *origin, "-o", form)
             through = cli(*words, "--snapshot", file, "-o", form)
             assert (through.status, through.out) == (direct.status, direct.out)
+
+
+def test_a_dry_run_of_a_group_that_stays_as_it_is(
+    live: LiveGroups,
+    cli: Cli,  # noqa: F811
+) -> None:
+    """Also where the topics are those of a regular expression, which the log alone spells out."""
+    for group_id in ("regex", "racks", "pair"):
+        row = json.loads(
+            cli("assign", group_id, "-b", live.server.bootstrap, "--dry-run", "-o", "jsonl").out
+        )
+        described = cli("describe", group_id, "--log-dir", live.log_dir, "-o", "jsonl")
+        members = json.loads(described.out)["members"]
+        owned = {
+            member["member_id"]: {(p["topic"], p["partition"]) for p in member["assignment"]}
+            for member in members
+        }
+        assert {
+            who: {(t, n) for t, n in parts} for who, parts in row["assignment"].items()
+        } == owned
+        assert (row["moves"], row["warnings"]) == ([], [])
 
 
 def assert_same_groups(sources: Sources) -> Mapping[str, Group]:

@@ -161,9 +161,32 @@ def test_missing_groups_members_and_topics(cli: Cli) -> None:
     assert "--drop-topic: group order-service has no topic nope; it has: orders" in result.err
     result = cli("assign", "nope", "--sample", "--dry-run")
     assert (result.status, result.out) == (3, "")
+    result = cli("assign", "nope", "--sample", "--dry-run", "-o", "json")
+    (error,) = json.loads(result.out)["errors"]
+    assert (result.status, error["kind"], error["group_id"]) == (3, "not-found", "nope")
+    result = cli("assign", "order-service", "--sample", "--dry-run", "--partitions", "order=12")
+    assert (result.status, result.out) == (3, "")
+    assert "--partitions: group order-service has no topic order; it has: orders." in result.err
     result = cli("assign", "order-service", "--sample", "--dry-run", "--remove-member", "nope")
     assert result.status == 3
     assert "group order-service has no member nope; there are: order-service-1-" in result.err
+
+
+def test_a_topic_that_is_subscribed_to_and_not_known(cli: Cli) -> None:
+    args = ["assign", "order-service", "--sample", "--dry-run", "-o", "jsonl"]
+    args += ["--subscribe", "order-service-1=orders,payments"]
+    (warning,) = json.loads(cli(*args).out)["warnings"]
+    assert warning.startswith(
+        "Topics that members subscribe to, and of which no partitions are known: payments. "
+    )
+    result = cli(*args, "--partitions", "payments=2")
+    row = json.loads(result.out)
+    assert (result.status, row["warnings"]) == (0, [])
+    given = {member.split("-")[2]: parts for member, parts in row["assignment"].items()}
+    assert [part for part in given["1"] if part[0] == "payments"] == [
+        ["payments", 0],
+        ["payments", 1],
+    ]
 
 
 @pytest.mark.parametrize(

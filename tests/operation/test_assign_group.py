@@ -73,6 +73,43 @@ def test_one_member_that_cannot_be_read_is_named_among_the_others() -> None:
         read_group(FakeSource(group(member("a", 0), member("b", 1), odd)), "g")
 
 
+def test_topics_of_a_regex_that_only_the_coordinator_resolved() -> None:
+    """A cluster does not tell what it found for a regular expression; assignments show it."""
+
+    def consumer(name: str, subscription: Subscription, *owned: str) -> Member:
+        partitions = tuple(AssignedPartition(None, topic, 0) for topic in owned)
+        return Member(
+            member_id=name,
+            client_id=name,
+            subscription=subscription,
+            assignment=partitions,
+            target_assignment=partitions,
+        )
+
+    given = Group(
+        group_id="g",
+        type=GroupType.CONSUMER,
+        state=GroupState.STABLE,
+        protocol_type="consumer",
+        assignor="uniform",
+        members=(
+            consumer("a", Subscription((), regex="orders|pay.*"), "orders", "payments"),
+            consumer("b", Subscription(("returns",), regex="orders|pay.*"), "paypal", "returns"),
+            consumer("c", Subscription(("repayments",)), "repayments"),
+            consumer("d", Subscription(None, regex="(")),
+        ),
+    )
+    read = read_group(FakeSource(given), "g")
+    assert {each.member_id: each.topics for each in read.spec.members} == {
+        "a": ("orders", "payments", "paypal"),
+        "b": ("returns", "orders", "payments", "paypal"),
+        "c": ("repayments",),
+        "d": (),
+    }
+    told = replace(given, resolved_regexes={"orders|pay.*": ("payroll",)})
+    assert read_group(FakeSource(told), "g").spec.members[0].topics == ("payroll",)
+
+
 def test_a_rebalance_in_flight_takes_the_members_before_it() -> None:
     """A live cluster describes members of a rebalance without what they sent."""
     joining = replace(member("c"), subscription=None, assignment=None)

@@ -98,7 +98,7 @@ def test_found_twice_is_returned_once(folder: Path) -> None:
 
 
 def test_nothing_to_find(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="No such file"):
         find_segments([tmp_path / "missing"])
     with pytest.raises(InputError, match="found none"):
         find_segments([tmp_path])

@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# The tests start many processes, which would each compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The main job on the recorded data inside the package: the groups, who owns what, the records.
 DEMO := 'list --sample' \
   'describe --sample order-service' \
@@ -14,7 +17,7 @@ DEMO := 'list --sample' \
   'decode-offsets --sample --group ledger -o jsonl' \
   'decode-offsets --sample --stats'
 
-.PHONY: help venv demo test shells unit check format oracle fuzz bench lock clean
+.PHONY: help venv demo test shells check lint unit kernels format oracle fuzz bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,7 +35,8 @@ demo: venv ## run the main job on the recorded data inside the package; no serve
 	@set -e; PATH="$(CURDIR)/$(BIN):$$PATH"; for command in $(DEMO); do \
 	  printf '\n$$ kgroup %s\n' "$$command"; kgroup $$command; done
 
-test: venv check shells ## every test, with real brokers
+test: venv shells ## every test, with more random examples, and with real brokers
+	$(MAKE) -j2 lint unit KGROUP_TEST_EXAMPLES=8
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m broker --durations 15
 
 shells: ## install what is missing of bash, zsh, fish and jq, in which completions and scripts are tested
@@ -46,11 +50,19 @@ shells: ## install what is missing of bash, zsh, fish and jq, in which completio
 	fi
 
 check: venv ## format, lint, types, import rule, unit tests; no JVM
+	$(MAKE) -j2 lint unit
+
+lint: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --ignore tests/broker
+
+unit: kernels
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/broker
+
+kernels: venv # or each worker of the tests would compile them
+	$(BIN)/python -c 'from kgroup.protocol.compiled import kernels; kernels()'
 
 format: venv ## rewrite the code in the project's format
 	$(BIN)/ruff format .

@@ -2,5 +2,7 @@
 
 from hypothesis import settings
 
-settings.register_profile("kgroup", deadline=None, derandomize=True)
+from tests.examples import examples
+
+settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(25))
 settings.load_profile("kgroup")

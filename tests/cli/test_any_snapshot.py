@@ -18,6 +18,7 @@ from kgroup.sample import sample_log_dir
 from kgroup.source.log_dir import LogDir
 from kgroup.source.snapshot_file import snapshot_lines, write_gzip
 from tests.cli.conftest import Cli
+from tests.examples import examples
 
 COMMANDS = (
     ["list"],
@@ -88,7 +89,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.json"
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), count=st.integers(1, 3), command=st.sampled_from(COMMANDS))
 def test_another_tree(
     cli: Cli, file: Path, data: st.DataObject, count: int, command: list[str]
@@ -100,7 +101,7 @@ def test_another_tree(
     check(cli, file, command)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),
     compressed=st.booleans(),

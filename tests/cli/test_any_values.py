@@ -14,6 +14,7 @@ from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.model.pattern import parse_regex
 from kgroup.protocol.coordinator_record import decode_record
 from tests.cli.conftest import Cli
+from tests.examples import examples
 
 INT64 = 1 << 63
 
@@ -67,7 +68,7 @@ def test_regular_expression_that_the_library_cannot_take(text: str) -> None:
         parse_regex(text)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     key=st.builds(
         lambda number, rest: number.to_bytes(2, "big") + rest,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Cli
 from tests.operation.log_files import Log, commit, end, transaction
 from tests.protocol.log_writer import batch
 
@@ -152,17 +153,17 @@ def test_standard_input_with_transactions_that_end_later(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_standard_input_gives_what_the_file_gives() -> None:
+def test_standard_input_gives_what_the_file_gives(cli: Cli) -> None:
     file = SAMPLE / "__consumer_offsets-6/00000000000000000000.log"
-    command = [*COMMAND, "decode-offsets", "-o", "jsonl"]
+    command = ["decode-offsets", "-o", "jsonl"]
     piped = subprocess.run(
-        [*command, "-"], input=file.read_bytes(), capture_output=True, timeout=TIMEOUT_S
+        [*COMMAND, *command, "-"], input=file.read_bytes(), capture_output=True, timeout=TIMEOUT_S
     )
-    read = subprocess.run([*command, file], capture_output=True, timeout=TIMEOUT_S)
-    assert piped.stdout == read.stdout.replace(
-        b'"partition":6,"offset"', b'"partition":null,"offset"'
+    read = cli(*command, file)
+    assert piped.stdout.decode() == read.out.replace(
+        '"partition":6,"offset"', '"partition":null,"offset"'
     )
-    assert piped.returncode == read.returncode == 0
+    assert piped.returncode == read.status == 0
     assert piped.stdout.count(b"\n") > 10
 
 

@@ -20,6 +20,7 @@ from kgroup.protocol.coordinator_record import (
 )
 from kgroup.protocol.message_schema import versions
 from kgroup.render.document import json_rows
+from tests.examples import examples
 from tests.operation.sources import FakeSource
 from tests.protocol.random_message import message
 
@@ -75,7 +76,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15))
 @given(st.lists(records, max_size=12))
 def test_any_records(log: list[DecodedRecord]) -> None:
     delta = Delta(0)

@@ -19,6 +19,7 @@ from kgroup.operation.selection import NOT_COMMITTED, Selection
 from kgroup.operation.usable import LARGEST_TYPE
 from kgroup.source.log_dir import LogDir
 from kgroup.source.segment_file import find_segments
+from tests.examples import examples
 from tests.operation.log_files import (
     Log,
     commit,
@@ -256,7 +257,7 @@ def fates(events: list[tuple[str, int, str]]) -> list[str | None]:
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(15))
 @given(events=logs(), data=st.data())
 def test_views_of_random_logs(
     tmp_path_factory: pytest.TempPathFactory,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kgroup.protocol import log_chunk, scan_chunk
 from kgroup.protocol.batch_scan import BatchKind, Marker, Scan, scan_batches, scan_transactions
 from kgroup.protocol.record_batch import RecordBatch, read_batches
+from tests.examples import examples
 from tests.operation.log_files import commit, end, transaction
 from tests.protocol.log_writer import batch
 from tests.protocol.random_log import logs
@@ -42,7 +43,7 @@ def test_recorded_and_damaged_files() -> None:
     assert markers > 20
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(12))
 @given(log=logs(), size=st.integers(200, 3000), controls=st.sampled_from([1, 2, 1000]))
 def test_any_log(
     log: bytes, size: int, controls: int, tmp_path_factory: pytest.TempPathFactory

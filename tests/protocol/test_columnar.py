@@ -31,6 +31,7 @@ from kgroup.protocol.columnar import decode_chunks, map_chunks
 from kgroup.protocol.kernel_memory import PADDING
 from kgroup.protocol.last_record import Limits, last_records
 from kgroup.protocol.transaction import TransactionIndex
+from tests.examples import examples
 from tests.operation.log_files import commit, tombstone
 from tests.protocol.log_writer import CODECS, Plain, batch, compress, marker, record
 from tests.protocol.random_log import logs
@@ -110,7 +111,7 @@ def test_ordinary_records_take_no_python(odd_records: list[str]) -> None:
     assert not common & set(odd_records)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(12))
 @given(log=logs(), size=st.integers(200, 3000))
 def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.log"
@@ -230,7 +231,7 @@ def rows_of(parts: Iterator[pa.RecordBatch | Damage]) -> list[dict[str, object]]
     return [row for part in parts if not isinstance(part, Damage) for row in part.to_pylist()]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(10))
 @given(
     log=logs(),
     size=st.integers(200, 3000),

@@ -14,6 +14,7 @@ from kgroup.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from tests.examples import examples
 
 TOPICS = "00000002 0001 61 0001 62"  # ["a", "b"]
 OWNED = "00000001 0001 61 00000002 00000000 00000003"  # a-0, a-3
@@ -231,7 +232,7 @@ def test_streams_user_data_cannot_be_written() -> None:
         encode_subscription(subscription)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(125))
 @given(
     st.binary(max_size=80),
     st.sampled_from([None, "range", "sticky", "cooperative-sticky", "stream"]),

@@ -20,6 +20,7 @@ from kgroup.protocol.coordinator_record import (
     encode_key,
     encode_value,
 )
+from tests.examples import examples
 from tests.protocol.random_message import message
 
 GROUP = "0001 67"  # a string: int16 length, "g"
@@ -868,7 +869,7 @@ def test_control_without_key() -> None:
 
 
 @pytest.mark.parametrize("name", KEY_TYPES.values())
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_round_trip(name: str, data: st.DataObject) -> None:
     """What `encode_*` writes in today's shapes `decode_record` gives back."""
@@ -892,7 +893,7 @@ def test_round_trip(name: str, data: st.DataObject) -> None:
         assert made["memberId"] == drawn["memberId"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75))
 @given(
     st.none() | st.binary(max_size=50),
     st.none() | st.binary(max_size=80),

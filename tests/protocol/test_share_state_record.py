@@ -14,6 +14,7 @@ from kgroup.protocol.share_state_record import (
     encode_key,
     encode_value,
 )
+from tests.examples import examples
 from tests.protocol.random_message import message
 
 ID = "000102030405060708090a0b0c0d0e0f"
@@ -119,7 +120,7 @@ def test_types_and_versions_to_come() -> None:
 
 
 @pytest.mark.parametrize("name", KEY_TYPES.values())
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_round_trip(name: str, data: st.DataObject) -> None:
     key = data.draw(message(f"share_state/{name}Key", 0))
@@ -134,7 +135,7 @@ def test_round_trip(name: str, data: st.DataObject) -> None:
     assert made_value == {"version": version, "data": value}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50))
 @given(st.none() | st.binary(max_size=50), st.none() | st.binary(max_size=80))
 def test_no_bytes_raise(key: bytes | None, value: bytes | None) -> None:
     json.dumps(decode_record(key, value))

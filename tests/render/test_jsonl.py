@@ -19,6 +19,7 @@ from kgroup.protocol.columnar import decode_chunks
 from kgroup.protocol.compiled import kernels
 from kgroup.render import row_text
 from kgroup.render.jsonl import json_lines
+from tests.examples import examples
 from tests.operation.log_files import commit
 from tests.protocol.random_log import logs
 
@@ -58,14 +59,23 @@ def test_recorded_files() -> None:
     kinds = set()
     for path in RECORDED:
         for batch in batches(path):
-            some = pa.array([row % 3 != 1 for row in range(len(batch))])
-            for rows in (batch, batch.filter(some), batch.slice(3, len(batch) // 2)):
-                assert lines(rows) == expected(rows), path
-            kinds |= {(row["type"], row["value_version"]) for row in batch.to_pylist()}
+            assert lines(batch) == expected(batch), path
+            types, versions = batch["type"].to_pylist(), batch["value_version"].to_pylist()
+            kinds |= set(zip(types, versions, strict=True))
     assert len(kinds) > 30
 
 
-@settings(max_examples=30)
+def test_some_rows_of_recorded_files() -> None:
+    """Arrow gives them as a part of other columns, or with dictionaries of more than they need."""
+    for path in RECORDED:
+        if path.is_relative_to(ROOT / "kgroup"):
+            for batch in batches(path):
+                some = pa.array([row % 3 != 1 for row in range(len(batch))])
+                for rows in (batch.filter(some), batch.slice(3, len(batch) // 2)):
+                    assert lines(rows) == expected(rows), path
+
+
+@settings(max_examples=examples(10))
 @given(log=logs(), size=st.integers(1, 2000))
 def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.log"

@@ -20,6 +20,7 @@ from kgroup.protocol.compiled import kernels
 from kgroup.render import parquet, parquet_column
 from kgroup.render.parquet import write_parquet
 from kgroup.render.record import RECORD_COLUMNS
+from tests.examples import examples
 from tests.protocol.random_log import logs
 
 NAMES = [column.name for column in RECORD_COLUMNS]
@@ -54,7 +55,7 @@ def check(cells: list[Any], name: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["committed_offset", "topic_partition", "key_type"])
-@settings(max_examples=40)
+@settings(max_examples=examples(12))
 @given(data=st.data())
 def test_any_integers(name: str, data: st.DataObject, tmp_path_factory: Any) -> None:
     bits = DECODED.field(name).type.bit_width
@@ -74,7 +75,7 @@ def test_integers_that_rise(step: int, tmp_path: Path) -> None:
         check(numbers.tolist(), "offset", tmp_path / "x.parquet")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(12))
 @given(data=st.data())
 def test_runs(data: st.DataObject, tmp_path_factory: Any) -> None:
     """Runs of like and of unlike numbers, of any length, follow one another."""
@@ -94,7 +95,7 @@ def test_runs(data: st.DataObject, tmp_path_factory: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["group", "value_json"])
-@settings(max_examples=40)
+@settings(max_examples=examples(12))
 @given(data=st.data())
 def test_any_texts(name: str, data: st.DataObject, tmp_path_factory: Any) -> None:
     cell = data.draw(
@@ -110,7 +111,7 @@ def test_dictionaries_of_every_size(count: int, tmp_path: Path) -> None:
     check([f"text {number}" for number in range(count)], "group", tmp_path / "x.parquet")
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(4))
 @given(log=logs(), as_it_is=st.booleans(), compiled=st.booleans())
 def test_any_log(
     log: bytes, as_it_is: bool, compiled: bool, tmp_path_factory: pytest.TempPathFactory

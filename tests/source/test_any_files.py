@@ -17,6 +17,7 @@ from kgroup.operation.selection import Selection
 from kgroup.source.log_dir import LogDir
 from kgroup.source.log_end import log_end
 from kgroup.source.segment_file import find_segments
+from tests.examples import examples
 from tests.source.scenarios import scenario
 
 RECORDED = scenario("kafka-4.3.1").log_dir
@@ -54,7 +55,7 @@ files = st.one_of(
 trees = st.dictionaries(st.builds("{}/{}".format, folders, files), content, max_size=6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15))
 @given(tree=trees, include=st.sets(st.sampled_from([*SegmentStatus])))
 def test_any_folders_and_files(tree: Mapping[str, bytes], include: Set[SegmentStatus]) -> None:
     with TemporaryDirectory() as name:
@@ -100,7 +101,7 @@ def test_a_file_with_the_name_of_a_folder(tmp_path: Path) -> None:
 
 
 @given(log=content, index=st.binary(max_size=64), base=st.integers(0, 2**63 - 1))
-@settings(max_examples=60)
+@settings(max_examples=examples(15))
 def test_the_end_of_any_log_with_any_index(log: bytes, index: bytes, base: int) -> None:
     with TemporaryDirectory() as name:
         path = Path(name) / FIRST
@@ -131,7 +132,7 @@ properties = st.lists(
     | st.binary(max_size=40)
     | st.text(max_size=30).map(lambda text: f"version: 0\ntopic_id: {text}".encode()),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(15))
 def test_any_properties(meta: bytes, topic: bytes) -> None:
     """What brokers keep beside the log never stands in the way of reading it."""
     with TemporaryDirectory() as name:

@@ -18,6 +18,7 @@ from kgroup.model.segment import Segment
 from kgroup.protocol import log_chunk
 from kgroup.source.log_replay import read_segment, replay_groups
 from kgroup.source.segment_file import find_segments
+from tests.examples import examples
 from tests.operation.log_files import Log, commit, end, group_metadata, tombstone, transaction
 from tests.protocol.log_writer import Plain, batch
 from tests.protocol.random_log import logs
@@ -70,7 +71,7 @@ def test_damaged_logs(path: Path) -> None:
     assert_same(find_segments([path]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(12))
 @given(log=logs(), size=st.integers(200, 3000))
 def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.getbasetemp() / "__consumer_offsets-0"
@@ -90,7 +91,7 @@ changes = st.tuples(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(events=st.lists(changes, max_size=40))
 def test_any_course_of_events(
     events: list[tuple[str, str, int, bool]], tmp_path_factory: pytest.TempPathFactory

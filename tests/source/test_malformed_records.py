@@ -18,10 +18,11 @@ from kgroup.protocol.coordinator_record import decode_control
 from kgroup.protocol.record_batch import read_batches, read_records
 from kgroup.source.log_replay import Decode, decode_group_record
 from kgroup.source.segment_file import SHARE_STATE_TOPIC, find_segments, find_topic_segments
+from tests.examples import examples
 from tests.operation.sources import FakeSource
 from tests.source.scenarios import SCENARIOS, scenario
 
-RUNS = 15
+RUNS = examples(4)
 
 
 def log(segments: Iterable[Segment]) -> list[tuple[RecordBatch, Record]]:

@@ -17,6 +17,8 @@ from kgroup.cli.suggestion import suggest_profiles
 if TYPE_CHECKING:
     from kgroup.source.broker import Cluster
     from kgroup.source.client_config import ClientConfig
+    from kgroup.source.zookeeper import Zookeeper
+    from kgroup.source.zookeeper_address import ZookeeperAddress
 
 __all__ = ["Connection", "connection_options"]
 
@@ -56,12 +58,23 @@ class Connection:
         return next((name for name, is_given in options.items() if is_given), None)
 
     @property
+    def cluster_option(self) -> str | None:
+        """The option that names brokers to ask; None without."""
+        return "--bootstrap-server" if self.bootstrap_server is not None else None
+
+    @property
     def is_default(self) -> bool:
         """Whether the environment names a cluster to ask where no option chooses a source."""
         return any(os.environ.get(name) for name in ("KGROUP_BOOTSTRAP_SERVER", "KGROUP_PROFILE"))
 
-    def client_config(self) -> "ClientConfig":
+    def client_config(
+        self, *, needs_server: bool = True, with_environment: bool = True
+    ) -> "ClientConfig":
         """Put the configuration together, with the environment and the profiles.
+
+        Args:
+            needs_server: whether it must say which brokers to ask.
+            with_environment: whether the cluster that the environment names matters.
 
         Raises:
             InputError: a file cannot be read.
@@ -69,13 +82,47 @@ class Connection:
         """
         from kgroup.source.client_config import client_config
 
+        environment = dict(os.environ)
+        if not with_environment:
+            environment.pop("KGROUP_BOOTSTRAP_SERVER", None)
+            environment.pop("KGROUP_PROFILE", None)
         return client_config(
-            environment=os.environ,
+            environment=environment,
             bootstrap_server=self.bootstrap_server,
             overrides=self.overrides,
             command_config=self.command_config,
             profile=self.profile,
+            needs_server=needs_server,
         )
+
+    @contextmanager
+    def open_zookeeper(
+        self, address: "ZookeeperAddress", *, of_silence: bool = False
+    ) -> "Iterator[Zookeeper]":
+        """Give ZooKeeper, and by it the brokers that are registered there, likewise.
+
+        The cluster that the environment names is another source. Brokers that a profile or a
+        setting names are asked in the place of those that are registered.
+
+        Raises:
+            InputError: a file of the configuration cannot be read.
+            UsageError: the configuration is not as it should be.
+        """
+        config = self.client_config(needs_server=False, with_environment=False)
+        for note in config.notes:
+            complain(f"note: {note}")
+        tls = config.zookeeper_tls
+        from kgroup.source.zookeeper import Zookeeper
+
+        with Zookeeper(
+            address,
+            timeout_s=self.timeout_s,
+            of_silence=of_silence,
+            context=None if tls is None else tls.context(),
+            digest=config.zookeeper_digest,
+            brokers=config.kafka_options(),
+        ) as zookeeper:
+            yield zookeeper
 
     @contextmanager
     def open(self, *, of_silence: bool = False) -> "Iterator[Cluster]":

@@ -91,7 +91,10 @@ def _groups(
 
     connection = _connection(source, count, "--offsets-partitions")
     with documented("coordinator", output):
-        if connection is not None:
+        if source.zookeeper is not None and connection is not None:
+            with connection.open_zookeeper(source.zookeeper) as zookeeper:
+                report = locate_live(group_ids, zookeeper)
+        elif connection is not None:
             with connection.open() as cluster:
                 report = locate_live(group_ids, cluster)
         elif source.snapshot is not None:
@@ -114,10 +117,10 @@ def _transactions(
     from kgroup.operation.locate import locate_transactions
     from kgroup.render.group import transaction_sheet
 
-    if source.paths or source.snapshot is not None:
+    if source.paths or source.snapshot is not None or source.zookeeper is not None:
         raise click.UsageError(
             "--type transaction asks a cluster (--bootstrap-server, --profile) or computes "
-            "(--transaction-partitions N); files do not tell who coordinates transactions"
+            "(--transaction-partitions N); files and ZooKeeper do not tell who coordinates them"
         )
     connection = _connection(source, count, "--transaction-partitions")
     with documented("coordinator", output):
@@ -133,7 +136,7 @@ def _connection(source: Source, count: int | None, option: str) -> Connection | 
     """Give the cluster to ask; none where a number of partitions is given to compute with."""
     connection = source.connection
     if count is not None and connection is not None:
-        if connection.chosen_by:
+        if connection.chosen_by or source.zookeeper is not None:
             raise click.UsageError(
                 f"{option} is for computing without a cluster, which knows the number"
             )

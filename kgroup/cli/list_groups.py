@@ -86,7 +86,9 @@ def command(
             types=[GroupType(type_) for type_ in types],
             regex=regex,
             topics=topics,
-            members=tells_all or not MEMBER_COLUMNS.isdisjoint(output.columns),
+            members=tells_all
+            or source.zookeeper is not None  # its states follow from the members
+            or not MEMBER_COLUMNS.isdisjoint(output.columns),
             with_topics=tells_all or "topics" in output.columns,
         )
     return show("list", report, output, list_sheet)

@@ -17,29 +17,32 @@ if TYPE_CHECKING:
     from kgroup.model.snapshot import Origin
     from kgroup.source.base import GroupSource
     from kgroup.source.snapshot import SnapshotSource
+    from kgroup.source.zookeeper_address import ZookeeperAddress
 
 __all__ = ["Source", "missing_source", "source_of", "source_options"]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was chosen: log directories, a snapshot, a cluster, or none where that is allowed.
+    """What was chosen: log directories, a snapshot, ZooKeeper, a cluster, or none if that may be.
 
     Attributes:
         paths: log directories, empty without.
         connection: to a cluster, None without.
         snapshot: file of a snapshot, None without.
+        zookeeper: address of ZooKeeper, None without; `connection` says how to connect then.
     """
 
     paths: tuple[Path, ...] = ()
     connection: Connection | None = None
     snapshot: Path | None = None
+    zookeeper: "ZookeeperAddress | None" = None
 
     @property
     def is_named(self) -> bool:
         """Tell whether the command line names it; the environment may name a cluster."""
         chosen_by = self.connection is not None and self.connection.chosen_by
-        return bool(self.paths or self.snapshot or chosen_by)
+        return bool(self.paths or self.snapshot or self.zookeeper or chosen_by)
 
     @property
     def origin(self) -> "Origin":
@@ -47,6 +50,8 @@ class Source:
         from kgroup.model.snapshot import Origin
         from kgroup.sample import sample_log_dir
 
+        if self.zookeeper is not None:
+            return Origin("zookeeper")
         if self.connection is not None:
             return Origin("cluster")
         if self.paths == (sample_log_dir(),):
@@ -73,6 +78,9 @@ class Source:
                 watch=progress.tell_bytes,
             )
             progress.finish()
+        elif self.zookeeper is not None:
+            with self.connection.open_zookeeper(self.zookeeper, of_silence=of_silence) as zookeeper:
+                yield zookeeper
         else:
             with self.connection.open(of_silence=of_silence) as cluster:
                 yield cluster
@@ -100,7 +108,7 @@ class Source:
 
 
 def source_options(
-    *, required: bool, snapshots: bool = True
+    *, required: bool, snapshots: bool = True, zookeeper: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the choice of a source; the command takes ``source: Source``.
 
@@ -109,6 +117,7 @@ def source_options(
     Args:
         required: whether it is wrong usage to choose none.
         snapshots: whether a snapshot may be one.
+        zookeeper: whether ZooKeeper may be one.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,13 +127,17 @@ def source_options(
             paths: tuple[Path, ...],
             connection: Connection,
             snapshot: Path | None = None,
+            zookeeper: str | None = None,
             **rest: Any,
         ) -> Any:
-            return command(source=_source(paths, snapshot, connection, required), **rest)
+            source = _source(paths, snapshot, zookeeper, connection, required)
+            return command(source=source, **rest)
 
         decorated: Callable[..., Any] = with_source
         if snapshots:
             decorated = _SNAPSHOT_OPTION(decorated)
+        if zookeeper:
+            decorated = _ZOOKEEPER_OPTION(decorated)
         return connection_options(log_dir_options(decorated))
 
     return decorate
@@ -135,6 +148,14 @@ _SNAPSHOT_OPTION = click.option(
     metavar="FILE",
     type=PATH,
     help="What 'kgroup snapshot' saved; - is standard input.",
+)
+
+
+_ZOOKEEPER_OPTION = click.option(
+    "--zookeeper",
+    metavar="HOST:PORT,…/CHROOT",
+    help="ZooKeeper, for the groups of the consumers of Kafka 0.7 and 0.8. The brokers that are "
+    "registered there are asked for the ends of partitions.",
 )
 
 
@@ -161,14 +182,22 @@ def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
         profile=options.get("profile"),
         timeout_s=timeout_s,
     )
-    return _source(paths, options.get("snapshot"), connection, required=True)
+    return _source(
+        paths, options.get("snapshot"), options.get("zookeeper"), connection, required=True
+    )
 
 
 def _source(
-    paths: tuple[Path, ...], snapshot: Path | None, connection: Connection, required: bool
+    paths: tuple[Path, ...],
+    snapshot: Path | None,
+    zookeeper: str | None,
+    connection: Connection,
+    required: bool,
 ) -> Source:
-    option = connection.chosen_by
+    # Settings of a connection are for the brokers behind ZooKeeper, and for itself.
+    option = connection.chosen_by if zookeeper is None else connection.cluster_option
     chosen = [f"{option} (a cluster)"] if option else []
+    chosen += ["--zookeeper"] if zookeeper is not None else []
     chosen += ["--log-dir or --sample"] if paths else []
     chosen += ["--snapshot"] if snapshot is not None else []
     if len(chosen) > 1:
@@ -177,6 +206,10 @@ def _source(
         return Source(paths=paths)
     if snapshot is not None:
         return Source(snapshot=snapshot)
+    if zookeeper is not None:
+        from kgroup.source.zookeeper_address import parse_address
+
+        return Source(connection=connection, zookeeper=parse_address(zookeeper))
     if option or connection.is_default:
         return Source(connection=connection)
     if required:
@@ -188,6 +221,6 @@ def missing_source() -> click.UsageError:
     """Give the error of a command line that names no source where it needs one."""
     return click.UsageError(
         "where do the groups come from? Choose --bootstrap-server HOST:PORT or --profile NAME "
-        "(a cluster), --log-dir PATH (a broker's log directory), --snapshot FILE or --sample "
-        "(recorded data inside the package)"
+        "(a cluster), --log-dir PATH (a broker's log directory), --zookeeper HOST:PORT/CHROOT, "
+        "--snapshot FILE or --sample (recorded data inside the package)"
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from kgroup.model.group import GroupState, Membership
+from kgroup.model.group import GroupState, GroupType, Membership
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.change import Change
 from kgroup.operation.describe import GroupDescription
@@ -121,6 +121,8 @@ def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
     if known := len(time_lags) - time_lags.count(None):
         most = cell(group.max_time_lag_ms, Kind.AGE)
         yield "time lag", f"at most {most} ({known} of {len(time_lags)} partitions known)"
+    if group.type is GroupType.ZOOKEEPER:
+        return  # they have no coordinator
     broker = group.coordinator
     place = f"{broker.host}:{broker.port} ({broker.id}), " if broker else ""
     yield (

@@ -27,7 +27,7 @@ from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.placement import Placement
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
-from kgroup.source.broker_client import Backoff, BrokerClient, Deadline, error_name
+from kgroup.source.broker_client import Backoff, BrokerClient, error_name
 from kgroup.source.coordinator import (
     MOVING,
     OFFSETS_TOPIC,
@@ -38,6 +38,7 @@ from kgroup.source.coordinator import (
     partition_of,
     place,
 )
+from kgroup.source.deadline import Deadline
 from kgroup.source.group_api import DESCRIBE_BY_TYPE, group_state, group_type
 
 if TYPE_CHECKING:

@@ -26,9 +26,10 @@ from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.primitives import uuid_text
 from kgroup.source.connection_error import connection_error
 from kgroup.source.connection_manager import ConnectionManager, TooSlow
+from kgroup.source.deadline import Deadline
 from kgroup.source.interrupt import kept_signals
 
-__all__ = ["Backoff", "BrokerClient", "Deadline", "error_name"]
+__all__ = ["Backoff", "BrokerClient", "error_name"]
 
 T = TypeVar("T")
 
@@ -45,36 +46,6 @@ LARGEST_ANSWER = 512 << 20
 _NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
 _BEFORE_API_VERSIONS = ((0, 9), (0, 8, 2))
 _CANONICAL = "resolve_canonical_bootstrap_servers_only"
-
-
-class Deadline:
-    """When a command stops waiting: some time after its start, or after it last heard something.
-
-    Attributes:
-        patience_s: how long to wait for one answer: less than there is, so that one silent broker
-            leaves time for the others. It is half of the silence that is allowed, or a third of
-            the time of a command that is bounded as a whole.
-    """
-
-    def __init__(self, timeout_s: float, *, of_silence: bool = False) -> None:
-        self.timeout_s = timeout_s
-        self.patience_s = timeout_s / (2 if of_silence else 3)
-        self._of_silence = of_silence
-        self._end = monotonic() + timeout_s
-
-    @property
-    def left_s(self) -> float:
-        """Seconds left; 0 where the time is over."""
-        return max(0.0, self._end - monotonic())
-
-    def heard(self) -> None:
-        """Note that a broker has answered a question.
-
-        That it lets itself be connected to does not count: one that does, and hangs up whenever it
-        is asked something, would be asked for ever.
-        """
-        if self._of_silence:
-            self._end = monotonic() + self.timeout_s
 
 
 class BrokerClient:

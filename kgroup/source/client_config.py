@@ -49,6 +49,8 @@ class ClientConfig:
         dns_lookup: as kafka-python calls it.
         timings: keyword arguments of kafka-python in milliseconds, those that were set.
         notes: what was set and has no effect, for people.
+        zookeeper_tls: how to encrypt what is said to ZooKeeper, None without.
+        zookeeper_digest: ``user:password`` for ZooKeeper, None without.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -59,6 +61,8 @@ class ClientConfig:
     dns_lookup: str
     timings: Mapping[str, int]
     notes: tuple[str, ...]
+    zookeeper_tls: "Tls | None" = None
+    zookeeper_digest: str | None = None
 
     def kafka_options(self) -> dict[str, Any]:
         """Give the keyword arguments of a kafka-python client; key stores are read now.
@@ -88,6 +92,7 @@ def client_config(
     overrides: Sequence[str] = (),
     command_config: Path | None = None,
     profile: str | None = None,
+    needs_server: bool = True,
 ) -> ClientConfig:
     """Put the configuration together and check it.
 
@@ -97,6 +102,7 @@ def client_config(
         overrides: each ``-X``, as ``key=value``.
         command_config: ``--command-config``, a file of Java properties.
         profile: ``--profile``.
+        needs_server: whether it must say which brokers to ask.
 
     Raises:
         InputError: a file cannot be read.
@@ -137,7 +143,9 @@ def client_config(
             )
     lookup = settings.choice("client.dns.lookup", (*_DNS_LOOKUPS, "DEFAULT"), _DNS_LOOKUPS[0])
     return ClientConfig(
-        bootstrap_servers=_servers(settings),
+        bootstrap_servers=(
+            _servers(settings) if needs_server or settings.get("bootstrap.servers") else ()
+        ),
         security_protocol=protocol,
         tls=tls,
         sasl=sasl,
@@ -154,7 +162,25 @@ def client_config(
             *(sasl.notes if sasl is not None else ()),
             *_note_on_server(settings, from_profile if profile else []),
         ),
+        zookeeper_tls=_zookeeper_tls(settings),
+        zookeeper_digest=_zookeeper_digest(settings),
     )
+
+
+def _zookeeper_tls(settings: Settings) -> "Tls | None":
+    """Take the settings of Kafka's brokers for TLS to ZooKeeper."""
+    if settings.choice("zookeeper.ssl.client.enable", ("TRUE", "FALSE"), "FALSE") == "FALSE":
+        return None
+    from kgroup.source.tls import Tls
+
+    return Tls.read(settings.below("zookeeper."))
+
+
+def _zookeeper_digest(settings: Settings) -> str | None:
+    setting = settings.get("zookeeper.digest")
+    if setting is not None and ":" not in "".join(setting.value):
+        raise setting.expected("USER:PASSWORD")
+    return None if setting is None else setting.value
 
 
 def _overrides(texts: Sequence[str]) -> Iterator[Setting]:

@@ -32,6 +32,11 @@ FOLLOWED = _words("""
     ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
     ssl.truststore.type
+    zookeeper.digest zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable
+    zookeeper.ssl.enabled.protocols zookeeper.ssl.endpoint.identification.algorithm
+    zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type
+    zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password
+    zookeeper.ssl.truststore.type
 """) | frozenset(PASSED_TO_KAFKA_PYTHON)
 
 PASSED_OVER = _words("""
@@ -52,6 +57,9 @@ PASSED_OVER = _words("""
     share.acknowledgement.mode share.acquire.mode socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms transaction.timeout.ms transaction.two.phase.commit.enable
     transactional.id value.deserializer value.serializer
+    zookeeper.clientCnxnSocket zookeeper.connect zookeeper.connection.timeout.ms
+    zookeeper.session.timeout.ms zookeeper.set.acl zookeeper.ssl.protocol
+    zookeeper.sync.time.ms
     sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
     sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds

@@ -15,7 +15,14 @@ HIDDEN = "[hidden]"
 JAVA_BLANK = "".join(map(chr, range(33)))
 """What String.trim() takes away, and Kafka's ConfigDef with it from every value."""
 
-_SECRET_ENDINGS = ("password", "secret", "passphrase", "ssl.keystore.key", "sasl.jaas.config")
+_SECRET_ENDINGS = (
+    "password",
+    "secret",
+    "passphrase",
+    "ssl.keystore.key",
+    "sasl.jaas.config",
+    "zookeeper.digest",
+)
 
 
 class Secret(str):
@@ -81,6 +88,16 @@ class Settings:
     def merged(cls, *layers: Iterable[Setting]) -> "Settings":
         """Merge layers, the weakest first."""
         return cls({setting.key: setting for layer in layers for setting in layer})
+
+    def below(self, prefix: str) -> "Settings":
+        """Give the settings whose keys begin with a prefix, under the rest of their keys."""
+        return Settings(
+            {
+                key.removeprefix(prefix): setting
+                for key, setting in self.by_key.items()
+                if key.startswith(prefix)
+            }
+        )
 
     def get(self, key: str) -> Setting | None:
         """Give the setting of a key, None where it is not set."""

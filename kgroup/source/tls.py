@@ -95,7 +95,9 @@ class Tls:
         notes: tuple[str, ...] = ()
         suites = settings.get("ssl.cipher.suites")
         if suites is not None:
-            versions, ciphers, notes = _suites(suites, settings.items(suites.key), versions)
+            versions, ciphers, notes = _suites(
+                suites, settings.items("ssl.cipher.suites"), versions
+            )
         return cls(
             trust_store=_trust_store(settings),
             key_store=_key_store(settings),
@@ -230,7 +232,9 @@ def _versions(settings: Settings) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
     setting = settings.get("ssl.enabled.protocols")
     if setting is None:
         return ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
-    versions = [_VERSIONS[name] for name in settings.items(setting.key) if name in _VERSIONS]
+    versions = [
+        _VERSIONS[name] for name in settings.items("ssl.enabled.protocols") if name in _VERSIONS
+    ]
     if not versions:
         raise setting.expected(" or ".join(_VERSIONS))
     return min(versions), max(versions)

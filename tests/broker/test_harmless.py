@@ -76,6 +76,7 @@ LINES: Mapping[str, Sequence[str]] = {
 ELSEWHERE = {
     *("bootstrap_server", "command_config", "overrides", "profile", "timeout_s"),  # connection
     *("log_dir", "sample", "snapshot", "offsets_partitions", "transaction_partitions"),  # ask none
+    "zookeeper",  # is asked in test_live_zookeeper
     *("key", "value", "include"),  # likewise
     *("form", "columns", "no_headers", "parquet"),  # are about output
     *("follow", "watch_s"),  # never end: tried on their own

@@ -1,0 +1,223 @@
+"""Groups of the ZooKeeper consumer, from a live ZooKeeper; nothing is written there.
+
+The ends of partitions, and records, are asked of the brokers that are registered there; where they
+do not answer, what ZooKeeper says is told all the same.
+"""
+
+import ssl
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import ClusterView
+from kgroup.model.group import Group, GroupType
+from kgroup.model.image import Image
+from kgroup.model.log_range import LogReading
+from kgroup.model.next_record import NextReading, Position
+from kgroup.model.placement import Placement
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
+from kgroup.protocol.zookeeper_tree import decode_tree
+from kgroup.source.base import EVERYTHING, Question, Reading
+from kgroup.source.deadline import Deadline
+from kgroup.source.zookeeper_address import ZookeeperAddress, server_text
+from kgroup.source.zookeeper_client import ZookeeperClient
+from kgroup.source.zookeeper_nodes import (
+    read_group_ids,
+    read_subtree,
+    read_topics,
+    read_tree,
+)
+from kgroup.source.zookeeper_view import (
+    OFFSETS_TOPIC,
+    ZOOKEEPER_CAPABILITIES,
+    cluster_view,
+    placements,
+    reading_of,
+)
+
+if TYPE_CHECKING:
+    from kgroup.source.broker import Cluster
+
+__all__ = ["Zookeeper"]
+
+T = TypeVar("T")
+
+
+class Zookeeper:
+    """A source of groups; implements `GroupSource`. A context manager."""
+
+    capabilities = ZOOKEEPER_CAPABILITIES
+
+    def __init__(
+        self,
+        address: ZookeeperAddress,
+        *,
+        timeout_s: float = 10.0,
+        of_silence: bool = False,
+        context: ssl.SSLContext | None = None,
+        digest: str | None = None,
+        brokers: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            address: where ZooKeeper is.
+            timeout_s: bounds everything that is done with this object, or
+            of_silence: the time in which no server answers.
+            context: TLS to ZooKeeper.
+            digest: ``user:password`` for ZooKeeper.
+            brokers: kafka-python's options for brokers; `bootstrap_servers` there are asked in the
+                place of those that are registered.
+        """
+        self._timeout_s = timeout_s
+        self._of_silence = of_silence
+        deadline = Deadline(timeout_s, of_silence=of_silence)
+        self._client = ZookeeperClient(address, deadline, context=context, digest=digest)
+        self._broker_options = dict(brokers or {})
+        self._view: ZookeeperView | None = None
+        self._cluster: Cluster | None = None
+
+    def __enter__(self) -> "Zookeeper":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+        self._close_cluster()
+
+    def renew(self, *, anew: bool = False) -> None:
+        """Prepare another round; see `RenewableSource`."""
+        self._client.deadline = Deadline(self._timeout_s, of_silence=self._of_silence)
+        if anew:
+            self.close()
+        elif self._cluster is not None:
+            self._cluster.renew()
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Read nodes; see `GroupSource.read`.
+
+        Raises:
+            BrokerError: no server answers.
+            InputError: there is nothing of Kafka.
+        """
+        if not (question.state or question.members or question.offsets or question.nodes):
+            return self._names(group_ids, question)
+        tree = read_tree(self._client, group_ids, question)
+        self._view = decode_tree(tree)
+        return reading_of(tree, group_ids, question)
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Ask the brokers; see `GroupSource.log_ranges`."""
+        if not partitions:
+            return LogReading({})
+        found, problems = self._of_brokers(
+            "ends of partitions are not known",
+            lambda cluster: cluster.log_ranges(partitions, committed=committed),
+        )
+        return LogReading({}, problems) if found is None else found
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        """Ask the brokers; see `NextRecordSource`."""
+        if not positions:
+            return NextReading({})
+        found, problems = self._of_brokers(
+            "times of records are not known",
+            lambda cluster: cluster.next_records(positions, committed=committed),
+        )
+        return NextReading({}, problems) if found is None else found
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        """Tell who leads the partitions of `__consumer_offsets` that group ids belong to.
+
+        Which broker answers for them is not known here, nor is anything of transactions.
+        """
+        if transactional:
+            return {}
+        return placements(decode_tree(read_topics(self._client, [OFFSETS_TOPIC])), keys)
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Tell brokers and topics as ZooKeeper has them; see `ClusterSource.view`."""
+        return cluster_view(decode_tree(read_topics(self._client, topics)), topics)
+
+    def subtree(self, path: str) -> ZookeeperTree:
+        """Read a node and all below it; nothing where there is none.
+
+        Raises:
+            BrokerError: no server answers.
+        """
+        return read_subtree(self._client, path)
+
+    def _names(self, group_ids: Collection[str] | None, question: Question) -> Reading:
+        """Tell which groups there are, and nothing else of them."""
+        names = [name for name in read_group_ids(self._client) if question.names(name, group_ids)]
+        return Reading(Image({name: Group(name, GroupType.ZOOKEEPER, None) for name in names}))
+
+    def _of_brokers(
+        self, loss: str, ask: "Callable[[Cluster], T]"
+    ) -> tuple[T | None, tuple[Problem, ...]]:
+        """Ask the brokers something; where none answers, say what is lost."""
+        try:
+            if self._cluster is None:
+                self._cluster = self._open_cluster()
+            return ask(self._cluster), ()
+        except BrokerError as error:
+            self._close_cluster()
+            text = f"{error}; {loss}."
+            reason = f"{text[:1].upper()}{text[1:]}"
+            return None, (Problem(error.kind, reason, broker=error.broker_id),)
+
+    def _open_cluster(self) -> "Cluster":
+        options = dict(self._broker_options)
+        servers = options.pop("bootstrap_servers", None) or self._registered(
+            options.get("security_protocol", "PLAINTEXT")
+        )
+        from kgroup.source.broker import Cluster
+
+        return Cluster(
+            servers,
+            timeout_s=max(self._client.deadline.left_s, 0.001),
+            of_silence=self._of_silence,
+            **options,
+        )
+
+    def _registered(self, protocol: str) -> list[str]:
+        """Return where brokers listen with this security protocol.
+
+        Raises:
+            BrokerError: none does.
+        """
+        if self._view is None:
+            self._view = decode_tree(read_topics(self._client, []))
+        brokers = self._view.brokers.values()
+        servers = [
+            server_text(endpoint.host, endpoint.port)
+            for broker in brokers
+            for endpoint in broker.endpoints
+            if endpoint.security_protocol == protocol and endpoint.host
+        ]
+        if not servers:
+            raise BrokerError(
+                "unreachable",
+                f"none of the {len(brokers)} brokers in ZooKeeper listens with security.protocol "
+                f"{protocol} (-X security.protocol=…)"
+                if brokers
+                else "no broker is registered in ZooKeeper",
+            )
+        return servers
+
+    def _close_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None

@@ -1,0 +1,61 @@
+"""Where ZooKeeper is: ``host:port,host:port/chroot``, as Kafka's ``zookeeper.connect`` has it."""
+
+import re
+from dataclasses import dataclass
+
+from kgroup.errors import UsageError
+
+__all__ = ["ZookeeperAddress", "parse_address"]
+
+_DEFAULT_PORT = 2181
+_HOST = re.compile(
+    r"(?:(?P<name>[0-9A-Za-z_.%-]+)|\[(?P<ipv6>[0-9A-Za-z:.%]+)\])(?::(?P<port>[0-9]{1,5}))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ZookeeperAddress:
+    """Servers of one ensemble.
+
+    Attributes:
+        servers: host and port of each, in the order given.
+        chroot: path below which all of Kafka lies, as in ``/kafka``; empty without.
+    """
+
+    servers: tuple[tuple[str, int], ...]
+    chroot: str
+
+    def __str__(self) -> str:
+        return ",".join(server_text(*server) for server in self.servers) + self.chroot
+
+
+def server_text(host: str, port: int) -> str:
+    """Write a server as people do."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_address(text: str) -> ZookeeperAddress:
+    """Parse servers and chroot.
+
+    Raises:
+        UsageError: the text has another form.
+    """
+    hosts, slash, chroot = text.strip().partition("/")
+    servers = []
+    for item in filter(None, (part.strip() for part in hosts.split(","))):
+        match = _HOST.fullmatch(item)
+        port = int(match["port"] or _DEFAULT_PORT) if match else 0
+        if match is None or not 0 < port < 65536:
+            raise _wrong(text)
+        servers.append((match["name"] or match["ipv6"], port))
+    path = chroot.rstrip("/")
+    if not servers or (path and any(part in ("", ".", "..") for part in path.split("/"))):
+        raise _wrong(text)
+    return ZookeeperAddress(tuple(servers), f"{slash}{path}" if path else "")
+
+
+def _wrong(text: str) -> UsageError:
+    return UsageError(
+        f"--zookeeper: expected HOST:PORT,HOST:PORT/CHROOT (an IPv6 address in brackets), found "
+        f"{text!r}"
+    )

@@ -1,0 +1,111 @@
+"""A proxy before ZooKeeper that sees every request of a client.
+
+    with ZookeeperProxy(zookeeper.port) as proxy:
+        client(hosts=proxy.connect)
+    proxy.opcodes
+
+A frame on the wire is int32 size, then the message. The first one of a connection opens a session
+and has no opcode; a later one begins with int32 xid, int32 opcode.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from contextlib import suppress
+from threading import Thread
+from types import TracebackType
+
+from tests.broker.process import HOST
+
+__all__ = ["READS", "ZookeeperProxy"]
+
+READS = {4: "getData", 12: "getChildren2", 100: "auth", -11: "closeSession"}
+"""Opcodes that kgroup may send; none of them changes a node (`org.apache.zookeeper.ZooDefs`)."""
+
+
+class ZookeeperProxy:
+    """A context manager that passes on what comes and goes.
+
+    Attributes:
+        opcodes: of all requests so far.
+        watches: requests that asked for a watch, by path.
+        sessions: how many were opened.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.opcodes: list[int] = []
+        self.watches: list[bytes] = []
+        self.sessions = 0
+        self._port = port
+        self._listener = socket.create_server((HOST, 0))
+        self._open: list[socket.socket] = []
+
+    @property
+    def connect(self) -> str:
+        """`host:port` of the proxy."""
+        return f"{HOST}:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> ZookeeperProxy:
+        Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.break_connections()
+
+    def break_connections(self) -> None:
+        """Close all that are open."""
+        for end in self._open:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection((HOST, self._port), timeout=10)
+            server.settimeout(None)
+            self._open += (client, server)
+            Thread(target=self._requests, args=(client, server), daemon=True).start()
+            Thread(target=self._answers, args=(server, client), daemon=True).start()
+
+    def _requests(self, client: socket.socket, server: socket.socket) -> None:
+        is_first = True
+        with suppress(OSError), client.makefile("rb") as frames:
+            while len(head := frames.read(4)) == 4:
+                message = frames.read(struct.unpack(">i", head)[0])
+                if is_first:
+                    self.sessions += 1
+                else:
+                    self._note(message)
+                is_first = False
+                server.sendall(head + message)
+        _shut(client, server)
+
+    def _note(self, message: bytes) -> None:
+        _, opcode = struct.unpack_from(">ii", message)
+        self.opcodes.append(opcode)
+        if opcode in (4, 12) and message[-1]:  # string path, bool watch
+            self.watches.append(message[12:-1])
+
+    def _answers(self, server: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while data := server.recv(1 << 16):
+                client.sendall(data)
+        _shut(client, server)
+
+
+def _shut(*ends: socket.socket) -> None:
+    for end in ends:
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)

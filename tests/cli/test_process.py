@@ -210,7 +210,7 @@ def test_a_terminal_gets_a_coloured_table_that_fits() -> None:
     text = on_terminal("list", "--sample", columns=110)
     assert "\x1b[1m" in text
     assert "\x1b[32mStable" in text
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*[mK]", "", text).splitlines()
     assert max(map(len, lines)) <= 110
     assert any(line.startswith("order-service") for line in lines)
 

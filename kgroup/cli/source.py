@@ -217,10 +217,21 @@ def _source(
     return Source()
 
 
+_CHOICES = {
+    "bootstrap_server": "--bootstrap-server HOST:PORT or --profile NAME (a cluster)",
+    "log_dir": "--log-dir PATH (a broker's log directory)",
+    "zookeeper": "--zookeeper HOST:PORT/CHROOT",
+    "snapshot": "--snapshot FILE",
+    "sample": "--sample (recorded data inside the package)",
+}
+"""What a command line may choose, by the names of the parameters; not every command has all."""
+
+
 def missing_source() -> click.UsageError:
     """Give the error of a command line that names no source where it needs one."""
+    ctx = click.get_current_context(silent=True)
+    known = {param.name for param in ctx.command.params} if ctx is not None else _CHOICES.keys()
+    *choices, last = (text for name, text in _CHOICES.items() if name in known)
     return click.UsageError(
-        "where do the groups come from? Choose --bootstrap-server HOST:PORT or --profile NAME "
-        "(a cluster), --log-dir PATH (a broker's log directory), --zookeeper HOST:PORT/CHROOT, "
-        "--snapshot FILE or --sample (recorded data inside the package)"
+        f"where do the groups come from? Choose {', '.join(choices)} or {last}"
     )

@@ -62,7 +62,7 @@ def read_group(
         InputError: nobody can tell what the group's members subscribe to.
         UsageError: the strategy is none for such a group.
     """
-    reading, missing = read_chosen(source, [group_id], Question())
+    reading, missing = read_chosen(source, [group_id], Question(commit_times=False))
     group = reading.image.groups.get(group_id)
     if group is None:
         if missing:

@@ -93,6 +93,7 @@ class Question:
         log_budget: bytes of each partition of `__consumer_offsets` that a live cluster may be asked
             for, to know what no API tells: generation, leader and timeouts of classic groups,
             times of commits; 0 where they do not matter.
+        commit_times: whether it matters when offsets were committed; it takes longest to find out.
         nodes: of ZooKeeper: whether all its nodes matter that have to do with the groups or are the
             cluster's, also those that no `Group` tells of: states of partitions, configurations of
             topics, the controller, what an administrator asked for.
@@ -105,6 +106,7 @@ class Question:
     members: bool = True
     offsets: bool = True
     log_budget: int = DEFAULT_LOG_BUDGET
+    commit_times: bool = True
     nodes: bool = False
 
     def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:

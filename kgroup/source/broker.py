@@ -223,8 +223,13 @@ class _Inquiry:
         elif question.members and question.log_budget:
             from kgroup.source.offsets_log import read_details
 
-            budget = question.log_budget
-            found, notes = await read_details(client, found, budget, self._memory)
+            found, notes = await read_details(
+                client,
+                found,
+                question.log_budget,
+                self._memory,
+                commit_times=question.commit_times,
+            )
         describes = (
             await client.any_version(DESCRIBE_BY_TYPE[GroupType.CLASSIC].request) is not None
         )

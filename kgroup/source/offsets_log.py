@@ -59,14 +59,15 @@ class _Trace:
 
     Attributes:
         group: as the brokers describe it.
-        committed: its offsets, by topic and partition.
+        committed: the offsets whose records are looked for, by topic and partition.
         metadata: the newest GroupMetadata: data (None for a tombstone) and time of the record.
         commits: what their records tell beyond the API, by topic and partition.
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, *, commit_times: bool) -> None:
         self.group = group
-        self.committed = {(o.topic, o.partition): o.committed_offset for o in group.offsets}
+        sought = group.offsets if commit_times else ()
+        self.committed = {(o.topic, o.partition): o.committed_offset for o in sought}
         self.metadata: tuple[Data | None, int | None] | None = None
         self.commits: dict[tuple[str, int], _Commit] = {}
 
@@ -185,6 +186,8 @@ async def read_details(
     groups: Mapping[str, Group],
     budget: int,
     memory: LogMemory | None = None,
+    *,
+    commit_times: bool = True,
 ) -> tuple[dict[str, Group], list[str]]:
     """Complete groups by what their partitions of `__consumer_offsets` tell.
 
@@ -193,13 +196,15 @@ async def read_details(
         groups: as the brokers describe them, with `offsets_partition`.
         budget: bytes to read of each partition; where that is not enough, things stay unknown.
         memory: of earlier rounds.
+        commit_times: whether it matters when offsets were committed.
 
     Returns:
         The groups, and notes on what could not be read or found.
     """
     by_partition: dict[int, list[_Trace]] = {}
     for group in groups.values():
-        if group.offsets_partition is not None and not (trace := _Trace(group)).is_whole:
+        trace = _Trace(group, commit_times=commit_times)
+        if group.offsets_partition is not None and not trace.is_whole:
             by_partition.setdefault(group.offsets_partition, []).append(trace)
     if not by_partition:
         return dict(groups), []

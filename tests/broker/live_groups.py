@@ -19,7 +19,15 @@ from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-__all__ = ["LiveGroups", "live_groups"]
+__all__ = [
+    "MODERN_CONFIG",
+    "TOPICS",
+    "LiveGroups",
+    "join_consumer_groups",
+    "join_share_group",
+    "live_groups",
+    "start_streams",
+]
 
 TOPICS = {"orders": 3, "payments": 2, "totals": 1}
 MODERN_CONFIG = {
@@ -61,9 +69,9 @@ def live_groups(version: str, work: Path) -> Iterator[LiveGroups]:
         make_topics(recording, server, clients, TOPICS)
         if is_modern:
             apps = stack.enter_context(java(recording, server, "StreamsApps", artifacts="streams"))
-            _start_streams(apps, work)
-            _join_consumer_groups(clients)
-            _join_share_group(clients, wire)
+            start_streams(apps, work)
+            join_consumer_groups(clients)
+            join_share_group(clients, wire)
         _join_classic_groups(clients, wire)
         for number in (1, 2):
             member = RawMember(version, server.bootstrap, f"moving-{number}")
@@ -98,7 +106,8 @@ def _join_classic_groups(clients: Session, wire: Wire) -> None:
     )
 
 
-def _join_consumer_groups(clients: Session) -> None:
+def join_consumer_groups(clients: Session) -> None:
+    """Join "racks", "regex" and "upgrading", see `LiveGroups`."""
     join_java(clients, "racks", "racks-1", "orders", **NEW, client_rack="rack-a")
     join_java(clients, "racks", "racks-2", "orders", **NEW, group_instance_id="pod-2")
     join_java(clients, "regex", "regex-1", "^(orders|pay.*)$", **NEW, group_remote_assignor="range")
@@ -111,14 +120,16 @@ def _join_consumer_groups(clients: Session) -> None:
     clients.call("commit", name="racks-1", offsets="orders:0:3:0", metadata="KIP-848")
 
 
-def _join_share_group(clients: Session, wire: Wire) -> None:
+def join_share_group(clients: Session, wire: Wire) -> None:
+    """Join "shared", and read what there is."""
     configure_group(wire, "shared", share_auto_offset_reset="earliest")
     options = {"group.id": "shared", "client.id": "shared-1"}
     clients.call("share-join", name="shared-1", topics="payments", config=options)
     clients.call("share-read", names="shared-1", count=21)
 
 
-def _start_streams(apps: Session, work: Path) -> None:
+def start_streams(apps: Session, work: Path) -> None:
+    """Start "totals", and wait until it works."""
     apps.call(
         "streams-start",
         name="totals-1",

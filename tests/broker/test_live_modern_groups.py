@@ -11,24 +11,26 @@ import pytest
 
 from kgroup.model.assignment import AssignedPartition, Task
 from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.operation.assign_group import read_group
 from kgroup.source.base import Question
 from kgroup.source.broker import Cluster
 from tests.broker.group_tools import consumer_groups, number, share_groups, streams_groups
+from tests.broker.live_groups import (
+    MODERN_CONFIG,
+    TOPICS,
+    join_consumer_groups,
+    join_share_group,
+    start_streams,
+)
 from tests.broker.maven import run_java
+from tests.broker.proxy import RecordingProxy
 from tests.broker.servers import Broker, broker
-from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle
-from tests.record.raw import configure_group
+from tests.record.clients import java, make_topics
 from tests.record.recording import Recording
 from tests.record.wire import Wire
 
 VERSION = "4.3.1"
-TOPICS = {"orders": 3, "payments": 2, "totals": 1}
-CONFIG = {
-    f"group.{kind}.{word}heartbeat.interval.ms": "1000"
-    for kind in ("consumer", "share", "streams")
-    for word in ("", "min.")
-}
-
+FETCH = 1
 Live = tuple[Broker, Cluster]
 
 
@@ -36,50 +38,17 @@ Live = tuple[Broker, Cluster]
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     work: Path = tmp_path_factory.mktemp("live-modern")
     recording = Recording("live", work)
-    new = {"group_protocol": "consumer"}
     with (
-        broker(VERSION, work, config=CONFIG) as server,
+        broker(VERSION, work, config=MODERN_CONFIG) as server,
         java(recording, server, "Consumers", "Producers", "ShareConsumers") as clients,
         java(recording, server, "StreamsApps", artifacts="streams") as apps,
         Wire(VERSION, server.bootstrap) as wire,
         Cluster(server.bootstrap, of_silence=True) as source,
     ):
         make_topics(recording, server, clients, TOPICS)
-        join_java(clients, "racks", "racks-1", "orders", **new, client_rack="rack-a")
-        join_java(clients, "racks", "racks-2", "orders", **new, group_instance_id="pod-2")
-        join_java(clients, "regex", "regex-1", "^(orders|pay.*)$", **new)
-        sticky = {"partition_assignment_strategy": f"{ASSIGNOR}CooperativeStickyAssignor"}
-        join_java(clients, "upgrading", "upgrading-old", "orders", **sticky)
-        settle(clients, 3, "upgrading-old")
-        join_java(clients, "upgrading", "upgrading-new", "orders", **new)
-        settle(clients, 3, "upgrading-old", "upgrading-new")
-        settle(clients, 3, "racks-1", "racks-2")
-        settle(clients, 5, "regex-1")
-        clients.call("commit", name="racks-1", offsets="orders:0:3:0", metadata="KIP-848")
-        configure_group(wire, "shared", share_auto_offset_reset="earliest")
-        clients.call(
-            "share-join",
-            name="shared-1",
-            topics="payments",
-            config={"group.id": "shared", "client.id": "shared-1"},
-        )
-        clients.call("share-read", names="shared-1", count=21)
-        apps.call(
-            "streams-start",
-            name="totals-1",
-            source="orders",
-            sink="totals",
-            config={
-                "application.id": "totals",
-                "client.id": "totals-1",
-                "group.protocol": "streams",
-                "commit.interval.ms": "500",
-                "state.dir": str(work / "state"),
-                "application.server": "totals.internal:8080",
-                "replication.factor": "1",
-            },
-        )
-        apps.call("streams-running", name="totals-1")
+        start_streams(apps, work)
+        join_consumer_groups(clients)
+        join_share_group(clients, wire)
         yield server, source
 
 
@@ -251,3 +220,14 @@ def tasks_text(kind: str, tasks: tuple[Task, ...]) -> str:
     return f"{kind}: " + " ".join(
         f"{name}:[{','.join(map(str, numbers))}];" for name, numbers in parts.items()
     )
+
+
+def test_a_dry_run_reads_of_the_log_only_what_it_needs(live: Live) -> None:
+    """The leader of a classic group, not when offsets were committed; nothing of other groups."""
+    server, _ = live
+    with RecordingProxy([server.port]) as proxy, Cluster(proxy.bootstrap) as source:
+        read = read_group(source, "racks")
+        assert {member.client_id for member in read.spec.members} == {"racks-1", "racks-2"}
+        assert FETCH not in {request.api_key for request in proxy.requests}
+        source.read(["racks"])
+        assert FETCH in {request.api_key for request in proxy.requests}

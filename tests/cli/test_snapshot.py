@@ -188,7 +188,9 @@ def test_usage(cli: Cli, tmp_path: Path) -> None:
     assert cli("snapshot", "--sample", "--all").status == 2
     assert cli("snapshot", "--sample", "-f", file).status == 2
     assert cli("snapshot", "--sample", "--all", "g", "-f", file).status == 2
-    assert cli("snapshot", "--all", "-f", file).status == 2
+    nowhere = cli("snapshot", "--all", "-f", file)
+    assert (nowhere.status, "--snapshot" in nowhere.err) == (2, False)
+    assert "--snapshot" in cli("list").err
     assert cli("snapshot", "--snapshot", file, "--all", "-f", file).status == 2
     both = cli("list", "--sample", "--snapshot", file)
     assert both.status == 2

@@ -232,6 +232,4 @@ def missing_source() -> click.UsageError:
     ctx = click.get_current_context(silent=True)
     known = {param.name for param in ctx.command.params} if ctx is not None else _CHOICES.keys()
     *choices, last = (text for name, text in _CHOICES.items() if name in known)
-    return click.UsageError(
-        f"where do the groups come from? Choose {', '.join(choices)} or {last}"
-    )
+    return click.UsageError(f"where do the groups come from? Choose {', '.join(choices)} or {last}")

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from bench.measure import HERE, KAFKA, KGROUP, measure, median, print_heads, print_row
+from bench.measure import KAFKA, KGROUP, measure, median, print_heads, print_row
 from kgroup.assignor.spec import GroupSpec
 from kgroup.assignor.strategy import assign
 from kgroup.operation.assign_spec import read_spec
@@ -123,8 +123,7 @@ def _bench(name: str, spec: dict[str, Any], file: Path, runs: int) -> None:
 
 def _java(protocol: str) -> list[str]:
     main = ORACLES[protocol]
-    source = HERE.parent / "tests" / "broker" / "java" / f"{main.rpartition('.')[2]}.java"
-    classes = maven.compile_java([source], KAFKA)
+    classes = maven.compile_oracle(main, KAFKA)
     classpath = f"{classes}:{maven.java_classpath(KAFKA)}"
     return ["java", "-Xmx6g", "-Dkgroup.log=OFF", "-cp", classpath, main, "time"]
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 from kgroup.assignor.base import Topic, TopicPartition
 
-__all__ = ["NEWEST", "NEWEST_VERSION", "GroupSpec", "MemberSpec", "UserData"]
+__all__ = ["NEWEST", "NEWEST_VERSION", "OF_ZOOKEEPER", "GroupSpec", "MemberSpec", "UserData"]
 
 NEWEST = "4.3.1"
 """The version of Kafka that is imitated unless another is asked for."""
+
+OF_ZOOKEEPER = "0.8.2.2"
+"""The version whose ZooKeeper consumer is imitated: the first with both strategies."""
 
 NEWEST_VERSION = 3
 """Of the classic subscription message."""
@@ -46,6 +49,9 @@ class MemberSpec:
         subscription_generation: to be sent in that message, if it is not `generation`.
         user_data: what the assignor reads in the user data, if that is not what a client sends.
         unknown_id: whether `member_id` only stands for the one that the member will have.
+        host: of a ZooKeeper consumer that joins; its id begins with it.
+        streams: threads of a ZooKeeper consumer by topic; see `streams_of`.
+        threads: of a ZooKeeper consumer, which of its threads has what it owns, where it is known.
     """
 
     member_id: str
@@ -59,6 +65,13 @@ class MemberSpec:
     subscription_generation: int | None = None
     user_data: UserData | None = None
     unknown_id: bool = False
+    host: str | None = None
+    streams: Mapping[str, int] = field(default_factory=dict)
+    threads: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def streams_of(self, topic: str) -> int:
+        """Give the threads for a topic; for one that is not named as many as for any other."""
+        return self.streams.get(topic, max(self.streams.values(), default=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,7 @@ class GroupSpec:
         members: in the order in which they are put in a map: of a classic group that of the
             JoinGroup response.
         topics: of the cluster, by name.
-        protocol: "classic", "consumer" or "share".
+        protocol: "classic", "consumer", "share" or "zookeeper".
         kafka_version: whose assignor is imitated.
         topic_ids: 16 bytes each, by name, of topics that are gone too; the order of what the
             coordinator assigns depends on them.
@@ -88,3 +101,8 @@ class GroupSpec:
     id: str | None = None
     departed: tuple[MemberSpec, ...] = ()
     leader_id: str | None = None
+
+    @property
+    def has_topic_ids(self) -> bool:
+        """Tell whether the coordinator assigns, which names topics by their ids."""
+        return self.protocol in ("consumer", "share")

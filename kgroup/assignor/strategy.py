@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.assignor import range as range_assignor
-from kgroup.assignor import round_robin, server_range, simple, sticky, uniform
+from kgroup.assignor import round_robin, server_range, simple, sticky, uniform, zookeeper
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.server import ServerAssignment, ServerMember, ServerTopic
-from kgroup.assignor.spec import NEWEST, GroupSpec
+from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec
 from kgroup.assignor.subscription import as_sent, as_sent_1_1
+from kgroup.assignor.zookeeper import Consumer, ThreadAssignment
 
-__all__ = ["assign", "computed_as", "is_cooperative", "strategies", "versions"]
+__all__ = [
+    "assign",
+    "assign_threads",
+    "by_member",
+    "computed_as",
+    "is_cooperative",
+    "strategies",
+    "versions",
+]
 
 _Classic = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]
+_Zookeeper = Callable[[Sequence[Consumer], Mapping[str, Topic]], ThreadAssignment]
 _Server = Callable[[Sequence[ServerMember], Mapping[str, ServerTopic]], ServerAssignment]
 
 
@@ -40,27 +50,35 @@ _SERVER: Mapping[str, Mapping[str, _Server]] = {
     "consumer": {"uniform": uniform.assign, "range": server_range.assign},
     "share": {"simple": simple.assign},
 }
+_ZOOKEEPER: Mapping[str, _Zookeeper] = {
+    "range": zookeeper.assign_range,
+    "roundrobin": zookeeper.assign_round_robin,
+}
 
 
 def versions(protocol: str) -> tuple[str, ...]:
     """Give the versions of Kafka that are imitated, the newest first."""
+    if protocol == "zookeeper":
+        return (OF_ZOOKEEPER,)
     return tuple(_CLASSIC) if protocol == "classic" else (NEWEST,)
 
 
 def strategies(protocol: str, kafka_version: str = NEWEST) -> tuple[str, ...]:
     """Give the names of the assignors of a protocol, the default one first."""
+    if protocol == "zookeeper":
+        return tuple(_ZOOKEEPER)
     return tuple(_CLASSIC[kafka_version] if protocol == "classic" else _SERVER[protocol])
 
 
 def computed_as(spec: GroupSpec) -> str:
     """Say what an assignment imitates; other client libraries may assign otherwise."""
-    library = "kafka-clients" if spec.protocol == "classic" else "group-coordinator"
-    return f"{library} {spec.kafka_version}"
+    libraries = {"classic": "kafka-clients", "zookeeper": "kafka"}
+    return f"{libraries.get(spec.protocol, 'group-coordinator')} {spec.kafka_version}"
 
 
 def is_cooperative(spec: GroupSpec) -> bool:
     """Tell whether members keep what they own while the group is assigned anew."""
-    return spec.protocol != "classic" or spec.strategy == "cooperative-sticky"
+    return spec.has_topic_ids or spec.strategy == "cooperative-sticky"
 
 
 def assign(spec: GroupSpec) -> Assignment:
@@ -76,6 +94,8 @@ def assign(spec: GroupSpec) -> Assignment:
         sent = as_sent if spec.kafka_version == NEWEST else as_sent_1_1
         subscribers = sent(spec.members, spec.strategy)
         return _CLASSIC[spec.kafka_version][spec.strategy](subscribers, spec.topics)
+    if spec.protocol == "zookeeper":
+        return by_member(spec, assign_threads(spec))
     ids = spec.topic_ids
     topics = {name: ServerTopic(ids[name], topic.partitions) for name, topic in spec.topics.items()}
     members = [
@@ -92,3 +112,27 @@ def assign(spec: GroupSpec) -> Assignment:
         member_id: [(names[topic_id], partition) for topic_id, partition in partitions]
         for member_id, partitions in _SERVER[spec.protocol][spec.strategy](members, topics).items()
     }
+
+
+def assign_threads(spec: GroupSpec) -> ThreadAssignment:
+    """Assign to the threads of ZooKeeper consumers, as Kafka does.
+
+    Args:
+        spec: of protocol "zookeeper", with a strategy that exists.
+
+    Raises:
+        AssignorError: every consumer fails to assign.
+    """
+    consumers = [
+        Consumer(member.member_id, {topic: member.streams_of(topic) for topic in member.topics})
+        for member in spec.members
+    ]
+    return _ZOOKEEPER[spec.strategy](consumers, spec.topics)
+
+
+def by_member(spec: GroupSpec, threads: ThreadAssignment) -> Assignment:
+    """Put together what the threads of each member got, thread by thread."""
+    assignment: Assignment = {member.member_id: [] for member in spec.members}
+    for (member_id, _), partitions in threads.items():
+        assignment[member_id] += partitions
+    return assignment

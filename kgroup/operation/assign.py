@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
+from itertools import chain
 from math import sqrt
 from operator import itemgetter
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
 from kgroup.assignor.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.assignor.strategy import assign, computed_as, is_cooperative
+from kgroup.assignor.strategy import (
+    assign,
+    assign_threads,
+    by_member,
+    computed_as,
+    is_cooperative,
+)
+from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
+from kgroup.operation.circle import Circle, circles
+from kgroup.operation.move import Move, find_moves, with_threads
 
 __all__ = [
     "AssignFailure",
     "AssignPlan",
     "Balance",
     "MemberPlan",
-    "Move",
     "TopicBalance",
     "after",
     "dry_run",
@@ -35,26 +43,6 @@ _LIBRARIES: Mapping[str, str] = {
     "aiokafka": "aiokafka",
 }
 """Libraries by the client id that they take where none is set; it may have a version behind it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A partition that somebody had and has no more.
-
-    Attributes:
-        topic: its topic.
-        partition: its number.
-        from_member: who had it; perhaps a member that has left.
-        to_member: who gets it; None where it is only taken away for now, or for good.
-        depends_on_id: whether that may be otherwise with another id of a new member; None where
-            it was not found out.
-    """
-
-    topic: str
-    partition: int
-    from_member: str
-    to_member: str | None
-    depends_on_id: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +119,7 @@ class AssignPlan:
 
     Attributes:
         id: of the group, or of the case.
-        protocol: "classic", "consumer" or "share".
+        protocol: "classic", "consumer", "share" or "zookeeper".
         strategy: name of the assignor.
         computed_as: what is imitated; a leader of another library may assign otherwise.
         rebalance: "eager" (everybody stops), "cooperative" (only what moves stops) or
@@ -148,6 +136,8 @@ class AssignPlan:
         rack_local: how many partitions are with a member in a rack of their replicas; None where
             no racks are known.
         warnings: what is unsound or uncertain in the answer, in sentences.
+        threads: partitions of each thread, idle ones too; None except of ZooKeeper consumers.
+        circles: which ZooKeeper consumers can take partitions from each other; likewise.
     """
 
     id: str | None
@@ -166,6 +156,8 @@ class AssignPlan:
     balance: Balance | None = None
     rack_local: int | None = None
     warnings: tuple[str, ...] = ()
+    threads: Mapping[ThreadId, tuple[TopicPartition, ...]] | None = None
+    circles: tuple[Circle, ...] | None = None
 
 
 def dry_run(spec: GroupSpec) -> AssignPlan:
@@ -179,16 +171,22 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         rebalance=cooperative if is_cooperative(spec) else "eager",
         leader_id=spec.leader_id,
         departed=spec.departed,
+        circles=circles(spec) if spec.protocol == "zookeeper" else None,
     )
+    threads: ThreadAssignment | None = None
     try:
-        assignment = assign(spec)
+        if spec.protocol == "zookeeper":
+            threads = assign_threads(spec)
+            assignment = by_member(spec, threads)
+        else:
+            assignment = assign(spec)
     except AssignorError as error:
         failure = AssignFailure(error.type, error.message or None)
         warnings = (_failure_warning(spec, error), *_leader_warnings(spec))
         return replace(plan, error=failure, warnings=warnings)
     members = (*spec.members, *spec.departed)
     before = {member.member_id: set(member.owned or ()) for member in members}
-    moves = _moves(before, assignment)
+    moves = find_moves(before, assignment)
     kept = {
         member_id: len(before[member_id].intersection(got)) if before[member_id] else 0
         for member_id, got in assignment.items()
@@ -198,8 +196,15 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         for member_id, partitions in assignment.items()
     }
     by_id = {member.member_id: member for member in spec.members}
+    staying = sum(kept.values())
+    if threads is not None:
+        moves = with_threads(moves, members, threads)
+        staying -= sum(move.from_member == move.to_member for move in moves)
     return replace(
         plan,
+        threads=None
+        if threads is None
+        else {thread: tuple(got) for thread, got in threads.items()},
         before=before,
         assignment={member_id: tuple(partitions) for member_id, partitions in assignment.items()},
         members=tuple(
@@ -215,7 +220,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
             for member_id, partitions in assignment.items()
         ),
         moves=moves,
-        kept=sum(kept.values()),
+        kept=staying,
         balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),
         warnings=(*_warnings(spec, assignment, by_topic, moves), *_leader_warnings(spec)),
@@ -225,6 +230,9 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
 def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
     """Give the group as it is when an assignment has been taken over."""
     assert plan.assignment is not None
+    threads: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+    for (member_id, number), partitions in (plan.threads or {}).items():
+        threads[member_id].update(dict.fromkeys(partitions, number))
     generation = 1 + max(
         (member.generation for member in spec.members if member.generation is not None), default=0
     )
@@ -238,28 +246,10 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
                 generation=generation,
                 subscription_generation=None,
                 user_data=None,
+                threads=threads[member.member_id],
             )
             for member in spec.members
         ),
-    )
-
-
-def _moves(
-    before: Mapping[str, set[TopicPartition]], after: Mapping[str, Collection[TopicPartition]]
-) -> tuple[Move, ...]:
-    lost: dict[TopicPartition, list[str]] = defaultdict(list)
-    for member_id, had in before.items():
-        for partition in had.difference(after.get(member_id, ())):
-            lost[partition].append(member_id)
-    gained: dict[TopicPartition, list[str]] = defaultdict(list)
-    for member_id, got in after.items() if lost else ():
-        for partition in lost.keys() & set(got) - before[member_id]:
-            gained[partition].append(member_id)
-    return tuple(
-        Move(*partition, giver, taker)
-        for partition in sorted(lost, key=java_order)
-        for giver, taker in zip_longest(sorted(lost[partition]), sorted(gained[partition]))
-        if giver is not None
     )
 
 
@@ -327,6 +317,12 @@ def _rack_local(spec: GroupSpec, assignment: Assignment) -> int | None:
 
 
 def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
+    if spec.protocol == "zookeeper":
+        return (
+            f"Every consumer fails with {error.type}: Kafka's own assignor cannot assign this. "
+            "Each gives up what it owns, tries again rebalance.max.retries times, and stops "
+            "consuming; nobody owns anything until what they register changes."
+        )
     who = "The group's leader" if spec.protocol == "classic" else "The coordinator"
     return (
         f"{who} fails with {error}: Kafka's own assignor cannot assign this. The group stands "
@@ -375,6 +371,11 @@ def _warnings(
         twice = [partition for partition, members in times.items() if members > 1]
         if twice:
             yield f"Given to more than one member at once: {_named(twice)}."
+        if twice and spec.protocol == "zookeeper":
+            yield (
+                "Only one consumer can own such a partition in ZooKeeper. The others give up what "
+                "they own, try again rebalance.max.retries times, and stop consuming."
+            )
     if missing:
         yield f"Given to members, though there are no such partitions: {_named(missing)}."
     if foreign:

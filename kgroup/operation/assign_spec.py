@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import orjson
 
 from kgroup.assignor.base import Topic, TopicPartition
-from kgroup.assignor.spec import NEWEST, NEWEST_VERSION, GroupSpec, MemberSpec, UserData
+from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec, UserData
 from kgroup.assignor.strategy import strategies, versions
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
@@ -22,7 +22,8 @@ from kgroup.protocol.consumer_protocol import decode_subscription
 __all__ = ["SpecError", "as_asked", "made_up_topic_id", "read_spec", "read_specs", "read_user_data"]
 
 _T = TypeVar("_T")
-_PROTOCOLS = ("classic", "consumer", "share")
+_Known = dict[tuple[str, ...], tuple[str, ...]]
+_PROTOCOLS = ("classic", "consumer", "share", "zookeeper")
 _SPEC_FIELDS = (
     "id", "protocol", "strategy", "kafka_version", "topics", "topic_ids", "members",
 )  # fmt: skip
@@ -31,7 +32,9 @@ _MEMBER_FIELDS = (
     "member_id", "instance_id", "client_id", "topics", "owned", "generation", "rack",
     "protocol_version", "subscription_generation", "user_data",
 )  # fmt: skip
+_CONSUMER_FIELDS = ("member_id", "topics", "streams", "owned")
 _MOST_PARTITIONS = 10_000_000
+_MOST_STREAMS = 100_000
 _INT32 = range(-(1 << 31), 1 << 31)
 
 
@@ -80,7 +83,7 @@ def read_spec(spec: object) -> GroupSpec:
     """
     fields = _object(spec, "", _SPEC_FIELDS)
     protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
-    version = _choice(fields, "kafka_version", versions(protocol), NEWEST)
+    version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
     names = strategies(protocol, version)
     strategy = _choice(fields, "strategy", names, names[0])
     topics = {
@@ -90,9 +93,12 @@ def read_spec(spec: object) -> GroupSpec:
     members = _list(fields.get("members"), "members")
     if not members:
         raise SpecError("members: expected at least one member, found none")
-    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    known: _Known = {}
     read = tuple(
-        _member(member, f"members[{at}]", strategy, known) for at, member in enumerate(members)
+        _consumer(member, f"members[{at}]", known)
+        if protocol == "zookeeper"
+        else _member(member, f"members[{at}]", strategy, known)
+        for at, member in enumerate(members)
     )
     seen: dict[str, int] = {}
     for at, member in enumerate(read):
@@ -106,13 +112,14 @@ def read_spec(spec: object) -> GroupSpec:
         name: _topic_id(text, f"topic_ids.{name}")
         for name, text in _mapping(fields, "topic_ids").items()
     }
-    if protocol != "classic":
+    group = GroupSpec(
+        strategy, read, topics, protocol, version, ids, _optional(fields, "id", "", _text)
+    )
+    if group.has_topic_ids:
         owned = (topic for member in read for topic, _ in member.owned or ())
         for name in [*topics, *owned]:
             ids.setdefault(name, made_up_topic_id(name))
-    return GroupSpec(
-        strategy, read, topics, protocol, version, ids, _optional(fields, "id", "", _text)
-    )
+    return group
 
 
 def as_asked(spec: GroupSpec, strategy: str | None, kafka_version: str | None) -> GroupSpec:
@@ -180,16 +187,10 @@ def _topic(value: object, path: str) -> Topic:
     return Topic(count, tuple(sets))
 
 
-def _member(
-    value: object, path: str, strategy: str, known: dict[tuple[str, ...], tuple[str, ...]]
-) -> MemberSpec:
+def _member(value: object, path: str, strategy: str, known: _Known) -> MemberSpec:
     """Read a member; what it subscribes to is one object with what `known` members do."""
     fields = _object(value, path, _MEMBER_FIELDS)
-    topics = _texts(fields.get("topics"), f"{path}.topics")
-    if topics not in known and len(set(topics)) < len(topics):
-        twice = next(topic for topic in topics if topics.count(topic) > 1)
-        raise SpecError(f"{path}.topics: {twice!r} stands there twice")
-    topics = known.setdefault(topics, topics)
+    topics = _topics(fields.get("topics"), f"{path}.topics", known)
 
     def integer(name: str, allowed: range = _INT32) -> int | None:
         return _optional(fields, name, path, lambda value, at: _number(value, at, allowed))
@@ -208,6 +209,51 @@ def _member(
         subscription_generation=integer("subscription_generation"),
         user_data=None if user_data is None else read_user_data(user_data, strategy),
     )
+
+
+def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
+    """Check a ZooKeeper consumer; its `streams` name its topics, unless `topics` do."""
+    fields = _object(value, path, _CONSUMER_FIELDS)
+    where = f"{path}.streams"
+    streams = {
+        topic: _number(count, f"{where}.{topic}", range(_MOST_STREAMS + 1))
+        for topic, count in _mapping(fields, "streams", path).items()
+    }
+    names: object = list(streams)
+    if fields.get("topics") is not None or fields.get("streams") is None:
+        names = fields.get("topics")
+    topics = _topics(names, f"{path}.topics", known)
+    for topic in streams:
+        if topic not in topics:
+            raise SpecError(f"{where}.{topic}: {path}.topics does not name this topic")
+    owned: list[TopicPartition] = []
+    threads: dict[TopicPartition, int] = {}
+    for at, each in enumerate(_optional(fields, "owned", path, _list) or ()):
+        own = f"{path}.owned[{at}]"
+        if not isinstance(each, list) or len(each) not in (2, 3):
+            raise SpecError(
+                f"{own}: expected [topic, partition] or [topic, partition, thread], "
+                f"found {_shown(each)}"
+            )
+        partition = _text(each[0], f"{own}[0]"), _number(each[1], f"{own}[1]", range(1 << 31))
+        owned.append(partition)
+        if len(each) == 3:
+            threads[partition] = _number(each[2], f"{own}[2]", range(_MOST_STREAMS))
+    return MemberSpec(
+        member_id=_text(fields.get("member_id"), f"{path}.member_id"),
+        topics=topics,
+        owned=None if fields.get("owned") is None else tuple(owned),
+        streams=streams,
+        threads=threads,
+    )
+
+
+def _topics(value: object, path: str, known: _Known) -> tuple[str, ...]:
+    topics = _texts(value, path)
+    if topics not in known and len(set(topics)) < len(topics):
+        twice = next(topic for topic in topics if topics.count(topic) > 1)
+        raise SpecError(f"{path}: {twice!r} stands there twice")
+    return known.setdefault(topics, topics)
 
 
 def _partitions(value: object, path: str) -> tuple[TopicPartition, ...]:
@@ -254,12 +300,15 @@ def _object(value: object, path: str, names: Sequence[str]) -> Mapping[str, Any]
     return value
 
 
-def _mapping(fields: Mapping[str, Any], name: str, *, required: bool = False) -> Mapping[str, Any]:
+def _mapping(
+    fields: Mapping[str, Any], name: str, path: str = "", *, required: bool = False
+) -> Mapping[str, Any]:
     value = fields.get(name)
     if value is None and not required:
         return {}
     if not isinstance(value, Mapping):
-        raise SpecError(f"{name}: expected an object, found {_shown(value)}")
+        where = f"{path}.{name}" if path else name
+        raise SpecError(f"{where}: expected an object, found {_shown(value)}")
     return value
 
 

@@ -16,7 +16,8 @@ from uuid import UUID
 
 from kgroup.assignor.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.operation.assign import AssignPlan, Move, dry_run
+from kgroup.operation.assign import AssignPlan, dry_run
+from kgroup.operation.move import Move
 
 __all__ = ["TRIES", "dry_run_as", "is_small", "mark", "random_id", "unmarked"]
 
@@ -90,6 +91,10 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
             for move in plan.moves
         ),
         balance=balance,
+        threads=plan.threads
+        and {(name(member_id), number): got for (member_id, number), got in plan.threads.items()},
+        circles=plan.circles
+        and tuple(replace(each, members=tuple(map(name, each.members))) for each in plan.circles),
     )
 
 

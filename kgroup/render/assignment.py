@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kgroup.operation.assign import AssignPlan, Move
+from kgroup.operation.assign import AssignPlan
 from kgroup.operation.assign_run import Bounce, Run
+from kgroup.operation.move import Move
 from kgroup.render.cell import Column, Kind, cell
 from kgroup.render.grid import grid_text
 from kgroup.render.sheet import Sheet, sheet_text, title_text

@@ -27,6 +27,7 @@ class _Member:
     instance_id: str | None
     rack: str | None
     version: int
+    streams: dict[str, int] = field(default_factory=dict)
     owned: list[list[Any]] | None = None
     generation: int | None = None
     extra: dict[str, Any] = field(default_factory=dict)
@@ -57,13 +58,14 @@ class RandomGroup:
         self._round = 0
         self._generation = draw.choice([0, 1, 7])
         size = draw.choices(["small", "middle", "large"], [90, 9, 1])[0]
-        self._most_members, self._most_partitions, most_topics = {
-            "small": (8, 9, 6),
-            "middle": (40, 30, 20),
-            "large": (300, 100, 30),
-        }[size]
+        sizes = {"small": (8, 9, 6), "middle": (40, 30, 20), "large": (300, 100, 30)}
+        if protocol == "zookeeper":
+            # each consumer reads what all have registered, and the JSON parser of Scala is slow
+            sizes = {"small": (5, 9, 5), "middle": (10, 30, 8), "large": (24, 40, 12)}
+        self._most_members, self._most_partitions, most_topics = sizes[size]
         self._has_racks = draw.random() < 0.35
-        self._is_equal = draw.random() < 0.5
+        must_be_equal = (protocol, strategy) == ("zookeeper", "roundrobin")
+        self._is_equal = draw.random() < (0.8 if must_be_equal else 0.5)
         self._collides = draw.random() < 0.2
         self._topics_collide = self._collides and not hashes_partitions
         self._is_wild = draw.random() < 0.35
@@ -92,7 +94,7 @@ class RandomGroup:
             },
             "members": [self._as_json(member) for member in self._members],
         }
-        if self._protocol != "classic":
+        if self._protocol in ("consumer", "share"):
             spec["topic_ids"] = {**self._topic_ids}
         return copy.deepcopy(spec)  # the group goes on
 
@@ -200,6 +202,17 @@ class RandomGroup:
                 replicas = _RACKS if everywhere else self._random.sample(_RACKS, 2)
                 topic.racks.append(list(replicas))
 
+    def _streams(self, member: _Member) -> dict[str, int]:
+        """Give each topic threads: most consumers have as many for every one."""
+        draw = self._random
+        counts = [1, 1, 2, 3, 4, 12, 0] if self._is_wild else [1, 1, 2, 3, 4, 12]
+        few = draw.choices(counts, [8, 8, 8, 4, 2, 1, 1][: len(counts)])[0]
+        differs = draw.random() < (0.05 if self._strategy == "roundrobin" else 0.5)
+        topics = draw.sample(member.topics, len(member.topics))
+        for topic in topics:
+            member.streams.setdefault(topic, draw.randint(1, 4) if differs else few)
+        return {topic: member.streams[topic] for topic in topics}
+
     def _name(self) -> str:
         draw = self._random
         if self._topics_collide:
@@ -226,6 +239,8 @@ class RandomGroup:
         return base64.b64encode(data).decode()
 
     def _as_json(self, member: _Member) -> dict[str, Any]:
+        if self._protocol == "zookeeper":
+            return {"member_id": member.member_id, "streams": self._streams(member)}
         spec: dict[str, Any] = {"member_id": member.member_id, "topics": member.topics}
         if member.version != 3:
             spec["protocol_version"] = member.version

@@ -26,6 +26,7 @@ __all__ = [
     "Artifacts",
     "JavaError",
     "compile_java",
+    "compile_oracle",
     "die_with_parent",
     "java_classpath",
     "java_command",
@@ -123,6 +124,13 @@ def compile_java(sources: list[Path], version: str, artifacts: Artifacts = "serv
     return _made_once(folder, compile_into)
 
 
+def compile_oracle(main: str, version: str) -> Path:
+    """Compile an assignor's oracle, given its main class, against one Kafka version."""
+    folder = Path(__file__).parent / "java"
+    names = ["SpecOracle", main.rpartition(".")[2]]
+    return compile_java([folder / f"{name}.java" for name in names], version)
+
+
 def die_with_parent() -> Callable[[], None] | None:
     """Return a `preexec_fn` after which the kernel kills the child when its parent dies (Linux).
 
@@ -148,7 +156,7 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
     number = version_tuple(version)
     profiles = ["log4j2" if number >= (4,) else "log4j1"]
     if number < (1,):
-        profiles.append("jaxb")
+        profiles += ["jaxb", "jackson"]
     if number >= (3,):
         profiles.append("tools")
     if artifacts == "streams":

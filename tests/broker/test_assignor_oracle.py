@@ -1,15 +1,15 @@
-"""Assignors against those of kafka-clients and group-coordinator 4.3.1."""
+"""Assignors against Kafka's own: clients of 4.3.1 and 1.1.1, coordinator of 4.3.1, 0.8.2.2."""
 
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgroup.assignor.base import AssignorError
-from kgroup.assignor.strategy import assign, strategies
+from kgroup.assignor.strategy import assign, assign_threads, strategies
+from kgroup.assignor.zookeeper import thread_name
 from kgroup.operation.assign_spec import read_spec
 from tests.assignor.random_group import RandomGroup
 from tests.broker import maven
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.broker
 
 KAFKA = "4.3.1"
 OLD = "1.1.1"
+OLDEST = "0.8.2.2"
 CASES = int(os.environ.get("KGROUP_ORACLE_CASES") or 2000)  # make oracle: 20,000
 ROUNDS = 5
 
@@ -41,9 +42,15 @@ def test_random_groups_of_the_coordinator(protocol: str, strategy: str) -> None:
     _compare(protocol, strategy, "kgroup.ServerAssignorOracle")
 
 
+@pytest.mark.parametrize("strategy", strategies("zookeeper"))
+def test_random_groups_of_the_zookeeper_consumer(strategy: str) -> None:
+    _compare("zookeeper", strategy, "kgroup.ZookeeperAssignorOracle", OLDEST)
+
+
 def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> None:
     specs, ours = [], []
-    for seed in range(CASES // ROUNDS):
+    cases = min(CASES, 5000) if protocol == "zookeeper" else CASES
+    for seed in range(cases // ROUNDS):
         hashes_partitions = strategy == "simple" or (strategy == "sticky" and kafka != KAFKA)
         group = RandomGroup(seed, strategy, protocol, hashes_partitions=hashes_partitions)
         for _ in range(ROUNDS):
@@ -53,9 +60,9 @@ def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> Non
                     member.pop("user_data", None)
             specs.append(spec)
             ours.append(_assign(spec))
-            group.go_on(ours[-1].get("assignment"))
-    source = Path(__file__).parent / "java" / f"{main.rpartition('.')[2]}.java"
-    classes = maven.compile_java([source], kafka)
+            has_memory = protocol != "zookeeper"
+            group.go_on(ours[-1].get("assignment") if has_memory else None)
+    classes = maven.compile_oracle(main, kafka)
     lines = "".join(json.dumps(spec) + "\n" for spec in specs)
     done = maven.run_java(
         kafka,
@@ -64,7 +71,11 @@ def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> Non
         input=lines.encode(),
         classes=classes,
         heap="512m",
-        jvm=["-Dkgroup.log=OFF"],
+        jvm=[
+            "-Dkgroup.log=OFF",
+            "-XX:-ShowCodeDetailsInExceptionMessages",
+            "-XX:TieredStopAtLevel=4",
+        ],
         timeout=3600,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
@@ -81,7 +92,12 @@ def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> Non
 
 def _assign(spec: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        assignment = assign(read_spec(spec))
+        group = read_spec(spec)
+        if group.protocol == "zookeeper":
+            threads = assign_threads(group)
+            assignment = {thread_name(thread): got for thread, got in threads.items() if got}
+        else:
+            assignment = assign(group)
     except AssignorError as error:
         return {"error": {"type": error.type, "message": error.message or None}}
     return {

@@ -8,9 +8,10 @@ import pytest
 from kgroup.assignor.spec import GroupSpec
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation import what_if
-from kgroup.operation.assign import AssignPlan, Move, after, dry_run
+from kgroup.operation.assign import AssignPlan, after, dry_run
 from kgroup.operation.assign_run import bounced, compared, settled
 from kgroup.operation.assign_spec import SpecError, read_spec, read_specs
+from kgroup.operation.move import Move
 from kgroup.operation.what_if import AddedMembers
 from tests.assignor.random_group import RandomGroup
 

@@ -1,9 +1,9 @@
 package org.apache.kafka.clients.consumer;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+
+import kgroup.SpecOracle;
 
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
@@ -15,12 +15,7 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
-import java.io.BufferedReader;
-import java.io.BufferedWriter;
-import java.io.InputStreamReader;
-import java.io.OutputStreamWriter;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Collections;
@@ -32,42 +27,27 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Kafka's own client-side assignors on groups given as JSON, one a line, as `kgroup assign --spec` takes
- * them. Prints a JSON object a line: id, and the assignment or the error that the assignor threw.
+ * Kafka's own client-side assignors; see SpecOracle.
  */
-public class AssignorOracle {
-    private static final ObjectMapper JSON = new ObjectMapper();
-
+public class AssignorOracle extends SpecOracle {
     public static void main(String[] args) throws Exception {
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        BufferedWriter out = new BufferedWriter(new OutputStreamWriter(System.out, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode spec = JSON.readTree(line);
-            ObjectNode answer = JSON.createObjectNode();
-            answer.set("id", spec.get("id"));
-            Map<String, Subscription> subscriptions = subscriptions(spec);
-            Cluster cluster = cluster(spec.get("topics"));
-            ConsumerPartitionAssignor assignor = assignor(spec.get("strategy").asText());
-            long begin = System.nanoTime();
-            try {
-                Map<String, Assignment> assigned = assignor
-                    .assign(cluster, new GroupSubscription(subscriptions)).groupAssignment();
-                long end = System.nanoTime();
-                if (args.length > 0)
-                    answer.put("ms", (end - begin) / 1e6);
-                ObjectNode byMember = answer.putObject("assignment");
-                assigned.forEach((member, assignment) -> {
-                    ArrayNode partitions = byMember.putArray(member);
-                    for (TopicPartition partition : assignment.partitions())
-                        partitions.addArray().add(partition.topic()).add(partition.partition());
-                });
-            } catch (RuntimeException e) {
-                answer.putObject("error").put("type", e.getClass().getSimpleName()).put("message", e.getMessage());
-            }
-            out.write(JSON.writeValueAsString(answer));
-            out.write('\n');
-        }
-        out.flush();
+        new AssignorOracle().run(args);
+    }
+
+    @Override
+    protected Assigning prepare(JsonNode spec) {
+        Map<String, Subscription> subscriptions = subscriptions(spec);
+        Cluster cluster = cluster(spec.get("topics"));
+        ConsumerPartitionAssignor assignor = assignor(spec.get("strategy").asText());
+        return () -> {
+            Map<String, Assignment> assigned = assignor
+                .assign(cluster, new GroupSubscription(subscriptions)).groupAssignment();
+            return byMember -> assigned.forEach((member, assignment) -> {
+                ArrayNode partitions = byMember.putArray(member);
+                for (TopicPartition partition : assignment.partitions())
+                    add(partitions, partition.topic(), partition.partition());
+            });
+        };
     }
 
     private static ConsumerPartitionAssignor assignor(String strategy) {
@@ -103,12 +83,10 @@ public class AssignorOracle {
         Map<String, Subscription> subscriptions = new HashMap<>();
         String strategy = spec.get("strategy").asText();
         for (JsonNode member : spec.get("members")) {
-            List<String> topics = new ArrayList<>();
-            member.get("topics").forEach(topic -> topics.add(topic.asText()));
+            List<String> topics = topics(member);
             List<TopicPartition> owned = new ArrayList<>();
             boolean hasOwned = member.hasNonNull("owned");
-            if (hasOwned)
-                member.get("owned").forEach(p -> owned.add(new TopicPartition(p.get(0).asText(), p.get(1).asInt())));
+            owned(member, (topic, p) -> owned.add(new TopicPartition(topic, p)));
             int generation = member.hasNonNull("generation") ? member.get("generation").asInt() : -1;
             ByteBuffer userData = null;
             if (member.hasNonNull("user_data"))

@@ -1,9 +1,7 @@
 package kgroup;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metadata.PartitionRecord;
@@ -28,11 +26,6 @@ import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.metadata.LeaderRecoveryState;
 
-import java.io.BufferedReader;
-import java.io.BufferedWriter;
-import java.io.InputStreamReader;
-import java.io.OutputStreamWriter;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -44,52 +37,39 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * The assignors of Kafka's group coordinator on groups given as JSON, one a line, as `kgroup assign --spec`
- * takes them: protocol "consumer" (strategies "uniform", "range") or "share" ("simple"). Prints a JSON
- * object a line: id, and the assignment or the error that the assignor threw.
+ * The assignors of Kafka's group coordinator: protocol "consumer" (strategies "uniform", "range") or "share"
+ * ("simple"); see SpecOracle.
  */
-public class ServerAssignorOracle {
-    private static final ObjectMapper JSON = new ObjectMapper();
-
+public class ServerAssignorOracle extends SpecOracle {
     public static void main(String[] args) throws Exception {
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        BufferedWriter out = new BufferedWriter(new OutputStreamWriter(System.out, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode spec = JSON.readTree(line);
-            ObjectNode answer = JSON.createObjectNode();
-            answer.set("id", spec.get("id"));
-            Map<Uuid, String> names = new HashMap<>();
-            Map<String, Uuid> ids = new HashMap<>();
-            spec.get("topic_ids").fields().forEachRemaining(entry -> {
-                names.put(Uuid.fromString(entry.getValue().asText()), entry.getKey());
-                ids.put(entry.getKey(), Uuid.fromString(entry.getValue().asText()));
-            });
-            boolean isShare = spec.get("protocol").asText().equals("share");
-            CoordinatorMetadataImage image = image(spec.get("topics"), ids);
-            GroupSpecImpl group = group(spec, ids, image, isShare);
-            PartitionAssignor assignor = assignor(spec.get("strategy").asText());
-            long begin = System.nanoTime();
-            try {
-                GroupAssignment assigned = assignor.assign(group, new SubscribedTopicDescriberImpl(image));
-                long end = System.nanoTime();
-                if (args.length > 0)
-                    answer.put("ms", (end - begin) / 1e6);
-                ObjectNode byMember = answer.putObject("assignment");
+        new ServerAssignorOracle().run(args);
+    }
+
+    @Override
+    protected Assigning prepare(JsonNode spec) {
+        Map<Uuid, String> names = new HashMap<>();
+        Map<String, Uuid> ids = new HashMap<>();
+        spec.get("topic_ids").fields().forEachRemaining(entry -> {
+            names.put(Uuid.fromString(entry.getValue().asText()), entry.getKey());
+            ids.put(entry.getKey(), Uuid.fromString(entry.getValue().asText()));
+        });
+        boolean isShare = spec.get("protocol").asText().equals("share");
+        CoordinatorMetadataImage image = image(spec.get("topics"), ids);
+        GroupSpecImpl group = group(spec, ids, image, isShare);
+        PartitionAssignor assignor = assignor(spec.get("strategy").asText());
+        return () -> {
+            GroupAssignment assigned = assignor.assign(group, new SubscribedTopicDescriberImpl(image));
+            return byMember -> {
                 for (String member : group.memberIds()) {
                     ArrayNode partitions = byMember.putArray(member);
                     if (assigned.members().containsKey(member))
                         assigned.members().get(member).partitions().forEach((id, numbers) -> {
                             for (int number : numbers)
-                                partitions.addArray().add(names.get(id)).add(number);
+                                add(partitions, names.get(id), number);
                         });
                 }
-            } catch (RuntimeException e) {
-                answer.putObject("error").put("type", e.getClass().getSimpleName()).put("message", e.getMessage());
-            }
-            out.write(JSON.writeValueAsString(answer));
-            out.write('\n');
-        }
-        out.flush();
+            };
+        };
     }
 
     private static PartitionAssignor assignor(String strategy) {
@@ -124,15 +104,11 @@ public class ServerAssignorOracle {
         Map<String, SubscriptionCount> counts = new HashMap<>();
         for (JsonNode member : spec.get("members")) {
             String memberId = member.get("member_id").asText();
-            List<String> topics = new ArrayList<>();
-            member.get("topics").forEach(topic -> topics.add(topic.asText()));
-            Set<String> subscribed = new HashSet<>(topics);
+            Set<String> subscribed = new HashSet<>(topics(member));
             subscribed.forEach(topic ->
                 counts.compute(topic, SubscriptionCount::incNameCount));
             Map<Uuid, List<Integer>> owned = new LinkedHashMap<>();
-            if (member.hasNonNull("owned"))
-                member.get("owned").forEach(p -> owned
-                    .computeIfAbsent(ids.get(p.get(0).asText()), id -> new ArrayList<>()).add(p.get(1).asInt()));
+            owned(member, (topic, p) -> owned.computeIfAbsent(ids.get(topic), id -> new ArrayList<>()).add(p));
             ConsumerGroupTargetAssignmentMemberValue record = new ConsumerGroupTargetAssignmentMemberValue();
             owned.forEach((id, partitions) -> {
                 record.topicPartitions().add(new ConsumerGroupTargetAssignmentMemberValue.TopicPartition()

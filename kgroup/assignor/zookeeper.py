@@ -1,0 +1,180 @@
+"""The assignors of the old high-level consumer, which lives on ZooKeeper: range and roundrobin.
+
+They assign to *threads*: a consumer registers with how many streams it reads each topic, and has
+the threads `consumer-0`, `consumer-1`, … for it. There is no leader: every consumer reads what all
+have registered, computes the whole assignment and takes its own part of it.
+
+Source: `kafka.consumer.RangeAssignor`, `RoundRobinAssignor` and `AssignmentContext`, and
+`kafka.utils.ZkUtils`, of Kafka 0.8.2.2.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+
+from kgroup.assignor.base import AssignorError, Topic, TopicPartition, java_order
+from kgroup.assignor.java_hash import string_hash, utf16
+from kgroup.assignor.scala_hash import case_class_hash, immutable_order, mutable_order
+
+__all__ = [
+    "Consumer",
+    "ThreadAssignment",
+    "ThreadId",
+    "assign_range",
+    "assign_round_robin",
+    "thread_name",
+]
+
+ThreadId = tuple[str, int]
+"""A consumer's id, and the number of one of its threads."""
+
+ThreadAssignment = dict[ThreadId, list[TopicPartition]]
+"""Partitions of each thread, by topic and number: what the assignors give is a set."""
+
+_MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer as it is registered.
+
+    Attributes:
+        consumer_id: `group_host-time-random`.
+        streams: by topic, in the order of the registration; of a pattern the topics that it
+            matches, in the order in which ZooKeeper lists them.
+    """
+
+    consumer_id: str
+    streams: Mapping[str, int]
+
+
+def assign_range(consumers: Sequence[Consumer], topics: Mapping[str, Topic]) -> ThreadAssignment:
+    """Give every thread of a topic a run of its partitions.
+
+    Args:
+        consumers: in the order in which ZooKeeper lists them.
+        topics: those that exist.
+
+    Raises:
+        AssignorError: every consumer fails to assign.
+    """
+    assigned = _empty(consumers)
+    for topic, threads in _threads_by_topic(consumers).items():
+        least, more = divmod(_partitions(topics, topic), len(threads))
+        start = 0
+        for place, thread in enumerate(threads):
+            stop = start + least + (place < more)
+            assigned[thread] += [(topic, number) for number in range(start, stop)]
+            start = stop
+    return _sorted(assigned)
+
+
+def assign_round_robin(
+    consumers: Sequence[Consumer], topics: Mapping[str, Topic]
+) -> ThreadAssignment:
+    """Deal partitions of all topics, in the order of their hashes, to the threads one by one.
+
+    A consumer walks topics in the order of a map, which depends on what it has registered. That
+    matters between partitions with one hash: there two consumers may both take one.
+
+    Args:
+        consumers: in the order in which ZooKeeper lists them.
+        topics: those that exist.
+
+    Raises:
+        AssignorError: every consumer fails to assign: topics or threads differ, say.
+    """
+    assigned = _empty(consumers)
+    threads = _threads_by_topic(consumers)
+    walks = {consumer.consumer_id: _topic_order(consumer) for consumer in consumers}
+    order = mutable_order(topic for walk in walks.values() for topic in walk)
+    if not order:
+        raise AssignorError("NullPointerException")
+    ring = threads[order[0]]
+    for topic in order:
+        if threads[topic] != ring:
+            raise AssignorError(
+                "IllegalArgumentException",
+                "requirement failed: Round-robin assignment is allowed only if all consumers in "
+                "the group subscribe to the same topics, AND if the stream counts across topics "
+                "are identical for a given consumer instance.\n"
+                f"Topic {topic} has the following available consumer streams: "
+                f"{_shown(threads[topic])}\n"
+                f"Topic {order[0]} has the following available consumer streams: {_shown(ring)}\n",
+            )
+    takers: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for consumer_id, walk in walks.items():
+        # topics by number of partitions, and these themselves, are two more maps
+        takers[tuple(mutable_order(mutable_order(walk)))].add(consumer_id)
+    for last_walk, consumer_ids in takers.items():
+        for partition, thread in zip(_by_hash(last_walk, topics), cycle(ring), strict=False):
+            if thread[0] in consumer_ids:
+                assigned[thread].append(partition)
+    return _sorted(assigned)
+
+
+def thread_name(thread: ThreadId) -> str:
+    """Return a thread's id as the owner nodes in ZooKeeper have it."""
+    return f"{thread[0]}-{thread[1]}"
+
+
+def _empty(consumers: Sequence[Consumer]) -> ThreadAssignment:
+    return {
+        (consumer.consumer_id, number): []
+        for consumer in consumers
+        for number in range(max(consumer.streams.values(), default=0))
+    }
+
+
+def _threads_by_topic(consumers: Sequence[Consumer]) -> dict[str, list[ThreadId]]:
+    """Give the threads of each topic, sorted by their ids as texts: `c-10` comes before `c-2`."""
+    threads: dict[str, list[ThreadId]] = defaultdict(list)
+    for consumer in consumers:
+        for topic, count in consumer.streams.items():
+            if count < 1:
+                raise AssignorError("AssertionError", "assertion failed")
+            threads[topic] += [(consumer.consumer_id, number) for number in range(count)]
+    names = {thread: utf16(thread_name(thread)) for each in threads.values() for thread in each}
+    return {topic: sorted(each, key=names.__getitem__) for topic, each in threads.items()}
+
+
+def _topic_order(consumer: Consumer) -> list[str]:
+    """Give a consumer's topics in the order of `TopicCount.makeConsumerThreadIdsPerTopic`."""
+    registered = list(consumer.streams)
+    return mutable_order(immutable_order(registered, [string_hash(topic) for topic in registered]))
+
+
+def _by_hash(walk: Sequence[str], topics: Mapping[str, Topic]) -> Iterator[TopicPartition]:
+    """Sort the partitions of topics by `TopicAndPartition.toString.hashCode`."""
+    keyed: list[tuple[int, int, TopicPartition]] = []
+    ends: list[tuple[int, int]] = []
+    for topic in walk:
+        begin = string_hash(f"[{topic},")
+        count = _partitions(topics, topic)
+        while len(ends) < count:
+            end = f"{len(ends)}]"
+            ends.append((pow(31, len(end), 1 << 32), string_hash(end)))
+        for number in range(count):
+            power, end_hash = ends[number]
+            # a signed int with its sign turned sorts as an unsigned one
+            turned = (begin * power + end_hash & _MASK) ^ 0x80000000
+            keyed.append((turned, len(keyed), (topic, number)))
+    keyed.sort()
+    return (partition for _, _, partition in keyed)
+
+
+def _shown(threads: Sequence[ThreadId]) -> str:
+    """Write a set of threads as Scala does."""
+    ordered = immutable_order(threads, [case_class_hash(*each) for each in threads], of_set=True)
+    return f"Set({', '.join(map(thread_name, ordered))})"
+
+
+def _partitions(topics: Mapping[str, Topic], topic: str) -> int:
+    return topics[topic].partitions if topic in topics else 0
+
+
+def _sorted(assigned: ThreadAssignment) -> ThreadAssignment:
+    return {thread: sorted(got, key=java_order) for thread, got in assigned.items()}

@@ -1,0 +1,100 @@
+"""What changes hands when a group is assigned anew."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from kgroup.assignor.base import TopicPartition, java_order
+from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.zookeeper import ThreadAssignment
+
+__all__ = ["Move", "find_moves", "with_threads"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition that somebody had and has no more.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        from_member: who had it; perhaps a member that has left.
+        to_member: who gets it; None where it is only taken away for now, or for good.
+        depends_on_id: whether that may be otherwise with another id of a new member; None where
+            it was not found out.
+        from_thread: of a ZooKeeper consumer, the number of the thread that had it, where known.
+        to_thread: of a ZooKeeper consumer, the number of the thread that gets it.
+    """
+
+    topic: str
+    partition: int
+    from_member: str
+    to_member: str | None
+    depends_on_id: bool | None = False
+    from_thread: int | None = None
+    to_thread: int | None = None
+
+
+def find_moves(
+    before: Mapping[str, set[TopicPartition]], after: Mapping[str, Collection[TopicPartition]]
+) -> tuple[Move, ...]:
+    """Find what changes hands between members, by topic and partition.
+
+    Args:
+        before: by member, and such as have left.
+        after: by member.
+    """
+    lost: dict[TopicPartition, list[str]] = defaultdict(list)
+    for member_id, had in before.items():
+        for partition in had.difference(after.get(member_id, ())):
+            lost[partition].append(member_id)
+    gained: dict[TopicPartition, list[str]] = defaultdict(list)
+    for member_id, got in after.items() if lost else ():
+        for partition in lost.keys() & set(got) - before[member_id]:
+            gained[partition].append(member_id)
+    return tuple(
+        Move(*partition, giver, taker)
+        for partition in sorted(lost, key=java_order)
+        for giver, taker in zip_longest(sorted(lost[partition]), sorted(gained[partition]))
+        if giver is not None
+    )
+
+
+def with_threads(
+    moves: Sequence[Move], members: Iterable[MemberSpec], threads: ThreadAssignment
+) -> tuple[Move, ...]:
+    """Name the threads of ZooKeeper consumers, and add what moves between those of one.
+
+    Args:
+        moves: between consumers.
+        members: all of them, and such as have left.
+        threads: who gets what.
+    """
+    had = {
+        (member.member_id, partition): number
+        for member in members
+        for partition, number in member.threads.items()
+    }
+    gets = {
+        (member_id, partition): number
+        for (member_id, number), partitions in threads.items()
+        for partition in partitions
+    }
+    inside = [
+        Move(*partition, member_id, member_id)
+        for (member_id, partition), number in gets.items()
+        if had.get((member_id, partition), number) != number
+    ]
+    return tuple(
+        replace(
+            move,
+            from_thread=had.get((move.from_member, (move.topic, move.partition))),
+            to_thread=gets.get((move.to_member or "", (move.topic, move.partition))),
+        )
+        for move in sorted(
+            [*moves, *inside], key=lambda each: java_order((each.topic, each.partition))
+        )
+    )

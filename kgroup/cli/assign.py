@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_VERSIONS = ("4.3.1", "1.1.1")
+_VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")
 _MOST_ADDED = 10_000
 _PIPE_WIDTH = 80
 
@@ -34,16 +34,34 @@ def _added(text: str) -> "AddedMembers":
         count, rest = "", count
     if count and not (count.isdecimal() and 1 <= int(count) <= _MOST_ADDED):
         raise ValueError(f"expected a number from 1 to {_MOST_ADDED}, found {count!r}")
-    known = {"client": "client_id", "instance": "instance_id", "rack": "rack", "topics": "topics"}
+    known = {
+        "client": "client_id",
+        "instance": "instance_id",
+        "rack": "rack",
+        "topics": "topics",
+        "host": "host",
+        "streams": "streams",
+    }
     fields: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
         name, equals, value = part.partition("=")
         if name not in known or not equals or not value:
             raise ValueError(
-                f"expected client=, instance=, rack= or topics= with commas between, found {part!r}"
+                "expected client=, instance=, rack=, topics=, host= or streams= with commas "
+                f"between, found {part!r}"
             )
-        fields[known[name]] = tuple(value.split("+")) if name == "topics" else value
+        fields[known[name]] = _added_value(name, value)
     return AddedMembers(int(count or 1), **fields)
+
+
+def _added_value(name: str, value: str) -> object:
+    if name == "topics":
+        return tuple(value.split("+"))
+    if name == "streams":
+        if not (value.isdecimal() and 1 <= int(value) <= _MOST_ADDED):
+            raise ValueError(f"streams=: expected 1 to {_MOST_ADDED}, found {value!r}")
+        return int(value)
+    return value
 
 
 def _topic_count(text: str) -> tuple[str, int]:
@@ -95,12 +113,14 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     metavar="NAME",
     shell_complete=suggest_strategies,
     help="Assignor: range, roundrobin, sticky, cooperative-sticky of classic groups, uniform or "
-    "range of consumer groups, simple of share groups.  [default: the group's own]",
+    "range of consumer groups, simple of share groups, range or roundrobin of ZooKeeper consumers."
+    "  [default: the group's own]",
 )
 @click.option(
     "--kafka-version",
     type=click.Choice(_VERSIONS),
-    help="Version of Kafka whose assignor is imitated.  [default: 4.3.1]",
+    help="Version of Kafka whose assignor is imitated.  [default: 4.3.1; of ZooKeeper consumers "
+    "0.8.2.2]",
 )
 @click.option("--settle", is_flag=True, help="Also the rebalances that follow of themselves.")
 @click.option("--grid", is_flag=True, help="Draw members and partitions in place of the tables.")
@@ -116,7 +136,8 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     is_flag=False,
     flag_value="1",
     callback=_each(_added),
-    help="What if N members join? With client=, instance=, rack=, topics=A+B.",
+    help="What if N members join? With client=, instance=, rack=, topics=A+B; ZooKeeper consumers: "
+    "host=, streams=, topics=A+B.",
 )
 @click.option(
     "--remove-member",

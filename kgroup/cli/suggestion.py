@@ -90,7 +90,7 @@ def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: s
     """Suggest names of assignors, of whatever protocol."""
     from kgroup.assignor.strategy import strategies
 
-    protocols = ("classic", "consumer", "share")
+    protocols = ("classic", "consumer", "share", "zookeeper")
     names = dict.fromkeys(name for protocol in protocols for name in strategies(protocol))
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 

@@ -20,8 +20,8 @@ from kgroup.assignor.strategy import (
     is_cooperative,
 )
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.operation.circle import Circle, circles
 from kgroup.operation.move import Move, find_moves, with_threads
+from kgroup.operation.overlap import Overlap, overlaps
 
 __all__ = [
     "AssignFailure",
@@ -137,7 +137,7 @@ class AssignPlan:
             no racks are known.
         warnings: what is unsound or uncertain in the answer, in sentences.
         threads: partitions of each thread, idle ones too; None except of ZooKeeper consumers.
-        circles: which ZooKeeper consumers can take partitions from each other; likewise.
+        overlaps: which ZooKeeper consumers can take partitions from each other; likewise.
     """
 
     id: str | None
@@ -157,7 +157,7 @@ class AssignPlan:
     rack_local: int | None = None
     warnings: tuple[str, ...] = ()
     threads: Mapping[ThreadId, tuple[TopicPartition, ...]] | None = None
-    circles: tuple[Circle, ...] | None = None
+    overlaps: tuple[Overlap, ...] | None = None
 
 
 def dry_run(spec: GroupSpec) -> AssignPlan:
@@ -171,7 +171,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         rebalance=cooperative if is_cooperative(spec) else "eager",
         leader_id=spec.leader_id,
         departed=spec.departed,
-        circles=circles(spec) if spec.protocol == "zookeeper" else None,
+        overlaps=overlaps(spec) if spec.protocol == "zookeeper" else None,
     )
     threads: ThreadAssignment | None = None
     try:

@@ -1,9 +1,10 @@
 """What of an assignment depends on member ids that nobody can know before.
 
 A new member's id is chosen at random, by the coordinator (classic groups) or the client (the
-others), and assignors walk members in an order that depends on their ids. So a group is assigned
-with random ids of the real shape in the place of the unknown ones. It is assigned again with a few
-others, and what does not come out the same is marked.
+others; a ZooKeeper consumer's begins with its host and the time), and assignors walk members in an
+order that depends on their ids. So a group is assigned with random ids of the real shape in the
+place of the unknown ones. It is assigned again with a few others, and what does not come out the
+same is marked.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
+from string import ascii_lowercase
 from uuid import UUID
 
 from kgroup.assignor.java_hash import utf16
@@ -25,6 +27,9 @@ TRIES = 6
 """How often a group is assigned again: an even chance shows in 63 of 64 cases."""
 
 _MOST_PARTITIONS = 5_000
+
+_LATER = (4_000_000_000_000, 5_000_000_000_000)
+"""When new ZooKeeper consumers start: after all others, in milliseconds of as many digits."""
 
 
 def is_small(spec: GroupSpec) -> bool:
@@ -53,9 +58,14 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
 def random_id(member: MemberSpec, spec: GroupSpec, seed: int) -> str:
     """Give a new member an id as it might have.
 
-    Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848.
+    Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848;
+    `kafka.consumer.ZookeeperConsumerConnector`.
     """
     random = Random(f"{seed} {member.member_id}")
+    if spec.protocol == "zookeeper":
+        host = member.host or "".join(random.choices(ascii_lowercase, k=8))
+        began = int(random.uniform(*_LATER)), random.getrandbits(32)
+        return f"{spec.id or 'group'}_{host}-{began[0]}-{began[1]:08x}"
     while True:
         uuid = UUID(int=random.getrandbits(128), version=4)
         if spec.protocol == "classic":
@@ -93,8 +103,8 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
         balance=balance,
         threads=plan.threads
         and {(name(member_id), number): got for (member_id, number), got in plan.threads.items()},
-        circles=plan.circles
-        and tuple(replace(each, members=tuple(map(name, each.members))) for each in plan.circles),
+        overlaps=plan.overlaps
+        and tuple(replace(each, members=tuple(map(name, each.members))) for each in plan.overlaps),
     )
 
 

@@ -11,6 +11,7 @@ from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign_spec import made_up_topic_id
+from kgroup.protocol.zookeeper_node import consumer_host
 
 __all__ = [
     "NEW_MEMBER",
@@ -47,6 +48,9 @@ class AddedMembers:
         instance_id: makes them static; with several it gets a number.
         rack: where they are.
         topics: that they subscribe to; None: those that most members subscribe to.
+        host: where ZooKeeper consumers run; their ids begin with it.
+        streams: threads of ZooKeeper consumers for each topic; None: as those have that subscribe
+            alike, or one.
     """
 
     count: int = 1
@@ -54,6 +58,8 @@ class AddedMembers:
     instance_id: str | None = None
     rack: str | None = None
     topics: tuple[str, ...] | None = None
+    host: str | None = None
+    streams: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +126,27 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
 
 
 def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
-    """Let members join that the group has never had."""
+    """Let members join that the group has never had.
+
+    Raises:
+        UsageError: members of such a group do not have what these have.
+    """
+    of_others = ("client_id", "instance_id", "rack")
+    of_zookeeper = ("host", "streams")
+    foreign = of_others if spec.protocol == "zookeeper" else of_zookeeper
+    for name in foreign:
+        if getattr(added, name) is not None:
+            raise UsageError(
+                f"--add-member: members of {spec.protocol} groups have no {name.partition('_')[0]}="
+            )
     topics = added.topics
     if topics is None:
         known = spec.members or spec.departed
         topics = Counter(member.topics for member in known).most_common(1)[0][0]
+    alike = (m.streams for m in (*spec.members, *spec.departed) if m.topics == topics)
+    streams = next(alike, {})
+    if added.streams is not None:
+        streams = dict.fromkeys(topics, added.streams)
     members = list(spec.members)
     for number in range(1, added.count + 1):
         suffix = f"-{number}" if added.count > 1 else ""
@@ -136,6 +158,8 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
                 client_id=added.client_id,
                 rack=added.rack,
                 unknown_id=True,
+                host=added.host,
+                streams=streams,
             )
         )
     return replace(spec, members=tuple(members))
@@ -205,6 +229,10 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
     Raises:
         UsageError: no member of such a group assigns.
     """
+    if spec.protocol == "zookeeper":
+        raise UsageError(
+            "--leader: every consumer of a zookeeper group assigns for itself; leave out --leader"
+        )
     if spec.protocol != "classic":
         raise UsageError(
             f"--leader: the members of {spec.protocol} groups do not assign, their coordinator "
@@ -222,20 +250,33 @@ def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
-    """Let a member that has left join again, with a new id and without a memory."""
-    back = replace(_forgetful(member), member_id=_new_id(spec.members), unknown_id=True)
+    """Let a member that has left join again, with a new id and without a memory.
+
+    A ZooKeeper consumer of which `consumer.id` is set comes back with the id that it had.
+    """
+    host = member.host
+    if spec.protocol == "zookeeper" and not member.unknown_id:
+        host = consumer_host(spec.id or "", member.member_id)
+        if host is None:
+            return replace(spec, members=(*spec.members, _forgetful(member)))
+    back = replace(_forgetful(member), member_id=_new_id(spec.members), unknown_id=True, host=host)
     return replace(spec, members=(*spec.members, back))
 
 
 def _forgetful(member: MemberSpec) -> MemberSpec:
     return replace(
-        member, owned=None, generation=None, subscription_generation=None, user_data=None
+        member,
+        owned=None,
+        generation=None,
+        subscription_generation=None,
+        user_data=None,
+        threads={},
     )
 
 
 def _with_topic(spec: GroupSpec, name: str, topic: Topic) -> GroupSpec:
     ids = {**spec.topic_ids}
-    if spec.protocol != "classic":
+    if spec.has_topic_ids:
         ids.setdefault(name, made_up_topic_id(name))
     return replace(spec, topics={**spec.topics, name: topic}, topic_ids=ids)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kgroup.assignor.zookeeper import thread_name
 from kgroup.operation.assign import AssignPlan
 from kgroup.operation.assign_run import Bounce, Run
 from kgroup.operation.move import Move
+from kgroup.operation.overlap import Overlap
 from kgroup.render.cell import Column, Kind, cell
 from kgroup.render.grid import grid_text
 from kgroup.render.sheet import Sheet, sheet_text, title_text
@@ -37,6 +39,11 @@ _MEMBER_COLUMNS = (
     Column("depends_on_id", Kind.FLAG, "whether it depends on the unknown id of a new member"),
     Column("assignment", Kind.TEXT, "what it gets"),
 )
+_THREAD_COLUMNS = (
+    Column("thread_id", Kind.NAME, "id of a thread of a consumer"),
+    Column("after", Kind.NUMBER, "partitions that it gets"),
+    Column("assignment", Kind.TEXT, "what it gets"),
+)
 _MOVE_COLUMNS = (
     Column("id", Kind.NAME, "of the group"),
     Column("rebalance", Kind.NUMBER, "1, or that of one that follows"),
@@ -46,6 +53,8 @@ _MOVE_COLUMNS = (
     Column("to_member", Kind.NAME, "who gets it; nobody: only revoked for now, or for good"),
     Column("lag", Kind.NUMBER, "records that the new owner has to catch up with"),
     Column("depends_on_id", Kind.FLAG, "whether it depends on the unknown id of a new member"),
+    Column("from_thread", Kind.NAME, "thread of a ZooKeeper consumer that has it"),
+    Column("to_thread", Kind.NAME, "thread of a ZooKeeper consumer that gets it"),
 )
 _BOUNCE_COLUMNS = (
     Column("id", Kind.NAME, "of the group"),
@@ -117,6 +126,8 @@ def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
         "rack_local": plan.rack_local,
         "lag_moved": _lag_moved(plan, lags),
         "warnings": plan.warnings,
+        "threads": plan.threads and {thread_name(each): got for each, got in plan.threads.items()},
+        "overlaps": plan.overlaps,
     }
 
 
@@ -229,7 +240,13 @@ def _move(move: Move, lags: Lags) -> dict[str, Any]:
         "to": move.to_member,
         "lag": lags.get((move.topic, move.partition)),
         "depends_on_id": move.depends_on_id,
+        "from_thread": _thread(move.from_member, move.from_thread),
+        "to_thread": _thread(move.to_member, move.to_thread),
     }
+
+
+def _thread(member_id: str | None, number: int | None) -> str | None:
+    return None if member_id is None or number is None else thread_name((member_id, number))
 
 
 def _members_sheet(plan: AssignPlan) -> Sheet:
@@ -249,6 +266,15 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
         for member in sorted(plan.members, key=lambda member: member.member_id)
     )
     return Sheet(_MEMBER_COLUMNS, rows)
+
+
+def _threads_sheet(plan: AssignPlan) -> Sheet:
+    """Make a row for each thread of ZooKeeper consumers."""
+    rows = (
+        (thread_name(thread), len(partitions), _ranges(partitions))
+        for thread, partitions in sorted((plan.threads or {}).items())
+    )
+    return Sheet(_THREAD_COLUMNS, rows)
 
 
 def compared_sheet(groups: Sequence[Sequence[Run]]) -> Sheet:
@@ -298,6 +324,7 @@ def _tables_text(
     for name, sheet in (
         ("Moves", moves_sheet([Run(plan)], lags).select(_MOVES_SHOWN)),
         ("Members", _members_sheet(plan)),
+        ("Threads", _threads_sheet(plan)),
     ):
         rows = [tuple(None if value is False else value for value in row) for row in sheet.rows]
         if rows:
@@ -333,11 +360,27 @@ def _facts(plan: AssignPlan, lags: Lags) -> Iterator[tuple[str, str]]:
         )
         if balance.idle_members:
             yield "idle", f"{len(balance.idle_members)}: {_list(balance.idle_members)}"
+    idle = [thread_name(thread) for thread, got in (plan.threads or {}).items() if not got]
+    if idle:
+        yield "idle threads", f"{len(idle)}: {_list(idle)}"
+    if plan.overlaps is not None:
+        yield "rebalance together", _overlaps(plan.overlaps)
     if plan.rack_local is not None:
         total = sum(member.after for member in plan.members)
         yield "rack-local", f"{plan.rack_local} of {total} partitions"
     for warning in plan.warnings:
         yield "warning", warning
+
+
+def _overlaps(overlaps: Sequence[Overlap]) -> str:
+    """Say which consumers take partitions from each other; all stop when one comes or goes."""
+    if len(overlaps) == 1:
+        return "all consumers: their topics overlap"
+    parts = (f"{_list(each.members)} ({_list(each.topics)})" for each in overlaps)
+    return (
+        f"{'; '.join(parts)}. Every consumer of the group stops when one comes or goes; partitions "
+        "change hands only among those whose topics overlap"
+    )
 
 
 def _list(names: Sequence[str]) -> str:

@@ -73,8 +73,9 @@ def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> Non
         heap="512m",
         jvm=[
             "-Dkgroup.log=OFF",
-            "-XX:-ShowCodeDetailsInExceptionMessages",
             "-XX:TieredStopAtLevel=4",
+            # where Kafka itself runs on Java 8, which has no such messages
+            f"-XX:{'-' if kafka == OLDEST else '+'}ShowCodeDetailsInExceptionMessages",
         ],
         timeout=3600,
     )

@@ -138,7 +138,7 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["--spec", "f", "-b", "h:1"], "--spec is instead of a source of groups"),
         (["g"], "where do the groups come from? Choose --bootstrap-server"),
         (["g", "--sample", "--add-member", "0"], "expected a number from 1 to 10000, found '0'"),
-        (["g", "--sample", "--add-member", "2:x=1"], "expected client=, instance=, rack= or"),
+        (["g", "--sample", "--add-member", "2:x=1"], "expected client=, instance=, rack=, "),
         (["g", "--sample", "--partitions", "t"], "expected TOPIC=NUMBER, found 't'"),
         (["g", "--sample", "--subscribe", "t"], "expected MEMBER=TOPIC,..., found 't'"),
         (["g", "--sample", "--grid", "-o", "json"], "--grid is a drawing for people; leave it out"),
@@ -207,7 +207,9 @@ def test_moves_as_rows(cli: Cli) -> None:
     args = ["assign", "order-service", "--sample", "--dry-run", "--remove-member"]
     result = cli(*args, "order-service-1", "-o", "tsv")
     head, *rows = [line.split("\t") for line in result.out.splitlines()]
-    assert ",".join(head) == "id,rebalance,topic,partition,from_member,to_member,lag,depends_on_id"
+    assert ",".join(head) == (
+        "id,rebalance,topic,partition,from_member,to_member,lag,depends_on_id,from_thread,to_thread"
+    )
     assert {tuple(row[:4]) for row in rows} == {
         ("order-service", "1", "orders", "0"),
         ("order-service", "1", "orders", "1"),
@@ -258,3 +260,24 @@ def test_a_drawing_of_each_rebalance_and_each_group(cli: Cli, tmp_path: Path) ->
     assert settled.out.count("The rebalance after it") == settled.out.count("= keeps") - 2
     assert re.search(r"^a +==-$", settled.out, re.MULTILINE)
     assert re.search(r"^new-1 +\.\.\+$", settled.out, re.MULTILINE)
+
+
+def test_threads_of_zookeeper_consumers(cli: Cli, tmp_path: Path) -> None:
+    """The example of the page: five partitions, two consumers with two threads each."""
+    example = "".join(re.findall(r'^    (.*(?:"C1"|"C2"|"zookeeper").*)$', PAGE, re.MULTILINE))
+    file = tmp_path / "spec.json"
+    file.write_text(example)
+    result = cli("assign", "--dry-run", "--spec", str(file), "-o", "json")
+    (row,) = json.loads(result.out)["data"]
+    assert (row["protocol"], row["strategy"]) == ("zookeeper", "range")
+    assert row["threads"] == {
+        "C1-0": [["orders", 0], ["orders", 1]],
+        "C1-1": [["orders", 2]],
+        "C2-0": [["orders", 3]],
+        "C2-1": [["orders", 4]],
+    }
+    assert row["overlaps"] == [{"members": ["C1", "C2"], "topics": ["orders"]}]
+    added = ("--add-member", "1:host=z,streams=3", "--partitions", "orders=6")
+    page = cli("assign", "--dry-run", "--spec", str(file), *added).out
+    assert "idle threads        1: new-1-2" in page
+    assert "new-1-1        1  orders 5" in page

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from kgroup.assignor.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec
 
-__all__ = ["Circle", "circles"]
+__all__ = ["Overlap", "overlaps"]
 
 
 @dataclass(frozen=True, slots=True)
-class Circle:
+class Overlap:
     """Consumers of a group whose topics overlap, directly or through others.
 
     Attributes:
@@ -23,7 +23,7 @@ class Circle:
     topics: tuple[str, ...]
 
 
-def circles(spec: GroupSpec) -> tuple[Circle, ...]:
+def overlaps(spec: GroupSpec) -> tuple[Overlap, ...]:
     """Part a group by topics, sorted by member id; who subscribes to nothing stands alone."""
     found: list[tuple[set[str], set[str]]] = []
     for member in spec.members:
@@ -37,7 +37,7 @@ def circles(spec: GroupSpec) -> tuple[Circle, ...]:
                 topics |= other[1]
         found = [*apart, (members, topics)]
     made = (
-        Circle(tuple(sorted(members, key=utf16)), tuple(sorted(topics, key=utf16)))
+        Overlap(tuple(sorted(members, key=utf16)), tuple(sorted(topics, key=utf16)))
         for members, topics in found
     )
-    return tuple(sorted(made, key=lambda circle: utf16(circle.members[0])))
+    return tuple(sorted(made, key=lambda overlap: utf16(overlap.members[0])))

@@ -193,7 +193,7 @@ class BrokerClient:
             raise trouble
         for version in _BEFORE_API_VERSIONS:
             manager = self._new_manager(api_version=version)
-            old = _Link(self, manager, node.node_id, address)
+            old = _Link(self, manager, _same_node(manager, node), address)
             try:
                 await old.open(patience)
                 if version == (0, 9):
@@ -336,6 +336,15 @@ class BrokerClient:
             address = f"{broker.host}:{broker.port}" if broker else "address unknown"
             link = self._links[node] = _Link(self, self._manager, node, address)
         return link
+
+
+def _same_node(manager: Any, node: Any) -> Any:
+    """Return the id of a bootstrap server with a manager: each shuffles them before it counts."""
+    return next(
+        each.node_id
+        for each in manager.cluster.bootstrap_brokers()
+        if (each.host, each.port) == (node.host, node.port)
+    )
 
 
 class Backoff:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -385,6 +386,28 @@ def test_broker_of_0_8(broker: FakeBroker) -> None:
     assert reading.problems == ()
     group = reading.image.groups["g"]
     assert (group.state, [o.committed_offset for o in group.offsets]) == (None, [7])
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_old_brokers_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
+    """What finds out that they are old shuffles bootstrap servers, each time anew."""
+    shuffles = iter([lambda hosts: None, list.reverse] * 4)
+    monkeypatch.setattr("kafka.cluster.random.shuffle", lambda hosts: next(shuffles)(hosts))
+    with fake_broker() as first, fake_broker() as second:
+        nodes = [
+            {"node_id": number, "host": HOST, "port": fake.port}
+            for number, fake in ((1, first), (2, second))
+        ]
+        for number, fake in ((1, first), (2, second)):
+            fake.is_silent_on_versions, fake.is_closed_on_versions = silent, not silent
+            fake.handlers = {
+                "Metadata": lambda _: {"brokers": nodes, "topics": [topic("orders", 1, 2)]},
+                "ListGroups": lambda _: {"error_code": 0, "groups": []},
+                "ListOffsets": partial(old_ends, start=0, end=number),
+            }
+        with Cluster([first.bootstrap, second.bootstrap]) as source:
+            found = source.log_ranges({("orders", 0), ("orders", 1)}).ranges
+    assert found == {("orders", 0): LogRange(0, 1), ("orders", 1): LogRange(0, 2)}
 
 
 def test_broker_that_accepts_and_says_nothing_at_all() -> None:

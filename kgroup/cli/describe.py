@@ -150,8 +150,12 @@ def command(
                 terminal=is_terminal(),
             )
 
-    of_silence = every or regex is not None or watch_s is not None
-    with documented("describe", output), source.open(of_silence=of_silence) as found:
+    in_rounds = watch_s is not None
+    of_silence = every or regex is not None or in_rounds
+    with (
+        documented("describe", output),
+        source.open(of_silence=of_silence, in_rounds=in_rounds) as found,
+    ):
         if watch_s is not None:
             from kgroup.cli.watch import is_screen, watch
 

@@ -19,10 +19,11 @@ EVERY_S = 0.2
 class Progress:
     """A line that is written over and over, from the first second on."""
 
-    def __init__(self, *, writes_rows: bool, unit: str = "file") -> None:
+    def __init__(self, *, writes_rows: bool, unit: str = "file", is_wanted: bool = True) -> None:
         """Decide whether to tell anything: not between rows on the same terminal."""
         self._unit = unit
-        self._is_on = sys.stderr.isatty() and not (writes_rows and is_terminal())
+        in_the_way = writes_rows and is_terminal()
+        self._is_on = is_wanted and sys.stderr.isatty() and not in_the_way
         self._due = time.monotonic() + FIRST_S
         self._is_shown = False
 

@@ -59,11 +59,12 @@ class Source:
         return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
 
     @contextmanager
-    def open(self, *, of_silence: bool = False) -> "Iterator[GroupSource]":
+    def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> "Iterator[GroupSource]":
         """Give the source, for as long as the context lasts.
 
         Args:
             of_silence: see `Connection.open`.
+            in_rounds: it is read again and again, so that no progress is to be told in between.
         """
         if self.snapshot is not None:
             yield self.open_snapshot()
@@ -71,7 +72,7 @@ class Source:
             from kgroup.cli.progress import Progress
             from kgroup.source.log_dir import LogDir
 
-            progress = Progress(writes_rows=False)
+            progress = Progress(writes_rows=False, is_wanted=not in_rounds)
             yield LogDir(
                 self.paths,
                 announce=progress.announce_compiling,

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from kgroup.cli import decode_offsets, progress
+from kgroup.cli import decode_offsets, progress, watch
 from kgroup.cli.main import status_of
 from kgroup.cli.progress import Progress
 from kgroup.operation.log_reader import FileLogs, LogReader
@@ -68,6 +68,20 @@ def test_nothing_between_rows_on_the_same_terminal(
     monkeypatch.setattr(progress, "is_terminal", lambda: True)
     Progress(writes_rows=writes_rows).tell(run())
     assert (terminal.getvalue() != "") is is_shown
+
+
+@pytest.mark.parametrize(("words", "is_shown"), [((), True), (("--watch", "1"), False)])
+def test_nothing_between_the_rounds_of_a_watch(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], is_shown: bool
+) -> None:
+    terminal = on_terminal(monkeypatch)
+
+    def wait(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch._Lines, "wait", wait)
+    status_of(["describe", "--sample", "order-service", *words])
+    assert ("MiB" in terminal.getvalue()) is is_shown
 
 
 def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:

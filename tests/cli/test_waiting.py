@@ -23,7 +23,9 @@ OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
 HANDLER = f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 TRUST = ("ssl.truststore.type=PEM", f"ssl.truststore.location={FOLDER}/ca.pem")
 TIMEOUT_S = 1.2
-LONG_S = 30
+ENOUGH_S = 20
+"""Instead, where a busy machine did not come as far as the step in question in that time."""
+LONG_S = 300
 """What never answers does so after this, for a test that fails to end as well."""
 
 
@@ -58,6 +60,17 @@ def listed(cli: Cli, server: str, *settings: str, timeout_s: float = TIMEOUT_S) 
     return cli("list", "-b", server, "--timeout", timeout_s, *options)
 
 
+def refused(cli: Cli, pattern: str, server: str, *settings: str) -> None:
+    """Expect that a list fails with this message."""
+    for timeout_s in (TIMEOUT_S, ENOUGH_S):
+        with soon():
+            result = listed(cli, server, *settings, timeout_s=timeout_s)
+        assert (result.status, result.out) == (1, "")
+        if result.err != f"kgroup: error: {server} did not answer in time\n":
+            break
+    assert re.fullmatch(f"kgroup: error: {pattern}\n", result.err)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -71,12 +84,8 @@ def listed(cli: Cli, server: str, *settings: str, timeout_s: float = TIMEOUT_S) 
 def test_broker_that_takes_the_connection_only(
     cli: Cli, silent: str, settings: tuple[str, ...]
 ) -> None:
-    with soon():
-        result = listed(cli, silent, *settings)
-    assert (result.status, result.out) == (1, "")
     what = " the TLS handshake" if TRUST[0] in settings else ""
-    line = rf"kgroup: error: {silent} did not answer{what} within 0.\d s\n"
-    assert re.fullmatch(line, result.err)
+    refused(cli, rf"{silent} did not answer{what} within \d\.\d s", silent, *settings)
 
 
 @pytest.mark.parametrize("step", ["SaslHandshake", "SaslAuthenticate"])
@@ -103,9 +112,10 @@ def test_broker_that_does_not_go_on_with_the_login(
 def test_token_endpoint_that_takes_the_connection_only(cli: Cli, silent: str, scheme: str) -> None:
     jaas = f'{OAUTH} clientId="me" clientSecret="s3kret" ssl.truststore.type="PEM" '
     jaas += f'ssl.truststore.location="{FOLDER}/ca.pem";'
-    with fake_broker() as fake, soon():
-        result = listed(
+    with fake_broker() as fake:
+        refused(
             cli,
+            rf"{fake.bootstrap} cannot be logged in to: no token for it within \d\.\d s",
             fake.bootstrap,
             "security.protocol=SASL_PLAINTEXT",
             "sasl.mechanism=OAUTHBEARER",
@@ -114,12 +124,6 @@ def test_token_endpoint_that_takes_the_connection_only(cli: Cli, silent: str, sc
             f"sasl.oauthbearer.token.endpoint.url={scheme}://{silent}/token",
         )
         assert fake.names == []
-    assert (result.status, result.out) == (1, "")
-    assert re.fullmatch(
-        rf"kgroup: error: {fake.bootstrap} cannot be logged in to: no token for it "
-        r"within 0.\d s\n",
-        result.err,
-    )
 
 
 @pytest.fixture
@@ -143,13 +147,9 @@ def test_name_that_is_looked_up_for_ever(
     cli: Cli, slow_names: Any, never: Callable[[object], None], lookup: str
 ) -> None:
     slow_names["kafka.test"] = never
-    with soon():
-        result = listed(cli, "kafka.test:9092", f"client.dns.lookup={lookup}")
-    assert (result.status, result.out) == (1, "")
-    assert re.fullmatch(
-        r"kgroup: error: kafka.test:9092 cannot be found: no answer to .* \(DNS\) within 0.\d s\n",
-        result.err,
-    )
+    server = "kafka.test:9092"
+    why = r"cannot be found: no answer to .* \(DNS\) within \d\.\d s"
+    refused(cli, f"{server} {why}", server, f"client.dns.lookup={lookup}")
 
 
 def test_name_that_is_looked_up_slowly(

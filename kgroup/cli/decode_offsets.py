@@ -371,7 +371,7 @@ def _write(
 
         with naming(str(parquet)):
             count = write_parquet(parquet, rows, output.columns)
-        complain(f"{count} records written to {parquet}")
+        complain(f"{count} record{'' if count == 1 else 's'} written to {parquet}")
         return
     from kgroup.render.record import record_text
 
@@ -383,6 +383,7 @@ def _write(
             headers=output.headers,
             # a terminal's table is fitted to many rows at a time: none would be seen for long
             terminal=is_terminal() and not is_endless,
+            at_once=is_endless,
             errors=problems,
         ),
         at_once=is_endless,

@@ -48,7 +48,7 @@ class Kind(StrEnum):
 
     TEXT = "text"
     NAME = "name"
-    """A text that identifies something: quoted where it is empty or its ends are blank."""
+    """A text that identifies something: quoted where it is empty, a dash, or its ends are blank."""
     NUMBER = "number"
     TIME = "time"
     """Epoch milliseconds; RFC 3339 in tables."""
@@ -72,12 +72,15 @@ class Column:
         kind: how its values are written.
         meaning: for the reference page.
         value: what a row's object has in this column; by default the attribute of that name.
+        is_reference: whether it is the id of something that has a table of its own, so that a few
+            characters tell which one is meant.
     """
 
     name: str
     kind: Kind
     meaning: str
     value: Callable[[Any], object] | None = None
+    is_reference: bool = False
 
     def of(self, item: Any) -> object:
         """Take the column's value from a row's object."""
@@ -119,7 +122,7 @@ def cell(value: object, kind: Kind) -> str:
         return UNKNOWN
     if isinstance(value, str):
         text = visible(value)
-        hidden = not text or text != text.strip()
+        hidden = text in ("", UNKNOWN) or text != text.strip()
         return f"'{text}'" if hidden and kind is Kind.NAME else text
     if isinstance(value, bool):
         return "yes" if value else "no"

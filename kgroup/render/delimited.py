@@ -4,7 +4,8 @@ csv: RFC 4180 with ``\n`` between lines. A text is quoted where it holds a comma
 break, and where it is empty, so that it can be told from an unknown value, whose field is empty.
 
 tsv: for shells. A text is written with the escapes of `visible`, so that a row is a line and a tab
-ends a field; an unknown value is ``-`` (an empty field would be lost by ``read``).
+ends a field; an unknown value is ``-`` (an empty field would be lost by ``read``), and a text that
+is one dash is ``\x2d``.
 
 Numbers are bare, times epoch milliseconds as the columns' names say, flags ``true`` and ``false``,
 lists and objects JSON.
@@ -39,14 +40,14 @@ class Delimited:
     def escape(self, text: str) -> str:
         """Write one text as a field."""
         if self.separator == "\t":
-            return visible(text)
+            return "\\x2d" if text == UNKNOWN else visible(text)
         if text == "" or any(character in text for character in ',"\r\n'):
             return '"' + text.replace('"', '""') + '"'
         return text
 
 
 CSV = Delimited(separator=",", unknown="", special='^$|[,"\r\n]')
-TSV = Delimited(separator="\t", unknown=UNKNOWN, special="[^ -\\[\\]-~]")
+TSV = Delimited(separator="\t", unknown=UNKNOWN, special="^-$|[^ -\\[\\]-~]")
 
 
 def delimited_table(

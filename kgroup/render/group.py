@@ -185,7 +185,7 @@ OFFSET_COLUMNS = (
     Column("metadata", Kind.TEXT, "text stored with the offset"),
     Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
     Column("expire_timestamp_ms", Kind.TIME, "only of a commit with a retention of its own"),
-    Column("member_id", Kind.NAME, "member that owns the partition"),
+    Column("member_id", Kind.NAME, "member that owns the partition", is_reference=True),
     Column("owner_thread", Kind.NUMBER, "zookeeper: number of its thread that reads it"),
     Column("owned_since_ms", Kind.TIME, "zookeeper: when it took the partition"),
     Column("owned_since_epoch", Kind.NUMBER, "epoch in which that member got it (Kafka 4.3)"),

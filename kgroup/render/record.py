@@ -73,6 +73,7 @@ def record_text(
     *,
     headers: bool,
     terminal: bool,
+    at_once: bool = False,
     errors: Callable[[], Iterable[object]],
 ) -> Iterator[str | bytes | memoryview]:
     """Write records in any form.
@@ -83,6 +84,7 @@ def record_text(
         names: of columns, in order; empty: those that the form has by default.
         headers: whether there is a line with the names of the columns.
         terminal: whether a table is for a terminal.
+        at_once: whether no row of a table may wait for others, to be aligned with them.
         errors: what went wrong, for json; asked when the rows are at their end.
 
     Raises:
@@ -94,7 +96,7 @@ def record_text(
         return document("decode-offsets", _json_blocks(rows), _late(errors))
     if form in ("csv", "tsv"):
         return _delimited(rows, CSV if form == "csv" else TSV, names, headers)
-    return _page(rows, form, names, headers, terminal)
+    return _page(rows, form, names, headers, terminal, at_once)
 
 
 def _json_blocks(rows: Rows) -> Iterator[bytes | memoryview]:
@@ -126,7 +128,7 @@ def _delimited(
 
 
 def _page(
-    rows: Rows, form: str, names: Sequence[str], headers: bool, terminal: bool
+    rows: Rows, form: str, names: Sequence[str], headers: bool, terminal: bool, at_once: bool
 ) -> Iterator[str | memoryview]:
     from kgroup.render import record_table
 
@@ -138,4 +140,4 @@ def _page(
         return record_table.markdown_page(pages, columns, headers=headers)
     if terminal:
         return record_table.terminal_page(pages, columns, headers=headers)
-    return record_table.plain_page(pages, columns, headers=headers)
+    return record_table.plain_page(pages, columns, headers=headers, at_once=at_once)

@@ -32,7 +32,7 @@ PAGE = 10_000
 
 DETAIL = Column("detail", Kind.TEXT, "table and markdown only: what else there is to say")
 
-_SPECIAL = {Kind.TEXT: r"[^ -\[\]-~]", Kind.NAME: r"[^ -\[\]-~]|^$|^ | $"}
+_SPECIAL = {Kind.TEXT: r"[^ -\[\]-~]", Kind.NAME: r"[^ -\[\]-~]|^-?$|^ | $"}
 """What `cell` may change, of the texts of a kind."""
 
 Fields = list[pa.Array]
@@ -55,13 +55,16 @@ def _field(batch: pa.RecordBatch, column: Column) -> pa.Array:
 
 
 def plain_page(
-    pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool
+    pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool, at_once: bool = False
 ) -> Iterator[str | memoryview]:
-    """Write aligned text; columns grow wider where later rows need it."""
+    """Write aligned text; columns grow wider where later rows need it.
+
+    With `at_once` no row waits for others.
+    """
     is_right = [column.kind in RIGHT for column in columns]
     titles = [column.title for column in columns]
     widths = [len(title) if headers else 0 for title in titles]
-    for fields in _slices(pages):
+    for fields in _slices(pages) if at_once else _together(_slices(pages)):
         widths = [max(width, _longest(field)) for width, field in zip(widths, fields, strict=True)]
         if headers:
             yield _head(titles, widths, is_right)
@@ -99,6 +102,26 @@ def _slices(pages: Iterable[Fields]) -> Iterator[Fields]:
     for fields in pages:
         for start in range(0, len(fields[0]), PAGE):
             yield [field.slice(start, PAGE) for field in fields]
+
+
+def _together(pages: Iterable[Fields]) -> Iterator[Fields]:
+    """Put short pages together, so that the widths of columns fit many rows."""
+    waiting: list[Fields] = []
+    rows = 0
+    for fields in pages:
+        waiting.append(fields)
+        rows += len(fields[0])
+        if rows >= PAGE:
+            yield _one(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(pages: Sequence[Fields]) -> Fields:
+    if len(pages) == 1:
+        return pages[0]
+    return [pa.concat_arrays(parts) for parts in zip(*pages, strict=True)]
 
 
 def _longest(field: pa.Array) -> int:

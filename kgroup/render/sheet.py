@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from kgroup.errors import UsageError
-from kgroup.render.cell import Column, cells
+from kgroup.render.cell import Column, Kind, cells
 
 __all__ = ["Sheet", "choose", "sheet_text", "title_text"]
 
 
 _BLANK = frozenset({None, ""})
+_UNKNOWN = frozenset({None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Sheet:
         telling = [
             index
             for index, values in enumerate(zip(*rows, strict=True))
-            if not _BLANK.issuperset(values)
+            if not _blank(self.columns[index]).issuperset(values)
         ]
         return Sheet(self.columns, rows)._take(telling or range(len(self.columns)))
 
@@ -48,6 +49,11 @@ class Sheet:
         if len(indices) == 1:
             return Sheet(columns, ([row[indices[0]]] for row in self.rows))
         return Sheet(columns, map(itemgetter(*indices), self.rows))
+
+
+def _blank(column: Column) -> frozenset[str | None]:
+    """Tell which values say nothing; that a name is empty does, and is shown by its quotes."""
+    return _UNKNOWN if column.kind is Kind.NAME else _BLANK
 
 
 def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:

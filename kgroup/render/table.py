@@ -30,10 +30,16 @@ RICH_PAGE = 500
 """Rows that have their widths, and a head, together."""
 LEAST_TEXT = 8
 """Characters to which a column of texts is narrowed, and folded, where there is little room."""
+LEAST_REFERENCE = 10
+"""Characters to which ids are shortened that have a table of their own."""
 
 _GAP = 2
 RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
 _FOLDED = (Kind.TEXT, Kind.NAME)
+_ENDING = 6
+"""Characters of a shortened id behind the gap: ids of members differ at their ends."""
+_PIECE_ENDS = re.compile(r"(?<=[-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
+"""Where a text may be folded: behind what separates words, and between humps."""
 _STYLES = {
     "Stable": "green",
     "Empty": "cyan",
@@ -104,8 +110,8 @@ def rich_table(
 ) -> Iterator[str]:
     """Write a table for a terminal; a width of None is that of the terminal itself.
 
-    Texts are folded to fit; where there is too little room for the rest, a row is written a field a
-    line.
+    Texts are folded to fit; where there is too little room for the rest, or a row takes fewer lines
+    so, it is written a field a line.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -117,7 +123,9 @@ def rich_table(
     for page in _pages(rows):
         needed = [max((cell_len(row[at]) for row in page), default=0) for at in range(len(columns))]
         widths = _fit(columns, titles, needed, room)
-        if widths is None:
+        fitted = [] if widths is None else [_fitted(columns, row, widths) for row in page]
+        lines = sum(1 + max(text.count("\n") for text in row) for row in fitted)
+        if widths is None or lines > len(page) * (len(columns) + 1):
             yield _on_terminal(_fields(titles, page), terminal_width, folded=False)
             continue
         table = Table(
@@ -130,7 +138,7 @@ def rich_table(
         for column, title, width in zip(columns, titles, widths, strict=True):
             side: Literal["left", "right"] = "right" if column.kind in RIGHT else "left"
             table.add_column(_fold(title, width), justify=side, overflow="fold", width=width)
-        for row in page:
+        for row in fitted:
             table.add_row(*(Text.assemble((text, _style(text))) for text in row))
         yield _on_terminal(table, terminal_width)
 
@@ -138,7 +146,10 @@ def rich_table(
 def _fit(
     columns: Sequence[Column], titles: Sequence[str], needed: Sequence[int], room: int
 ) -> list[int] | None:
-    """Give columns their widths: heads are folded first, then texts; the widest before the others.
+    """Give columns their widths; the widest columns give way before the others.
+
+    Heads are folded first, then references shortened, and texts folded at last; names stay twice as
+    wide as other texts.
 
     Numbers and times stay whole, and so do the words of heads.
 
@@ -154,16 +165,70 @@ def _fit(
     words = [max(map(len, _words(title))) for title in titles]
     widths = [max(width, len(title)) for width, title in zip(needed, titles, strict=True)]
     with_folded_heads = [max(pair) for pair in zip(needed, words, strict=True)]
-    with_folded_texts = [
-        max(word, min(width, LEAST_TEXT)) if column.kind in _FOLDED else width
+    with_short_ids = [
+        max(word, min(width, LEAST_REFERENCE)) if column.is_reference else width
         for column, word, width in zip(columns, words, with_folded_heads, strict=True)
     ]
-    for least in (with_folded_heads, with_folded_texts):
+    with_folded_texts = [
+        max(word, min(width, LEAST_TEXT))
+        if column.kind in _FOLDED and not column.is_reference
+        else width
+        for column, word, width in zip(columns, words, with_short_ids, strict=True)
+    ]
+    weights = [2 if column.kind is Kind.NAME else 1 for column in columns]
+    for least in (with_folded_heads, with_short_ids, with_folded_texts):
         limit = min(max(widths), room + 1)
         while sum(widths) > room and limit > 0:
             limit -= 1
-            widths = [max(low, min(width, limit)) for width, low in zip(widths, least, strict=True)]
+            widths = [
+                max(low, min(width, limit * weight))
+                for width, low, weight in zip(widths, least, weights, strict=True)
+            ]
     return widths if sum(widths) <= room else None
+
+
+def _fitted(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> list[str]:
+    """Shorten or fold the texts of a row to the widths of their columns."""
+    return [
+        text
+        if len(text) <= width and text.isascii()
+        else _like(text, (_shortened if column.is_reference else _folded)(text, width))
+        for column, text, width in zip(columns, row, widths, strict=True)
+    ]
+
+
+def _like(text: str, changed: str) -> str:
+    return MarkedText(changed) if isinstance(text, MarkedText) else changed
+
+
+def _shortened(text: str, width: int) -> str:
+    """Leave out the middle of an id."""
+    from rich.cells import cell_len
+
+    if cell_len(text) <= width:
+        return text
+    end = text[-_ENDING:]
+    start = text
+    while start and cell_len(f"{start}…{end}") > width:
+        start = start[:-1]
+    return f"{start}…{end}"
+
+
+def _folded(text: str, width: int) -> str:
+    """Fold a text between its pieces, and those that are longer than a line anywhere."""
+    from rich.cells import cell_len, chop_cells
+
+    if cell_len(text) <= width:
+        return text
+    lines = [""]
+    for piece in _PIECE_ENDS.split(text):
+        if cell_len(lines[-1] + piece) <= width:
+            lines[-1] += piece
+        elif cell_len(piece) <= width:
+            lines.append(piece)
+        else:
+            lines += chop_cells(lines.pop() + piece, width)
+    return "\n".join(lines)
 
 
 def _words(title: str) -> list[str]:

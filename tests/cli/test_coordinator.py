@@ -83,3 +83,11 @@ TRANSACTION = ["--type", "transaction", "t"]
 def test_wrong_usage(cli: Cli, options: list[str]) -> None:
     result = cli("coordinator", *options)
     assert (result.status, result.out) == (2, "")
+
+
+def test_ids_that_could_be_taken_for_none(cli: Cli) -> None:
+    """Alone, too: a column of empty names is not one in which nothing is known."""
+    for group_id, shown in (("", "''"), ("-", "'-'"), (" a", "' a'")):
+        result = cli("coordinator", "--offsets-partitions", "50", "--", group_id)
+        assert result.out.splitlines()[0].startswith("group_id")
+        assert result.out.splitlines()[1].startswith(f"{shown} ")

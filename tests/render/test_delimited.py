@@ -36,6 +36,13 @@ def test_tsv() -> None:
     )
 
 
+def test_a_text_that_is_a_dash_is_told_from_an_unknown_value_in_tsv() -> None:
+    rows = [("-", None, None), ("--", None, None)]
+    assert "".join(delimited_table(TSV, COLUMNS, rows, headers=False)) == (
+        "\\x2d\t-\t-\n--\t-\t-\n"
+    )
+
+
 def test_no_headers() -> None:
     assert "".join(delimited_table(CSV, COLUMNS, [("a", 1, None)], headers=False)) == "a,1,\n"
 

@@ -83,10 +83,20 @@ def test_an_empty_batch() -> None:
 NAMES = ("group", "committed_offset", "metadata")
 
 
-def test_columns_are_aligned_and_widths_are_kept() -> None:
+def test_columns_are_as_wide_as_all_batches_need() -> None:
+    one = build(commit(0, "x", committed=5))
+    other = build(commit(0, "long-name", committed=70))
+    assert table(one, other, names=("group", "offset")).splitlines() == [
+        "group      offset",
+        "x               0",
+        "long-name       0",
+    ]
+
+
+def test_columns_are_aligned_and_widths_are_kept_where_no_row_may_wait() -> None:
     one = build(commit(0, "a-long-name", committed=1_000_000), commit(1, "ü日", committed=5))
     other = build(commit(0, "x", metadata="m"), tombstone(1, "even-longer-name"))
-    assert table(one, other, names=NAMES).splitlines() == [
+    assert table(one, other, names=NAMES, at_once=True).splitlines() == [
         "group        committed_offset  metadata",
         "a-long-name           1000000  ",
         "ü日                          5  ",

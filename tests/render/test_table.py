@@ -82,7 +82,7 @@ def bare(pages: Iterable[str]) -> list[str]:
 
 
 NUMBER, TIME = "9223372036854775807", "2023-11-14T22:13:20.004Z"
-LONG = ["abcdefghij" * 10, "日本" * 20, "short"]
+LONG = ["abcdefghij" * 3, "日本" * 5, "short"]
 LEAST = len("group_id") + 2 + len(NUMBER) + 2 + len(TIME)
 
 
@@ -114,7 +114,7 @@ def test_a_row_is_a_field_a_line_where_numbers_and_times_have_no_room(
 
 
 def test_a_terminal_shortens_the_widest_columns_only() -> None:
-    rows = [("x" * 200, 1_000_000, 1_700_000_000_004)]
+    rows = [("x" * 120, 1_000_000, 1_700_000_000_004)]
     lines = bare(rich_table(COLUMNS, texts(rows), terminal_width=80))
     assert "  1000000  2023-11-14T22:13:20.004Z" in lines[1]
 
@@ -134,6 +134,56 @@ def test_heads_are_folded_between_words_and_before_texts(width: int, head: list[
     columns = (COLUMNS[0], Column("committed_offset", Kind.NUMBER, ""))
     lines = bare(rich_table(columns, [["x" * 6, "5"]], terminal_width=width))
     assert [line.split() for line in lines] == [*head, ["xxxxxx", "5"]]
+
+
+NAMES = (
+    Column("group_id", Kind.NAME, ""),
+    Column("topics", Kind.TEXT, ""),
+    Column("lag", Kind.NUMBER, ""),
+)
+
+
+def test_texts_are_folded_behind_what_separates_words() -> None:
+    rows = [["billing", "orders,payments.eu/returns-2024_q3", "1"], ["b", "ShareGroupMember", "2"]]
+    lines = bare(rich_table(NAMES, rows, headers=False, terminal_width=23))
+    assert [line.split() for line in lines] == [
+        ["billing", "orders,", "1"],
+        ["payments."],
+        ["eu/returns-"],
+        ["2024_q3"],
+        ["b", "ShareGroup", "2"],
+        ["Member"],
+    ]
+
+
+def test_names_keep_twice_the_room_of_other_texts() -> None:
+    lines = bare(rich_table(NAMES, [["n" * 40, "t" * 40, "1"]], terminal_width=37))
+    assert lines[1].split() == ["n" * 20, "t" * 10, "1"]
+
+
+def test_ids_that_have_a_table_of_their_own_are_shortened_in_the_middle() -> None:
+    owner = Column("member_id", Kind.NAME, "", is_reference=True)
+    rows = [["orders", "app-1-0a1b2c3d"], ["orders", "app-1-0a1b2c3e"], ["orders", "app-2"]]
+    columns = (COLUMNS[0], owner)
+    assert [
+        line.split() for line in bare(rich_table(columns, rows, headers=False, terminal_width=20))
+    ] == [
+        ["orders", "app-1…1b2c3d"],
+        ["orders", "app-1…1b2c3e"],
+        ["orders", "app-2"],
+    ]
+    whole = bare(rich_table(columns, rows, headers=False, terminal_width=22))
+    assert [line.split()[1] for line in whole] == [row[1] for row in rows]
+    assert rows[0][1] in plain_table(columns, rows)
+
+
+def test_a_row_is_a_field_a_line_where_that_takes_fewer_lines() -> None:
+    rows = [["billing", "x" * 80, "1"]]
+    lines = bare(rich_table(NAMES, rows, terminal_width=24))
+    assert lines[0].split() == ["group_id", "billing"]
+    lines = bare(rich_table(NAMES, [["billing", "x" * 30, "1"]], terminal_width=24))
+    assert lines[-1].strip("x ") == ""
+    assert len(lines) < 6
 
 
 @pytest.mark.parametrize("width", [80, 20, 5])

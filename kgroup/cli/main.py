@@ -81,6 +81,8 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
         signal(SIGINT, _Interrupt())
     # Nearly everything that a command makes lives until its end: look for rubbish more rarely.
     gc.set_threshold(GARBAGE_THRESHOLD)
+    # numpy's library for matrices, which nothing here needs, starts threads that spin for a while.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_standard_streams()
     try:
         status = status_of(sys.argv[1:] if args is None else args)

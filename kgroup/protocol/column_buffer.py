@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -34,8 +35,10 @@ _Array = np.ndarray[Any, Any]
 _TYPES = [KEY_TYPES.get(number, "Unknown") for number in range(CONTROL)]
 _TYPES += ["ControlAbort", "ControlCommit"]
 _TYPE_NUMBERS = {name: number for number, name in enumerate(_TYPES)}
-_TIMESTAMP_TYPES = ["create", "log_append"]
+_TYPE_TEXTS = pa.array(_TYPES)
+_TIMESTAMP_TYPES = pa.array(["create", "log_append"])
 _TRANSACTIONS = ["committed", "aborted", "open"]
+_TRANSACTION_TEXTS = pa.array(_TRANSACTIONS)
 
 _TEXT_SIZES = (4 << 20, 24 << 20)
 """Room for key_json and value_json, at first."""
@@ -314,7 +317,7 @@ class ColumnBuffer:
         columns["offset"] = _column("offset", rows.offset)
         columns["timestamp_ms"] = _known_column("timestamp_ms", rows.timestamp)
         columns["size"] = _column("size", rows.size)
-        columns["type"] = _column("type", rows.type, values=pa.array(_TYPES))
+        columns["type"] = _column("type", rows.type, values=_TYPE_TEXTS)
         all_flags = int(np.bitwise_and.reduce(rows.flags, initial=255))
         for name, column, flag, values in (
             ("key_type", rows.key_type, memory.KEY_TYPE, None),
@@ -344,8 +347,10 @@ class ColumnBuffer:
         def column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
             if (numbers == numbers[0]).all():
                 if numbers[0] == -1:
-                    return pa.nulls(count, DECODED.field(name).type)
-                return _column(name, np.full(count, numbers[0]), None, values)
+                    return _nulls(name, count)
+                same = recycled(count * numbers.itemsize).view(numbers.dtype)
+                same[:] = numbers[0]
+                return _column(name, same, None, values)
             return _known_column(name, np.repeat(numbers, sizes), values)
 
         magic = batches.attributes >> 8
@@ -355,11 +360,11 @@ class ColumnBuffer:
         partition = np.full(1, -1 if self._partition is None else self._partition, np.int32)
         return {
             "partition": column("partition", partition),
-            "timestamp_type": column("timestamp_type", timestamp_type, pa.array(_TIMESTAMP_TYPES)),
+            "timestamp_type": column("timestamp_type", timestamp_type, _TIMESTAMP_TYPES),
             "leader_epoch": column("leader_epoch", batches.leader_epoch),
             "producer_id": column("producer_id", batches.producer_id),
             "producer_epoch": column("producer_epoch", batches.producer_epoch),
-            "transaction": column("transaction", transaction, pa.array(_TRANSACTIONS)),
+            "transaction": column("transaction", transaction, _TRANSACTION_TEXTS),
         }
 
     def _transactions(
@@ -382,13 +387,13 @@ class ColumnBuffer:
         names = ("key_json", "value_json")
         found = int(self.state[memory.OTHERS])
         if found == 0:
-            return {name: pa.nulls(count, DECODED.field(name).type) for name in names}
+            return {name: _nulls(name, count) for name in names}
         row = self._others.row[:found]
         flags = self._others.flags[:found]
         columns = {}
         for index, name in enumerate(names):
             ends = self._others[2 + index][:found]
-            offsets = np.empty(count + 1, np.int32)
+            offsets = recycled(4 * (count + 1)).view(np.int32)
             size = kernels().spread_ends(
                 row.ctypes.data, ends.ctypes.data, found, offsets.ctypes.data, count
             )
@@ -411,6 +416,15 @@ def _bitmap(known: _Array) -> pa.Buffer:
     return pa.py_buffer(np.packbits(known, bitorder="little"))
 
 
+def _nulls(name: str, count: int) -> pa.Array:
+    return _many_nulls(DECODED.field(name).type, 1 << count.bit_length())[:count]
+
+
+@cache
+def _many_nulls(kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind)
+
+
 def _known_column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
     """A column of numbers of which -1 is null."""
     known = numbers != -1
@@ -424,7 +438,7 @@ def _column(
     kind = DECODED.field(name).type
     count = len(numbers)
     if known is not None and not known.any():
-        return pa.nulls(count, kind)
+        return _nulls(name, count)
     buffers = [None if known is None else _bitmap(known), pa.py_buffer(numbers)]
     if values is None:
         return pa.Array.from_buffers(kind, count, buffers)

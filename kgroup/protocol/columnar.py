@@ -25,6 +25,7 @@ from kgroup.protocol.input_size import is_large
 from kgroup.protocol.kernel_memory import PLACE_SHIFT
 from kgroup.protocol.record_batch import Damage, Inflation, RecordBatch, read_file_batches
 from kgroup.protocol.record_place import numbers_in
+from kgroup.protocol.recycled import keep_freed_memory
 from kgroup.protocol.transaction import TransactionIndex, once
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def read_chunks(
     from kgroup.protocol.log_chunk import Cutter
 
     kernels(announce)
+    keep_freed_memory()
 
     def run(chunk: Chunk) -> tuple[list[_T], int | None]:
         try:

@@ -307,6 +307,8 @@ def decode(state: int) -> int:
     last_meta = state
     last_meta_size = -1
     meta_number = 0
+    last_topic_id = 0
+    topic_id_number = 0
     while True:
         if get(state, memory.RECORD) == 0:
             batch = get(state, memory.POSITION)
@@ -424,11 +426,15 @@ def decode(state: int) -> int:
                         if expire != -1:
                             flags |= EXPIRE
                     if topic_id != 0:
-                        topic_id_code = intern(topic_ids, topic_id, 16)
-                        if topic_id_code < 0:
-                            put(state, memory.GROWING, 3)
-                            reason = GROW
-                            break
+                        if last_topic_id == 0 or not equal(topic_id, last_topic_id, 16):
+                            number = intern(topic_ids, topic_id, 16)
+                            if number < 0:
+                                put(state, memory.GROWING, 3)
+                                reason = GROW
+                                break
+                            topic_id_number = number
+                            last_topic_id = topic_id
+                        topic_id_code = topic_id_number
                         flags |= TOPIC_ID
                 store_uint8(flags_column + row, flags)
                 store_uint8(type_column + row, kind)

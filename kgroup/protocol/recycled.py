@@ -6,13 +6,14 @@ fill it with columns.
 
 from __future__ import annotations
 
+import ctypes
 from collections import defaultdict
 from typing import Any
 from weakref import finalize
 
 import numpy as np
 
-__all__ = ["recycled"]
+__all__ = ["keep_freed_memory", "recycled"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -21,6 +22,9 @@ _STEP = 1 << 19
 
 _MOST_FREE = 128 << 20
 """Bytes that are kept for use, about."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Numbers of glibc's `mallopt`."""
 
 _free: defaultdict[int, list[_Array]] = defaultdict(list)
 
@@ -42,3 +46,13 @@ def recycled(size: int) -> _Array:
 def _take_back(memory: _Array) -> None:
     if sum(size * len(free) for size, free in list(_free.items())) < _MOST_FREE:
         _free[len(memory)].append(memory)
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep what libraries free, too, where it is glibc."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except AttributeError:
+        return
+    mallopt(_MMAP_THRESHOLD, 32 << 20)  # the most that it takes
+    mallopt(_TRIM_THRESHOLD, _MOST_FREE)

@@ -9,15 +9,14 @@ as a varint), then the elements
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["Value", "binary", "i32", "i64", "sequence", "struct", "varint", "zigzag"]
 
 _STRUCT = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A value: its type's number, and its bytes."""
 
     type: int

@@ -140,9 +140,10 @@ class ZookeeperClient:
                     flying.extend(numbers)
                     link.send([request(self._path(paths[number]), False) for number in numbers])
                 error, body = link.answer()
-                self.deadline.heard()
+                answers[flying[0]] = self._result(error, body, request, result, link)
+                flying.popleft()
                 losses = 0
-                answers[flying.popleft()] = self._result(error, body, request, result, link)
+                self.deadline.heard()
             except _ServerError as trouble:
                 waiting.extendleft(reversed(flying))
                 flying.clear()
@@ -230,11 +231,13 @@ class _Link:
         try:
             self._write(_frame(Connect(0, 0, _SESSION_MS, 0, b"\0" * 16, True).serialize()))
             self._read()
+            self._due: deque[int] = deque()
             if digest is not None:
                 user = "".join(digest)  # a `Secret` gives its text by joining
                 body = (
                     struct.pack(">ii", _AUTH_XID, Auth.type) + Auth(0, "digest", user).serialize()
                 )
+                self._due.append(_AUTH_XID)
                 self._write(_frame(body))
                 error, _ = self.answer()
                 if error:
@@ -249,6 +252,7 @@ class _Link:
         frames = bytearray()
         for request in requests:
             self._xid = self._xid % 0x7FFFFFFF + 1
+            self._due.append(self._xid)
             frames += _frame(struct.pack(">ii", self._xid, request.type) + request.serialize())
         self._write(frames)
 
@@ -259,8 +263,11 @@ class _Link:
             if len(body) < _HEADER.size:
                 raise self._strange()
             xid, _, error = _HEADER.unpack_from(body)
-            if xid != _NOTIFICATION_XID:
-                return error, body
+            if xid == _NOTIFICATION_XID:
+                continue
+            if not self._due or xid != self._due.popleft():
+                raise self._strange()
+            return error, body
 
     def end(self) -> None:
         """Close the session, so that the server need not keep it until it times out."""

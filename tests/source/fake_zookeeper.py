@@ -1,0 +1,140 @@
+"""A ZooKeeper server that has the nodes of a tree and behaves as a test tells it.
+
+What real ones do is tested in `tests/broker/test_live_zookeeper.py`; this one can break off in the
+middle and insist on having many questions at once.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from kgroup.model.zookeeper import Stat, ZookeeperTree
+
+__all__ = ["FakeZookeeper", "fake_zookeeper"]
+
+HOST = "127.0.0.1"
+GET_DATA, GET_CHILDREN, AUTH, CLOSE = 4, 12, 100, -11
+NO_NODE, NO_AUTH, AUTH_FAILED = -101, -102, -115
+
+
+class FakeZookeeper:
+    """What is asked and how it is answered.
+
+    Attributes:
+        tree: the nodes.
+        denied: paths that need `secret`.
+        secret: ``user:password`` that is accepted.
+        waits_for: gives no answer before so many requests are there.
+        breaks_after: closes each of the first connections after so many answers; one a connection.
+        opcodes: of all requests.
+        sessions: how many were opened.
+    """
+
+    def __init__(self, tree: ZookeeperTree) -> None:
+        self.tree = tree
+        self.denied: Collection[str] = ()
+        self.secret: str | None = None
+        self.waits_for = 1
+        self.breaks_after: list[int] = []
+        self.opcodes: list[int] = []
+        self.sessions = 0
+        self._children: dict[str, list[str]] = {path: [] for path in tree.nodes}
+        for path in tree.nodes:
+            above, _, name = path.rpartition("/")
+            if name:
+                self._children.setdefault(above or "/", []).append(name)
+        self._listener = socket.create_server((HOST, 0))
+        self._open: list[socket.socket] = []
+
+    @property
+    def connect(self) -> str:
+        return f"{HOST}:{self._listener.getsockname()[1]}"
+
+    def serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._open.append(connection)
+            limit = self.breaks_after.pop(0) if self.breaks_after else None
+            threading.Thread(target=self._talk, args=(connection, limit), daemon=True).start()
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._open:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    def _talk(self, connection: socket.socket, limit: int | None) -> None:
+        is_known = False
+        with suppress(OSError), connection.makefile("rb") as frames:
+            message = frames.read(struct.unpack(">i", frames.read(4))[0])
+            self.sessions += 1
+            assert struct.unpack_from(">iqiq", message)[:2] == (0, 0)
+            connection.sendall(_frame(struct.pack(">iiqi", 0, 30000, 7, 16) + b"\0" * 17))
+            waiting: list[bytes] = []
+            while len(head := frames.read(4)) == 4:
+                waiting.append(frames.read(struct.unpack(">i", head)[0]))
+                if len(waiting) < self.waits_for and struct.unpack_from(">ii", waiting[-1])[1] > 0:
+                    continue
+                for request in waiting:
+                    if limit == 0:
+                        connection.shutdown(socket.SHUT_RDWR)
+                        return
+                    xid, opcode = struct.unpack_from(">ii", request)
+                    self.opcodes.append(opcode)
+                    if opcode == AUTH:
+                        is_known = self.secret is not None and self.secret.encode() in request
+                        error, body = (0 if is_known else AUTH_FAILED), b""
+                    elif opcode == CLOSE:
+                        return
+                    else:
+                        error, body = self._answer(opcode, request[12:-1].decode(), is_known)
+                    connection.sendall(_frame(struct.pack(">iqi", xid, 1, error) + body))
+                    limit = None if limit is None else limit - 1
+                waiting.clear()
+
+    def _answer(self, opcode: int, path: str, is_known: bool) -> tuple[int, bytes]:
+        node = self.tree.nodes.get(path)
+        if node is None:
+            return NO_NODE, b""
+        if path in self.denied and not is_known:
+            return NO_AUTH, b""
+        stat = _stat(node.stat)
+        if opcode == GET_DATA:
+            return 0, (struct.pack(">i", -1) if node.data is None else _frame(node.data)) + stat
+        assert opcode == GET_CHILDREN
+        names = self._children[path]
+        listed = b"".join(_frame(name.encode()) for name in names)
+        return 0, struct.pack(">i", len(names)) + listed + stat
+
+
+@contextmanager
+def fake_zookeeper(tree: ZookeeperTree) -> Iterator[FakeZookeeper]:
+    server = FakeZookeeper(tree)
+    threading.Thread(target=server.serve, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def _stat(stat: Stat) -> bytes:
+    owner = int(stat.ephemeral_owner or "0", 16)
+    return struct.pack(
+        ">qqqqiiiqiiq",
+        *(1, 1, stat.ctime_ms or 0, stat.mtime_ms or 0, stat.version or 0, stat.cversion or 0, 0),
+        *(owner, 0, stat.children or 0, 1),
+    )

@@ -1,0 +1,351 @@
+"""ZooKeeper as a source: what is asked, many questions at once, and servers that fail."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+
+from kgroup.errors import BrokerError, InputError, UsageError
+from kgroup.model.group import GroupState
+from kgroup.model.zookeeper import Node, ZookeeperTree
+from kgroup.protocol.zookeeper_group import groups_of
+from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
+from kgroup.source.base import Question
+from kgroup.source.client_setting import Secret
+from kgroup.source.zookeeper import Zookeeper
+from kgroup.source.zookeeper_address import ZookeeperAddress, parse_address
+from tests.recorded_tree import recorded_tree
+from tests.source.fake_zookeeper import (
+    AUTH,
+    CLOSE,
+    GET_CHILDREN,
+    GET_DATA,
+    FakeZookeeper,
+    fake_zookeeper,
+)
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeZookeeper]:
+    with fake_zookeeper(recorded_tree()) as server:
+        yield server
+
+
+def source(*connect: str, timeout_s: float = 30.0, digest: str | None = None) -> Zookeeper:
+    return Zookeeper(parse_address(",".join(connect)), timeout_s=timeout_s, digest=digest)
+
+
+def test_groups_are_those_of_the_recorded_nodes(server: FakeZookeeper) -> None:
+    """All that a group is, of nodes as ZooKeeper 3.8 and consumers of 0.8.2.2 wrote them."""
+    expected, _ = groups_of(decode_tree(recorded_tree()))
+    with source(server.connect) as zookeeper:
+        reading = zookeeper.read()
+    assert dict(reading.image.groups) == dict(expected)
+    assert len(expected) == 9
+    assert reading.problems == ()
+    assert set(server.opcodes) == {GET_DATA, GET_CHILDREN, CLOSE}
+    assert server.sessions == 1
+
+
+def test_all_nodes_of_kafka_are_read_where_they_matter(server: FakeZookeeper) -> None:
+    with source(server.connect) as zookeeper:
+        tree = zookeeper.read(question=Question(nodes=True)).zookeeper
+    assert tree is not None
+    recorded = recorded_tree().nodes
+    whole, view = decode_tree(recorded_tree()), decode_tree(tree)
+    read = [node for node in tree.nodes.values() if node.data is not None]
+    assert all(node == recorded[node.path] for node in read)
+    wanted = {"orders", "payments", "shipments", "returns", "clicks", "__consumer_offsets"}
+    assert set(view.topics) == wanted
+    for name in ("groups", "brokers", "topics", "partition_states", "controller", "configs"):
+        assert getattr(view, name) == getattr(whole, name), name
+
+
+def test_one_group_does_not_read_the_others(server: FakeZookeeper) -> None:
+    with source(server.connect) as zookeeper:
+        reading = zookeeper.read(["web", "nobody", "a/b", ".."])
+    assert list(reading.image.groups) == ["web"]
+    assert reading.zookeeper is not None
+    below = {
+        path.split("/")[2] for path in reading.zookeeper.nodes if path.startswith("/consumers/")
+    }
+    assert below == {"web"}
+
+
+def test_only_names_are_read_where_nothing_else_matters(server: FakeZookeeper) -> None:
+    question = Question(state=False, members=False, offsets=False)
+    with source(server.connect) as zookeeper:
+        groups = zookeeper.read(question=question).image.groups
+    assert (len(groups), {group.state for group in groups.values()}) == (9, {None})
+    assert server.opcodes.count(GET_DATA) == 0
+
+
+def large_tree(partitions: int) -> ZookeeperTree:
+    registration = b'{"version":1,"subscription":{"t":1},"pattern":"static","timestamp":"1"}'
+    replicas = ",".join(f'"{number}":[1]' for number in range(partitions))
+    texts = {"/": b"", "/consumers": b"", "/consumers/g": b"", "/consumers/g/ids/c": registration}
+    texts |= dict.fromkeys(("/brokers", "/brokers/ids", "/brokers/topics"), b"")
+    texts["/brokers/topics/t"] = b'{"version":1,"partitions":{%s}}' % replicas.encode()
+    for kind, text in (("ids", b""), ("owners", b"c-0"), ("offsets", b"5")):
+        texts[f"/consumers/g/{kind}"] = b""
+        if kind != "ids":
+            texts[f"/consumers/g/{kind}/t"] = b""
+            for number in range(partitions):
+                texts[f"/consumers/g/{kind}/t/{number}"] = text
+    return tree_of(Node(path, text) for path, text in texts.items())
+
+
+def test_questions_do_not_wait_for_answers() -> None:
+    """The server answers nothing before it has 128 questions, which one at a time never come."""
+    with fake_zookeeper(large_tree(1280)) as server, source(server.connect) as zookeeper:
+        names = zookeeper.read(question=Question(state=False, members=False, offsets=False))
+        assert list(names.image.groups) == ["g"]
+        server.waits_for = 128
+        contents = [f"/consumers/g/offsets/t/{number}" for number in range(1280)]
+        answers = zookeeper._client.contents(contents)
+    assert [getattr(answer, "data", None) for answer in answers] == [b"5"] * 1280
+
+
+def test_many_partitions() -> None:
+    with fake_zookeeper(large_tree(3000)) as server, source(server.connect) as zookeeper:
+        group = zookeeper.read(["g"]).image.groups["g"]
+    assert (group.state, len(group.offsets)) == (GroupState.STABLE, 3000)
+    assert server.sessions == 1
+
+
+@pytest.mark.parametrize("answers", [0, 1, 5, 60])
+def test_a_connection_that_breaks_is_made_anew(server: FakeZookeeper, answers: int) -> None:
+    server.breaks_after = [answers]
+    expected, _ = groups_of(decode_tree(recorded_tree()))
+    with source(server.connect) as zookeeper:
+        assert dict(zookeeper.read().image.groups) == dict(expected)
+    assert server.sessions == 2
+
+
+def test_one_that_breaks_whenever_it_is_asked_is_given_up(server: FakeZookeeper) -> None:
+    server.breaks_after = [0] * 10
+    with source(server.connect) as zookeeper, pytest.raises(BrokerError) as caught:
+        zookeeper.read()
+    assert caught.value.kind == "disconnected"
+    assert str(caught.value) == f"ZooKeeper {server.connect} closes the connection"
+
+
+@contextmanager
+def listening(answer: bytes | None = None) -> Iterator[str]:
+    """A server that takes connections, and says this to whoever says something; or nothing."""
+    with socket.create_server((HOST, 0)) as listener:
+
+        def talk() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                kept.append(connection)
+                if answer is not None:
+                    with suppress(OSError):  # whoever asked has gone
+                        connection.recv(1000)
+                        connection.sendall(answer)
+                        connection.shutdown(socket.SHUT_WR)
+
+        kept: list[socket.socket] = []
+        threading.Thread(target=talk, daemon=True).start()
+        yield f"{HOST}:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+    for connection in kept:
+        connection.close()
+
+
+def refused() -> str:
+    with socket.create_server((HOST, 0)) as listener:
+        return f"{HOST}:{listener.getsockname()[1]}"
+
+
+def test_a_server_that_never_answers_costs_its_part_of_the_time(server: FakeZookeeper) -> None:
+    with listening() as silent:
+        with source(silent, server.connect, timeout_s=1.5) as zookeeper:
+            assert len(zookeeper.read().image.groups) == 9
+        with source(silent, timeout_s=0.2) as zookeeper, pytest.raises(BrokerError) as caught:
+            zookeeper.read()
+    assert caught.value.kind == "silent"
+    assert str(caught.value) == (
+        f"ZooKeeper {silent} gave no answer within its part of 0.2 s (--timeout)"
+    )
+
+
+def test_why_servers_cannot_be_used() -> None:
+    down = refused()
+    with (
+        listening(b"HTTP/1.1 400 Bad Request\r\n\r\n") as other,
+        listening(b"") as closing,
+        source(down, other, closing, "[::1]:1") as zookeeper,
+        pytest.raises(BrokerError) as caught,
+    ):
+        zookeeper.read()
+    assert caught.value.kind == "unreachable"
+    reasons = str(caught.value).split("; ZooKeeper ")
+    assert reasons[0] == f"ZooKeeper {down} cannot be reached: connection refused"
+    assert reasons[1] == (
+        f"{other} answers with something else than ZooKeeper's protocol; perhaps it wants TLS "
+        "(zookeeper.ssl.client.enable)"
+    )
+    assert reasons[2] == f"{closing} closes the connection"
+    assert reasons[3].startswith("[::1]:1 cannot be reached")
+
+
+def test_answers_that_are_cut_or_wrong_are_no_bugs() -> None:
+    session = (37).to_bytes(4) + bytes(37)
+    for answer in (
+        session + b"\0\0\0\x02ab",
+        session + b"\0\0\0\x10" + bytes(16),
+        session + b"\0\0\0\x10\0\0\0\x01" + bytes(12),
+        session + b"\0\0\0\x10\0\0\0\x01" + bytes(11) + b"\x05",
+        session + b"\xff\xff\xff\xff",
+        session + b"\0\0\0\x18\0\0\0\x01" + bytes(12) + b"\x7f\xff\xff\xff" + bytes(4),
+    ):
+        with (
+            listening(answer) as strange,
+            source(strange) as zookeeper,
+            pytest.raises(BrokerError) as caught,
+        ):
+            zookeeper.read()
+        assert caught.value.kind in ("unusable", "disconnected")
+
+
+def test_nodes_that_may_not_be_read(server: FakeZookeeper) -> None:
+    denied = ("/consumers/web/ids", "/consumers/web/offsets/orders/0", "/brokers/ids/1")
+    server.denied, server.secret = denied, "kgroup:secret"
+    with source(server.connect) as zookeeper:
+        reading = zookeeper.read(["web"])
+    assert {(p.kind, p.path, p.group_id) for p in reading.problems} == {
+        ("denied", "/consumers/web/ids", "web"),
+        ("denied", "/consumers/web/offsets/orders/0", "web"),
+        ("denied", "/brokers/ids/1", None),
+    }
+    assert len(reading.image.groups["web"].offsets) == 5
+    with source(server.connect, digest=Secret("kgroup:secret")) as zookeeper:
+        assert zookeeper.read(["web"]).problems == ()
+    assert AUTH in server.opcodes
+    with (
+        source(server.connect, digest=Secret("kgroup:wrong")) as zookeeper,
+        pytest.raises(BrokerError, match="refuses the digest") as caught,
+    ):
+        zookeeper.read(["web"])
+    assert caught.value.kind == "refused"
+    assert "wrong" not in str(caught.value)
+
+
+def test_a_zookeeper_that_may_not_be_read_at_all(server: FakeZookeeper) -> None:
+    server.denied = ("/consumers", "/brokers/ids", "/brokers/topics")
+    with source(server.connect) as zookeeper:
+        reading = zookeeper.read()
+    assert reading.image.groups == {}
+    assert [problem.path for problem in reading.problems] == list(server.denied)
+
+
+def test_where_there_is_no_kafka() -> None:
+    other = tree_of([Node("/"), Node("/hbase"), Node("/kafka"), Node("/kafka/brokers")])
+    with (
+        fake_zookeeper(other) as server,
+        source(server.connect) as zookeeper,
+        pytest.raises(InputError) as caught,
+    ):
+        zookeeper.read()
+    assert str(caught.value) == (
+        "--zookeeper: expected Kafka's nodes /consumers and /brokers below /, found hbase, kafka; "
+        "there is a Kafka below /kafka: add that to the address"
+    )
+
+
+def test_a_chroot(server: FakeZookeeper) -> None:
+    below = tree_of(
+        replace(node, path=f"/a/kafka{node.path}".rstrip("/"))
+        for node in recorded_tree().nodes.values()
+    )
+    with fake_zookeeper(below) as other, source(f"{other.connect}/a/kafka") as zookeeper:
+        reading = zookeeper.read()
+    with source(server.connect) as zookeeper:
+        assert zookeeper.read() == reading
+
+
+def test_brokers_and_topics(server: FakeZookeeper) -> None:
+    with source(server.connect) as zookeeper:
+        view = zookeeper.view(["orders", "nothing"])
+        placement = zookeeper.placements(["web"])["web"]
+    nodes = decode_tree(recorded_tree())
+    assert set(view.brokers) == set(nodes.brokers)
+    assert view.topics["nothing"].error == "UNKNOWN_TOPIC_OR_PARTITION"
+    for number, partition in view.topics["orders"].partitions.items():
+        state = nodes.partition_states["orders", number]
+        assert (partition.leader, partition.isr) == (state.leader, state.isr)
+        assert partition.replicas == nodes.topics["orders"].partitions[number]
+    assert placement.partition_count == len(nodes.topics["__consumer_offsets"].partitions)
+    assert placement.coordinator is None
+
+
+def test_a_subtree(server: FakeZookeeper) -> None:
+    nodes = recorded_tree().nodes
+    with source(server.connect) as zookeeper:
+        assert zookeeper.subtree("/consumers/nobody").nodes == {}
+        found = zookeeper.subtree("/consumers/web").nodes
+    assert found == {
+        path: nodes[path] for path in nodes if f"{path}/".startswith("/consumers/web/")
+    }
+
+
+def test_brokers_that_do_not_answer_cost_the_ends_only(server: FakeZookeeper) -> None:
+    brokers = {"bootstrap_servers": [refused()]}
+    address = parse_address(server.connect)
+    with Zookeeper(address, timeout_s=10, brokers=brokers) as zookeeper:
+        groups = zookeeper.read(["web"]).image.groups
+        found = zookeeper.log_ranges(groups["web"].partitions)
+        assert zookeeper.log_ranges([]).problems == ()
+    assert found.ranges == {}
+    (problem,) = found.problems
+    assert (problem.kind, problem.path) == ("unreachable", None)
+    assert problem.reason.endswith("; ends of partitions are not known.")
+
+
+def test_brokers_are_asked_where_they_listen_in_that_way(server: FakeZookeeper) -> None:
+    options = {"security_protocol": "SASL_SSL"}
+    with Zookeeper(parse_address(server.connect), brokers=options) as zookeeper:
+        (problem,) = zookeeper.log_ranges([("orders", 0)]).problems
+    assert problem.reason == (
+        f"None of the {len(decode_tree(recorded_tree()).brokers)} brokers in ZooKeeper listens "
+        "with security.protocol SASL_SSL (-X security.protocol=…); ends of partitions are not "
+        "known."
+    )
+    nodes = [n for n in recorded_tree().nodes.values() if not n.path.startswith("/brokers/ids/")]
+    with fake_zookeeper(tree_of(nodes)) as other, source(other.connect) as zookeeper:
+        (problem,) = zookeeper.log_ranges([("orders", 0)]).problems
+    assert problem.reason == (
+        "No broker is registered in ZooKeeper; ends of partitions are not known."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "servers", "chroot"),
+    [
+        ("zk-1", (("zk-1", 2181),), ""),
+        ("zk-1:2182, zk-2/", (("zk-1", 2182), ("zk-2", 2181)), ""),
+        ("[::1]:2182,[fe80::1%eth0]/kafka/a/", (("::1", 2182), ("fe80::1%eth0", 2181)), "/kafka/a"),
+    ],
+)
+def test_addresses(text: str, servers: tuple[tuple[str, int], ...], chroot: str) -> None:
+    assert parse_address(text) == ZookeeperAddress(servers, chroot)
+    assert parse_address(str(parse_address(text))) == ZookeeperAddress(servers, chroot)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/kafka", "zk:0", "zk:99999", "zk:x", "zk//a", "zk/..", "a b"]
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(UsageError, match="--zookeeper: expected HOST:PORT"):
+        parse_address(text)

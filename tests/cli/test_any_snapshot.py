@@ -18,6 +18,7 @@ from kgroup.sample import sample_log_dir
 from kgroup.source.log_dir import LogDir
 from kgroup.source.snapshot_file import snapshot_lines, write_gzip
 from tests.cli.conftest import Cli
+from tests.contract.test_zookeeper_source import recorded_source as recorded_zookeeper
 from tests.examples import examples
 
 COMMANDS = (
@@ -29,6 +30,8 @@ COMMANDS = (
     ["describe", "ledger", "-o", "markdown"],
     ["coordinator", "ledger", "nobody"],
 )
+
+KINDS = st.sampled_from(["sample", "zookeeper"])
 
 scalars = (
     st.none()
@@ -47,8 +50,11 @@ values = scalars | st.recursive(
 
 
 @cache
-def real() -> bytes:
-    report = take_snapshot(LogDir([sample_log_dir()]), Origin("sample"), taken_ms=1)
+def real(kind: str) -> bytes:
+    if kind == "zookeeper":
+        report = take_snapshot(recorded_zookeeper(), Origin("zookeeper"), taken_ms=1)
+    else:
+        report = take_snapshot(LogDir([sample_log_dir()]), Origin("sample"), taken_ms=1)
     return b"".join(snapshot_lines(report.data[0]))
 
 
@@ -90,11 +96,11 @@ def file(tmp_path: Path) -> Path:
 
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data(), count=st.integers(1, 3), command=st.sampled_from(COMMANDS))
+@given(data=st.data(), kind=KINDS, count=st.integers(1, 3), command=st.sampled_from(COMMANDS))
 def test_another_tree(
-    cli: Cli, file: Path, data: st.DataObject, count: int, command: list[str]
+    cli: Cli, file: Path, data: st.DataObject, kind: str, count: int, command: list[str]
 ) -> None:
-    tree = json.loads(real())
+    tree = json.loads(real(kind))
     for _ in range(count):
         mutate(data, tree)
     file.write_text(json.dumps(tree))
@@ -104,18 +110,25 @@ def test_another_tree(
 @settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),
+    kind=KINDS,
     compressed=st.booleans(),
     junk=st.binary(max_size=4),
     command=st.sampled_from(COMMANDS),
 )
 def test_other_bytes(
-    cli: Cli, file: Path, data: st.DataObject, compressed: bool, junk: bytes, command: list[str]
+    cli: Cli,
+    file: Path,
+    data: st.DataObject,
+    kind: str,
+    compressed: bool,
+    junk: bytes,
+    command: list[str],
 ) -> None:
     with file.open("wb") as out:
         if compressed:
-            write_gzip(out, iter([real()]))
+            write_gzip(out, iter([real(kind)]))
         else:
-            out.write(real())
+            out.write(real(kind))
     content = file.read_bytes()
     start = data.draw(st.integers(0, len(content)))
     end = data.draw(st.integers(start, min(len(content), start + 4)) | st.just(len(content)))

@@ -299,6 +299,53 @@ def test_kerberos_and_aws_are_passed_through(tmp_path: Path) -> None:
     assert config.kafka_options()["sasl_mechanism"] == "AWS_MSK_IAM"
 
 
+def test_settings_for_zookeeper(tmp_path: Path) -> None:
+    assert read({}, tmp_path).zookeeper_tls is None
+    config = read(
+        {
+            "zookeeper.digest": f"alice:{SECRET}",
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.ssl.endpoint.identification.algorithm": "",
+            "zookeeper.ssl.enabled.protocols": "TLSv1.2",
+            "zookeeper.connect": "a broker's own file may be given",
+        },
+        tmp_path,
+    )
+    assert config.notes == ()
+    assert "".join(config.zookeeper_digest or "") == f"alice:{SECRET}"
+    assert SECRET not in f"{config} {config.zookeeper_digest}"
+    assert config.tls is None
+    assert config.zookeeper_tls is not None
+    assert config.zookeeper_tls.check_host_name is False
+    assert len(set(config.zookeeper_tls.versions)) == 1
+
+
+def test_wrong_settings_for_zookeeper_are_named_in_full(tmp_path: Path) -> None:
+    enabled = {"zookeeper.ssl.client.enable": "true"}
+    for settings, message in (
+        ({"zookeeper.digest": SECRET}, "zookeeper.digest .*: expected USER:PASSWORD, found some"),
+        ({"zookeeper.ssl.client.enable": "yes"}, "zookeeper.ssl.client.enable .*: expected TRUE"),
+        (
+            {**enabled, "zookeeper.ssl.truststore.type": "X"},
+            "zookeeper.ssl.truststore.type .*: expected JKS or PKCS12 or PEM",
+        ),
+        (
+            {**enabled, "zookeeper.ssl.enabled.protocols": "SSLv3"},
+            "zookeeper.ssl.enabled.protocols .*: expected TLSv1.2 or TLSv1.3",
+        ),
+    ):
+        with pytest.raises(UsageError, match=message) as caught:
+            read(settings, tmp_path)
+        assert SECRET not in str(caught.value)
+
+
+def test_behind_zookeeper_no_bootstrap_server_is_needed() -> None:
+    config = client_config(environment={}, needs_server=False)
+    assert config.bootstrap_servers == ()
+    named = client_config(environment={}, overrides=["bootstrap.servers=a"], needs_server=False)
+    assert named.bootstrap_servers == ("a:9092",)
+
+
 def test_secret_texts_hide() -> None:
     secret = Secret(SECRET)
     for shown in (

@@ -13,7 +13,12 @@ from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.input_file import STDIN
 from kgroup.cli.options import PATH, Output, examples, output_options
 from kgroup.cli.source import Source, missing_source, source_options
-from kgroup.cli.suggestion import suggest_groups, suggest_members, suggest_strategies
+from kgroup.cli.suggestion import (
+    suggest_groups,
+    suggest_members,
+    suggest_strategies,
+    suggest_topics_of_group,
+)
 from kgroup.errors import ExitStatus, InputError
 
 if TYPE_CHECKING:
@@ -160,6 +165,7 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     "grown",
     metavar="TOPIC=N",
     multiple=True,
+    shell_complete=suggest_topics_of_group,
     callback=_each(_topic_count),
     help="What if a topic has N partitions?",
 )
@@ -172,7 +178,12 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     help="What if there is a new topic, and all members subscribe to it?",
 )
 @click.option(
-    "--drop-topic", "dropped", metavar="TOPIC", multiple=True, help="What if a topic is deleted?"
+    "--drop-topic",
+    "dropped",
+    metavar="TOPIC",
+    multiple=True,
+    shell_complete=suggest_topics_of_group,
+    help="What if a topic is deleted?",
 )
 @click.option(
     "--subscribe",

@@ -7,7 +7,7 @@ from contextlib import redirect_stderr
 import click
 
 from kgroup.cli.command_line import TypedLine, read_bash, read_fish_word
-from kgroup.cli.context import write
+from kgroup.cli.context import complain, write
 from kgroup.cli.options import examples
 from kgroup.cli.shell_script import SCRIPTS, SHELLS
 from kgroup.cli.suggestion import PART
@@ -19,21 +19,40 @@ __all__ = ["command"]
 @click.command(
     "completion",
     epilog=examples(
+        "kgroup completion --install",
         "kgroup completion bash",
         "kgroup completion zsh > ~/.zsh/completions/_kgroup",
         "kgroup completion fish > ~/.config/fish/completions/kgroup.fish",
     ),
 )
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
 @click.argument("typed", nargs=-1, type=click.UNPROCESSED, metavar="")
-def command(shell: str, typed: Sequence[str]) -> ExitStatus:
+@click.option(
+    "--install",
+    "installs",
+    is_flag=True,
+    help="Put it where the shell finds it, unless it is there: a line in ~/.bashrc or ~/.zshrc, a "
+    "file for fish.  [default: the shell of $SHELL]",
+)
+def command(shell: str | None, typed: Sequence[str], installs: bool) -> ExitStatus:
     """Print the script that completes command lines in a shell.
 
     In bash: source <(kgroup completion bash), in zsh the same after compinit; for fish and zsh
-    there are also folders of such scripts. Completed are commands, options and their values, and
-    ids of the groups that the source on the command line has, or $KGROUP_BOOTSTRAP_SERVER. No
-    source is waited for longer than a second, or $KGROUP_COMPLETION_TIMEOUT.
+    there are also folders of such scripts; --install does what is needed. Completed are commands,
+    options and their values, and ids of the groups, members and topics that the source on the
+    command line has, or $KGROUP_BOOTSTRAP_SERVER. No source is waited for longer than a second, or
+    $KGROUP_COMPLETION_TIMEOUT.
     """
+    if installs and shell is None:
+        shell = os.path.basename(os.environ.get("SHELL", ""))
+    if shell not in SHELLS:
+        found = f"; $SHELL is {shell}" if shell else ""
+        raise click.UsageError(f"which shell? Name one of {', '.join(SHELLS)}{found}")
+    if installs:
+        from kgroup.cli.shell_install import install
+
+        complain(install(shell))
+        return ExitStatus.DONE
     if not typed:
         write([SCRIPTS[shell]])
         return ExitStatus.DONE

@@ -30,7 +30,7 @@ from kgroup.cli.options import (
 from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.cli.progress import Progress
 from kgroup.cli.record_source import LiveChoice, file_records, live_records
-from kgroup.cli.suggestion import suggest_groups, suggest_record_types
+from kgroup.cli.suggestion import suggest_groups, suggest_record_types, suggest_topics
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 from kgroup.render.cell import rfc3339
@@ -136,6 +136,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     "topics",
     metavar="NAME",
     multiple=True,
+    shell_complete=suggest_topics,
     help="Offset commits for this topic. Repeat it for more.",
 )
 @click.option(

@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from kgroup.model.group import Group
     from kgroup.render.cell import Column
     from kgroup.source.base import GroupSource
 
@@ -29,6 +30,8 @@ __all__ = [
     "suggest_profiles",
     "suggest_record_types",
     "suggest_strategies",
+    "suggest_topics",
+    "suggest_topics_of_group",
 ]
 
 Items = list[CompletionItem[str]]
@@ -66,23 +69,43 @@ def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def suggest_members(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Suggest ids of the members of the group that stands on the command line."""
-    # click gives up the arguments of a line that ends with an option whose value is being typed
-    words = list((ctx.obj or ())[1:-1])
-    line = ctx.command.make_context(ctx.info_name, words, ctx.parent, resilient_parsing=True)
-    group_id = line.params.get("group")
-    if not group_id:
-        return []
-
-    def ask(source: GroupSource) -> Collection[str]:
-        from kgroup.source.base import Question
-
-        groups = source.read([group_id], Question(offsets=False, log_budget=0)).image.groups
-        return [member.member_id for group in groups.values() for member in group.members]
-
     return [
         CompletionItem(member_id)
-        for member_id in _asked(line, ask)
+        for member_id in _of_group(ctx, lambda group: [each.member_id for each in group.members])
         if member_id.startswith(incomplete) and member_id.isprintable()
+    ]
+
+
+def suggest_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest topics: all of a cluster, or those that the groups of another source name.
+
+    Topics of Kafka's own, whose names begin with two underscores, are for those who begin so too.
+    """
+
+    def ask(source: GroupSource) -> Collection[str]:
+        from kgroup.source.base import Question, TopicSource
+
+        if isinstance(source, TopicSource):
+            return source.topic_names()
+        groups = source.read(question=Question(log_budget=0)).image.groups
+        return sorted({topic for group in groups.values() for topic in group.topics})
+
+    given = set(ctx.params.get(param.name or "") or ())
+    return [
+        CompletionItem(topic)
+        for topic in _asked(ctx, ask)
+        if topic.startswith(incomplete) and topic not in given
+        if incomplete.startswith("_") or not topic.startswith("__")
+    ]
+
+
+def suggest_topics_of_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest topics of the group that stands on the command line; before "=" where one follows."""
+    equals = "=" in (param.metavar or "")
+    return [
+        CompletionItem(f"{topic}=", PART) if equals else CompletionItem(topic)
+        for topic in _of_group(ctx, lambda group: sorted(group.topics), offsets=True)
+        if topic.startswith(incomplete)
     ]
 
 
@@ -160,6 +183,26 @@ def _parts(meanings: Mapping[str, str | None], incomplete: str) -> Items:
         for name, meaning in meanings.items()
         if name.lower().startswith(last.lower()) and name not in given
     ]
+
+
+def _of_group(
+    ctx: click.Context, tell: Callable[[Group], Collection[str]], *, offsets: bool = False
+) -> Sequence[str]:
+    """Ask the source for the group that stands on the command line, and that for something."""
+    # click gives up the arguments of a line that ends with an option whose value is being typed
+    words = list((ctx.obj or ())[1:-1])
+    line = ctx.command.make_context(ctx.info_name, words, ctx.parent, resilient_parsing=True)
+    group_id = line.params.get("group")
+    if not group_id:
+        return ()
+
+    def ask(source: GroupSource) -> Collection[str]:
+        from kgroup.source.base import Question
+
+        groups = source.read([group_id], Question(offsets=offsets, log_budget=0)).image.groups
+        return [text for group in groups.values() for text in tell(group)]
+
+    return _asked(line, ask)
 
 
 def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) -> Sequence[str]:

@@ -26,6 +26,7 @@ __all__ = [
     "Question",
     "Reading",
     "RenewableSource",
+    "TopicSource",
 ]
 
 
@@ -187,6 +188,19 @@ class ClusterSource(CoordinatorSource, Protocol):
 
     def view(self, topics: Collection[str]) -> ClusterView:
         """Tell the brokers, and these topics with their partitions; none is created by it.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        ...
+
+
+@runtime_checkable
+class TopicSource(Protocol):
+    """What can name topics without looking at every group."""
+
+    def topic_names(self) -> Collection[str]:
+        """Name all topics, sorted; none is created by it.
 
         Raises:
             BrokerError: no broker answers.

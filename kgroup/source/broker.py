@@ -164,6 +164,11 @@ class Cluster:
         found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
         return replace(view, topics=found)
 
+    def topic_names(self) -> list[str]:
+        """Ask for the names of all topics; see `TopicSource`."""
+        client = self._connected()
+        return sorted(client.run(client.metadata(None)).topics)
+
     def offsets_log(
         self, folder: Path, watch: "Callable[[LiveLog], None]" = lambda log: None
     ) -> "LiveLog":

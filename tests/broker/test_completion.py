@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -176,6 +177,50 @@ def test_a_cluster_of_the_environment_or_of_a_profile(
         assert keys.tab("kgroup describe -C night") == ["kgroup", "describe", "-C", "nightly"]
         line = "kgroup describe -C nightly q01"
         assert keys.tab(line) == [*line.split()[:-1], "q01plain-name_1.x"]
+
+
+def test_topics_of_a_cluster(keys: Shell, asked: Asked) -> None:
+    for line in (
+        f"kgroup list {asked.options} --topic ord",
+        f"kgroup decode-offsets {asked.options} --topic=ord",
+        f"kgroup assign q01plain-name_1.x {asked.options} --drop-topic ord",
+    ):
+        *before, word = line.split()
+        assert keys.tab(line) == [*before, word.replace("ord", "orders")]
+    sent_before = len(asked.proxy.requests)
+    keys.tab(f"kgroup list {asked.options} --topic ord")
+    sent = asked.proxy.requests[sent_before:]
+    assert LIST_GROUPS not in {request.api_key for request in sent}
+    assert [flaw for each in sent if (flaw := why_not_harmless(each, VERSION))] == []
+
+
+INSTALLED: Mapping[str, tuple[str, list[str], str]] = {
+    "bash": (".bashrc", ["bash", "-ic", "complete -p kgroup"], "complete -F _kgroup kgroup"),
+    "zsh": (".zshrc", ["zsh", "-ic", "print -r -- $_comps[kgroup]"], "_kgroup"),
+    "fish": (
+        ".config/fish/completions/kgroup.fish",
+        ["fish", "-c", "complete -C 'kgroup desc'"],
+        "describe\tShow state, members, assignment and offsets of groups.",
+    ),
+}
+"""What is written below the home folder, and how a new shell shows that it knows it."""
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_install(name: str, tmp_path: Path) -> None:
+    """Shells that start as they always do, with nothing but that file in the user's folder."""
+    file, command, shown = INSTALLED[name]
+    env = environment(tmp_path, HOME=str(tmp_path), SHELL=f"/bin/{name}", TERM="dumb")
+    for _ in range(2):
+        subprocess.run(["kgroup", "completion", "--install"], env=env, check=True)
+    text = (tmp_path / file).read_text()
+    assert text.count("kgroup completion") == 1 or name == "fish"
+    new = subprocess.run(
+        command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    assert new.stdout.splitlines() == [shown]
+    with shell(name, tmp_path / file, tmp_path / "shell", env) as keys:
+        assert keys.tab("kgroup list --typ") == ["kgroup", "list", "--type"]
 
 
 @pytest.mark.parametrize("name", SHELLS)

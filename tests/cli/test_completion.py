@@ -108,6 +108,73 @@ def test_members_and_strategies(cli: Cli) -> None:
     assert columns[:3] == ["id", "rebalance", "topic"]
 
 
+def test_topics(cli: Cli) -> None:
+    """Those that the groups of the sample have to do with, by its own description of itself."""
+    everything = {topic for group in groups_by_id().values() for topic in group.topics}
+    names = sorted(topic for topic in everything if not topic.startswith("__"))
+    assert suggested(cli, "kgroup list --sample --topic ") == ("plain", names)
+    assert {"orders", "payments"} <= set(names)
+    line = "kgroup decode-offsets --sample --topic payments --topic "
+    assert suggested(cli, line)[1] == [name for name in names if name != "payments"]
+    line = "kgroup assign order-service --sample --dry-run"
+    assert suggested(cli, f"{line} --drop-topic ord") == ("plain", ["orders"])
+    assert suggested(cli, f"{line} --partitions ord") == ("part", ["orders="])
+    assert suggested(cli, f"{line} --partitions=ord") == ("part", ["--partitions=orders="])
+    assert suggested(cli, "kgroup assign --sample --drop-topic ")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("shell", "variable", "file"),
+    [
+        ("bash", "HOME", ".bashrc"),
+        ("zsh", "HOME", ".zshrc"),
+        ("zsh", "ZDOTDIR", ".zshrc"),
+        ("fish", "HOME", ".config/fish/completions/kgroup.fish"),
+        ("fish", "XDG_CONFIG_HOME", "fish/completions/kgroup.fish"),
+    ],
+)
+def test_install(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: str, variable: str, file: str
+) -> None:
+    for name in ("HOME", "ZDOTDIR", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(variable, str(tmp_path / "own"))
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    path = tmp_path / "own" / file
+    if shell != "fish":
+        path.parent.mkdir()
+        path.write_text(
+            "# source <(kgroup completion bash)\n# kgroup completion zsh\nalias k=kgroup"
+        )
+    before = path.read_text() if path.exists() else ""
+    first = cli("completion", "--install")
+    assert (first.status, first.out) == (0, "")
+    assert str(path) in first.err
+    text = path.read_text()
+    assert text == SCRIPTS["fish"] if shell == "fish" else text.startswith(f"{before}\n")
+    again = cli("completion", "--install", shell)
+    assert again.err == f"kgroup: {path} has it already; nothing was changed\n"
+    assert path.read_text() == text
+
+
+def test_install_where_it_is_not_clear_how(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/ksh")
+    result = cli("completion", "--install")
+    assert (result.status, list(tmp_path.iterdir())) == (2, [])
+    assert "which shell? Name one of bash, zsh, fish; $SHELL is ksh" in result.err
+    assert cli("completion").status == 2
+    theirs = tmp_path / "fish" / "completions" / "kgroup.fish"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("complete -c kgroup -a mine\n")
+    result = cli("completion", "--install", "fish")
+    assert (result.status, theirs.read_text()) == (1, "complete -c kgroup -a mine\n")
+    assert str(theirs) in result.err
+
+
 def test_every_command_suggests_groups_where_it_takes_them() -> None:
     taken = set()
     for name in COMMANDS:

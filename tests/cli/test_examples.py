@@ -38,7 +38,7 @@ def can_run(line: str) -> bool:
     alone = "--sample" in line or line.startswith(
         ("kgroup coordinator", "kgroup decode-offsets --key", "kgroup completion")
     )
-    alone = alone and not needs_server(line)
+    alone = alone and not needs_server(line) and "--install" not in line
     return alone and not set("|$<>…") & set(line) and "..." not in line and "--log-dir" not in line
 
 

@@ -247,7 +247,6 @@ def command(
         raise click.UsageError("--grid draws one assignment; leave out --compare and --bounce")
     if grid and (output.form != "table" or output.columns):
         raise click.UsageError("--grid is a drawing for people; leave it out, or -o and --columns")
-    from kgroup.assignor.spec import NEWEST
     from kgroup.model.problem import Problem
     from kgroup.operation import what_if
     from kgroup.operation.assign_run import Bounce, Run, bounced, compared, settled
@@ -281,13 +280,12 @@ def command(
             from kgroup.operation.assign_group import read_group
 
             assert group is not None
-            version = kafka_version or NEWEST
             with source.open() as opened:
                 read = read_group(
                     opened,
                     group,
                     strategy=strategy,
-                    kafka_version=version,
+                    kafka_version=kafka_version,
                     topics=changes.subscribed_topics,
                 )
             specs, lags, notes = [read.spec], read.lags, read.notes

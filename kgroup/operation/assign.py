@@ -22,6 +22,7 @@ from kgroup.assignor.strategy import (
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.operation.move import Move, find_moves, with_threads
 from kgroup.operation.overlap import Overlap, overlaps
+from kgroup.operation.ownership import Ownership, ownership
 
 __all__ = [
     "AssignFailure",
@@ -137,6 +138,7 @@ class AssignPlan:
             no racks are known.
         warnings: what is unsound or uncertain in the answer, in sentences.
         threads: partitions of each thread, idle ones too; None except of ZooKeeper consumers.
+        owners: who owns what now, and who should; likewise.
         overlaps: which ZooKeeper consumers can take partitions from each other; likewise.
     """
 
@@ -157,6 +159,7 @@ class AssignPlan:
     rack_local: int | None = None
     warnings: tuple[str, ...] = ()
     threads: Mapping[ThreadId, tuple[TopicPartition, ...]] | None = None
+    owners: tuple[Ownership, ...] | None = None
     overlaps: tuple[Overlap, ...] | None = None
 
 
@@ -205,6 +208,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         threads=None
         if threads is None
         else {thread: tuple(got) for thread, got in threads.items()},
+        owners=None if threads is None else ownership(spec, threads),
         before=before,
         assignment={member_id: tuple(partitions) for member_id, partitions in assignment.items()},
         members=tuple(

@@ -7,13 +7,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.assignor.base import Topic, TopicPartition
-from kgroup.assignor.spec import NEWEST, GroupSpec, MemberSpec
-from kgroup.assignor.strategy import strategies
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import strategies, versions
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.assign_spec import made_up_topic_id
+from kgroup.operation.assign_zookeeper import (
+    check_registrations,
+    departed_consumers,
+    registered_consumer,
+    strategy_note,
+)
 from kgroup.operation.chosen import read_chosen
 from kgroup.source.base import ClusterSource, GroupSource, Question
 
@@ -45,7 +51,7 @@ def read_group(
     group_id: str,
     *,
     strategy: str | None = None,
-    kafka_version: str = NEWEST,
+    kafka_version: str | None = None,
     topics: Collection[str] = (),
 ) -> GroupToAssign:
     """Read a group, and what its members would send at the next rebalance.
@@ -54,7 +60,7 @@ def read_group(
         source: of groups.
         group_id: of one.
         strategy: name of an assignor; None: the group's own.
-        kafka_version: whose assignor is to be imitated.
+        kafka_version: whose assignor is to be imitated; None: the newest that has such groups.
         topics: that matter beside those of the group, because members shall subscribe to them.
 
     Raises:
@@ -91,16 +97,24 @@ def read_group(
             f"{_known(group.state)}); --spec takes members from a file",
             group_id=group_id,
         )
+    if protocol == "zookeeper":
+        check_registrations(group, reading.problems)
     _check_subscriptions(group)
-    names = strategies(protocol, kafka_version)
+    version = kafka_version or versions(protocol)[0]
+    if version not in versions(protocol):
+        raise UsageError(
+            f"{protocol} groups are not imitated as in Kafka {version}, but as in "
+            f"{' or '.join(versions(protocol))}; leave out --kafka-version"
+        )
+    names = strategies(protocol, version)
     chosen = strategy or assignor or names[0]
     if chosen not in names:
         what = f"no strategy {chosen!r}" if strategy else f"the group's strategy is {chosen!r}"
         raise UsageError(
-            f"{what}; known for {protocol} groups of Kafka {kafka_version}: {', '.join(names)}. "
+            f"{what}; known for {protocol} groups of Kafka {version}: {', '.join(names)}. "
             "Choose one with --strategy"
         )
-    if strategy is None and assignor is None:
+    if strategy is None and assignor is None and protocol != "zookeeper":
         notes.append(f"the group's strategy is not known; {chosen} is taken")
     resolved = _resolved(group)
     specs = tuple(_member(member, group, protocol, resolved) for member in members)
@@ -108,12 +122,22 @@ def read_group(
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
     for name in {topic for member in specs for topic, _ in member.owned or ()} | found.keys():
-        if protocol != "classic" and name not in ids:
+        if protocol in ("consumer", "share") and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is not known; the order may be another one")
     spec = GroupSpec(
-        chosen, specs, found, protocol, kafka_version, ids, group_id, leader_id=group.leader_id
+        chosen,
+        specs,
+        found,
+        protocol,
+        version,
+        ids,
+        group_id,
+        departed_consumers(group),
+        group.leader_id,
     )
+    if protocol == "zookeeper":
+        notes.append(strategy_note(spec, is_default=strategy is None))
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
     lags = {}
     for offset in group.offsets:
@@ -136,7 +160,7 @@ def _protocol(group: Group) -> str:
             f"group {group.group_id} is a streams group; its tasks are not assigned here",
             group_id=group.group_id,
         )
-    return {GroupType.CLASSIC: "classic", GroupType.CONSUMER: "consumer"}.get(group.type, "share")
+    return str(group.type)
 
 
 def _check_subscriptions(group: Group) -> None:
@@ -220,6 +244,8 @@ def _resolved(group: Group) -> Mapping[str, Sequence[str]]:
 def _member(
     member: Member, group: Group, protocol: str, resolved: Mapping[str, Sequence[str]]
 ) -> MemberSpec:
+    if protocol == "zookeeper":
+        return registered_consumer(member)
     subscription = member.subscription
     assert subscription is not None  # see _check_subscriptions
     matched = resolved.get(subscription.regex or "", ())

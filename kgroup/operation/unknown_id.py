@@ -103,6 +103,11 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
         balance=balance,
         threads=plan.threads
         and {(name(member_id), number): got for (member_id, number), got in plan.threads.items()},
+        owners=plan.owners
+        and tuple(
+            replace(each, given=each.given and (name(each.given[0]), each.given[1]))
+            for each in plan.owners
+        ),
         overlaps=plan.overlaps
         and tuple(replace(each, members=tuple(map(name, each.members))) for each in plan.overlaps),
     )

@@ -10,6 +10,7 @@ from kgroup.operation.assign import AssignPlan
 from kgroup.operation.assign_run import Bounce, Run
 from kgroup.operation.move import Move
 from kgroup.operation.overlap import Overlap
+from kgroup.operation.ownership import Ownership
 from kgroup.render.cell import Column, Kind, cell
 from kgroup.render.grid import grid_text
 from kgroup.render.sheet import Sheet, sheet_text, title_text
@@ -43,6 +44,12 @@ _THREAD_COLUMNS = (
     Column("thread_id", Kind.NAME, "id of a thread of a consumer"),
     Column("after", Kind.NUMBER, "partitions that it gets"),
     Column("assignment", Kind.TEXT, "what it gets"),
+)
+_OWNER_COLUMNS = (
+    Column("topic", Kind.NAME, "topic"),
+    Column("partition", Kind.NUMBER, "partition"),
+    Column("owner", Kind.NAME, "thread that owns it now"),
+    Column("given", Kind.NAME, "thread that the algorithm gives it to"),
 )
 _MOVE_COLUMNS = (
     Column("id", Kind.NAME, "of the group"),
@@ -127,6 +134,7 @@ def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
         "lag_moved": _lag_moved(plan, lags),
         "warnings": plan.warnings,
         "threads": plan.threads and {thread_name(each): got for each, got in plan.threads.items()},
+        "owners": plan.owners and [_ownership(each) for each in plan.owners],
         "overlaps": plan.overlaps,
     }
 
@@ -268,6 +276,28 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
     return Sheet(_MEMBER_COLUMNS, rows)
 
 
+def _ownership(each: Ownership) -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partition": each.partition,
+        "owner": None if each.owner is None else _owner_name(*each.owner),
+        "given": each.given and thread_name(each.given),
+        "is_as_given": each.is_as_given,
+    }
+
+
+def _owner_name(member_id: str, number: int | None) -> str:
+    return member_id if number is None else thread_name((member_id, number))
+
+
+def _owners_sheet(plan: AssignPlan) -> Sheet:
+    """Make a row for each partition that another thread owns than the algorithm gives it to."""
+    rows = (
+        tuple(_ownership(each).values())[:-1] for each in plan.owners or () if not each.is_as_given
+    )
+    return Sheet(_OWNER_COLUMNS, rows)
+
+
 def _threads_sheet(plan: AssignPlan) -> Sheet:
     """Make a row for each thread of ZooKeeper consumers."""
     rows = (
@@ -325,6 +355,7 @@ def _tables_text(
         ("Moves", moves_sheet([Run(plan)], lags).select(_MOVES_SHOWN)),
         ("Members", _members_sheet(plan)),
         ("Threads", _threads_sheet(plan)),
+        ("Owners that are not those of the algorithm", _owners_sheet(plan)),
     ):
         rows = [tuple(None if value is False else value for value in row) for row in sheet.rows]
         if rows:

@@ -199,6 +199,13 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
         ["describe", "--all", "--time-lag"],
         ["describe", "orders", "-X", "zookeeper.digest=kgroup:secret"],
         ["coordinator", "orders"],
+        [
+            "assign",
+            "orders",
+            "--dry-run",
+            "--remove-member",
+            live.consumers.alive["orders-1"].consumer_id,
+        ],
         ["snapshot", "--all", "-f", str(tmp_path / "a.json")],
     )
     for line in lines:
@@ -211,6 +218,24 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
             assert (100 in proxy.opcodes) == ("-X" in line)
             assert proxy.opcodes[-1] == -11
             assert proxy.watches == []
+
+
+@pytest.mark.parametrize("group", ["billing", "orders", "others"])
+def test_a_dry_run_gives_what_the_consumers_own(live: Live, ask: Any, group: str) -> None:
+    result = ask("assign", group, "--dry-run", "-o", "json")
+    assert (result.status, result.err) == (
+        0,
+        "kgroup: note: no node in ZooKeeper tells partition.assignment.strategy; taken is range, "
+        "Kafka's default; it gives what is owned now\n",
+    )
+    (row,) = json.loads(result.out)["data"]
+    given = {
+        (topic, partition): thread
+        for thread, partitions in row["threads"].items()
+        for topic, partition in partitions
+    }
+    assert given == live.consumers.owners(group)
+    assert (row["moves"], row["kept"]) == ([], len(given))
 
 
 def test_completion(live: Live, cli: Cli) -> None:  # noqa: F811

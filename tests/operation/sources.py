@@ -1,12 +1,17 @@
-"""A source of groups that are written down in a test."""
+"""Sources of groups that are written down in a test, or recorded."""
 
 from collections.abc import Collection, Iterable, Mapping
 
+from kgroup.model.cluster import ClusterView
 from kgroup.model.group import Group
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading
+from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import ZookeeperTree
+from kgroup.protocol.zookeeper_tree import decode_tree
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.zookeeper_view import ZOOKEEPER_CAPABILITIES, cluster_view, reading_of
 
 
 class FakeSource:
@@ -48,3 +53,33 @@ class FakeSource:
     ) -> LogReading:
         known = {at: self._ranges[at] for at in partitions if at in self._ranges}
         return LogReading(known, self._range_problems)
+
+
+class TreeSource:
+    """Nodes of ZooKeeper, and what brokers would say; implements `ClusterSource`."""
+
+    capabilities = ZOOKEEPER_CAPABILITIES
+
+    def __init__(
+        self, tree: ZookeeperTree, ranges: Mapping[tuple[str, int], LogRange] | None = None
+    ) -> None:
+        self._tree = tree
+        self._ranges = ranges or {}
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        return reading_of(self._tree, group_ids, question)
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        return LogReading({at: self._ranges[at] for at in partitions if at in self._ranges})
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        return {}
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        return cluster_view(decode_tree(self._tree), topics)

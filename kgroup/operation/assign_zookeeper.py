@@ -1,0 +1,96 @@
+"""A group of ZooKeeper consumers as they are registered, made ready for a dry run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kgroup.assignor.base import AssignorError
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import assign_threads, strategies
+from kgroup.errors import InputError
+from kgroup.model.assignment import AssignedPartition
+from kgroup.model.group import Group, Member
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.operation.ownership import ownership
+
+__all__ = ["check_registrations", "departed_consumers", "registered_consumer", "strategy_note"]
+
+
+def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
+    """Refuse to guess what a consumer wants whose node cannot be read, or its list evaluated.
+
+    Raises:
+        InputError: there is such a consumer.
+    """
+    ids = f"/consumers/{group.group_id}/ids/"
+    unread = next((each for each in problems if (each.path or "").startswith(ids)), None)
+    if unread is None:
+        return
+    effect = (
+        "Kafka's consumers read it too, and none of them can rebalance while it is there"
+        if unread.path not in {f"{ids}{member.member_id}" for member in group.members}
+        else "what it subscribes to is not guessed; --spec takes it from a file"
+    )
+    raise InputError(
+        f"group {group.group_id}: {unread.path}: {unread.reason.rstrip('.')}; {effect}",
+        group_id=group.group_id,
+    )
+
+
+def registered_consumer(member: Member) -> MemberSpec:
+    """Give a consumer its topics and threads, and what it owns by the owner nodes."""
+    subscription = member.subscription
+    assert subscription is not None
+    assert subscription.topics is not None  # see check_registrations
+    streams = dict(subscription.streams or {})
+    topics = tuple(streams)
+    if streams and subscription.pattern is not SubscriptionPattern.STATIC:
+        topics = subscription.topics
+        streams = dict.fromkeys(topics, next(iter(streams.values())))
+    consumer = _owner(member.member_id, member.assignment or ())
+    return replace(consumer, topics=topics, streams=streams)
+
+
+def departed_consumers(group: Group) -> tuple[MemberSpec, ...]:
+    """Give those that are not registered, and still own something."""
+    owned: dict[str, list[AssignedPartition]] = defaultdict(list)
+    for stray in group.stray_owners:
+        owned[stray.member_id].append(stray.partition)
+    return tuple(_owner(member_id, partitions) for member_id, partitions in owned.items())
+
+
+def strategy_note(spec: GroupSpec, *, is_default: bool) -> str:
+    """Say which strategy is taken, and which one gives what is owned now."""
+    fitting = []
+    for name in strategies(spec.protocol, spec.kafka_version):
+        try:
+            threads = assign_threads(replace(spec, strategy=name))
+        except AssignorError:
+            continue
+        if all(each.is_as_given for each in ownership(spec, threads)):
+            fitting.append(name)
+    if spec.strategy in fitting:
+        now = f"it gives what is owned now{', as any does' if len(fitting) > 1 else ''}"
+    elif fitting:
+        now = f"what is owned now is what {fitting[0]} gives (--strategy {fitting[0]})"
+    else:
+        now = "what is owned now is what no strategy gives: see owners"
+    if is_default:
+        return (
+            "no node in ZooKeeper tells partition.assignment.strategy; taken is "
+            f"{spec.strategy}, Kafka's default; {now}"
+        )
+    return f"the strategy is {spec.strategy}; {now}"
+
+
+def _owner(member_id: str, partitions: Iterable[AssignedPartition]) -> MemberSpec:
+    named = [(each.topic or "", each.partition, each.thread) for each in partitions]
+    return MemberSpec(
+        member_id,
+        (),
+        owned=tuple((topic, number) for topic, number, _ in named),
+        threads={(topic, number): at for topic, number, at in named if at is not None},
+    )

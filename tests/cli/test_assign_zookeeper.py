@@ -1,0 +1,80 @@
+"""`kgroup assign` on a snapshot of the recorded ZooKeeper."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kgroup.model.log_range import LogRange
+from kgroup.model.snapshot import Origin
+from kgroup.operation.take_snapshot import take_snapshot
+from kgroup.source.snapshot_file import snapshot_lines
+from tests.cli.conftest import Cli
+from tests.operation.sources import TreeSource
+from tests.recorded_tree import recorded, recorded_tree
+
+FIRST, SECOND = (recorded()["consumers"][name] for name in ("billing-1", "billing-2"))
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> str:
+    ranges = {}
+    for name, ends in recorded()["log_ranges"].items():
+        topic, _, partition = name.rpartition("-")
+        ranges[topic, int(partition)] = LogRange(ends["start"], ends["end"])
+    source = TreeSource(recorded_tree(), ranges)
+    report = take_snapshot(source, Origin("zookeeper"), taken_ms=1)
+    file: Path = tmp_path_factory.mktemp("zookeeper") / "snapshot.json"
+    file.write_bytes(b"".join(snapshot_lines(report.data[0])))
+    return str(file)
+
+
+def test_a_consumer_leaves(cli: Cli, snapshot: str) -> None:
+    """What the second consumer owned goes to the first; lags are those of Kafka's own tool."""
+    args = ["assign", "billing", "--dry-run", "--snapshot", snapshot, "--remove-member", SECOND]
+    result = cli(*args, "-o", "json")
+    assert result.status == 0
+    assert "Kafka's default; it gives what is owned now" in result.err
+    (row,) = json.loads(result.out)["data"]
+    checked = recorded()["checked"]["billing"]
+    left = {
+        (each["topic"], each["partition"]): (each["owner"], each["lag"])
+        for each in checked
+        if each["owner"].startswith(SECOND)
+    }
+    assert len(left) == 3
+    assert {
+        (each["topic"], each["partition"]): (each["from_thread"], each["lag"])
+        for each in row["moves"]
+        if each["from"] == SECOND
+    } == left
+    # six partitions of orders, two threads: the third one goes from the second to the first
+    assert [
+        (each["topic"], each["partition"], each["from_thread"], each["to_thread"])
+        for each in row["moves"]
+        if each["from"] == FIRST
+    ] == [("orders", 2, f"{FIRST}-1", f"{FIRST}-0")]
+    assert row["owners"][-1] == {
+        "topic": "payments",
+        "partition": 2,
+        "owner": f"{SECOND}-0",
+        "given": f"{FIRST}-0",
+        "is_as_given": False,
+    }
+
+
+def test_the_page(cli: Cli, snapshot: str) -> None:
+    args = ["assign", "pricing", "--dry-run", "--snapshot", snapshot]
+    page = cli(*args).out
+    assert "rebalance together  all consumers: their topics overlap" in page
+    assert "Owners that are not those of the algorithm\n" in page
+    settled = cli(*args, "--strategy", "roundrobin").out
+    assert "moves               0" in settled
+    assert "Owners that" not in settled
+
+
+def test_both_strategies_compared(cli: Cli, snapshot: str) -> None:
+    args = ["assign", "pricing", "--dry-run", "--compare", "--snapshot", snapshot]
+    head, *rows = (line.split("\t") for line in cli(*args, "-o", "tsv").out.splitlines())
+    assert [row[head.index("strategy")] for row in rows] == ["roundrobin", "range"]
+    assert rows[0][head.index("moves")] == "0"

@@ -87,8 +87,7 @@ def _group(
     }
     if protocol != "classic":
         spec["topic_ids"] = {
-            name: urlsafe_b64encode(number.to_bytes(16, "big")).decode().rstrip("=")
-            for number, name in enumerate(names, 1 << 96)
+            name: urlsafe_b64encode(draw.randbytes(16)).decode().rstrip("=") for name in names
         }
     return spec
 

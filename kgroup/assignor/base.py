@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kgroup.assignor.java_hash import hash_order, utf16
 
@@ -21,6 +22,8 @@ __all__ = [
     "uses_racks",
     "with_metadata",
 ]
+
+_T = TypeVar("_T")
 
 TopicPartition = tuple[str, int]
 Assignment = dict[str, list[TopicPartition]]
@@ -106,8 +109,8 @@ def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, Topic]) ->
 
 
 def consumers_by_topic(
-    subscriptions: Sequence[tuple[str, ...]], topics: Iterable[str]
-) -> dict[str, Sequence[int]]:
+    subscriptions: Sequence[tuple[_T, ...]], topics: Iterable[_T]
+) -> dict[_T, Sequence[int]]:
     """Give the places of the members that subscribe to each topic.
 
     Topics with the same subscribers share one list: most members subscribe to the same.
@@ -116,9 +119,9 @@ def consumers_by_topic(
         subscriptions: of each member.
         topics: that are asked for; the answer has their order.
     """
-    numbers: dict[tuple[str, ...], int] = {}
+    numbers: dict[tuple[_T, ...], int] = {}
     of_member = [numbers.setdefault(own, len(numbers)) for own in subscriptions]
-    of_topic: dict[str, list[int]] = {topic: [] for topic in topics}
+    of_topic: dict[_T, list[int]] = {topic: [] for topic in topics}
     for own, number in numbers.items():
         for topic in dict.fromkeys(own):
             if topic in of_topic:

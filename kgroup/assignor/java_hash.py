@@ -18,13 +18,14 @@ Source: `java.util.HashMap` of OpenJDK 17.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
 
 __all__ = [
     "JavaHashMap",
     "hash_order",
+    "map_order",
     "spread",
     "string_hash",
     "topic_partition_hash",
@@ -69,25 +70,46 @@ def hash_order(
         capacity: that the map is made with; None: the default.
         prepend: put by `computeIfAbsent`.
     """
-    calls = list(texts)
+    return map_order(list(texts), _cached_hash, capacity, prepend=prepend, order=utf16)
+
+
+def map_order(
+    calls: Sequence[_K],
+    hash_code: Callable[[_K], int],
+    capacity: int | None = None,
+    *,
+    prepend: bool = False,
+    order: Callable[[_K], bytes] | None = None,
+) -> list[_K]:
+    """Give keys, each once, in the order of a hash map into which they are put one by one.
+
+    Args:
+        calls: the keys in the order in which they are put.
+        hash_code: Java's, of a key.
+        capacity: that the map is made with; None: the default.
+        prepend: put by `computeIfAbsent`.
+        order: what `compareTo` compares; None for a class that has none.
+    """
     keys = list(dict.fromkeys(calls))
     if not keys:
         return keys
-    spreads = [_spread_hash(key) for key in keys]
+    spreads = [spread(hash_code(key)) for key in keys]
     # `computeIfAbsent` lets a full table grow at the next call, if there is one
     counted = len(keys) - (prepend and calls[-1] == keys[-1] and calls.count(keys[-1]) == 1)
     size = uncrowded_size(spreads, counted, capacity)
     if size is not None:
         buckets = [each & (size - 1) for each in spreads]
-        order = range(len(keys) - 1, -1, -1) if prepend else range(len(keys))
-        return [keys[at] for at in sorted(order, key=buckets.__getitem__)]
-    table = JavaHashMap[str](capacity)
-    for text in calls:
-        table.put(text, string_hash(text), utf16(text), prepend=prepend)
+        places = range(len(keys) - 1, -1, -1) if prepend else range(len(keys))
+        return [keys[at] for at in sorted(places, key=buckets.__getitem__)]
+    table = JavaHashMap[_K](capacity)
+    for key in calls:
+        table.put(key, hash_code(key), order(key) if order else b"", prepend=prepend)
     return list(table)
 
 
-def uncrowded_size(spreads: Sequence[int], count: int, capacity: int | None) -> int | None:
+def uncrowded_size(
+    spreads: Sequence[int], count: int, capacity: int | None, removed: int = 0
+) -> int | None:
     """Return how many buckets a map has in the end, None if one of them was crowded on the way.
 
     As long as none is, a map's order is that of the buckets, and in each that of the insertions.
@@ -96,11 +118,12 @@ def uncrowded_size(spreads: Sequence[int], count: int, capacity: int | None) -> 
         spreads: spread hashes of the keys, in the order in which they are put.
         count: the most keys that made the table grow.
         capacity: that the map is made with; None: the default.
+        removed: how many of the keys were removed again on the way.
     """
     size = _table_size(capacity)
     while True:
         room = size * 3 // 4
-        buckets = [each & (size - 1) for each in spreads[: room + 1]]
+        buckets = [each & (size - 1) for each in spreads[: room + 1 + removed]]
         if len(buckets) >= _CROWD and max(Counter(buckets).values()) >= _CROWD:
             return None
         if count <= room:
@@ -120,8 +143,8 @@ def _table_size(capacity: int | None) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _spread_hash(text: str) -> int:
-    return spread(string_hash(text))
+def _cached_hash(text: str) -> int:
+    return string_hash(text)
 
 
 class _Node(Generic[_K]):

@@ -10,63 +10,20 @@ group-coordinator 4.3.1.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
-from kgroup.assignor.base import static_first
+from kgroup.assignor.base import Assignment, TopicPartition, static_first
 from kgroup.assignor.java_hash import JavaHashMap, hash_order, spread, uncrowded_size
+from kgroup.assignor.spec import GroupSpec
 
-__all__ = [
-    "IntSet",
-    "ServerAssignment",
-    "ServerGroup",
-    "ServerMember",
-    "ServerTopic",
-    "Target",
-    "capacity_for",
-    "uuid_order",
-]
+__all__ = ["IntSet", "ServerGroup", "Target", "capacity_for"]
 
-
-ServerAssignment = dict[str, list[tuple[bytes, int]]]
-"""Partitions of each member by topic id, in Java's order; perhaps of topics that are gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerTopic:
-    """A topic: its id (16 bytes), and how many partitions it has."""
-
-    topic_id: bytes
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class ServerMember:
-    """A member of a consumer or share group.
-
-    Attributes:
-        member_id: its id.
-        topics: that it subscribes to, those that its regex gives included, in the record's order.
-        instance_id: of a static member.
-        target: its target assignment, by topic id, in the record's order.
-    """
-
-    member_id: str
-    topics: tuple[str, ...]
-    instance_id: str | None = None
-    target: tuple[tuple[bytes, int], ...] = ()
-
-
-def uuid_hash(topic_id: bytes) -> int:
-    """Return ``Uuid.hashCode`` of Kafka."""
-    both = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
-    return both >> 32 ^ both & 0xFFFFFFFF
-
-
-def uuid_order(topic_id: bytes) -> bytes:
-    """Return a key that sorts ids as ``Uuid.compareTo`` does: by two signed longs."""
-    return bytes(byte ^ 0x80 if at % 8 == 0 else byte for at, byte in enumerate(topic_id))
+_PUT, _ADD, _REMOVE = range(3)
+_STEPS = 3
 
 
 def capacity_for(size: int) -> int:
@@ -88,7 +45,7 @@ class IntSet:
         self._capacity = capacity
         self._numbers = dict.fromkeys(numbers)
         self._peak = len(self._numbers)
-        self._steps = list(self._numbers)  # what was put, and what was removed as ~number
+        self._steps: list[int] | None = None  # once one was removed: all, removals as ~number
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -97,33 +54,39 @@ class IntSet:
         return number in self._numbers
 
     def __iter__(self) -> Iterator[int]:
-        size = uncrowded_size([spread(step) for step in self._steps], self._peak, self._capacity)
+        if len(self._numbers) < 2:
+            return iter(list(self._numbers))
+        put = [step for step in self._steps or self._numbers if step >= 0]
+        removed = len(put) - len(self._numbers)
+        size = uncrowded_size([n ^ n >> 16 for n in put], self._peak, self._capacity, removed)
         if size is None:
             return self._replayed()
-        return iter(sorted(self._numbers, key=lambda number: spread(number) & (size - 1)))
+        return iter(sorted(self._numbers, key=lambda n: (n ^ n >> 16) & (size - 1)))
 
     def _replayed(self) -> Iterator[int]:
         table = JavaHashMap[int](self._capacity)
-        for step in self._steps:
+        for step in self._steps or self._numbers:
             if step < 0:
                 table.remove(~step)
             else:
                 table.put(step, step)
         return iter(table)
 
-    def add(self, number: int) -> None:
-        """Put a number."""
-        if number not in self._numbers:
-            self._numbers[number] = None
-            self._steps.append(number)
-            self._peak = max(self._peak, len(self._numbers))
+    def add(self, *numbers: int) -> None:
+        """Put numbers."""
+        if self._steps is not None:
+            self._steps += [number for number in numbers if number not in self._numbers]
+        self._numbers.update(dict.fromkeys(numbers))
+        self._peak = max(self._peak, len(self._numbers))
 
     def remove(self, number: int) -> bool:
         """Take a number away; tell whether it was there."""
         if number not in self._numbers:
             return False
-        del self._numbers[number]
+        if self._steps is None:
+            self._steps = list(self._numbers)
         self._steps.append(~number)
+        del self._numbers[number]
         return True
 
 
@@ -132,117 +95,222 @@ Partitions = IntSet | range
 
 
 class Target:
-    """The partitions of one member: a HashMap by topic id of IntSets.
+    """The partitions of one member: a HashMap of IntSets by the number of the topic.
 
     Args:
+        group: that the member is in.
         capacity: that it is made with; None: the default.
     """
 
-    def __init__(self, capacity: int | None = None) -> None:
-        self._order = JavaHashMap[bytes](capacity)
-        self._partitions: dict[bytes, Partitions] = {}
+    __slots__ = ("_capacity", "_group", "_partitions", "_steps")
+
+    def __init__(self, group: ServerGroup, capacity: int | None = None) -> None:
+        self._group = group
+        self._capacity = capacity
+        self._partitions: dict[int, Partitions] = {}
+        self._steps: list[int] = []  # what was done to which topic, from which its order follows
 
     @classmethod
-    def from_record(cls, partitions: Iterable[tuple[bytes, int]]) -> Target:
+    def from_record(cls, group: ServerGroup, partitions: Iterable[tuple[int, int]]) -> Target:
         """Make one as the coordinator does of a record."""
-        by_topic: dict[bytes, list[int]] = {}
-        for topic_id, partition in partitions:
-            by_topic.setdefault(topic_id, []).append(partition)
-        target = cls()
-        for topic_id, numbers in by_topic.items():
-            target.put(topic_id, IntSet(numbers, capacity_for(len(numbers))))
+        by_topic: dict[int, list[int]] = defaultdict(list)
+        for topic, partition in partitions:
+            by_topic[topic].append(partition)
+        target = cls(group)
+        for topic, numbers in by_topic.items():
+            target.put(topic, IntSet(numbers, capacity_for(len(numbers))))
         return target
 
-    def __iter__(self) -> Iterator[tuple[bytes, Partitions]]:
-        for topic_id in self._order:
-            yield topic_id, self._partitions[topic_id]
+    def __iter__(self) -> Iterator[tuple[int, Partitions]]:
+        for topic in self._group.order(self._steps, self._capacity):
+            yield topic, self._partitions[topic]
 
-    def get(self, topic_id: bytes) -> Partitions | None:
+    def of(self, topics: frozenset[int]) -> Iterator[tuple[int, Partitions]]:
+        """Give the entries of some topics."""
+        present = topics & self._partitions.keys()
+        order = self._group.order(self._steps, self._capacity) if len(present) > 1 else present
+        return ((topic, self._partitions[topic]) for topic in order if topic in present)
+
+    def get(self, topic: int) -> Partitions | None:
         """Give the partitions of a topic; None where there is no such entry."""
-        return self._partitions.get(topic_id)
+        return self._partitions.get(topic)
 
-    def put(self, topic_id: bytes, partitions: Partitions) -> None:
-        """Put a topic."""
-        self._order.put(topic_id, uuid_hash(topic_id), uuid_order(topic_id))
-        self._partitions[topic_id] = partitions
+    def put(self, topic: int, partitions: Partitions) -> None:
+        """Put a topic that is not there."""
+        self._steps.append(_STEPS * topic + _PUT)
+        self._partitions[topic] = partitions
 
-    def add(self, topic_id: bytes, partition: int, capacity: int | None = None) -> None:
-        """Add a partition; `capacity` is that of the set where it has to be made."""
-        self._order.put(topic_id, uuid_hash(topic_id), uuid_order(topic_id), prepend=True)
-        partitions = self._partitions.get(topic_id)
+    def add(self, topic: int, *numbers: int, capacity: int | None = None) -> None:
+        """Add partitions, one by one; `capacity` is that of the set where it has to be made."""
+        # each looks first whether the table has to grow; the third finds what the second left
+        self._steps += [_STEPS * topic + _ADD] * min(len(numbers), 2)
+        partitions = self._partitions.get(topic)
         if partitions is None:
-            self._partitions[topic_id] = partitions = IntSet((), capacity)
-        assert isinstance(partitions, IntSet)
-        partitions.add(partition)
+            self._partitions[topic] = IntSet(numbers, capacity)
+        else:
+            assert isinstance(partitions, IntSet)
+            partitions.add(*numbers)
 
-    def discard(self, topic_id: bytes, partition: int) -> bool:
+    def add_each(self, partitions: Iterable[tuple[int, int]]) -> None:
+        """Add partitions of several topics, one by one."""
+        for topic, run in groupby(partitions, key=itemgetter(0)):
+            self.add(topic, *(number for _, number in run))
+
+    def discard(self, topic: int, partition: int) -> bool:
         """Take a partition away, but not its topic; tell whether it was there."""
-        partitions = self._partitions.get(topic_id)
+        partitions = self._partitions.get(topic)
         assert partitions is None or isinstance(partitions, IntSet)
         return partitions is not None and partitions.remove(partition)
 
-    def remove(self, topic_id: bytes) -> None:
+    def remove(self, topic: int) -> None:
         """Take a topic away, if it is there."""
-        if self._partitions.pop(topic_id, None) is not None:
-            self._order.remove(topic_id)
+        if self._partitions.pop(topic, None) is not None:
+            self._steps.append(_STEPS * topic + _REMOVE)
 
     def copy(self) -> Target:
         """Copy as `AssignorHelpers.deepCopyAssignment` does."""
-        copied = Target(len(self._partitions))
-        for topic_id, partitions in self:
-            copied.put(topic_id, IntSet(partitions, capacity_for(len(partitions))))
+        copied = Target(self._group, len(self._partitions))
+        for topic, partitions in self:
+            copied.put(topic, IntSet(partitions, capacity_for(len(partitions))))
         return copied
 
 
 class ServerGroup:
-    """A group as an assignor of the coordinator sees it.
+    """A group as an assignor of the coordinator sees it; topics are numbered.
 
     Args:
-        members: in the order in which they are put in a map.
-        topics: of the cluster.
+        spec: of a consumer or share group, with ids of all its topics.
 
     Attributes:
         member_ids: in hash order.
-        targets: the target assignments that stand.
-        subscriptions: by member, ids of its topics that exist, in Java's order.
+        subscriptions: by member, its topics that exist, in Java's order.
         sizes: by member, how many topics it names, existing or not.
         is_homogeneous: whether every topic that anybody subscribes to is subscribed by all.
     """
 
-    def __init__(self, members: Sequence[ServerMember], topics: Mapping[str, ServerTopic]) -> None:
-        by_id = {member.member_id: member for member in members}
-        self.member_ids = hash_order(by_id)
-        self.instance_ids = {member.member_id: member.instance_id for member in members}
-        ids = {name: topic.topic_id for name, topic in topics.items()}
-        self._counts = {topic.topic_id: topic.partitions for topic in topics.values()}
-        self.targets = {
-            member_id: Target.from_record(by_id[member_id].target) for member_id in self.member_ids
-        }
-        orders: dict[tuple[str, ...], list[bytes]] = {}
-        for member in members:
+    def __init__(self, spec: GroupSpec) -> None:
+        self._members = {member.member_id: member for member in spec.members}
+        self.member_ids = hash_order(self._members)
+        self._names = list(spec.topic_ids)
+        self._ids = list(spec.topic_ids.values())
+        self._numbers = {name: topic for topic, name in enumerate(self._names)}
+        self._hashes = [_uuid_hash(topic_id) for topic_id in self._ids]
+        self._spreads = [spread(each) for each in self._hashes]
+        self._counts = {self._numbers[name]: each.partitions for name, each in spec.topics.items()}
+        self._orders: dict[tuple[int | None, tuple[int, ...]], Sequence[int]] = {}
+        orders: dict[tuple[str, ...], list[int]] = {}
+        for member in spec.members:
             if member.topics not in orders:
                 names = hash_order(member.topics, capacity_for(len(member.topics)))
-                orders[member.topics] = [ids[name] for name in names if name in ids]
-        self.subscriptions = {name: orders[by_id[name].topics] for name in self.member_ids}
-        self.sizes = {name: len(by_id[name].topics) for name in self.member_ids}
-        counts = Counter(name for member in members for name in set(member.topics))
-        self.is_homogeneous = all(count == len(members) for count in counts.values())
+                orders[member.topics] = [
+                    self._numbers[name] for name in names if name in spec.topics
+                ]
+        self.subscriptions = {name: orders[self._members[name].topics] for name in self.member_ids}
+        self.sizes = {name: len(self._members[name].topics) for name in self.member_ids}
+        counts: Counter[str] = Counter()
+        for topics, members in Counter(member.topics for member in spec.members).items():
+            counts.update(dict.fromkeys(topics, members))
+        self.is_homogeneous = all(count == len(self._members) for count in counts.values())
 
-    def partitions(self, topic_id: bytes) -> int:
+    @cached_property
+    def targets(self) -> Mapping[str, Target]:
+        """The target assignments that stand, by member."""
+        return {
+            member_id: Target.from_record(
+                self,
+                [(self._numbers[name], p) for name, p in self._members[member_id].owned or ()],
+            )
+            for member_id in self.member_ids
+        }
+
+    def owned(self) -> Mapping[int, set[int]]:
+        """Give by topic what is in any target assignment that stands."""
+        owned: dict[int, set[int]] = defaultdict(set)
+        for member in self._members.values():
+            for name, partition in member.owned or ():
+                owned[self._numbers[name]].add(partition)
+        return owned
+
+    def partitions(self, topic: int) -> int:
         """Give the number of partitions of a topic."""
-        return self._counts[topic_id]
+        return self._counts[topic]
+
+    def hash(self, topic: int) -> int:
+        """Give the hash of a topic's id."""
+        return self._hashes[topic]
+
+    def by_id(self, topic: int) -> bytes:
+        """Give a sort key: by id, as `Uuid.compareTo` does, by two signed longs."""
+        topic_id = self._ids[topic]
+        return bytes(byte ^ 0x80 if at % 8 == 0 else byte for at, byte in enumerate(topic_id))
+
+    def put_order(self, topics: Iterable[int], capacity: int | None = None) -> Sequence[int]:
+        """Give topics in the order of a map into which they are put one by one."""
+        return self.order([_STEPS * topic + _PUT for topic in dict.fromkeys(topics)], capacity)
+
+    def order(self, steps: Sequence[int], capacity: int | None) -> Sequence[int]:
+        """Give the topics of a map in its order; many members have the same.
+
+        Args:
+            steps: of `Target`.
+            capacity: that the map is made with; None: the default.
+        """
+        key = capacity, tuple(steps)
+        if key not in self._orders:
+            self._orders[key] = self._find_order(steps, capacity)
+        return self._orders[key]
+
+    def _find_order(self, steps: Sequence[int], capacity: int | None) -> Sequence[int]:
+        place: dict[int, int] = {}  # in the chain of its bucket: behind all others, or before them
+        put: list[int] = []
+        peak = 0
+        for step in steps:
+            topic, what = divmod(step, _STEPS)
+            if what == _REMOVE:
+                del place[topic]
+                continue
+            if what == _ADD:
+                peak = max(peak, len(place))
+            if topic not in place:
+                put.append(self._spreads[topic])
+                place[topic] = -len(put) if what == _ADD else len(put)
+            if what == _PUT:
+                peak = max(peak, len(place))
+        size = uncrowded_size(put, peak, capacity, len(put) - len(place))
+        if size is not None:
+            return sorted(
+                place, key=lambda topic: (self._spreads[topic] & (size - 1), place[topic])
+            )
+        table = JavaHashMap[int](capacity)
+        for step in steps:
+            topic, what = divmod(step, _STEPS)
+            if what == _REMOVE:
+                table.remove(topic)
+            else:
+                table.put(topic, self._hashes[topic], self.by_id(topic), prepend=what == _ADD)
+        return list(table)
 
     def static_first(self) -> list[str]:
         """Sort member ids: static ones first, by instance id (`RangeAssignor.sortMemberIds`)."""
-        return sorted(self.member_ids, key=lambda name: static_first(self.instance_ids[name], name))
+        return sorted(
+            self.member_ids, key=lambda name: static_first(self._members[name].instance_id, name)
+        )
 
-    def assignment(self, targets: Mapping[str, Target]) -> ServerAssignment:
+    def assignment(self, targets: Mapping[str, Target]) -> Assignment:
         """Give new target assignments as lists; who has none gets nothing."""
         return {
-            member_id: [
-                (topic_id, partition)
-                for topic_id, partitions in targets.get(member_id, ())
-                for partition in partitions
-            ]
-            for member_id in self.member_ids
+            member_id: self._listed(targets.get(member_id, ())) for member_id in self.member_ids
         }
+
+    def _listed(self, target: Iterable[tuple[int, Partitions]]) -> list[TopicPartition]:
+        listed: list[TopicPartition] = []
+        for topic, partitions in target:
+            name = self._names[topic]
+            listed += [(name, partition) for partition in partitions]
+        return listed
+
+
+def _uuid_hash(topic_id: bytes) -> int:
+    """Return ``Uuid.hashCode`` of Kafka."""
+    both = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
+    return both >> 32 ^ both & 0xFFFFFFFF

@@ -5,39 +5,35 @@ Source: `org.apache.kafka.coordinator.group.assignor.RangeAssignor` of group-coo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
 
-from kgroup.assignor.server import ServerAssignment, ServerGroup, ServerMember, ServerTopic, Target
+from kgroup.assignor.base import Assignment, consumers_by_topic
+from kgroup.assignor.server import ServerGroup, Target
 
 __all__ = ["assign"]
 
 
-def assign(members: Sequence[ServerMember], topics: Mapping[str, ServerTopic]) -> ServerAssignment:
-    """Assign as the coordinator does.
-
-    Args:
-        members: in the order in which they are put in a map.
-        topics: of the cluster.
-    """
-    group = ServerGroup(members, topics)
-    shares: dict[bytes, int] = {}
-    for subscribed in group.subscriptions.values():
-        for topic_id in subscribed:
-            shares[topic_id] = shares.get(topic_id, 0) + 1
-    start = dict.fromkeys(shares, 0)
-    extras = {topic_id: group.partitions(topic_id) % count for topic_id, count in shares.items()}
+def assign(group: ServerGroup) -> Assignment:
+    """Assign as the coordinator does."""
+    members = group.static_first()
+    subscriptions = [tuple(group.subscriptions[member_id]) for member_id in members]
+    topics = {topic for subscribed in dict.fromkeys(subscriptions) for topic in subscribed}
+    consumers = consumers_by_topic(subscriptions, topics)
+    # topics with the same consumers and as many partitions are given out in the same runs
+    shapes = {topic: (id(consumers[topic]), group.partitions(topic)) for topic in topics}
+    examples = {shape: topic for topic, shape in shapes.items()}
     targets: dict[str, Target] = {}
-    for member_id in group.static_first():
-        subscribed = group.subscriptions[member_id]
+    for at, (member_id, subscribed) in enumerate(zip(members, subscriptions, strict=True)):
+        runs = {}
+        for shape in {shapes[topic] for topic in subscribed}:
+            places = consumers[examples[shape]]
+            quota, extras = divmod(shape[1], len(places))
+            turn = bisect_left(places, at)
+            start = turn * quota + min(turn, extras)
+            runs[shape] = range(start, start + quota + (turn < extras))
         size = len(subscribed) if group.is_homogeneous else group.sizes[member_id]
-        target = Target(int(size / 0.75 + 1))
-        for topic_id in subscribed:
-            count = group.partitions(topic_id)
-            end = start[topic_id] + count // shares[topic_id] + (extras[topic_id] > 0)
-            extras[topic_id] -= 1
-            end = min(end, count)
-            if start[topic_id] < end:
-                target.put(topic_id, range(start[topic_id], end))
-            start[topic_id] = end
-        targets[member_id] = target
+        targets[member_id] = target = Target(group, int(size / 0.75 + 1))
+        for topic in subscribed:
+            if runs[shapes[topic]]:
+                target.put(topic, runs[shapes[topic]])
     return group.assignment(targets)

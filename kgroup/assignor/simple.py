@@ -6,61 +6,46 @@ partitions at once, where all members subscribe to the same topics; the other to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
-from kgroup.assignor.base import AssignorError
-from kgroup.assignor.java_hash import JavaHashMap
-from kgroup.assignor.server import (
-    IntSet,
-    ServerAssignment,
-    ServerGroup,
-    ServerMember,
-    ServerTopic,
-    Target,
-    uuid_hash,
-    uuid_order,
-)
+from kgroup.assignor.base import Assignment, AssignorError
+from kgroup.assignor.java_hash import map_order
+from kgroup.assignor.server import IntSet, ServerGroup, Target
 
 __all__ = ["assign"]
 
-_Slot = tuple[bytes, int]
-"""A partition, by topic id."""
+_Slot = tuple[int, int]
+"""A partition, by the number of its topic."""
 
 
-def assign(members: Sequence[ServerMember], topics: Mapping[str, ServerTopic]) -> ServerAssignment:
-    """Assign as the coordinator does.
-
-    Args:
-        members: in the order in which they are put in a map.
-        topics: of the cluster; all their partitions count as ready to be shared.
+def assign(group: ServerGroup) -> Assignment:
+    """Assign as the coordinator does; all partitions count as ready to be shared.
 
     Raises:
         AssignorError: Kafka's assignor fails.
     """
-    group = ServerGroup(members, topics)
     everybody = range(len(group.member_ids))
     targets = _Targets(group)
     if group.is_homogeneous:
         if not group.sizes[group.member_ids[0]]:
             return group.assignment({})
         subscribed = group.subscriptions[group.member_ids[0]]
+        wanted = frozenset(subscribed)
         for at in everybody:
-            for topic_id, _ in targets.old(at):
-                if topic_id not in subscribed:
-                    targets.writable(at).remove(topic_id)
+            for topic, _ in targets.old(at):
+                if topic not in wanted:
+                    targets.writable(at).remove(topic)
         _Deal(group, targets, subscribed, everybody).make()
     else:
-        subscribers: dict[bytes, list[int]] = {}
-        order = JavaHashMap[bytes]()
+        subscribers: dict[int, list[int]] = {}
         for at, member_id in enumerate(group.member_ids):
-            for topic_id in group.subscriptions[member_id]:
-                order.put(topic_id, uuid_hash(topic_id), uuid_order(topic_id))
-                subscribers.setdefault(topic_id, []).append(at)
+            for topic in group.subscriptions[member_id]:
+                subscribers.setdefault(topic, []).append(at)
         if not subscribers:
             return group.assignment({})
-        for topic_id in order:
-            _Deal(group, targets, [topic_id], subscribers[topic_id]).make()
+        for topic in group.put_order(subscribers):
+            _Deal(group, targets, [topic], subscribers[topic]).make()
     return group.assignment(dict(zip(group.member_ids, targets, strict=True)))
 
 
@@ -73,6 +58,10 @@ class _Targets:
 
     def __iter__(self) -> Iterator[Target]:
         return (self._new.get(at, old) for at, old in enumerate(self._old))
+
+    def all_old(self) -> Iterable[Target]:
+        """Give all targets as they were, by the members' numbers."""
+        return self._old
 
     def old(self, at: int) -> Target:
         """Give a member's target as it was."""
@@ -96,68 +85,71 @@ class _Deal:
         self,
         group: ServerGroup,
         targets: _Targets,
-        topic_ids: Sequence[bytes],
+        topics: Sequence[int],
         members: Sequence[int],
     ) -> None:
+        self._group = group
         self._targets = targets
         self._is_whole = group.is_homogeneous
         self._members = members
+        self._topics = frozenset(topics)
         self._slots: list[_Slot] = [
-            (topic_id, partition)
-            for topic_id in topic_ids
-            for partition in range(group.partitions(topic_id))
+            (topic, partition) for topic in topics for partition in range(group.partitions(topic))
         ]
-        self._topic_ids = frozenset(topic_ids)
         count = len(self._slots)
         self._sharing = -(-len(members) // count) if count else 0
-        self._shares = [0] * len(group.member_ids)
         exact = self._sharing * count / len(members)
-        for place, at in enumerate(members):
-            self._shares[at] = ceil(exact * (place + 1)) - ceil(exact * place)
-        self._order = JavaHashMap[_Slot](_capacity_for(count))
+        self._shares = {
+            at: ceil(exact * (place + 1)) - ceil(exact * place) for place, at in enumerate(members)
+        }
+        self._taken_over: list[_Slot] = []
         self._by_slot: dict[_Slot, IntSet] = {}
-        self._by_member: dict[int, JavaHashMap[_Slot]] = {}
+        self._by_member: dict[int, dict[_Slot, None]] = {}
 
     def make(self) -> None:
         """Take the steps of Kafka's builders in their order."""
         self._take_over()
         self._relieve_members()
         self._relieve_slots()
-        for slot in self._slots:
-            self._sharers(slot)
         self._fill_up()
 
     def _take_over(self) -> None:
-        for at, share in enumerate(self._shares):
-            own = 0
-            for topic_id, partitions in self._targets.old(at):
-                if topic_id not in self._topic_ids:
-                    continue
-                for partition in partitions:
-                    own += 1
-                    self._sharers((topic_id, partition)).add(at)
-                    self._put(at, (topic_id, partition))
-            if self._is_whole and own and own >= share:
+        for at, old in enumerate(self._targets.all_old()):
+            own = {
+                (topic, partition): None
+                for topic, partitions in old.of(self._topics)
+                for partition in partitions
+            }
+            if not own:
+                continue
+            self._by_member[at] = own
+            self._taken_over += own
+            for slot in own:
+                self._by_slot.setdefault(slot, IntSet()).add(at)
+            if self._is_whole and len(own) >= self._shares[at]:
                 self._targets.writable(at)
 
     def _relieve_members(self) -> None:
         """Take from members what they have beyond their shares."""
         for at, own in self._by_member.items():
-            for slot in list(own)[: max(0, len(own) - self._shares[at])]:
+            beyond = len(own) - self._shares.get(at, 0)
+            for slot in map_order(list(own), self._hash)[:beyond] if beyond > 0 else ():
                 self._targets.writable(at).discard(*slot)
                 self._by_slot[slot].remove(at)
-                own.remove(slot)
+                del own[slot]
 
     def _relieve_slots(self) -> None:
         """Take partitions from members that share them with too many."""
-        for slot in self._order:
+        if all(len(sharers) <= self._sharing for sharers in self._by_slot.values()):
+            return
+        for slot in self._in_order(self._taken_over):
             sharers = self._by_slot[slot]
             if len(sharers) <= self._sharing:
                 continue
             for at in list(sharers):
                 if self._targets.writable(at).discard(*slot):
                     sharers.remove(at)
-                    self._by_member[at].remove(slot)
+                    del self._by_member[at][slot]
                 if len(sharers) <= self._sharing:
                     break
 
@@ -167,11 +159,16 @@ class _Deal:
         Kafka does not note whom it has given a partition here, and stops for good where a whole
         round has found nobody.
         """
-        unfilled = {at: None for at in sorted(self._members) if self._size(at) < self._shares[at]}
+        missing_of = {
+            at: self._shares[at] - len(self._by_member.get(at, ())) for at in self._members
+        }
+        unfilled = {at: None for at in sorted(self._members) if missing_of[at] > 0}
+        given: dict[int, list[_Slot]] = {at: [] for at in unfilled}
         turn = iter(list(unfilled))
         has_given = False
-        for slot in self._order:
-            missing = self._sharing - len(self._by_slot[slot])
+        for slot in self._in_order([*self._taken_over, *self._slots]) if unfilled else ():
+            sharers = self._by_slot.get(slot, ())
+            missing = self._sharing - len(sharers)
             while missing > 0:
                 at = next(turn, None)
                 if at is None:
@@ -182,30 +179,27 @@ class _Deal:
                     at = next(turn, None)
                     if at is None:
                         raise AssignorError("NoSuchElementException")
-                if at in self._by_slot[slot]:
+                if at in sharers:
                     continue
-                self._targets.writable(at).add(*slot)
-                self._put(at, slot)
+                is_again = given[at][-1:] == [slot]
+                given[at].append(slot)
                 missing -= 1
                 has_given = True
-                if self._size(at) >= self._shares[at]:
+                missing_of[at] -= not is_again
+                if missing_of[at] <= 0:
                     del unfilled[at]
             if not unfilled:
                 break
+        for at, slots in given.items():
+            if slots:
+                self._targets.writable(at).add_each(slots)
 
-    def _size(self, at: int) -> int:
-        return len(self._by_member.get(at, ()))
-
-    def _sharers(self, slot: _Slot) -> IntSet:
-        self._order.put(slot, self._hash(slot), prepend=True)
-        return self._by_slot.setdefault(slot, IntSet())
-
-    def _put(self, at: int, slot: _Slot) -> None:
-        self._by_member.setdefault(at, JavaHashMap()).put(slot, self._hash(slot))
+    def _in_order(self, calls: Sequence[_Slot]) -> list[_Slot]:
+        return map_order(calls, self._hash, _capacity_for(len(self._slots)), prepend=True)
 
     def _hash(self, slot: _Slot) -> int:
         """Hash a `TopicIdPartition`; the builder for one topic has the partition alone."""
-        return 31 * uuid_hash(slot[0]) + slot[1] if self._is_whole else slot[1]
+        return 31 * self._group.hash(slot[0]) + slot[1] if self._is_whole else slot[1]
 
 
 def _capacity_for(size: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kgroup.assignor import range as range_assignor
 from kgroup.assignor import round_robin, server_range, simple, sticky, uniform, zookeeper
 from kgroup.assignor.base import Assignment, Subscriber, Topic
-from kgroup.assignor.server import ServerAssignment, ServerMember, ServerTopic
+from kgroup.assignor.server import ServerGroup
 from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec
 from kgroup.assignor.subscription import as_sent, as_sent_1_1
 from kgroup.assignor.zookeeper import Consumer, ThreadAssignment
@@ -24,7 +24,7 @@ __all__ = [
 
 _Classic = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]
 _Zookeeper = Callable[[Sequence[Consumer], Mapping[str, Topic]], ThreadAssignment]
-_Server = Callable[[Sequence[ServerMember], Mapping[str, ServerTopic]], ServerAssignment]
+_Server = Callable[[ServerGroup], Assignment]
 
 
 def _assign_sticky_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
@@ -96,22 +96,7 @@ def assign(spec: GroupSpec) -> Assignment:
         return _CLASSIC[spec.kafka_version][spec.strategy](subscribers, spec.topics)
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
-    ids = spec.topic_ids
-    topics = {name: ServerTopic(ids[name], topic.partitions) for name, topic in spec.topics.items()}
-    members = [
-        ServerMember(
-            member.member_id,
-            member.topics,
-            member.instance_id,
-            tuple((ids[topic], partition) for topic, partition in member.owned or ()),
-        )
-        for member in spec.members
-    ]
-    names = {topic_id: name for name, topic_id in ids.items()}
-    return {
-        member_id: [(names[topic_id], partition) for topic_id, partition in partitions]
-        for member_id, partitions in _SERVER[spec.protocol][spec.strategy](members, topics).items()
-    }
+    return _SERVER[spec.protocol][spec.strategy](ServerGroup(spec))
 
 
 def assign_threads(spec: GroupSpec) -> ThreadAssignment:

@@ -6,36 +6,19 @@ members all subscribe to the same topics is here, the other in `uniform_mixed`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from kgroup.assignor import uniform_mixed
-from kgroup.assignor.base import AssignorError
-from kgroup.assignor.java_hash import JavaHashMap
-from kgroup.assignor.server import (
-    ServerAssignment,
-    ServerGroup,
-    ServerMember,
-    ServerTopic,
-    Target,
-    capacity_for,
-    uuid_hash,
-    uuid_order,
-)
+from kgroup.assignor.base import Assignment, AssignorError
+from kgroup.assignor.server import ServerGroup, Target, capacity_for
 
 __all__ = ["assign"]
 
 
-def assign(members: Sequence[ServerMember], topics: Mapping[str, ServerTopic]) -> ServerAssignment:
+def assign(group: ServerGroup) -> Assignment:
     """Assign as the coordinator does.
-
-    Args:
-        members: in the order in which they are put in a map.
-        topics: of the cluster.
 
     Raises:
         AssignorError: Kafka's assignor fails.
     """
-    group = ServerGroup(members, topics)
     build = _assign_evenly if group.is_homogeneous else uniform_mixed.assign
     return group.assignment(build(group))
 
@@ -43,24 +26,18 @@ def assign(members: Sequence[ServerMember], topics: Mapping[str, ServerTopic]) -
 def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
     """Source: `UniformHomogeneousAssignmentBuilder`."""
     first = group.member_ids[0]
-    subscribed = JavaHashMap[bytes](capacity_for(group.sizes[first]))
-    for topic_id in group.subscriptions[first]:
-        subscribed.put(topic_id, uuid_hash(topic_id), uuid_order(topic_id))
-    if not len(subscribed):
+    subscribed = group.put_order(group.subscriptions[first], capacity_for(group.sizes[first]))
+    if not subscribed:
         return {}
-    assigned = {
-        (topic_id, partition)
-        for target in group.targets.values()
-        for topic_id, partitions in target
-        for partition in partitions
-    }
+    wanted = frozenset(subscribed)
+    owned = group.owned()
     free = [
-        (topic_id, partition)
-        for topic_id in subscribed
-        for partition in range(group.partitions(topic_id))
-        if (topic_id, partition) not in assigned
+        (topic, partition)
+        for topic in subscribed
+        for partition in range(group.partitions(topic))
+        if partition not in owned.get(topic, ())
     ]
-    total = sum(group.partitions(topic_id) for topic_id in subscribed)
+    total = sum(group.partitions(topic) for topic in subscribed)
     least, extras = divmod(total, len(group.member_ids))
     targets: dict[str, Target] = {}
     room: list[tuple[str, int]] = []
@@ -69,10 +46,10 @@ def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
         has_extra = extras > 0
         target = group.targets[member_id]
         changed: Target | None = None
-        for topic_id, partitions in target:
-            if topic_id not in subscribed:
+        for topic, partitions in target:
+            if topic not in wanted:
                 changed = changed or target.copy()
-                changed.remove(topic_id)
+                changed.remove(topic)
             elif len(partitions) <= quota:
                 quota -= len(partitions)
             else:
@@ -80,10 +57,10 @@ def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
                 quota = 0
                 changed = changed or target.copy()
                 for partition in revoked:
-                    changed.discard(topic_id, partition)
-                    free.append((topic_id, partition))
-                if not changed.get(topic_id):
-                    changed.remove(topic_id)
+                    changed.discard(topic, partition)
+                    free.append((topic, partition))
+                if not changed.get(topic):
+                    changed.remove(topic)
         if quota > 0 and has_extra and len(group.member_ids) - index > extras:
             quota -= 1  # left to another, unless all that follow must take one
             has_extra = False
@@ -95,8 +72,7 @@ def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
             targets[member_id] = target.copy()
     given = 0
     for member_id, quota in room:
-        for topic_id, partition in free[given : given + quota]:
-            targets[member_id].add(topic_id, partition)
+        targets[member_id].add_each(free[given : given + quota])
         given += quota
     if given < len(free):
         raise AssignorError("PartitionAssignorException", "Partitions were left unassigned")

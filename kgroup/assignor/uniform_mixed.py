@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kgroup.assignor.base import AssignorError
-from kgroup.assignor.server import ServerGroup, Target, uuid_order
+from kgroup.assignor.server import ServerGroup, Target
 
 __all__ = ["assign"]
 
@@ -45,13 +45,11 @@ class _Builder:
 
     def __init__(self, group: ServerGroup) -> None:
         self._group = group
-        self._subscribers: dict[bytes, list[int]] = {}
+        self._subscribers: dict[int, list[int]] = {}
         for at, member_id in enumerate(group.member_ids):
-            for topic_id in group.subscriptions[member_id]:
-                self._subscribers.setdefault(topic_id, []).append(at)
-        self.owners = {
-            topic_id: [_NOBODY] * group.partitions(topic_id) for topic_id in self._subscribers
-        }
+            for topic in group.subscriptions[member_id]:
+                self._subscribers.setdefault(topic, []).append(at)
+        self.owners = {topic: [_NOBODY] * group.partitions(topic) for topic in self._subscribers}
         self.targets: list[Target] = []
         self._is_copy = [False] * len(group.member_ids)
         self._loads = [0] * len(group.member_ids)
@@ -62,12 +60,12 @@ class _Builder:
             target = self._group.targets[member_id]
             self.targets.append(target)
             subscribed = set(self._group.subscriptions[member_id])
-            for topic_id, partitions in target:
-                if topic_id not in subscribed:
-                    self._writable(at).remove(topic_id)
+            for topic, partitions in target:
+                if topic not in subscribed:
+                    self._writable(at).remove(topic)
                     continue
                 self._loads[at] += len(partitions)
-                owners = self.owners[topic_id]
+                owners = self.owners[topic]
                 for partition in partitions:
                     if partition >= len(owners):
                         raise AssignorError(
@@ -79,43 +77,43 @@ class _Builder:
     def assign_free(self) -> None:
         """Give what nobody owns to the subscribers with the fewest partitions."""
         free = {
-            topic_id: [partition for partition, at in enumerate(owners) if at == _NOBODY]
-            for topic_id, owners in self.owners.items()
+            topic: [partition for partition, at in enumerate(owners) if at == _NOBODY]
+            for topic, owners in self.owners.items()
         }
-        for topic_id in self._sorted(topic_id for topic_id in free if free[topic_id]):
-            balancer = _Balancer(self._subscribers[topic_id], self._loads)
-            for partition in free[topic_id]:
-                self._assign(topic_id, partition, balancer.next_least())
+        for topic in self._sorted(topic for topic in free if free[topic]):
+            balancer = _Balancer(self._subscribers[topic], self._loads)
+            for partition in free[topic]:
+                self._assign(topic, partition, balancer.next_least())
 
     def balance(self) -> None:
         """Go round the topics until a whole round has moved nothing."""
         shared = self._sorted(
-            topic_id for topic_id, members in self._subscribers.items() if len(members) > 1
+            topic for topic, members in self._subscribers.items() if len(members) > 1
         )
         last: int | None = None  # the topic where something was moved last
         for _ in range(_MOST_ROUNDS):
-            for index, topic_id in enumerate(shared):
+            for index, topic in enumerate(shared):
                 if index == last:
                     return
-                if self._balance(topic_id) or last is None:
+                if self._balance(topic) or last is None:
                     last = index
 
-    def _sorted(self, topic_ids: Iterable[bytes]) -> list[bytes]:
+    def _sorted(self, topics: Iterable[int]) -> list[int]:
         """Sort topics by partitions a subscriber, the most first, then by subscribers and id."""
 
-        def key(topic_id: bytes) -> tuple[float, int, bytes]:
-            count = len(self._subscribers[topic_id])
-            return -self._group.partitions(topic_id) / count, count, uuid_order(topic_id)
+        def key(topic: int) -> tuple[float, int, bytes]:
+            count = len(self._subscribers[topic])
+            return -self._group.partitions(topic) / count, count, self._group.by_id(topic)
 
-        return sorted(topic_ids, key=key)
+        return sorted(topics, key=key)
 
-    def _balance(self, topic_id: bytes) -> bool:
+    def _balance(self, topic: int) -> bool:
         """Move partitions of a topic from those with the most to those with the fewest."""
-        balancer = _Balancer(self._subscribers[topic_id], self._loads)
+        balancer = _Balancer(self._subscribers[topic], self._loads)
         if balancer.imbalance <= 1:
             return False
         owned: dict[int, list[int]] = {}
-        for partition, at in enumerate(self.owners[topic_id]):
+        for partition, at in enumerate(self.owners[topic]):
             owned.setdefault(at, []).append(partition)
         has_moved = False
         while not balancer.is_balanced:
@@ -128,22 +126,22 @@ class _Builder:
             least = balancer.next_least()
             if balancer.is_balanced:
                 break
-            self._assign(topic_id, partition, least)
+            self._assign(topic, partition, least)
             has_moved = True
         return has_moved
 
-    def _assign(self, topic_id: bytes, partition: int, to: int) -> None:
-        owner = self.owners[topic_id][partition]
+    def _assign(self, topic: int, partition: int, to: int) -> None:
+        owner = self.owners[topic][partition]
         if owner != _NOBODY:
             target = self._writable(owner)
-            target.discard(topic_id, partition)
-            if not target.get(topic_id):
-                target.remove(topic_id)
+            target.discard(topic, partition)
+            if not target.get(topic):
+                target.remove(topic)
             self._loads[owner] -= 1
-        count = len(self._subscribers[topic_id])
-        share = -(-self._group.partitions(topic_id) // count)
-        self._writable(to).add(topic_id, partition, int(share / 0.75 + 1))
-        self.owners[topic_id][partition] = to
+        count = len(self._subscribers[topic])
+        share = -(-self._group.partitions(topic) // count)
+        self._writable(to).add(topic, partition, capacity=int(share / 0.75 + 1))
+        self.owners[topic][partition] = to
         self._loads[to] += 1
 
     def _writable(self, at: int) -> Target:

@@ -93,7 +93,8 @@ def map_order(
     keys = list(dict.fromkeys(calls))
     if not keys:
         return keys
-    spreads = [spread(hash_code(key)) for key in keys]
+    unsigned = [each & 0xFFFFFFFF for each in map(hash_code, keys)]
+    spreads = [each ^ each >> 16 for each in unsigned]
     # `computeIfAbsent` lets a full table grow at the next call, if there is one
     counted = len(keys) - (prepend and calls[-1] == keys[-1] and calls.count(keys[-1]) == 1)
     size = uncrowded_size(spreads, counted, capacity)

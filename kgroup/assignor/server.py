@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 
-from kgroup.assignor.base import Assignment, TopicPartition, static_first
-from kgroup.assignor.java_hash import JavaHashMap, hash_order, spread, uncrowded_size
+from kgroup.assignor.base import Assignment, static_first
+from kgroup.assignor.java_hash import JavaHashMap, hash_order, map_order, spread, uncrowded_size
 from kgroup.assignor.spec import GroupSpec
 
 __all__ = ["IntSet", "ServerGroup", "Target", "capacity_for"]
 
 _PUT, _ADD, _REMOVE = range(3)
-_STEPS = 3
+_KIND = 3
+_BITS = 2  # of a step, below the number of its topic
 
 
 def capacity_for(size: int) -> int:
@@ -61,6 +60,8 @@ class IntSet:
         size = uncrowded_size([n ^ n >> 16 for n in put], self._peak, self._capacity, removed)
         if size is None:
             return self._replayed()
+        if max(self._numbers) < min(size, 1 << 16):
+            return iter(sorted(self._numbers))
         return iter(sorted(self._numbers, key=lambda n: (n ^ n >> 16) & (size - 1)))
 
     def _replayed(self) -> Iterator[int]:
@@ -72,7 +73,7 @@ class IntSet:
                 table.put(step, step)
         return iter(table)
 
-    def add(self, *numbers: int) -> None:
+    def add(self, numbers: Iterable[int]) -> None:
         """Put numbers."""
         if self._steps is not None:
             self._steps += [number for number in numbers if number not in self._numbers]
@@ -117,8 +118,12 @@ class Target:
         for topic, partition in partitions:
             by_topic[topic].append(partition)
         target = cls(group)
-        for topic, numbers in by_topic.items():
-            target.put(topic, IntSet(numbers, capacity_for(len(numbers))))
+        target.put(
+            {
+                topic: IntSet(numbers, capacity_for(len(numbers)))
+                for topic, numbers in by_topic.items()
+            }
+        )
         return target
 
     def __iter__(self) -> Iterator[tuple[int, Partitions]]:
@@ -135,26 +140,24 @@ class Target:
         """Give the partitions of a topic; None where there is no such entry."""
         return self._partitions.get(topic)
 
-    def put(self, topic: int, partitions: Partitions) -> None:
-        """Put a topic that is not there."""
-        self._steps.append(_STEPS * topic + _PUT)
-        self._partitions[topic] = partitions
+    def put(self, partitions: Mapping[int, Partitions]) -> None:
+        """Put topics that are not there."""
+        self._steps += [topic << _BITS | _PUT for topic in partitions]
+        self._partitions.update(partitions)
 
-    def add(self, topic: int, *numbers: int, capacity: int | None = None) -> None:
-        """Add partitions, one by one; `capacity` is that of the set where it has to be made."""
-        # each looks first whether the table has to grow; the third finds what the second left
-        self._steps += [_STEPS * topic + _ADD] * min(len(numbers), 2)
-        partitions = self._partitions.get(topic)
-        if partitions is None:
-            self._partitions[topic] = IntSet(numbers, capacity)
-        else:
-            assert isinstance(partitions, IntSet)
-            partitions.add(*numbers)
-
-    def add_each(self, partitions: Iterable[tuple[int, int]]) -> None:
-        """Add partitions of several topics, one by one."""
-        for topic, run in groupby(partitions, key=itemgetter(0)):
-            self.add(topic, *(number for _, number in run))
+    def add(self, partitions: Sequence[tuple[int, int]], capacity: int | None = None) -> None:
+        """Add partitions, one by one; `capacity` is that of sets that have to be made."""
+        self._steps += [topic << _BITS | _ADD for topic, _ in partitions]
+        by_topic: dict[int, list[int]] = defaultdict(list)
+        for topic, partition in partitions:
+            by_topic[topic].append(partition)
+        for topic, numbers in by_topic.items():
+            found = self._partitions.get(topic)
+            if found is None:
+                self._partitions[topic] = IntSet(numbers, capacity)
+            else:
+                assert isinstance(found, IntSet)
+                found.add(numbers)
 
     def discard(self, topic: int, partition: int) -> bool:
         """Take a partition away, but not its topic; tell whether it was there."""
@@ -165,13 +168,14 @@ class Target:
     def remove(self, topic: int) -> None:
         """Take a topic away, if it is there."""
         if self._partitions.pop(topic, None) is not None:
-            self._steps.append(_STEPS * topic + _REMOVE)
+            self._steps.append(topic << _BITS | _REMOVE)
 
     def copy(self) -> Target:
         """Copy as `AssignorHelpers.deepCopyAssignment` does."""
         copied = Target(self._group, len(self._partitions))
-        for topic, partitions in self:
-            copied.put(topic, IntSet(partitions, capacity_for(len(partitions))))
+        copied.put(
+            {topic: IntSet(partitions, capacity_for(len(partitions))) for topic, partitions in self}
+        )
         return copied
 
 
@@ -246,7 +250,7 @@ class ServerGroup:
 
     def put_order(self, topics: Iterable[int], capacity: int | None = None) -> Sequence[int]:
         """Give topics in the order of a map into which they are put one by one."""
-        return self.order([_STEPS * topic + _PUT for topic in dict.fromkeys(topics)], capacity)
+        return self.order([topic << _BITS | _PUT for topic in dict.fromkeys(topics)], capacity)
 
     def order(self, steps: Sequence[int], capacity: int | None) -> Sequence[int]:
         """Give the topics of a map in its order; many members have the same.
@@ -261,11 +265,20 @@ class ServerGroup:
         return self._orders[key]
 
     def _find_order(self, steps: Sequence[int], capacity: int | None) -> Sequence[int]:
+        kinds = {step & _KIND for step in steps}
+        if len(kinds) == 1:
+            return map_order(
+                [step >> _BITS for step in steps],
+                self.hash,
+                capacity,
+                prepend=kinds == {_ADD},
+                order=self.by_id,
+            )
         place: dict[int, int] = {}  # in the chain of its bucket: behind all others, or before them
         put: list[int] = []
         peak = 0
         for step in steps:
-            topic, what = divmod(step, _STEPS)
+            topic, what = step >> _BITS, step & _KIND
             if what == _REMOVE:
                 del place[topic]
                 continue
@@ -283,11 +296,11 @@ class ServerGroup:
             )
         table = JavaHashMap[int](capacity)
         for step in steps:
-            topic, what = divmod(step, _STEPS)
+            topic, what = step >> _BITS, step & _KIND
             if what == _REMOVE:
                 table.remove(topic)
             else:
-                table.put(topic, self._hashes[topic], self.by_id(topic), prepend=what == _ADD)
+                table.put(topic, self.hash(topic), self.by_id(topic), prepend=what == _ADD)
         return list(table)
 
     def static_first(self) -> list[str]:
@@ -298,16 +311,15 @@ class ServerGroup:
 
     def assignment(self, targets: Mapping[str, Target]) -> Assignment:
         """Give new target assignments as lists; who has none gets nothing."""
+        names = self._names
         return {
-            member_id: self._listed(targets.get(member_id, ())) for member_id in self.member_ids
+            member_id: [
+                (names[topic], partition)
+                for topic, partitions in targets.get(member_id, ())
+                for partition in partitions
+            ]
+            for member_id in self.member_ids
         }
-
-    def _listed(self, target: Iterable[tuple[int, Partitions]]) -> list[TopicPartition]:
-        listed: list[TopicPartition] = []
-        for topic, partitions in target:
-            name = self._names[topic]
-            listed += [(name, partition) for partition in partitions]
-        return listed
 
 
 def _uuid_hash(topic_id: bytes) -> int:

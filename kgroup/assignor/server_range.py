@@ -22,10 +22,11 @@ def assign(group: ServerGroup) -> Assignment:
     # topics with the same consumers and as many partitions are given out in the same runs
     shapes = {topic: (id(consumers[topic]), group.partitions(topic)) for topic in topics}
     examples = {shape: topic for topic, shape in shapes.items()}
+    shapes_of = {own: {shapes[topic] for topic in own} for own in dict.fromkeys(subscriptions)}
     targets: dict[str, Target] = {}
     for at, (member_id, subscribed) in enumerate(zip(members, subscriptions, strict=True)):
         runs = {}
-        for shape in {shapes[topic] for topic in subscribed}:
+        for shape in shapes_of[subscribed]:
             places = consumers[examples[shape]]
             quota, extras = divmod(shape[1], len(places))
             turn = bisect_left(places, at)
@@ -33,7 +34,5 @@ def assign(group: ServerGroup) -> Assignment:
             runs[shape] = range(start, start + quota + (turn < extras))
         size = len(subscribed) if group.is_homogeneous else group.sizes[member_id]
         targets[member_id] = target = Target(group, int(size / 0.75 + 1))
-        for topic in subscribed:
-            if runs[shapes[topic]]:
-                target.put(topic, runs[shapes[topic]])
+        target.put({topic: run for topic in subscribed if (run := runs[shapes[topic]])})
     return group.assignment(targets)

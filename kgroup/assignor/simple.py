@@ -125,7 +125,7 @@ class _Deal:
             self._by_member[at] = own
             self._taken_over += own
             for slot in own:
-                self._by_slot.setdefault(slot, IntSet()).add(at)
+                self._by_slot.setdefault(slot, IntSet()).add([at])
             if self._is_whole and len(own) >= self._shares[at]:
                 self._targets.writable(at)
 
@@ -181,18 +181,19 @@ class _Deal:
                         raise AssignorError("NoSuchElementException")
                 if at in sharers:
                     continue
-                is_again = given[at][-1:] == [slot]
-                given[at].append(slot)
+                own = given[at]
+                if not own or own[-1] is not slot:
+                    missing_of[at] -= 1
+                own.append(slot)
                 missing -= 1
                 has_given = True
-                missing_of[at] -= not is_again
-                if missing_of[at] <= 0:
+                if not missing_of[at]:
                     del unfilled[at]
             if not unfilled:
                 break
         for at, slots in given.items():
             if slots:
-                self._targets.writable(at).add_each(slots)
+                self._targets.writable(at).add(slots)
 
     def _in_order(self, calls: Sequence[_Slot]) -> list[_Slot]:
         return map_order(calls, self._hash, _capacity_for(len(self._slots)), prepend=True)

@@ -31,12 +31,10 @@ def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
         return {}
     wanted = frozenset(subscribed)
     owned = group.owned()
-    free = [
-        (topic, partition)
-        for topic in subscribed
-        for partition in range(group.partitions(topic))
-        if partition not in owned.get(topic, ())
-    ]
+    free: list[tuple[int, int]] = []
+    for topic in subscribed:
+        taken = owned.get(topic, ())
+        free += [(topic, p) for p in range(group.partitions(topic)) if p not in taken]
     total = sum(group.partitions(topic) for topic in subscribed)
     least, extras = divmod(total, len(group.member_ids))
     targets: dict[str, Target] = {}
@@ -72,7 +70,7 @@ def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
             targets[member_id] = target.copy()
     given = 0
     for member_id, quota in room:
-        targets[member_id].add_each(free[given : given + quota])
+        targets[member_id].add(free[given : given + quota])
         given += quota
     if given < len(free):
         raise AssignorError("PartitionAssignorException", "Partitions were left unassigned")

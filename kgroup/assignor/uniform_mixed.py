@@ -140,7 +140,7 @@ class _Builder:
             self._loads[owner] -= 1
         count = len(self._subscribers[topic])
         share = -(-self._group.partitions(topic) // count)
-        self._writable(to).add(topic, partition, capacity=int(share / 0.75 + 1))
+        self._writable(to).add([(topic, partition)], int(share / 0.75 + 1))
         self.owners[topic][partition] = to
         self._loads[to] += 1
 

@@ -11,14 +11,14 @@ group-coordinator 4.3.1.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from kgroup.assignor.base import Assignment, static_first
 from kgroup.assignor.java_hash import JavaHashMap, hash_order, map_order, spread, uncrowded_size
 from kgroup.assignor.spec import GroupSpec
 
-__all__ = ["IntSet", "ServerGroup", "Target", "capacity_for"]
+__all__ = ["IntSet", "Partitions", "ServerGroup", "Target", "capacity_for", "int_set", "writable"]
 
 _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3
@@ -92,7 +92,23 @@ class IntSet:
 
 
 Partitions = IntSet | range
-"""Partitions of a topic; the coordinator's range assignor makes ranges."""
+"""Partitions of a topic; the coordinator's range assignor makes ranges.
+
+A set that holds one number, and never held more, is a range too: there may be a million of them.
+"""
+
+
+def int_set(numbers: Collection[int], capacity: int | None = None) -> Partitions:
+    """Make a HashSet of numbers."""
+    if len(numbers) == 1 and capacity in (None, capacity_for(1)):
+        (number,) = numbers
+        return range(number, number + 1)
+    return IntSet(numbers, capacity)
+
+
+def writable(numbers: Partitions) -> IntSet:
+    """Give a HashSet that can be changed in the place of what `int_set` made."""
+    return numbers if isinstance(numbers, IntSet) else IntSet(numbers)
 
 
 class Target:
@@ -120,7 +136,7 @@ class Target:
         target = cls(group)
         target.put(
             {
-                topic: IntSet(numbers, capacity_for(len(numbers)))
+                topic: int_set(numbers, capacity_for(len(numbers)))
                 for topic, numbers in by_topic.items()
             }
         )
@@ -154,16 +170,18 @@ class Target:
         for topic, numbers in by_topic.items():
             found = self._partitions.get(topic)
             if found is None:
-                self._partitions[topic] = IntSet(numbers, capacity)
+                self._partitions[topic] = int_set(numbers, capacity)
             else:
-                assert isinstance(found, IntSet)
-                found.add(numbers)
+                self._partitions[topic] = changed = writable(found)
+                changed.add(numbers)
 
     def discard(self, topic: int, partition: int) -> bool:
         """Take a partition away, but not its topic; tell whether it was there."""
-        partitions = self._partitions.get(topic)
-        assert partitions is None or isinstance(partitions, IntSet)
-        return partitions is not None and partitions.remove(partition)
+        partitions = self._partitions.get(topic, ())
+        if partition not in partitions:
+            return False
+        self._partitions[topic] = changed = writable(self._partitions[topic])
+        return changed.remove(partition)
 
     def remove(self, topic: int) -> None:
         """Take a topic away, if it is there."""
@@ -174,7 +192,10 @@ class Target:
         """Copy as `AssignorHelpers.deepCopyAssignment` does."""
         copied = Target(self._group, len(self._partitions))
         copied.put(
-            {topic: IntSet(partitions, capacity_for(len(partitions))) for topic, partitions in self}
+            {
+                topic: int_set(partitions, capacity_for(len(partitions)))
+                for topic, partitions in self
+            }
         )
         return copied
 

@@ -11,7 +11,7 @@ from math import ceil
 
 from kgroup.assignor.base import Assignment, AssignorError
 from kgroup.assignor.java_hash import map_order
-from kgroup.assignor.server import IntSet, ServerGroup, Target
+from kgroup.assignor.server import IntSet, Partitions, ServerGroup, Target, int_set, writable
 
 __all__ = ["assign"]
 
@@ -103,7 +103,7 @@ class _Deal:
             at: ceil(exact * (place + 1)) - ceil(exact * place) for place, at in enumerate(members)
         }
         self._taken_over: list[_Slot] = []
-        self._by_slot: dict[_Slot, IntSet] = {}
+        self._by_slot: dict[_Slot, Partitions] = {}  # the members that have each
         self._by_member: dict[int, dict[_Slot, None]] = {}
 
     def make(self) -> None:
@@ -124,8 +124,11 @@ class _Deal:
                 continue
             self._by_member[at] = own
             self._taken_over += own
-            for slot in own:
-                self._by_slot.setdefault(slot, IntSet()).add([at])
+            if self._by_slot.keys().isdisjoint(own):
+                self._by_slot.update(dict.fromkeys(own, int_set([at])))
+            else:
+                for slot in own:
+                    self._sharers(slot).add([at])
             if self._is_whole and len(own) >= self._shares[at]:
                 self._targets.writable(at)
 
@@ -135,7 +138,7 @@ class _Deal:
             beyond = len(own) - self._shares.get(at, 0)
             for slot in map_order(list(own), self._hash)[:beyond] if beyond > 0 else ():
                 self._targets.writable(at).discard(*slot)
-                self._by_slot[slot].remove(at)
+                self._sharers(slot).remove(at)
                 del own[slot]
 
     def _relieve_slots(self) -> None:
@@ -143,9 +146,9 @@ class _Deal:
         if all(len(sharers) <= self._sharing for sharers in self._by_slot.values()):
             return
         for slot in self._in_order(self._taken_over):
-            sharers = self._by_slot[slot]
-            if len(sharers) <= self._sharing:
+            if len(self._by_slot[slot]) <= self._sharing:
                 continue
+            sharers = self._sharers(slot)
             for at in list(sharers):
                 if self._targets.writable(at).discard(*slot):
                     sharers.remove(at)
@@ -194,6 +197,10 @@ class _Deal:
         for at, slots in given.items():
             if slots:
                 self._targets.writable(at).add(slots)
+
+    def _sharers(self, slot: _Slot) -> IntSet:
+        self._by_slot[slot] = sharers = writable(self._by_slot.get(slot, range(0)))
+        return sharers
 
     def _in_order(self, calls: Sequence[_Slot]) -> list[_Slot]:
         return map_order(calls, self._hash, _capacity_for(len(self._slots)), prepend=True)

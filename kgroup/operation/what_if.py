@@ -153,7 +153,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
         members.append(
             MemberSpec(
                 member_id=_new_id(members),
-                topics=topics,
+                topics=tuple(dict.fromkeys(topics)),
                 instance_id=added.instance_id and f"{added.instance_id}{suffix}",
                 client_id=added.client_id,
                 rack=added.rack,
@@ -208,7 +208,7 @@ def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
     """Let a member subscribe to other topics."""
     found = _find(spec, name)
     members = (
-        replace(member, topics=tuple(topics)) if member is found else member
+        replace(member, topics=tuple(dict.fromkeys(topics))) if member is found else member
         for member in spec.members
     )
     return replace(spec, members=tuple(members))

@@ -16,10 +16,11 @@ class Problem:
     Attributes:
         kind: stable short word for programs: the kinds of `record_batch.Damage`, or
             "unknown-record", "bad-record", "inconsistent", "unreadable", "not-found",
-            "not-in-snapshot", "more".
+            "not-in-snapshot", "bad-node", "denied-node", "foreign-node", "more".
         reason: whole sentence for people: what was expected, what was found.
         group_id: the group concerned.
-        path: file concerned, or folder of a partition of another topic than `__consumer_offsets`.
+        path: file concerned, or folder of a partition of another topic than `__consumer_offsets`,
+            or path of a node of ZooKeeper.
         position: byte position in that file.
         offsets_partition: partition of `__consumer_offsets`.
         offset: offset of the record in that partition.

@@ -200,7 +200,7 @@ class ZookeeperSnapshotSource(SnapshotSource):
         return replace(
             reading,
             problems=reading.problems + self._untold(group_ids),
-            notes=(*self.snapshot.notes, *self._notes(names, question)),
+            notes=(*reading.notes, *self._notes(names, question)),
         )
 
     def placements(

@@ -195,9 +195,9 @@ class _Reader:
         parts = path_parts(path)
         group_id = parts[1] if parts[0] == "consumers" and len(parts) > 1 else None
         self._problems[path] = Problem(
-            "denied",
-            "Expected a node that may be read, found one whose ACL does not let us (zookeeper."
-            "digest); it is left out.",
+            "denied-node",
+            "Expected a node that may be read, found one whose ACL does not let us "
+            "(zookeeper.digest); it is left out.",
             group_id=group_id,
             path=path,
         )

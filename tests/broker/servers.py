@@ -74,7 +74,7 @@ class ZooKeeper(Server):
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     started = "PrepRequestProcessor (sid:0) started"
     heap = "128m"
-    jvm = (
+    jvm: tuple[str, ...] = (
         "-Dzookeeper.admin.enableServer=false",
         "-Dzookeeper.jmx.log4j.disable=true",
         "-Dzookeeper.forceSync=no",

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -212,11 +215,14 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
         with ZookeeperProxy(live.server.zookeeper.port) as proxy:
             result = cli(*line, "--zookeeper", proxy.connect)
             assert result.status == 0, result.err
+            deadline = time.monotonic() + 30
+            while proxy.opcodes[-1] != -11:  # the end of the session is on its way
+                assert time.monotonic() < deadline, proxy.opcodes[-10:]
+                time.sleep(0.01)
             assert proxy.sessions == 1
             assert set(proxy.opcodes) <= set(READS), line
             assert {4, 12} <= set(proxy.opcodes)
             assert (100 in proxy.opcodes) == ("-X" in line)
-            assert proxy.opcodes[-1] == -11
             assert proxy.watches == []
 
 
@@ -279,7 +285,7 @@ def test_nodes_that_cannot_be_read(live: Live, ask: Any, cli: Cli) -> None:  # n
     assert {(each["kind"], each["path"]) for each in document["errors"]} == {
         ("bad-node", "/consumers/g/ids/c"),
         ("foreign-node", "/consumers/g/locks"),
-        ("denied", "/consumers/g/offsets/t/1"),
+        ("denied-node", "/consumers/g/offsets/t/1"),
         ("bad-node", "/brokers/ids/1"),
         ("unreachable", None),
     }
@@ -288,7 +294,7 @@ def test_nodes_that_cannot_be_read(live: Live, ask: Any, cli: Cli) -> None:  # n
     assert [row["committed_offset"] for row in group["offsets"]] == [5, 6]
     assert "secret" not in shown.err
     wrong = cli("describe", "g", *at, "-X", "zookeeper.digest=kgroup:wrong", "-o", "json")
-    assert "denied" in [each["kind"] for each in json.loads(wrong.out)["errors"]]
+    assert "denied-node" in [each["kind"] for each in json.loads(wrong.out)["errors"]]
 
 
 def test_where_there_is_no_kafka(live: Live, cli: Cli) -> None:  # noqa: F811
@@ -321,6 +327,46 @@ def test_connections_that_break_and_servers_that_are_down(live: Live, cli: Cli) 
         assert proxy.sessions == 2
         zookeeper.renew(anew=True)
         assert zookeeper.read() == before
+
+
+def test_watching(live: Live) -> None:
+    """Who joins, who leaves, and what changes hands by it, as JSON lines."""
+    command = [sys.executable, "-m", "kgroup", "describe", "orders", "--zookeeper", live.connect]
+    with subprocess.Popen(
+        [*command, "--watch", "0.2", "--timeout", "20"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        seen: list[dict[str, Any]] = []
+
+        def until(change: str) -> dict[str, Any]:
+            assert process.stdout is not None
+            while not seen or seen[-1]["change"] != change:
+                seen.append(json.loads(process.stdout.readline()))
+            return seen[-1]
+
+        first = until("group-found")["after"]
+        owners = {row["partition"]: row["member_id"] for row in first["offsets"]}
+        consumer_id = live.consumers.join("late-1", "orders", Streams({"orders": 1}))
+        assert until("member-joined")["member_id"] == consumer_id
+        live.consumers.settle()
+        live.consumers.leave("late-1")
+        assert until("member-left")["member_id"] == consumer_id
+        live.consumers.settle()
+        settled = {
+            partition: thread.rpartition("-")[0]
+            for (_, partition), thread in live.consumers.owners("orders").items()
+        }
+        deadline = time.monotonic() + 60
+        while owners != settled or len(seen) < 4:
+            assert time.monotonic() < deadline
+            line = json.loads(process.stdout.readline())
+            seen.append(line)
+            owners = dict(
+                {row["partition"]: row["member_id"] for row in first["offsets"]}
+                | {each["partition"]: each["after"] for each in seen if each["change"] == "owner"}
+            )
+        process.send_signal(signal.SIGTERM)
+    assert any(each["change"] == "owner" and each["after"] == consumer_id for each in seen)
 
 
 def test_a_crash_is_seen_until_its_session_is_over(live: Live) -> None:

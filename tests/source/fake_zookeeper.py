@@ -49,6 +49,7 @@ class FakeZookeeper:
                 self._children.setdefault(above or "/", []).append(name)
         self._listener = socket.create_server((HOST, 0))
         self._open: list[socket.socket] = []
+        self._closed = threading.Event()
 
     @property
     def connect(self) -> str:
@@ -73,6 +74,10 @@ class FakeZookeeper:
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
+    def await_close(self) -> None:
+        """Wait until a client has ended its session."""
+        assert self._closed.wait(60)
+
     def _talk(self, connection: socket.socket, limit: int | None) -> None:
         is_known = False
         with suppress(OSError), connection.makefile("rb") as frames:
@@ -95,6 +100,7 @@ class FakeZookeeper:
                         is_known = self.secret is not None and self.secret.encode() in request
                         error, body = (0 if is_known else AUTH_FAILED), b""
                     elif opcode == CLOSE:
+                        self._closed.set()
                         return
                     else:
                         error, body = self._answer(opcode, request[12:-1].decode(), is_known)

@@ -93,6 +93,29 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     return callback
 
 
+def _what_if(
+    option: str,
+    name: str,
+    metavar: str,
+    question: str,
+    *,
+    parse: Callable[[str], Any] = str,
+    suggest: Callable[..., Any] | None = None,
+    **more: Any,
+) -> Callable[[Any], Any]:
+    """Make an option that changes the group first; it may be repeated."""
+    return click.option(
+        option,
+        name,
+        metavar=metavar,
+        multiple=True,
+        callback=_each(parse),
+        shell_complete=suggest,
+        help=f"What if {question}",
+        **more,
+    )
+
+
 @click.command(
     "assign",
     epilog=examples(
@@ -133,65 +156,48 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
 @click.option(
     "--bounce", is_flag=True, help="Restart every member in turn; count what moves in all."
 )
-@click.option(
+@_what_if(
     "--add-member",
     "added",
-    metavar="[N][:K=V,...]",
-    multiple=True,
+    "[N][:K=V,...]",
+    "N members join? With client=, instance=, rack=, topics=A+B; ZooKeeper consumers: host=, "
+    "streams=, topics=A+B.",
+    parse=_added,
     is_flag=False,
     flag_value="1",
-    callback=_each(_added),
-    help="What if N members join? With client=, instance=, rack=, topics=A+B; ZooKeeper consumers: "
-    "host=, streams=, topics=A+B.",
 )
-@click.option(
-    "--remove-member",
-    "removed",
-    metavar="ID",
-    multiple=True,
-    shell_complete=suggest_members,
-    help="What if a member leaves?",
-)
-@click.option(
+@_what_if("--remove-member", "removed", "ID", "a member leaves?", suggest=suggest_members)
+@_what_if(
     "--restart-member",
     "restarted",
-    metavar="ID",
-    multiple=True,
-    shell_complete=suggest_members,
-    help="What if a member comes back with a new id and no memory?",
+    "ID",
+    "a member comes back with a new id and no memory?",
+    suggest=suggest_members,
 )
-@click.option(
+@_what_if(
     "--partitions",
     "grown",
-    metavar="TOPIC=N",
-    multiple=True,
-    shell_complete=suggest_topics_of_group,
-    callback=_each(_topic_count),
-    help="What if a topic has N partitions?",
+    "TOPIC=N",
+    "a topic has N partitions?",
+    parse=_topic_count,
+    suggest=suggest_topics_of_group,
 )
-@click.option(
+@_what_if(
     "--add-topic",
     "added_topics",
-    metavar="TOPIC=N",
-    multiple=True,
-    callback=_each(_topic_count),
-    help="What if there is a new topic, and all members subscribe to it?",
+    "TOPIC=N",
+    "there is a new topic, and all members subscribe to it?",
+    parse=_topic_count,
 )
-@click.option(
-    "--drop-topic",
-    "dropped",
-    metavar="TOPIC",
-    multiple=True,
-    shell_complete=suggest_topics_of_group,
-    help="What if a topic is deleted?",
+@_what_if(
+    "--drop-topic", "dropped", "TOPIC", "a topic is deleted?", suggest=suggest_topics_of_group
 )
-@click.option(
+@_what_if(
     "--subscribe",
     "subscribed",
-    metavar="ID=TOPIC,...",
-    multiple=True,
-    callback=_each(_subscription),
-    help="What if a member subscribes to these topics instead?",
+    "ID=TOPIC,...",
+    "a member subscribes to these topics instead?",
+    parse=_subscription,
 )
 @click.option(
     "--leader",

@@ -68,7 +68,7 @@ def _bench_decoding(variant: Variant, size: int, runs: int) -> None:
         }
         for job, arguments in jobs.items():
             command = [*KGROUP, "decode-offsets", str(segment), *arguments]
-            measured = median([measure(command) for _ in range(runs + 1)][1:])
+            measured = median([_measure_anew(command, folder) for _ in range(runs + 1)][1:])
             print_row(
                 f"{variant.name}, {size >> 20} MiB",
                 f"{records:,}",
@@ -78,6 +78,13 @@ def _bench_decoding(variant: Variant, size: int, runs: int) -> None:
                 f"{dump.wall / measured.wall:.0f}",
                 f"{measured.memory:.0f}",
             )
+
+
+def _measure_anew(command: Sequence[str], folder: Path) -> Measurement:
+    """Measure a job that finds nothing of the run before: to remove a file takes a while, too."""
+    for file in folder.iterdir():
+        file.unlink()
+    return measure(command)
 
 
 def _bench_start() -> None:

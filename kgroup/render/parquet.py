@@ -30,6 +30,9 @@ _ROWS = 1 << 16
 _BYTES = 4 << 20
 """A batch with so many rows, or of this size, becomes a row group of its own."""
 
+_BUFFER = 1 << 20
+"""Bytes that are written at once: pages are many, and small."""
+
 _MAGIC = b"PAR1"
 
 
@@ -58,7 +61,8 @@ def write_parquet(path: Path, rows: Rows, names: Sequence[str]) -> int:
     schema = pa.schema([DECODED.field(name) for name in names])
     groups: list[Value] = []
     count = 0
-    with whole_file(path) as unfinished, unfinished.open("wb") as file:
+    # Not "wb": cutting off even an empty file makes ext4 start writing to the disk at the end.
+    with whole_file(path) as unfinished, unfinished.open("r+b", buffering=_BUFFER) as file:
         file.write(_MAGIC)
         for group in _row_groups(rows, schema):
             columns = []
@@ -103,6 +107,9 @@ def _row_groups(rows: Rows, schema: pa.Schema) -> Iterator[list[ColumnChunk]]:
 def _together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Put batches together, with dictionaries that have what occurs in them."""
     import pyarrow as pa
+
+    if len(batches) == 1:
+        return batches[0]
 
     table = pa.Table.from_batches(batches)
     columns = [

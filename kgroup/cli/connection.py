@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.context import complain
-from kgroup.cli.options import PATH
+from kgroup.cli.options import PATH, parsed
+from kgroup.cli.parameter import parse_seconds
 from kgroup.cli.suggestion import suggest_profiles
 
 if TYPE_CHECKING:
@@ -205,8 +206,8 @@ _OPTIONS = (
         "--timeout",
         "timeout_s",
         metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
-        default=DEFAULT_TIMEOUT_S,
+        default=f"{DEFAULT_TIMEOUT_S:g}",
+        callback=parsed(parse_seconds),
         show_default=True,
         help="How long to wait for the cluster; with many groups, for its next answer.",
     ),

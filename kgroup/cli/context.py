@@ -27,6 +27,9 @@ __all__ = [
     "write",
 ]
 
+_USELESS = frozenset({"unreadable", "not-a-segment", "other-topic", "bad-spec"})
+"""Kinds of errors of files that nothing at all was learnt from."""
+
 MAX_LINES = 20
 """Problems of one kind of trouble told one by one on standard error."""
 
@@ -188,6 +191,9 @@ def outcome(rows: Sequence[object], errors: "Sequence[Problem]") -> ExitStatus:
     if errors and not rows:
         if all(error.kind == "not-found" for error in errors):
             return ExitStatus.NOT_FOUND
-        if all(error.group_id is not None and error.offset is None for error in errors):
+        if all(
+            (error.group_id is not None and error.offset is None) or error.kind in _USELESS
+            for error in errors
+        ):
             return ExitStatus.FAILED
     return ExitStatus.PARTLY if errors else ExitStatus.DONE

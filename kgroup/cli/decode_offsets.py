@@ -27,7 +27,7 @@ from kgroup.cli.options import (
     parsed,
     regex_option,
 )
-from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
+from kgroup.cli.parameter import parse_bytes, parse_end, parse_time
 from kgroup.cli.progress import Progress
 from kgroup.cli.record_source import LiveChoice, file_records, live_records
 from kgroup.cli.suggestion import suggest_groups, suggest_record_types, suggest_topics
@@ -158,11 +158,11 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option(
     "--since",
     metavar="TIME",
-    callback=parsed(parse_instant),
+    callback=parsed(parse_time),
     help="Records of this time or later: RFC 3339, epoch milliseconds, or how long ago (2h).",
 )
 @click.option(
-    "--until", metavar="TIME", callback=parsed(parse_instant), help="Records before this time."
+    "--until", metavar="TIME", callback=parsed(parse_time), help="Records before this time."
 )
 @click.option(
     "--isolation",
@@ -230,10 +230,12 @@ def command(
     Of several replicas of a partition only the one whose log ends last is read; a note says so.
     Damage is reported on standard error and passed over; the exit status is then 4.
     """
-    places = [*files, *paths]
-    is_live = _is_live(places, key, connection)
     if value is not None and key is None:
-        raise click.UsageError("--value belongs to --key")
+        raise click.UsageError("--value belongs to --key, which is missing")
+    places = [*files, *paths]
+    if key is not None and places:
+        raise click.UsageError("--key decodes one record in place of files; leave out one of them")
+    is_live = _is_live(places, key, connection)
     if latest and as_of is not None:
         raise click.UsageError("--latest and --as-of are two views; choose one of them")
     if since is not None and until is not None and since >= until:
@@ -333,9 +335,7 @@ def _is_live(places: Sequence[Path], key: bytes | None, connection: Connection) 
         raise click.UsageError(
             f"{option} (a cluster) and files are two sources; choose one of them"
         )
-    if (places and key is not None) or not (
-        places or key is not None or option or connection.is_default
-    ):
+    if not (places or key is not None or option or connection.is_default):
         raise click.UsageError(
             "what is to be decoded? Choose PATH... (files and folders), - (standard input), "
             "--log-dir PATH, --sample, --bootstrap-server HOST:PORT or --profile NAME (a cluster), "

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.context import documented, is_terminal, show
-from kgroup.cli.options import Output, check_choice, examples, output_options, regex_option
+from kgroup.cli.options import (
+    Output,
+    check_choice,
+    examples,
+    output_options,
+    parsed,
+    regex_option,
+)
+from kgroup.cli.parameter import parse_seconds
 from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_groups
 from kgroup.errors import ExitStatus
@@ -18,14 +26,6 @@ if TYPE_CHECKING:
     from kgroup.source.base import GroupSource
 
 __all__ = ["command"]
-
-_LONGEST_WATCH_S = 1e6
-
-
-def _interval(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not 0 < value <= _LONGEST_WATCH_S:
-        raise click.BadParameter("expected seconds, more than 0", ctx, param)
-    return value
 
 
 @click.command(
@@ -75,8 +75,7 @@ def _interval(ctx: click.Context, param: click.Parameter, value: float | None) -
     "--watch",
     "watch_s",
     metavar="SECONDS",
-    type=float,
-    callback=_interval,
+    callback=parsed(parse_seconds),
     help="Again every so many seconds, until Ctrl-C: on a terminal the page is redrawn with what "
     "has changed marked; in a pipe each change is a JSON line.",
 )
@@ -115,6 +114,8 @@ def command(
             "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "
             "has no other forms, and no --columns"
         )
+    section = (sections or ["offsets"])[0]
+    _check_columns(output.columns, section)
     from kgroup.operation.describe import describe
     from kgroup.operation.time_lag import with_time_lags
     from kgroup.render.description import SECTIONS, description_text
@@ -171,4 +172,25 @@ def command(
             )
         report, now_ms = read(found), source.instant_ms(found)
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
-    return show("describe", report, output, sheets[(sections or ["offsets"])[0]], page)
+    return show("describe", report, output, sheets[section], page)
+
+
+def _check_columns(names: Sequence[str], section: str) -> None:
+    """Make sure that a section has the columns that are chosen, before anybody is asked."""
+    if not names:
+        return
+    from kgroup.render.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
+
+    columns = {"state": STATE_COLUMNS, "members": MEMBER_COLUMNS, "offsets": OFFSET_COLUMNS}
+    known = {
+        name: {title for column in own for title in (column.name, column.title)}
+        for name, own in columns.items()
+    }
+    missing = [name for name in names if name not in known[section]]
+    if missing:
+        there = ", ".join(column.name for column in columns[section])
+        others = [f"--{other}" for other in known if known[other].issuperset(missing)]
+        meant = f"; see {' and '.join(others)}" if others else ""
+        raise click.UsageError(
+            f"no column {', '.join(missing)} in the section --{section}; it has: {there}{meant}"
+        )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from kgroup.cli.context import documented, show
-from kgroup.cli.options import Output, examples, output_options, regex_option
+from kgroup.cli.options import Output, Word, examples, output_options, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_choices, suggest_topics
 from kgroup.errors import ExitStatus
@@ -34,7 +34,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     "states",
     metavar="STATE",
     multiple=True,
-    type=click.Choice([state.value for state in GroupState], case_sensitive=False),
+    type=Word(state.value for state in GroupState),
     shell_complete=suggest_choices,
     help=f"Groups in this state: {', '.join(GroupState)}. Repeat it for more.",
 )
@@ -43,7 +43,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     "types",
     metavar="TYPE",
     multiple=True,
-    type=click.Choice([type_.value for type_ in GroupType], case_sensitive=False),
+    type=Word(type_.value for type_ in GroupType),
     help=f"Groups of this type: {', '.join(GroupType)}. Repeat it for more.",
 )
 @regex_option

@@ -19,6 +19,7 @@ import click
 from kgroup import __version__
 from kgroup.cli.context import complain, flush
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
 
 __all__ = ["COMMANDS", "kgroup", "run", "status_of"]
@@ -119,7 +120,7 @@ def status_of(args: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         status = INTERRUPTED
     except click.UsageError as error:
-        complain(f"error: {error.format_message()}")
+        complain(f"error: {usage_message(error)}")
         if error.ctx is not None:
             complain(f"try '{error.ctx.command_path} --help'")
         status = ExitStatus.USAGE

@@ -1,6 +1,6 @@
 """Options that mean the same in every command, and the values that they take."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -16,6 +16,7 @@ __all__ = [
     "FORMS",
     "PATH",
     "Output",
+    "Word",
     "check_choice",
     "examples",
     "given_options",
@@ -26,7 +27,29 @@ __all__ = [
 ]
 
 FORMS = ("table", "json", "jsonl", "csv", "tsv", "markdown")
-PATH = click.Path(path_type=Path, readable=False)
+
+
+class _Path(click.Path):
+    """A path; an empty one, such as a shell's unset variable gives, is not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("expected a path, found an empty text", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Word(click.Choice[str]):
+    """One of some words, in capitals or not; they are shown as they are written."""
+
+    def __init__(self, choices: Iterable[str]) -> None:
+        super().__init__(list(choices), case_sensitive=False)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Name the words; click would write them small."""
+        return f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
+
+
+PATH = _Path(path_type=Path, readable=False)
 """A path to read; what it is, and whether it can be read, is found out by reading it."""
 
 

@@ -6,11 +6,15 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import nan
 
-__all__ = ["parse_bytes", "parse_end", "parse_instant"]
+__all__ = ["parse_bytes", "parse_end", "parse_instant", "parse_seconds", "parse_time"]
 
 LEAST_EPOCH_MS = 100_000_000_000
 """Smaller numbers are offsets where both could be meant: no Kafka ran in March 1973."""
+
+LONGEST_S = 1e6
+"""Longer waiting is not meant, and the system's clocks do not all take it."""
 
 _INT64 = 1 << 63
 _UNITS: Mapping[str, int] = {
@@ -54,6 +58,36 @@ def parse_instant(text: str) -> int:
         instant = instant.replace(tzinfo=UTC)
     seconds = instant.replace(microsecond=0)
     return int(seconds.timestamp()) * 1000 + instant.microsecond // 1000
+
+
+def parse_time(text: str) -> int:
+    """Read a time as `parse_instant` does, but no number that is one of seconds more likely.
+
+    Raises:
+        ValueError: it is none, or a number below `LEAST_EPOCH_MS`.
+    """
+    instant = parse_instant(text)
+    if re.fullmatch(r"\d+", text.strip()) and instant < LEAST_EPOCH_MS:
+        raise ValueError(
+            f"expected epoch milliseconds (1700000000000), found {text!r}, which is before Kafka's "
+            "time; seconds have 000 behind them there"
+        )
+    return instant
+
+
+def parse_seconds(text: str) -> float:
+    """Read a length of time.
+
+    Raises:
+        ValueError: it is no number above 0, or endless.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = nan
+    if not 0 < seconds <= LONGEST_S:
+        raise ValueError(f"expected seconds, more than 0, found {text!r}")
+    return seconds
 
 
 def parse_end(text: str) -> tuple[int | None, int | None]:

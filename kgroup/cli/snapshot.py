@@ -16,7 +16,7 @@ from kgroup.model.pattern import Pattern
 
 __all__ = ["command"]
 
-_STDOUT = Path("-")
+_STDOUT = (Path("-"), Path("/dev/stdout"))
 
 
 @click.command(
@@ -109,7 +109,7 @@ def command(
                 os.fsync(file.fileno())
         return status
 
-    if path == _STDOUT:
+    if path in _STDOUT:
         return save(None)
     with whole_file(path) as unfinished:
         return save(unfinished)

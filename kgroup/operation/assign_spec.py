@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import struct
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -49,6 +50,10 @@ def read_specs(text: bytes, path: str) -> Iterator[GroupSpec | Problem]:
         text: of the file.
         path: its name, for problems.
     """
+    text = text.removeprefix(BOM_UTF8)  # some editors begin a file with it
+    if not text.strip():
+        yield Problem("bad-spec", "Expected JSON, found nothing.", path=path)
+        return
     for where, spec in _objects(text):
         try:
             if isinstance(spec, orjson.JSONDecodeError):

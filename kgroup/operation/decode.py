@@ -83,6 +83,8 @@ class Decoding:
         """Say what could not be read, and which names the log does not have."""
         if self.log.is_sought:
             return self.log.problems
+        pattern = self._selection.group_pattern
+        is_met = self._has_rows or bool(self._groups.wanted or self._topics.wanted)
         return (
             *self.log.problems,
             *(
@@ -92,6 +94,11 @@ class Decoding:
             *(
                 Problem("not-found", f"There is no offset commit for the topic {topic!r}.")
                 for topic in self._topics.missing
+            ),
+            *(
+                ()
+                if pattern is None or is_met
+                else (Problem("not-found", f"No record of a group matches {pattern.pattern!r}."),)
             ),
         )
 

@@ -130,7 +130,8 @@ class GroupDescription:
     Attributes:
         offsets: commits, owned partitions, and (from a cluster or ZooKeeper) partitions of
             subscribed topics that nobody owns, sorted by topic and partition.
-        total_lag: sum of the known lags of `offsets` and `share_offsets`; None where none is known.
+        total_lag: sum of the known lags of `offsets` and `share_offsets`, of which those below 0
+            count as 0: a commit past the end does not make up for others; None where none is known.
         max_time_lag_ms: largest of their known lags in time; likewise.
     """
 
@@ -257,7 +258,7 @@ def _describe(group: Group, ranges: _Ranges, forgotten: Iterable[_At]) -> GroupD
         members=group.members,
         offsets=offsets,
         pending_offsets=group.pending_offsets,
-        total_lag=sum(lags) if lags else None,
+        total_lag=sum(max(lag, 0) for lag in lags) if lags else None,
         topology=group.topology,
         share_offsets=None if group.share_offsets is None else share_offsets,
         last_stable=group.last_stable,

@@ -135,13 +135,17 @@ def _last_stable(before: Membership, now_ms: int) -> str:
     when = "at an unknown time"
     if before.recorded_ms is not None:
         when = f"{age(now_ms - before.recorded_ms)} ago, at {rfc3339(before.recorded_ms)}"
-    members = "no members" if not before.members else f"{len(before.members)} members"
+    members = _counted(len(before.members), "member")
     assignor = f", assignor {before.assignor}" if before.assignor else ""
     leader = f", leader {cell(before.leader_id, Kind.NAME)}" if before.leader_id else ""
     return (
         f"generation {_or_unknown(before.generation_id)}, recorded {when}: "
         f"{members}{assignor}{leader}"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def _or_unknown(number: int | None) -> str:

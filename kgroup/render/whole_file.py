@@ -20,16 +20,16 @@ def whole_file(path: Path) -> Iterator[Path]:
         UsageError: `path` is something else than a file (a device, say).
         InputError: there can be no file of that name.
     """
-    path = path.resolve()
+    name, path = path, path.resolve()
     if path.exists() and not path.is_file():  # a device would be replaced by a file
         raise UsageError(
-            f"{path}: expected a file, or the name of a new one; found a folder, a device or a pipe"
+            f"{name}: expected a file, or the name of a new one; found a folder, a device or a pipe"
         )
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         unfinished.touch()
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
+        raise InputError(f"{name}: {error.strerror or error}", path=str(name)) from None
     try:
         yield unfinished
         os.replace(unfinished, path)

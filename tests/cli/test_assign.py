@@ -281,3 +281,15 @@ def test_threads_of_zookeeper_consumers(cli: Cli, tmp_path: Path) -> None:
     page = cli("assign", "--dry-run", "--spec", str(file), *added).out
     assert "idle threads        1: new-1-2" in page
     assert "new-1-1        1  orders 5" in page
+
+
+def test_a_file_with_a_byte_order_mark_and_files_with_nothing(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "spec.json"
+    file.write_bytes(b"\xef\xbb\xbf" + json.dumps(SPEC).encode())
+    result = cli("assign", "--dry-run", "--spec", file, "-o", "jsonl")
+    assert (result.status, json.loads(result.out)["id"]) == (0, "g")
+    for nothing in (b"", b" \n", b"\xef\xbb\xbf"):
+        file.write_bytes(nothing)
+        result = cli("assign", "--dry-run", "--spec", file)
+        assert (result.status, result.out) == (1, "")
+        assert "Expected JSON, found nothing." in result.err

@@ -299,7 +299,9 @@ def test_names_that_do_not_exist(cli: Cli, log: Log) -> None:
     assert len(document["data"]) == 2
     assert [error["group_id"] for error in document["errors"]] == ["nobody"]
     assert cli("decode-offsets", log.root, "--topic", "none").status == 3
-    assert cli("decode-offsets", log.root, "--regex", "no.*").status == 3
+    unmatched = cli("decode-offsets", log.root, "--regex", "no.*")
+    assert unmatched.status == 3
+    assert "not-found: No record of a group matches 'no.*'." in unmatched.err
     assert cli("decode-offsets", log.root, "--group", "g", "--since", "2030-01-01").status == 0
 
 
@@ -370,7 +372,12 @@ def test_one_message(cli: Cli) -> None:
     ("options", "message"),
     [
         ([], "--key BYTES"),
-        (["--key", "00", "x.log"], "what is to be decoded?"),
+        (["--key", "00", "x.log"], "--key decodes one record in place of files"),
+        (["--value", "00"], "--value belongs to --key, which is missing"),
+        (
+            ["--sample", "--since", "1700000000"],
+            "expected epoch milliseconds (1700000000000), found",
+        ),
         (["--key", "xyz!"], "neither hexadecimal nor base64"),
         (["--key", "0063", "--group", "g"], "leave out --group\n"),
         (["--key", "0063", "--latest", "--strict"], "leave out --latest, --strict\n"),

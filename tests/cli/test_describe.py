@@ -214,3 +214,15 @@ def test_damage_is_an_error_beside_the_groups(cli: Cli, tmp_path: Path) -> None:
     assert [group["group_id"] for group in document["data"]] == ["order-service"]
     assert document["errors"][0]["position"] == len(data)
     assert f"{folder / name}, byte {len(data)}" in result.err
+
+
+def test_columns_of_another_section_are_told(cli: Cli) -> None:
+    """Before anybody is asked: nothing listens on that port."""
+    for option, columns, message in (
+        ("--offsets", "lag,state,client_id", "no column state, client_id in the section --offsets"),
+        ("--state", "total_lag,lag", "no column lag in the section --state"),
+    ):
+        result = cli("describe", "-b", "127.0.0.1:1", "g", option, "--columns", columns)
+        assert (result.status, result.out) == (2, "")
+        assert message in result.err
+    assert "; see --offsets\n" in result.err

@@ -118,3 +118,11 @@ def test_a_folder_without_segments(cli: Cli, tmp_path: Path) -> None:
     result = cli("list", "--log-dir", tmp_path)
     assert (result.status, result.out) == (1, "")
     assert "__consumer_offsets-N" in result.err
+
+
+def test_a_file_of_which_nothing_is_learnt_is_a_failure(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "00000000000000000000.log"
+    file.write_text("no log\n" * 100)
+    for command in (["list", "--log-dir"], ["describe", "--all", "--log-dir"], ["decode-offsets"]):
+        result = cli(*command, file)
+        assert (result.status, "not-a-segment" in result.err) == (1, True)

@@ -77,6 +77,35 @@ def test_unknown_option(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("describe --group g", "Groups are named without an option: kgroup describe GROUP"),
+        ("coordinator -g g", "Groups are named without an option: kgroup coordinator GROUP"),
+        ("describe --all-groups", "Did you mean --all?"),
+        ("list --brokers b", "Did you mean --bootstrap-server?"),
+        ("list --json", "Did you mean -o json?"),
+        ("--describe", "Did you mean 'kgroup describe'?"),
+        ("--bootstrap-server b", "Options stand behind the command: kgroup COMMAND"),
+        (
+            "describe -dash",
+            "An id that begins with a dash stands behind two: kgroup describe -- -ID",
+        ),
+        ("list -dash", "No such option '-d'."),
+        ("completion", "Choose from: bash, zsh, fish"),
+        ("list --state stabel", "'stabel' is not one of 'Empty', 'PreparingRebalance', "),
+        ("list --log-dir=", "expected a path, found an empty text"),
+        ("list -b b:1 --timeout nan", "expected seconds, more than 0, found 'nan'"),
+        ("list -b b:1 --timeout 1s", "expected seconds, more than 0, found '1s'"),
+    ],
+)
+def test_what_may_have_been_meant(cli: Cli, words: str, message: str) -> None:
+    result = cli(*words.split())
+    assert (result.status, result.out) == (2, "")
+    assert message in result.err
+    assert "\\n" not in result.err
+
+
+@pytest.mark.parametrize(
     ("error", "status", "text"),
     [
         (KgroupError("it broke"), 1, "kgroup: error: it broke\n"),

@@ -275,3 +275,9 @@ def test_a_cluster_that_does_not_answer(cli: Cli, cluster: FakeCluster, tmp_path
     result = cli("snapshot", "-b", "h:1", "--all", "-f", file)
     assert result == Result(1, "", "kgroup: error: h:1 did not answer within 10 s\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_standard_output_by_its_other_name(cli: Cli) -> None:
+    result = cli("snapshot", "--sample", "order-service", "-f", "/dev/stdout")
+    assert (result.status, result.err) == (0, "")
+    assert json.loads(result.out)["command"] == "snapshot"

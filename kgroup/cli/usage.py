@@ -1,0 +1,54 @@
+"""What is said of a command line that cannot be understood, and what may have been meant."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+__all__ = ["usage_message"]
+
+_NAMED = ("--group", "--groups", "--group-id", "--consumer-group", "-g")
+"""How other tools have groups named, which are arguments here."""
+_HABITS = {
+    "--all-groups": "--all",
+    "--broker": "--bootstrap-server",
+    "--brokers": "--bootstrap-server",
+    "--json": "-o json",
+    "--format": "--output",
+    "--list": "'kgroup list'",
+    "--describe": "'kgroup describe'",
+}
+"""Options of other tools, and what they are here."""
+_ARGUMENTS = ("group", "groups", "names")
+"""Parameters of commands whose arguments are ids."""
+
+
+def usage_message(error: click.UsageError) -> str:
+    """Say in a line what is wrong with a command line."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        hint = _hint(error.option_name, error.ctx)
+        if hint:
+            return f"No such option {error.option_name!r}. {hint}"
+    message = error.format_message()
+    if isinstance(error, click.MissingParameter):  # click lists choices a line each
+        return re.sub(r"\s+", " ", message)
+    return message
+
+
+def _hint(option: str, ctx: click.Context) -> str | None:
+    if option in ("--list", "--describe"):
+        return f"Did you mean {_HABITS[option]}?"
+    if ctx.parent is None:
+        return f"Options stand behind the command: kgroup COMMAND {option}"
+    parameters = {parameter.name: parameter for parameter in ctx.command.params}
+    known = {name for parameter in parameters.values() for name in parameter.opts}
+    takes_ids = any(isinstance(parameters.get(name), click.Argument) for name in _ARGUMENTS)
+    if option in _NAMED and takes_ids:
+        return f"Groups are named without an option: {ctx.command_path} GROUP"
+    meant = _HABITS.get(option)
+    if meant is not None and meant.split()[0] in known:
+        return f"Did you mean {meant}?"
+    if takes_ids and not option.startswith("--"):
+        return f"An id that begins with a dash stands behind two: {ctx.command_path} -- -ID"
+    return None

@@ -115,7 +115,9 @@ class _View:
         if not parts:
             return True
         group_id = parts[0]
-        group = self._groups.setdefault(group_id, _Group(group_id))
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = _Group(group_id)
         match parts[1:]:
             case ():
                 group.stat = node.stat

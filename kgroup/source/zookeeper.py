@@ -16,8 +16,8 @@ from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
-from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
-from kgroup.protocol.zookeeper_tree import decode_tree
+from kgroup.model.zookeeper import ZookeeperTree
+from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
 from kgroup.source.base import EVERYTHING, Question, Reading
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper_address import ZookeeperAddress, server_text
@@ -75,7 +75,7 @@ class Zookeeper:
         deadline = Deadline(timeout_s, of_silence=of_silence)
         self._client = ZookeeperClient(address, deadline, context=context, digest=digest)
         self._broker_options = dict(brokers or {})
-        self._view: ZookeeperView | None = None
+        self._nodes: ZookeeperTree | None = None
         self._cluster: Cluster | None = None
 
     def __enter__(self) -> "Zookeeper":
@@ -108,9 +108,8 @@ class Zookeeper:
         """
         if not (question.state or question.members or question.offsets or question.nodes):
             return self._names(group_ids, question)
-        tree = read_tree(self._client, group_ids, question)
-        self._view = decode_tree(tree)
-        return reading_of(tree, group_ids, question)
+        self._nodes = read_tree(self._client, group_ids, question)
+        return reading_of(self._nodes, group_ids, question)
 
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
@@ -198,9 +197,9 @@ class Zookeeper:
         Raises:
             BrokerError: none does.
         """
-        if self._view is None:
-            self._view = decode_tree(read_topics(self._client, []))
-        brokers = self._view.brokers.values()
+        nodes = self._nodes or read_topics(self._client, [])
+        registered = (nodes.nodes[path] for path in nodes.nodes if path.startswith("/brokers/ids/"))
+        brokers = decode_tree(tree_of(registered)).brokers.values()
         servers = [
             server_text(endpoint.host, endpoint.port)
             for broker in brokers

@@ -21,6 +21,7 @@ _CLUSTER = (
     "/admin/reassign_partitions",
     "/admin/preferred_replica_election",
 )
+_BY_TOPIC = (("owners",), ("offsets",))
 _MOST_GUESSES = 100
 
 
@@ -167,7 +168,7 @@ class _Reader:
         self.contents(_CLUSTER)
         self.contents(f"{_TOPICS}/{name}" for name in wanted)
         self.contents(f"/config/topics/{name}" for name in wanted)
-        view = decode_tree(self.tree())
+        view = decode_tree(self._those_of("brokers", "topics"))
         self.contents(
             f"{_TOPICS}/{name}/partitions/{partition}/state"
             for name in sorted(view.topics)
@@ -175,16 +176,28 @@ class _Reader:
         )
 
     def _topics_of_groups(self, names: Collection[str]) -> set[str]:
-        wanted: set[str] = set()
-        for group in decode_tree(self.tree()).groups.values():
-            wanted.update(owner.topic for owner in group.owners)
-            wanted.update(offset.topic for offset in group.offsets)
+        """Return which of the topics the groups own, committed, or subscribe to."""
+        paths = map(path_parts, self._nodes)
+        wanted = {parts[3] for parts in paths if parts[2:3] in _BY_TOPIC and parts[3:]}
+        registrations = self._those_of("consumers", None, "ids")
+        for group in decode_tree(registrations).groups.values():
             for registration in group.registrations:
                 try:
                     wanted.update(subscribed_topics(registration, names))
                 except ValueError:
                     continue  # told when the group is put together
         return wanted.intersection(names)
+
+    def _those_of(self, *names: str | None) -> ZookeeperTree:
+        """Return the nodes whose paths begin with these names; None stands for any."""
+
+        def is_wanted(path: str) -> bool:
+            parts = path_parts(path)
+            return len(parts) > len(names) and all(
+                name in (None, part) for name, part in zip(names, parts, strict=False)
+            )
+
+        return tree_of(node for path, node in self._nodes.items() if is_wanted(path))
 
     def _is_old(self, path: str) -> bool:
         """Tell whether a topic's node is one of Kafka 0.7: without data, with brokers below."""

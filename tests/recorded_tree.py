@@ -8,10 +8,28 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kgroup.model.log_range import LogRange
+from kgroup.model.snapshot import (
+    SNAPSHOT_VERSION,
+    Choice,
+    Origin,
+    Snapshot,
+    SnapshotNode,
+    SnapshotRange,
+)
 from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
 from kgroup.protocol.zookeeper_tree import tree_of
+from kgroup.source.snapshot import SnapshotSource, snapshot_source
+from kgroup.source.zookeeper_view import ZOOKEEPER_CAPABILITIES
 
-__all__ = ["TREE", "consumer_names", "recorded", "recorded_nodes", "recorded_tree"]
+__all__ = [
+    "TREE",
+    "consumer_names",
+    "recorded",
+    "recorded_nodes",
+    "recorded_ranges",
+    "recorded_tree",
+]
 
 TREE = "zookeeper-0.8.2.2"
 _DATA = Path(__file__).parent / "data"
@@ -48,6 +66,50 @@ def recorded_tree(name: str = TREE) -> ZookeeperTree:
         )
         for node in recorded_nodes(name)
     )
+
+
+def recorded_ranges(name: str = TREE) -> dict[tuple[str, int], LogRange]:
+    """Where partitions begin and end, said their leaders."""
+    ranges = {}
+    for place, told in recorded(name)["log_ranges"].items():
+        topic, _, partition = place.rpartition("-")
+        ranges[topic, int(partition)] = LogRange(told["start"], told["end"])
+    return ranges
+
+
+def recorded_snapshot(name: str = TREE) -> Snapshot:
+    """The tree and the ends of the logs as a snapshot."""
+    return Snapshot(
+        command="snapshot",
+        schema_version=SNAPSHOT_VERSION,
+        kgroup_version="0",
+        taken_ms=max(node["stat"]["mtime"] for node in recorded_nodes(name)),
+        origin=Origin("zookeeper"),
+        choice=Choice(),
+        capabilities=tuple(sorted(ZOOKEEPER_CAPABILITIES)),
+        cluster_id=None,
+        controller=None,
+        brokers=None,
+        broker_ids=(),
+        offsets_partition_count=None,
+        topic_names={},
+        groups=(),
+        topics=None,
+        log_ranges=tuple(
+            SnapshotRange(topic, partition, log.start, log.end, log.end, None)
+            for (topic, partition), log in sorted(recorded_ranges(name).items())
+        ),
+        placements=None,
+        problems=(),
+        log_problems=(),
+        notes=(),
+        zookeeper=tuple(map(SnapshotNode.of, recorded_tree(name).nodes.values())),
+    )
+
+
+def recorded_source(name: str = TREE) -> SnapshotSource:
+    """The same as a source."""
+    return snapshot_source(recorded_snapshot(name))
 
 
 def consumer_names(name: str = TREE) -> dict[str, str]:

@@ -62,8 +62,8 @@ SCENARIOS = {
     "upgraded-0.8-to-2.8": ({0, 1, 2}, {"none"}),
 }
 
-TREES = ("zookeeper-0.8.2.2",)
-"""Scenarios that keep a ZooKeeper tree and no log directory."""
+TREES = ("sample-zookeeper", "zookeeper-0.8.2.2")
+"""Scenarios that keep what ZooKeeper holds and no log directory."""
 
 RECORDS: dict[str, set[tuple[int, int | None]]] = {
     "kafka-0.8.2.2-none": {(0, 0), (0, None)},

@@ -34,6 +34,7 @@ COMMANDS: CommandTable = {
     "assign": ("assign", "Run a group's assignor dry: what would move, and how balanced it is."),
     "snapshot": ("snapshot", "Save what a source says, to work on it offline."),
     "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
+    "zk": ("zk", "Show what only the ZooKeeper consumer has: its nodes and fetchers."),
     "completion": ("completion", "Print the script that completes command lines in a shell."),
 }
 

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from kgroup.source.snapshot import SnapshotSource
     from kgroup.source.zookeeper_address import ZookeeperAddress
 
-__all__ = ["Source", "missing_source", "source_of", "source_options"]
+__all__ = [
+    "Source",
+    "missing_source",
+    "source_of",
+    "source_options",
+    "zookeeper_source_options",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,25 @@ def source_options(
         return connection_options(log_dir_options(decorated))
 
     return decorate
+
+
+def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the choice of a source for what only ZooKeeper has; the sample is its ZooKeeper then."""
+
+    @wraps(command)
+    def with_source(*, source: Source, **rest: Any) -> Any:
+        from kgroup.sample import sample_log_dir, sample_zookeeper
+
+        if source.paths == (sample_log_dir(),):
+            source = Source(snapshot=sample_zookeeper())
+        if source.snapshot is None and source.zookeeper is None:
+            raise click.UsageError(
+                "expected a source that has nodes of ZooKeeper: choose --zookeeper HOST:PORT/CHROOT"
+                ", a --snapshot that was taken of one, or --sample"
+            )
+        return command(source=source, **rest)
+
+    return source_options(required=False)(with_source)
 
 
 _SNAPSHOT_OPTION = click.option(

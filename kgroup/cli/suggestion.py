@@ -147,6 +147,15 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
         from kgroup.render.assignment import columns_of
 
         columns = columns_of(next((m for m in ("compare", "bounce") if params.get(m)), "run"))
+    elif name in ("ids", "owners", "tree", "fetchers"):
+        from kgroup.render import zookeeper as of_zookeeper
+
+        columns = {
+            "ids": of_zookeeper.CONSUMER_COLUMNS,
+            "owners": of_zookeeper.OWNER_COLUMNS,
+            "tree": of_zookeeper.NODE_COLUMNS,
+            "fetchers": of_zookeeper.FETCH_COLUMNS,
+        }[name]
     elif params.get("members"):
         columns = of_groups.MEMBER_COLUMNS
     elif params.get("state"):

@@ -3,9 +3,14 @@
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["sample_log_dir"]
+__all__ = ["sample_log_dir", "sample_zookeeper"]
 
 
 def sample_log_dir() -> Path:
     """Return the log directory of a small shop's broker (Kafka 4.3.1)."""
     return Path(str(files(__package__) / "log-dir"))
+
+
+def sample_zookeeper() -> Path:
+    """Return a snapshot of the ZooKeeper of the same shop some years ago (Kafka 0.8.2.2)."""
+    return Path(str(files(__package__) / "zookeeper" / "snapshot.json"))

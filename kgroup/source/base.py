@@ -23,6 +23,7 @@ __all__ = [
     "CoordinatorSource",
     "GroupSource",
     "NextRecordSource",
+    "NodeSource",
     "Question",
     "Reading",
     "RenewableSource",
@@ -217,5 +218,18 @@ class RenewableSource(Protocol):
 
         Args:
             anew: keep nothing, because the last round failed.
+        """
+        ...
+
+
+@runtime_checkable
+class NodeSource(Protocol):
+    """What has nodes of ZooKeeper."""
+
+    def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
+        """Read a node and those below it, down to a depth, if they exist; perhaps others too.
+
+        Raises:
+            BrokerError: ZooKeeper cannot be asked.
         """
         ...

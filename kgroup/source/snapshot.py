@@ -11,6 +11,7 @@ from kgroup.model.pattern import parse_regex
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
+from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
@@ -184,7 +185,10 @@ class ClusterSnapshotSource(SnapshotSource):
 
 
 class ZookeeperSnapshotSource(SnapshotSource):
-    """What ZooKeeper said: groups are decoded from its nodes; implements `ClusterSource` too."""
+    """What ZooKeeper said: groups are decoded from its nodes.
+
+    Implements `ClusterSource` and `NodeSource` too.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
@@ -214,6 +218,10 @@ class ZookeeperSnapshotSource(SnapshotSource):
     def view(self, topics: Collection[str]) -> ClusterView:
         """Look up brokers and topics; see `ClusterSource.view`."""
         return cluster_view(decode_tree(self._tree), topics)
+
+    def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
+        """Give all that was saved; see `NodeSource.subtree`."""
+        return self._tree
 
 
 def snapshot_source(snapshot: Snapshot) -> SnapshotSource:

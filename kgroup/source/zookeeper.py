@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Zookeeper:
-    """A source of groups; implements `GroupSource`. A context manager."""
+    """A source of groups; implements `GroupSource` and `NodeSource`. A context manager."""
 
     capabilities = ZOOKEEPER_CAPABILITIES
 
@@ -150,13 +150,9 @@ class Zookeeper:
         """Tell brokers and topics as ZooKeeper has them; see `ClusterSource.view`."""
         return cluster_view(decode_tree(read_topics(self._client, topics)), topics)
 
-    def subtree(self, path: str) -> ZookeeperTree:
-        """Read a node and all below it; nothing where there is none.
-
-        Raises:
-            BrokerError: no server answers.
-        """
-        return read_subtree(self._client, path)
+    def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
+        """Read any nodes; see `NodeSource.subtree`."""
+        return read_subtree(self._client, path, depth)
 
     def _names(self, group_ids: Collection[str] | None, question: Question) -> Reading:
         """Tell which groups there are, and nothing else of them."""

@@ -1,6 +1,7 @@
 """Which nodes of ZooKeeper tell what is asked, read level by level: a round trip for each level."""
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import count
 
 from kgroup.errors import InputError
 from kgroup.model.problem import Problem
@@ -72,15 +73,17 @@ def read_topics(client: ZookeeperClient, names: Collection[str]) -> ZookeeperTre
     return reader.tree()
 
 
-def read_subtree(client: ZookeeperClient, path: str) -> ZookeeperTree:
-    """Read a node and everything below it.
+def read_subtree(client: ZookeeperClient, path: str, depth: int | None) -> ZookeeperTree:
+    """Read a node and those below it, so many levels, or all.
 
     Raises:
         BrokerError: no server answers.
     """
     reader = _Reader(client)
     level = [path]
-    while level:
+    for _ in count() if depth is None else range(depth + 1):
+        if not level:
+            break
         children = reader.children(level)
         reader.contents(level)
         level = [_join(above, name) for above, names in children.items() for name in names]

@@ -121,6 +121,7 @@ class OldConsumers:
         self._log = work / "consumers.log"
         self._stack = stack
         self._hosts: dict[str, Session] = {}
+        self._groups: set[str] = set()
 
     def host(self, name: str = FIRST_HOST) -> Session:
         """The JVM of that name, started where there is none or it has crashed."""
@@ -164,6 +165,7 @@ class OldConsumers:
             "refresh.leader.backoff.ms": "100",
         } | {key.replace("_", "."): value for key, value in config.items()}
         arguments = subscription.arguments
+        self._groups.add(group)
         consumer_id = self.host(host).call("old-join", name=name, **arguments, config=options)
         self.alive[name] = OldConsumer(name, consumer_id, group, subscription, host)
         return consumer_id
@@ -207,6 +209,16 @@ class OldConsumers:
             )
         return sorted(fetches)
 
+    def settled_fetches(self, name: str) -> list[Fetch]:
+        """The same, once it seeks no leader any more."""
+        deadline = time.monotonic() + SETTLE_DEADLINE_S
+        while True:
+            fetches = self.fetches(name)
+            if all(fetch.thread for fetch in fetches):
+                return fetches
+            assert time.monotonic() < deadline, fetches
+            time.sleep(0.1)
+
     def settle(self) -> None:
         """Wait until the living consumers, and they alone, own everything and nothing moves."""
         deadline = time.monotonic() + SETTLE_DEADLINE_S
@@ -235,7 +247,7 @@ class OldConsumers:
             for topic in self._children("/brokers/topics")
         }
         found = {}
-        for group in {each.group for each in self.alive.values()}:
+        for group in sorted(self._groups):
             members = [each for each in self.alive.values() if each.group == group]
             ids = {each.consumer_id for each in members}
             if set(self._children(f"/consumers/{group}/ids")) != ids:

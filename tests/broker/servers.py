@@ -95,7 +95,8 @@ class ZooKeeper(Server):
             "dataDir": str(self.folder / "data"),
             "clientPort": str(self.port),
             "clientPortAddress": HOST,
-            "tickTime": "1000",  # sessions of 2 to 20 s
+            "tickTime": "1000",  # sessions of at least 2 s
+            "maxSessionTimeout": "60000",
             "maxClientCnxns": "0",
         }
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from kazoo.security import make_digest_acl
 
+from kgroup.cli import zk
 from kgroup.model.group import GroupState, GroupType
 from kgroup.source.base import GroupSource, Question
 from kgroup.source.zookeeper import Zookeeper
@@ -30,6 +31,7 @@ from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
 from tests.cli.test_completion import suggested
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.saved import saved
+from tests.record.zookeeper_tree import read_tree
 
 VERSION = "0.8.2.2"
 TOPICS = {"orders": 4, "payments": 2}
@@ -210,7 +212,13 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
             live.consumers.alive["orders-1"].consumer_id,
         ],
         ["snapshot", "--all", "-f", str(tmp_path / "a.json")],
+        ["zk", "ids"],
+        ["zk", "owners", "orders"],
+        ["zk", "tree"],
+        ["zk", "tree", "/consumers", "--depth", "1"],
+        ["zk", "fetchers", "orders"],
     )
+    assert {line[1] for line in lines if line[0] == "zk"} == set(zk.COMMANDS)
     for line in lines:
         with ZookeeperProxy(live.server.zookeeper.port) as proxy:
             result = cli(*line, "--zookeeper", proxy.connect)
@@ -242,6 +250,29 @@ def test_a_dry_run_gives_what_the_consumers_own(live: Live, ask: Any, group: str
     }
     assert given == live.consumers.owners(group)
     assert (row["moves"], row["kept"]) == ([], len(given))
+
+
+def test_owners_and_nodes(live: Live, ask: Any) -> None:
+    def rows(*args: str) -> list[dict[str, Any]]:
+        result = ask("zk", *args, "-o", "json")
+        assert (result.status, result.err) == (0, "")
+        data: list[dict[str, Any]] = json.loads(result.out)["data"]
+        return data
+
+    for group in ("orders", "billing", "others"):
+        owners = {
+            (row["topic"], row["partition"]): row["thread_id"] for row in rows("owners", group)
+        }
+        assert owners == live.consumers.owners(group)
+    assert {row["consumer_id"] for row in rows("ids")} == {
+        each.consumer_id for each in live.consumers.alive.values()
+    }
+    nodes = read_tree(live.consumers.zookeeper)
+    assert {row["path"]: (row["text"], row["mtime_ms"]) for row in rows("tree")} == {
+        node["path"]: (node["text"], node["stat"]["mtime"]) for node in nodes
+    }
+    shallow = [row["path"] for row in rows("tree", "/consumers", "--depth", "1")]
+    assert shallow == ["/consumers", *(f"/consumers/{group}" for group in GROUPS)]
 
 
 def test_completion(live: Live, cli: Cli) -> None:  # noqa: F811

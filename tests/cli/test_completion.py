@@ -8,17 +8,17 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-import click
 import pytest
 
 from kgroup.cli import suggestion
 from kgroup.cli.command_line import read_bash, read_fish_word
-from kgroup.cli.main import COMMANDS, kgroup
+from kgroup.cli.main import COMMANDS
 from kgroup.cli.shell_script import SCRIPTS
 from kgroup.model.group import Group, GroupState
 from kgroup.render.group import LIST_COLUMNS, STATE_COLUMNS
 from kgroup.sample import sample_log_dir
 from kgroup.source.log_dir import LogDir
+from tests.cli.commands import EVERY_COMMAND
 from tests.cli.conftest import Cli
 from tests.cli.test_main import loaded_by
 
@@ -177,14 +177,12 @@ def test_install_where_it_is_not_clear_how(
 
 def test_every_command_suggests_groups_where_it_takes_them() -> None:
     taken = set()
-    for name in COMMANDS:
-        command = kgroup.get_command(click.Context(kgroup), name)
-        assert command is not None
+    for name, command in EVERY_COMMAND.items():
         for param in command.params:
             if param.name in ("group", "groups", "group_id", "group_ids", "names"):
                 assert param._custom_shell_complete is suggestion.suggest_groups, (name, param)
                 taken.add(name)
-    assert {"describe", "coordinator", "snapshot", "decode-offsets"} <= taken
+    assert {"describe", "coordinator", "snapshot", "decode-offsets", "zk fetchers"} <= taken
 
 
 def test_profiles(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,22 +5,18 @@ Those that need a server are parsed.
 
 import re
 import shlex
-from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
 
-from kgroup.cli.main import COMMANDS, kgroup
+from tests.cli.commands import EVERY_COMMAND, context_of, split_line
 from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[2]
 
 
 def help_examples(name: str) -> list[str]:
-    command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
-    assert isinstance(command, click.Command)
-    lines = (command.epilog or "").splitlines()
+    lines = (EVERY_COMMAND[name].epilog or "").splitlines()
     return [line.strip() for line in lines if "kgroup " in line]
 
 
@@ -42,7 +38,9 @@ def can_run(line: str) -> bool:
     return alone and not set("|$<>…") & set(line) and "..." not in line and "--log-dir" not in line
 
 
-EXAMPLES = sorted({line for name in COMMANDS for line in help_examples(name)} | {*page_examples()})
+EXAMPLES = sorted(
+    {line for name in EVERY_COMMAND for line in help_examples(name)} | {*page_examples()}
+)
 
 
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if can_run(line)])
@@ -57,21 +55,16 @@ def test_example(cli: Cli, line: str) -> None:
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if not can_run(line)])
 def test_other_examples_use_options_that_exist(line: str) -> None:
     (words,) = re.findall(r"kgroup [^|$<>]+", line)
-    _, name, *args = shlex.split(words, comments=True)
-    command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
-    known = {option for parameter in command.params for option in parameter.opts}
+    name, args = split_line(shlex.split(words, comments=True)[1:])
+    known = {option for parameter in EVERY_COMMAND[name].params for option in parameter.opts}
     assert {arg for arg in args if re.match(r"--?[A-Za-z]", arg)} <= known
 
 
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if needs_server(line)])
 def test_examples_with_a_server_parse(line: str) -> None:
     (words,) = re.findall(r"kgroup [^|$<>]+", line)
-    _, name, *args = shlex.split(words, comments=True)
-    command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
-    assert isinstance(command, click.Command)
-    # with its parent: a command keeps the names of its help option from the first context
-    parent = click.Context(kgroup, **kgroup.context_settings)
-    with command.make_context(name, args, parent) as context:
+    name, args = split_line(shlex.split(words, comments=True)[1:])
+    with EVERY_COMMAND[name].make_context(name, args, context_of(name)) as context:
         assert context.args == []
 
 
@@ -80,6 +73,6 @@ def test_examples_show_how_to_ask_a_cluster(name: str) -> None:
     assert any(map(needs_server, help_examples(name)))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", EVERY_COMMAND)
 def test_every_command_has_an_example_that_runs(name: str) -> None:
     assert any(map(can_run, help_examples(name)))

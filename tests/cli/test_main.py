@@ -13,8 +13,11 @@ import pytest
 import kgroup.__main__
 import kgroup.cli.main
 from kgroup import __version__
+from kgroup.cli import zk
+from kgroup.cli.lazy_group import CommandTable
 from kgroup.cli.main import COMMANDS
 from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
+from tests.cli.commands import EVERY_COMMAND
 from tests.cli.conftest import Cli
 
 
@@ -33,22 +36,32 @@ def test_help(cli: Cli, option: str) -> None:
     assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == list(COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", EVERY_COMMAND)
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_of_each_command(cli: Cli, name: str, option: str) -> None:
-    result = cli(name, option)
+    result = cli(*name.split(), option)
     assert result.status == 0
     assert f"Usage: kgroup {name}" in result.out
     assert "Examples:" in result.out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_line_in_the_list_is_the_first_of_the_command_s_own_help(name: str) -> None:
-    module, text = COMMANDS[name]
-    command = import_module(f"kgroup.cli.{module}").command
-    assert isinstance(command, click.Command)
-    assert command.name == name
-    assert (command.help or "").splitlines()[0] == text
+def test_help_of_a_group_of_commands(cli: Cli) -> None:
+    result = cli("zk", "--help")
+    assert result.status == 0
+    listed = result.out.partition("Commands:")[2].partition("Run 'kgroup")[0]
+    assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == list(zk.COMMANDS)
+    result = cli("zk", "owner")
+    assert (result.status, result.out) == (2, "")
+    assert "No such command 'owner'. Did you mean owners?" in result.err
+
+
+@pytest.mark.parametrize("table", [COMMANDS, zk.COMMANDS])
+def test_the_line_in_the_list_is_the_first_of_the_command_s_own_help(table: CommandTable) -> None:
+    for name, (module, text) in table.items():
+        command = import_module(f"kgroup.cli.{module}").command
+        assert isinstance(command, click.Command)
+        assert command.name == name
+        assert (command.help or "").splitlines()[0] == text
 
 
 @pytest.mark.parametrize("option", ["-V", "--version"])

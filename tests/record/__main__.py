@@ -19,6 +19,7 @@ from tests.record.scenario_streams import record_streams
 from tests.record.scenario_upgrade import record_upgrade
 from tests.record.scenario_zookeeper import record_0_8_2_2
 from tests.record.scenario_zookeeper_groups import record_zookeeper_groups
+from tests.record.scenario_zookeeper_sample import record_zookeeper_sample
 
 CODECS = {
     "0.10.2.2": ("gzip", "snappy", "lz4"),
@@ -43,6 +44,7 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "kafka-0.8.2.2-snappy": partial(record_0_8_2_2, codec=2, name="snappy"),
     "kafka-0.8.2.2-lz4": partial(record_0_8_2_2, codec=3, name="lz4"),
     "zookeeper-0.8.2.2": record_zookeeper_groups,
+    "sample-zookeeper": record_zookeeper_sample,
     "compacted-4.3.1": partial(record_compacted, version="4.3.1"),
     "compacted-3.9.2": partial(record_compacted, version="3.9.2"),
     "compacted-0.10.2.2-gzip": record_compacted_wrappers,
@@ -64,7 +66,7 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "damaged": record_damaged,
 }
 
-TARGETS = {"sample": SAMPLE / "log-dir"}
+TARGETS = {"sample": SAMPLE / "log-dir", "sample-zookeeper": SAMPLE / "zookeeper"}
 """Where a scenario's files go, if not beside its manifest."""
 
 

@@ -14,9 +14,11 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.change import Change, ChangeKind
 from kgroup.operation.describe import GroupDescription
+from kgroup.operation.fetcher import Fetch, FetchState, ResetCause
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.statistics import Count
+from kgroup.operation.zookeeper import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.protocol.batch import DamageKind
 from kgroup.render.document import SCHEMA_VERSION
 
@@ -29,6 +31,10 @@ ROOTS = (
     Change,
     DecodedRecord,
     Count,
+    RegisteredConsumer,
+    OwnedPartition,
+    TreeNode,
+    Fetch,
 )
 
 
@@ -88,7 +94,8 @@ def test_columns_are_those_of_csv_and_tsv(name: str) -> None:
 
 def test_every_set_of_columns_has_its_table() -> None:
     names = set(tables("columns"))
-    for module in ("kgroup.render.group", "kgroup.render.record", "kgroup.render.statistics"):
+    for part in ("group", "record", "statistics", "zookeeper"):
+        module = f"kgroup.render.{part}"
         sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}
         public = {f"{module}.{name}" for name in sets if not name.startswith(("_", "PAGE"))}
         assert public
@@ -105,6 +112,12 @@ def test_marks() -> None:
         rows_under("| mark | meaning |").items()
         >= {m.value: m.sentence for m in OffsetMark}.items()
     )
+
+
+def test_states_of_fetching() -> None:
+    for head, words in (("fetch state", FetchState), ("reset", ResetCause)):
+        written = rows_under(f"| {head} | meaning |")
+        assert written == {word.value: word.sentence for word in words}
 
 
 def test_kinds_of_change() -> None:

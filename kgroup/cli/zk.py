@@ -1,0 +1,36 @@
+"""`kgroup zk`, and the table of its commands."""
+
+import click
+
+from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from kgroup.errors import ExitStatus
+
+__all__ = ["COMMANDS", "command"]
+
+COMMANDS: CommandTable = {
+    "ids": ("zk_ids", "List the consumers that are registered in ZooKeeper."),
+    "owners": ("zk_owners", "List which consumer thread owns which partition, and since when."),
+    "tree": ("zk_tree", "Show nodes of ZooKeeper, decoded."),
+    "fetchers": ("zk_fetchers", "Show what the fetcher threads of a group read, and from where."),
+}
+
+
+@click.group(
+    "zk",
+    cls=LazyGroup,
+    table=COMMANDS,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    epilog="Run 'kgroup zk COMMAND --help' for the options and examples of a command.",
+)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Show what only the ZooKeeper consumer has: its nodes and fetchers.
+
+    Kafka 0.7 and 0.8 keep in ZooKeeper who is in a group, who owns what and, mostly, what is
+    committed. 'kgroup list', 'describe', 'snapshot' and 'assign' read such groups as they read
+    others; here is what others do not have.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(ExitStatus.USAGE)

@@ -1,0 +1,281 @@
+"""What the fetchers of a ZooKeeper consumer do: which thread reads what, from which broker, where.
+
+A consumer has one fetcher thread for each broker and fetcher id that it needs, whatever number of
+streams it has. A partition that it owns belongs to the fetcher of its leader and of the id
+``abs(31 * topic.hashCode + partition) % num.consumer.fetchers`` (in Java's 32 bits, where the least
+number counts as 0). Partitions without a leader that lives wait for one, and are asked for again
+and again. A fetcher begins at the committed offset; where there is none, or no record has it any
+more or yet, at the end of the log that `auto.offset.reset` names.
+
+Source: kafka.consumer.ConsumerFetcherManager, kafka.consumer.ConsumerFetcherThread and
+kafka.server.AbstractFetcherManager of Kafka 0.8.2.2.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kgroup.assignor.java_hash import string_hash
+from kgroup.model.group import Broker
+from kgroup.model.log_range import LogRange
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import GroupNodes, ZookeeperView
+from kgroup.operation.report import Report
+from kgroup.operation.zookeeper import read_groups
+from kgroup.source.base import GroupSource
+
+__all__ = [
+    "Fetch",
+    "FetchState",
+    "OffsetReset",
+    "ResetCause",
+    "fetcher_id",
+    "fetches_of",
+    "list_fetches",
+]
+
+_LEAST_INT = -(1 << 31)
+_UNKNOWN = LogRange()
+
+
+class OffsetReset(StrEnum):
+    """Where a consumer goes that has no usable offset: its `auto.offset.reset`."""
+
+    LARGEST = "largest"
+    """To the end of the log."""
+    SMALLEST = "smallest"
+    """To its start."""
+
+
+class FetchState(StrEnum):
+    """Whether anything can be fetched."""
+
+    FETCHING = "fetching"
+    NO_LEADER = "no-leader"
+    LEADER_GONE = "leader-gone"
+    NO_LISTENER = "no-listener"
+    CONSUMER_GONE = "consumer-gone"
+
+    @property
+    def sentence(self) -> str:
+        """What the state means, for people."""
+        return _STATE_SENTENCES[self]
+
+
+_STATE_SENTENCES = {
+    FetchState.FETCHING: "A fetcher of the owner asks the leader for records.",
+    FetchState.NO_LEADER: "The owner waits: the partition has no leader.",
+    FetchState.LEADER_GONE: "The owner waits: the leader is not among the brokers that are there.",
+    FetchState.NO_LISTENER: (
+        "Nobody fetches: the leader has no listener without TLS and SASL, and old consumers know "
+        "no other."
+    ),
+    FetchState.CONSUMER_GONE: "Nobody fetches: the owner is not among the group's consumers.",
+}
+
+
+class ResetCause(StrEnum):
+    """Why a fetcher cannot begin at the committed offset."""
+
+    NO_COMMIT = "no-commit"
+    BEFORE_START = "before-start"
+    PAST_END = "past-end"
+
+    @property
+    def sentence(self) -> str:
+        """What the cause means, for people."""
+        return _CAUSE_SENTENCES[self]
+
+
+_CAUSE_SENTENCES = {
+    ResetCause.NO_COMMIT: "Nothing is committed for the partition.",
+    ResetCause.BEFORE_START: "The commit lies before the first record that the partition has.",
+    ResetCause.PAST_END: "The commit lies past the end of the partition.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """One partition, and who fetches it.
+
+    Attributes:
+        group_id: the group.
+        consumer_id: the consumer that owns the partition.
+        thread: number of the stream that gets its records; None where the owner node has none.
+        fetcher: name of the Java thread that fetches; None while nobody does.
+        fetcher_id: number of the fetcher among those of one broker, from 0.
+        broker: the leader, that is asked; None while nobody is.
+        topic: name.
+        partition: number.
+        state: whether anything can be fetched, and why not.
+        committed_offset: in ZooKeeper; None where there is none.
+        log_start_offset: offset of the first record; None where it is not known.
+        log_end_offset: offset that the next record gets; likewise.
+        fetch_offset: where a fetcher begins that is started now; None where it is not known.
+        reset: why that is not the committed offset; None where it is, or the log is not known.
+    """
+
+    group_id: str
+    consumer_id: str
+    thread: int | None
+    fetcher: str | None
+    fetcher_id: int
+    broker: Broker | None
+    topic: str
+    partition: int
+    state: FetchState
+    committed_offset: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
+    fetch_offset: int | None
+    reset: ResetCause | None
+
+
+def fetcher_id(topic: str, partition: int, count: int) -> int:
+    """Return which of a broker's `count` fetchers reads a partition."""
+    value = (31 * string_hash(topic) + partition) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >> 31 else value
+    return (0 if signed == _LEAST_INT else abs(signed)) % count
+
+
+def list_fetches(
+    source: GroupSource, group_id: str, *, count: int, reset: OffsetReset
+) -> Report[Fetch]:
+    """Tell what the fetchers of a group do, by consumer and fetcher, as `fetches_of`.
+
+    Args:
+        source: ZooKeeper, or a snapshot of it.
+        group_id: the group.
+        count: the consumers' `num.consumer.fetchers`.
+        reset: their `auto.offset.reset`.
+
+    Raises:
+        InputError: the source has no nodes of ZooKeeper.
+        BrokerError: ZooKeeper cannot be asked.
+    """
+    found = read_groups(source, [group_id])
+    group = found.view.groups.get(group_id)
+    if group is None:
+        return Report((), found.problems, found.notes)
+    led = [
+        (each.topic, each.partition)
+        for each in group.owners
+        if _leader(found.view, (each.topic, each.partition))[1] is not None
+    ]
+    logs = source.log_ranges(led)
+    fetches = fetches_of(found.view, group, logs.ranges, count=count, reset=reset)
+    problems = found.problems + logs.problems + _left_out(group)
+    return Report(fetches, problems, (*found.notes, *_notes(group)))
+
+
+def fetches_of(
+    view: ZookeeperView,
+    group: GroupNodes,
+    ranges: Mapping[tuple[str, int], LogRange],
+    *,
+    count: int,
+    reset: OffsetReset,
+) -> tuple[Fetch, ...]:
+    """Compute what the fetchers of a group do, a row for each partition that is owned.
+
+    Args:
+        view: brokers, and who leads.
+        group: owners, consumers and offsets.
+        ranges: where partitions begin and end, as far as that is known.
+        count: the consumers' `num.consumer.fetchers`.
+        reset: their `auto.offset.reset`.
+
+    Returns:
+        Rows sorted by consumer, fetcher, topic and partition; those that wait come last.
+    """
+    committed = {(each.topic, each.partition): each.offset for each in group.offsets}
+    consumers = {each.consumer_id for each in group.registrations}
+    rows = []
+    for owner in group.owners:
+        if owner.broker is not None:
+            continue
+        at = owner.topic, owner.partition
+        state, broker = _leader(view, at)
+        if owner.consumer_id not in consumers:
+            state, broker = FetchState.CONSUMER_GONE, None
+        number = fetcher_id(*at, count)
+        log = ranges.get(at, _UNKNOWN)
+        cause = _cause(committed.get(at), log)
+        rows.append(
+            Fetch(
+                group_id=group.group_id,
+                consumer_id=owner.consumer_id,
+                thread=owner.thread,
+                fetcher=_thread_name(owner.consumer_id, number, broker),
+                fetcher_id=number,
+                broker=broker,
+                topic=owner.topic,
+                partition=owner.partition,
+                state=state,
+                committed_offset=committed.get(at),
+                log_start_offset=log.start,
+                log_end_offset=log.end,
+                fetch_offset=committed.get(at) if cause is None else _end(log, reset),
+                reset=cause,
+            )
+        )
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                row.consumer_id,
+                row.fetcher is None,
+                row.broker.id if row.broker else -1,
+                row.fetcher_id,
+                row.topic,
+                row.partition,
+            ),
+        )
+    )
+
+
+def _thread_name(consumer_id: str, number: int, broker: Broker | None) -> str | None:
+    return None if broker is None else f"ConsumerFetcherThread-{consumer_id}-{number}-{broker.id}"
+
+
+def _leader(view: ZookeeperView, at: tuple[str, int]) -> tuple[FetchState, Broker | None]:
+    state = view.partition_states.get(at)
+    if state is None or state.leader is None:
+        return FetchState.NO_LEADER, None
+    node = view.brokers.get(state.leader)
+    if node is None:
+        return FetchState.LEADER_GONE, None
+    if node.host is None or node.port is None:
+        return FetchState.NO_LISTENER, None
+    return FetchState.FETCHING, Broker(node.id, node.host, node.port, node.rack)
+
+
+def _cause(committed: int | None, log: LogRange) -> ResetCause | None:
+    if committed is None or committed < 0:
+        return ResetCause.NO_COMMIT
+    if log.start is not None and committed < log.start:
+        return ResetCause.BEFORE_START
+    if log.end is not None and committed > log.end:
+        return ResetCause.PAST_END
+    return None
+
+
+def _end(log: LogRange, reset: OffsetReset) -> int | None:
+    return log.start if reset is OffsetReset.SMALLEST else log.end
+
+
+def _left_out(group: GroupNodes) -> tuple[Problem, ...]:
+    reason = "A partition of Kafka 0.7, whose consumers fetch in another way; it is left out."
+    return tuple(
+        Problem("unsupported", reason, group_id=group.group_id, path=each.path)
+        for each in group.owners
+        if each.broker is not None
+    )
+
+
+def _notes(group: GroupNodes) -> tuple[str, ...]:
+    """Name the consumers that fetch nothing, and what ZooKeeper does not tell."""
+    owning = {each.consumer_id for each in group.owners}
+    idle = [each.consumer_id for each in group.registrations if each.consumer_id not in owning]
+    notes = [f"{consumer_id} owns nothing, and fetches nothing." for consumer_id in idle]
+    return tuple(notes)

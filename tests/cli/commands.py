@@ -1,0 +1,46 @@
+"""All commands of kgroup by the words that call them, those below `zk` too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from kgroup.cli.lazy_group import LazyGroup
+from kgroup.cli.main import kgroup
+
+__all__ = ["EVERY_COMMAND", "context_of", "split_line"]
+
+
+def _below(group: LazyGroup, words: tuple[str, ...] = ()) -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
+    for name in group.table:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if isinstance(command, LazyGroup):
+            found |= _below(command, (*words, name))
+        else:
+            found[" ".join((*words, name))] = command
+    return found
+
+
+assert isinstance(kgroup, LazyGroup)
+EVERY_COMMAND: Mapping[str, click.Command] = _below(kgroup)
+"""Without the groups of commands themselves."""
+
+
+def split_line(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Split what stands behind "kgroup": the words of the command, and its arguments."""
+    size = 2 if " ".join(words[:2]) in EVERY_COMMAND else 1
+    return " ".join(words[:size]), list(words[size:])
+
+
+def context_of(name: str) -> click.Context:
+    """A context above a command: it keeps the names of its help option from the first one."""
+    parent = click.Context(kgroup, **kgroup.context_settings)
+    *groups, _ = name.split()
+    for word in groups:
+        command = kgroup.get_command(parent, word)
+        assert command is not None
+        parent = click.Context(command, parent)
+    return parent

@@ -1,0 +1,186 @@
+"""What fetchers should do, beside what those of real consumers of 0.8.2.2 did."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.model.log_range import LogRange
+from kgroup.model.zookeeper import Node, Stat, ZookeeperView
+from kgroup.operation.fetcher import (
+    Fetch,
+    FetchState,
+    OffsetReset,
+    ResetCause,
+    fetcher_id,
+    fetches_of,
+)
+from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
+from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
+
+FETCHERS = {"pricing": 2}
+"""`num.consumer.fetchers` of the recorded groups; else 1."""
+SMALLEST = OffsetReset.SMALLEST
+
+
+def recorded_fetches(reset: OffsetReset = SMALLEST) -> list[Fetch]:
+    view = decode_tree(recorded_tree())
+    return [
+        fetch
+        for group_id, group in view.groups.items()
+        for fetch in fetches_of(
+            view, group, recorded_ranges(), count=FETCHERS.get(group_id, 1), reset=reset
+        )
+    ]
+
+
+def test_threads_brokers_and_partitions_are_those_of_the_real_consumers() -> None:
+    found = {
+        (each.consumer_id, each.topic, each.partition): (
+            each.fetcher,
+            each.broker.id if each.broker else None,
+        )
+        for each in recorded_fetches()
+    }
+    theirs = {
+        (consumer_id, fetch["topic"], fetch["partition"]): (fetch["thread"], fetch["broker"])
+        for consumer_id, fetches in recorded()["fetches"].items()
+        for fetch in fetches
+    }
+    assert found == theirs
+    assert len({thread for thread, _ in found.values()}) > 20
+    assert (None, None) in theirs.values()
+
+
+def test_what_waits_for_a_leader_is_said_to_wait() -> None:
+    waiting = [each for each in recorded_fetches() if each.fetcher is None]
+    assert {(each.topic, each.partition) for each in waiting} == {("returns", 0)}
+    # which of the two is written depends on whether that broker was the controller
+    assert {each.state for each in waiting} <= {FetchState.NO_LEADER, FetchState.LEADER_GONE}
+    assert {each.state for each in recorded_fetches() if each.fetcher} == {FetchState.FETCHING}
+
+
+def test_resets_are_those_that_the_consumers_logged() -> None:
+    assert recorded()["resets"]
+    resets = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "offset": each.committed_offset,
+            "to": each.fetch_offset,
+        }
+        for each in recorded_fetches()
+        if each.reset in (ResetCause.BEFORE_START, ResetCause.PAST_END)
+    ]
+    assert sorted(resets, key=str) == sorted(recorded()["resets"], key=str)
+
+
+def test_a_fetcher_is_never_before_where_it_begins() -> None:
+    """The consumers had read on, to the end; none had committed since."""
+    begins = {(each.consumer_id, each.topic, each.partition): each for each in recorded_fetches()}
+    for consumer_id, fetches in recorded()["fetches"].items():
+        for fetch in fetches:
+            each = begins[consumer_id, fetch["topic"], fetch["partition"]]
+            if each.fetcher:
+                assert each.fetch_offset is not None
+                assert each.fetch_offset <= fetch["offset"] == each.log_end_offset
+
+
+def test_largest_resets_to_the_end() -> None:
+    largest = [each for each in recorded_fetches(OffsetReset.LARGEST) if each.reset]
+    assert {each.reset for each in largest} == set(ResetCause)
+    assert all(each.fetch_offset == each.log_end_offset for each in largest)
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "count", "expected"),
+    [
+        # "a".hashCode() is 97, "" 0, "Aa" and "BB" 2112
+        ("a", 0, 5, 31 * 97 % 5),
+        ("a", 3, 5, (31 * 97 + 3) % 5),
+        ("Aa", 1, 7, (31 * 2112 + 1) % 7),
+        ("BB", 1, 7, (31 * 2112 + 1) % 7),
+        ("", 0, 3, 0),
+        # 31 * 97 + (2^31 - 31 * 97) is 2^31, as an int the least number, whose abs is 0
+        ("a", 2**31 - 31 * 97, 5, 0),
+        # one more is the least number but one: abs is 2^31 - 1
+        ("a", 2**31 - 31 * 97 + 1, 5, (2**31 - 1) % 5),
+    ],
+)
+def test_fetcher_id(topic: str, partition: int, count: int, expected: int) -> None:
+    assert fetcher_id(topic, partition, count) == expected
+
+
+REGISTRATION = '{"version":1,"subscription":{"t":1},"pattern":"static","timestamp":"5"}'
+
+
+def view(**more: str) -> ZookeeperView:
+    """A consumer "g_c" that owns t-0, which broker 1 leads; more nodes instead of these."""
+    nodes = {
+        "/consumers/g/ids/g_c": REGISTRATION,
+        "/consumers/g/owners/t/0": "g_c-0",
+        "/consumers/g/offsets/t/0": "5",
+        "/brokers/ids/1": '{"version":1,"host":"a","port":9092,"jmx_port":-1,"timestamp":"1"}',
+        "/brokers/topics/t": '{"version":1,"partitions":{"0":[1]}}',
+        "/brokers/topics/t/partitions/0/state": '{"leader":1,"isr":[1],"version":1}',
+    } | more
+    return decode_tree(
+        tree_of(Node(path, text.encode(), Stat()) for path, text in nodes.items() if text)
+    )
+
+
+UNKNOWN = LogRange()
+
+
+def one(found: ZookeeperView, log: LogRange = UNKNOWN) -> Fetch:
+    ranges = {("t", 0): log}
+    (fetch,) = fetches_of(found, found.groups["g"], ranges, count=1, reset=SMALLEST)
+    return fetch
+
+
+def test_an_owner_that_is_gone_fetches_nothing() -> None:
+    fetch = one(view(**{"/consumers/g/ids/g_c": ""}))
+    assert (fetch.state, fetch.fetcher, fetch.broker) == (FetchState.CONSUMER_GONE, None, None)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("", FetchState.NO_LEADER),
+        ('{"leader":-1,"isr":[1],"version":1}', FetchState.NO_LEADER),
+        ('{"leader":2,"isr":[2],"version":1}', FetchState.LEADER_GONE),
+    ],
+)
+def test_states_of_a_partition_that_waits(state: str, expected: FetchState) -> None:
+    fetch = one(view(**{"/brokers/topics/t/partitions/0/state": state}))
+    assert (fetch.state, fetch.fetcher, fetch.broker) == (expected, None, None)
+    assert fetch.fetch_offset == 5
+
+
+def test_a_leader_that_old_consumers_cannot_reach() -> None:
+    node = (
+        '{"version":4,"host":null,"port":-1,"endpoints":["SSL://a:9093"],'
+        '"listener_security_protocol_map":{"SSL":"SSL"},"jmx_port":-1,"timestamp":"1"}'
+    )
+    fetch = one(view(**{"/brokers/ids/1": node}))
+    assert (fetch.state, fetch.fetcher) == (FetchState.NO_LISTENER, None)
+
+
+@pytest.mark.parametrize(
+    ("committed", "log", "offset", "reset"),
+    [
+        ("5", LogRange(), 5, None),
+        ("5", LogRange(0, 10), 5, None),
+        ("10", LogRange(0, 10), 10, None),  # the next record to come
+        ("11", LogRange(0, 10), 0, ResetCause.PAST_END),
+        ("2", LogRange(3, 10), 3, ResetCause.BEFORE_START),
+        ("3", LogRange(3, 10), 3, None),
+        ("", LogRange(3, 10), 3, ResetCause.NO_COMMIT),
+        ("-1", LogRange(3, 10), 3, ResetCause.NO_COMMIT),
+        ("", LogRange(), None, ResetCause.NO_COMMIT),
+    ],
+)
+def test_where_a_fetcher_begins(
+    committed: str, log: LogRange, offset: int | None, reset: ResetCause | None
+) -> None:
+    fetch = one(view(**{"/consumers/g/offsets/t/0": committed}), log)
+    assert (fetch.fetch_offset, fetch.reset) == (offset, reset)

@@ -75,6 +75,7 @@ class Subscriber:
         remembered: the partitions that the sticky assignor's user data names; None where there is
             no user data.
         remembered_generation: the generation that it names; None where it names none.
+        failure: message of the exception that reading it throws; None where there is none.
     """
 
     member_id: str
@@ -85,6 +86,7 @@ class Subscriber:
     generation: int | None = None
     remembered: tuple[TopicPartition, ...] | None = None
     remembered_generation: int | None = None
+    failure: str | None = None
 
 
 def in_hash_order(members: Sequence[Subscriber]) -> list[Subscriber]:

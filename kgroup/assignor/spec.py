@@ -26,10 +26,13 @@ class UserData:
     Attributes:
         owned: partitions; None where there is no user data.
         generation: None where it names none.
+        failure_in_1_1: message of the exception of a leader of version 1.1.1; None where it reads
+            this.
     """
 
     owned: tuple[TopicPartition, ...] | None = None
     generation: int | None = None
+    failure_in_1_1: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,9 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assign
         AssignorError: Kafka's assignor fails.
     """
     members = in_hash_order(members)
+    failure = next((member.failure for member in members if member.failure is not None), None)
+    if failure is not None:
+        raise AssignorError("SchemaException", failure)
     known = {name: Topic(topics[name].partitions) for name in with_metadata(members, topics)}
     if any(topic not in known for member in members for topic in member.topics):
         raise AssignorError(

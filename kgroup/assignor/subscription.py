@@ -77,7 +77,14 @@ def as_sent_1_1(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber
         user_data = member.user_data or UserData()
         if member.user_data is None and strategy == "sticky" and member.owned is not None:
             user_data = UserData(_by_topic(member.owned, prepend=False))
-        sent.append(Subscriber(member.member_id, member.topics, remembered=user_data.owned))
+        sent.append(
+            Subscriber(
+                member.member_id,
+                member.topics,
+                remembered=user_data.owned,
+                failure=user_data.failure_in_1_1,
+            )
+        )
     return sent
 
 

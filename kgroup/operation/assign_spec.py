@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import struct
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +13,13 @@ from typing import Any, TypeVar
 import orjson
 
 from kgroup.assignor.base import Topic, TopicPartition
-from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec, UserData
+from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec
 from kgroup.assignor.strategy import strategies, versions
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
-from kgroup.protocol.consumer_protocol import decode_subscription
+from kgroup.operation.user_data import read_user_data
 
-__all__ = ["SpecError", "as_asked", "made_up_topic_id", "read_spec", "read_specs", "read_user_data"]
+__all__ = ["SpecError", "as_asked", "made_up_topic_id", "read_spec", "read_specs"]
 
 _T = TypeVar("_T")
 _Known = dict[tuple[str, ...], tuple[str, ...]]
@@ -147,30 +146,6 @@ def as_asked(spec: GroupSpec, strategy: str | None, kafka_version: str | None) -
 def made_up_topic_id(name: str) -> bytes:
     """Give a topic of unknown id one that is always the same."""
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def read_user_data(raw: bytes | None, strategy: str) -> UserData:
-    """Read a member's user data as the sticky assignors do.
-
-    Source: `StickyAssignor.memberData` and `CooperativeStickyAssignor.memberData` of 4.3.1.
-
-    Args:
-        raw: None where the member sent none.
-        strategy: name of the assignor.
-    """
-    if raw is None or (not raw and strategy == "sticky"):
-        return UserData()
-    message = struct.pack(">hii", 0, 0, len(raw)) + raw  # a subscription of version 0
-    data = decode_subscription(message, strategy)["userData"]
-    if not isinstance(data, Mapping) or "error" in data:
-        return UserData((), -1)
-    owned = data.get("previousAssignment")
-    return UserData(
-        None
-        if owned is None
-        else tuple((topic["topic"], number) for topic in owned for number in topic["partitions"]),
-        data.get("generation"),
-    )
 
 
 def _topic(value: object, path: str) -> Topic:

@@ -55,9 +55,6 @@ def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> Non
         group = RandomGroup(seed, strategy, protocol, hashes_partitions=hashes_partitions)
         for _ in range(ROUNDS):
             spec = group.spec | {"kafka_version": kafka}
-            if kafka == OLD:  # which fails on user data that it cannot read
-                for member in spec["members"]:
-                    member.pop("user_data", None)
             specs.append(spec)
             ours.append(_assign(spec))
             has_memory = protocol != "zookeeper"

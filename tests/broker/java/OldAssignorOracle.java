@@ -16,6 +16,7 @@ import org.apache.kafka.common.TopicPartition;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -66,7 +67,10 @@ public class OldAssignorOracle extends SpecOracle {
         for (JsonNode member : spec.get("members")) {
             List<String> topics = topics(member);
             Subscription sent = new Subscription(topics);
-            if (spec.get("strategy").asText().equals("sticky") && member.hasNonNull("owned")) {
+            if (member.hasNonNull("user_data")) {
+                byte[] userData = Base64.getDecoder().decode(member.get("user_data").asText());
+                sent = new Subscription(topics, ByteBuffer.wrap(userData));
+            } else if (spec.get("strategy").asText().equals("sticky") && member.hasNonNull("owned")) {
                 List<TopicPartition> owned = new ArrayList<>();
                 owned(member, (topic, p) -> owned.add(new TopicPartition(topic, p)));
                 ByteBuffer userData = StickyAssignor.serializeTopicPartitionAssignment(owned);

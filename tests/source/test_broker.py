@@ -187,6 +187,37 @@ def test_a_list_that_tells_no_states_is_completed_where_they_matter(broker: Fake
     assert broker.names[3:] == ["Metadata", "ListGroups"]
 
 
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_filters_are_for_the_brokers_that_have_them(broker: FakeBroker, version: int) -> None:
+    """States since version 4 (KIP-518), types since 5 (KIP-848); this broker heeds neither."""
+    groups = [("g", "Stable", "classic"), ("e", "Empty", "classic"), ("s", "Stable", "share")]
+    names = ("group_id", "group_state", "group_type")
+    rows = [dict(zip(names, group, strict=True)) for group in groups[: 3 if version == 5 else 2]]
+    broker.newest["ListGroups"] = version
+    broker.handlers["ListGroups"] = lambda _: {
+        "error_code": 0,
+        "groups": [{**row, "protocol_type": "consumer"} for row in rows],
+    }
+    states = {name: state for name, state, _ in groups}
+    broker.handlers["DescribeGroups"] = lambda request: {
+        "groups": [described(name, states[name]) for name in request.groups]
+    }
+    question = Question(
+        states=frozenset({GroupState.STABLE}),
+        types=frozenset({GroupType.CLASSIC}),
+        members=False,
+        log_budget=0,
+    )
+    with Cluster(broker.bootstrap) as source:
+        assert list(source.read(question=question).image.groups) == ["g"]
+    (sent,) = (request for name, _, request in broker.asked if name == "ListGroups")
+    assert (sent.states_filter, sent.types_filter) == {
+        3: ([], []),
+        4: (["Stable"], []),
+        5: (["Stable"], ["classic"]),
+    }[version]
+
+
 @pytest.mark.parametrize("version", [0, 1, 3, 4])
 def test_metadata_that_names_a_topic_never_creates_it(broker: FakeBroker, version: int) -> None:
     broker.newest["Metadata"] = version

@@ -1,0 +1,140 @@
+"""What the end of `__consumer_offsets` adds to groups, from a made-up broker's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kgroup.model.group import Group
+from kgroup.source import offsets_log
+from kgroup.source.base import Question
+from kgroup.source.broker import Cluster
+from tests.operation.log_files import commit, group_metadata
+from tests.protocol.log_writer import Plain, batch
+from tests.source.fake_broker import FakeBroker, fake_broker
+from tests.source.test_broker import committed, coordinator, described, ends, metadata, offsets
+from tests.source.test_next_record import FakeLog
+
+NUMBER = 1  # "g".hashCode() is 103, of 3 partitions
+BUDGET = 1 << 20
+NOT_AUTHORIZED = 29
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBroker]:
+    """It has the group "g", which committed t-0 at 7; windows of the log are of two offsets."""
+    monkeypatch.setattr(offsets_log, "FIRST_WINDOW", 2)
+    monkeypatch.setattr(offsets_log, "WINDOW_SIZE", 1)
+    with fake_broker() as fake:
+        fake.handlers = {
+            "Metadata": metadata(fake, offsets()),
+            "FindCoordinator": lambda _: coordinator(fake),
+            "OffsetFetch": lambda _: committed(("t", 0, 7)),
+        }
+        fake.newest = {"Metadata": 4, "OffsetFetch": 5, "ListOffsets": 1, "FindCoordinator": 1}
+        yield fake
+
+
+def read(
+    broker: FakeBroker,
+    *records: Plain,
+    state: str = "Empty",
+    error: int = 0,
+    **question: Any,
+) -> tuple[Group, tuple[str, ...]]:
+    """Read the group from a broker with such a log; give the notes too."""
+    log = FakeLog([(record.offset, batch([record])) for record in records], error=error)
+    broker.newest["Fetch"] = 4
+    broker.handlers |= {
+        "DescribeGroups": lambda _: {"groups": [described("g", state)]},
+        "ListOffsets": lambda request: ends(request, 0, len(records)),
+        "Fetch": lambda request: {
+            "responses": [
+                {
+                    "topic": "__consumer_offsets",
+                    "partitions": [
+                        log.answer(wanted, committed=False, is_first=True)
+                        for wanted in request.topics[0].partitions
+                        if wanted.partition == NUMBER
+                    ],
+                }
+            ]
+        },
+    }
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(["g"], Question(**question))
+    assert reading.problems == ()
+    return reading.image.groups["g"], reading.notes
+
+
+def fetches(broker: FakeBroker) -> list[int]:
+    """Offsets from which the log was read."""
+    return [
+        request.topics[0].partitions[0].fetch_offset
+        for name, _, request in broker.asked
+        if name == "Fetch"
+    ]
+
+
+def test_the_newest_generation_and_the_commit_that_counts(broker: FakeBroker) -> None:
+    """Behind the commit that the coordinator told of, another one has come meanwhile."""
+    group, notes = read(
+        broker,
+        group_metadata(0, "g", generation=1),
+        commit(1, "g", committed=7, time_ms=200),
+        commit(2, "other", committed=7, time_ms=300),
+        group_metadata(3, "g", generation=2),
+        commit(4, "g", committed=9, time_ms=400),
+    )
+    assert (group.generation_id, notes) == (2, ())
+    assert [offset.commit_timestamp_ms for offset in group.offsets] == [200]
+
+
+def test_times_of_commits_are_read_where_they_matter_only(broker: FakeBroker) -> None:
+    records = (
+        commit(0, "g", committed=7, time_ms=200),
+        group_metadata(1, "g", generation=1),
+        group_metadata(2, "g", generation=2),
+        commit(3, "other"),
+    )
+    group, notes = read(broker, *records, commit_times=False)
+    assert (group.generation_id, fetches(broker)) == (2, [2])
+    assert ([offset.commit_timestamp_ms for offset in group.offsets], notes) == ([None], ())
+    broker.asked.clear()
+    group, _ = read(broker, *records)
+    assert [offset.commit_timestamp_ms for offset in group.offsets] == [200]
+    assert fetches(broker)[-1] == 0
+
+
+def test_no_more_is_read_than_allowed(broker: FakeBroker) -> None:
+    records = (
+        group_metadata(0, "g", generation=1),
+        *(commit(number, "other") for number in range(1, 8)),
+    )
+    group, (note,) = read(broker, *records, log_budget=1)
+    assert (group.generation_id, fetches(broker)) == (None, [6])
+    assert "more bytes would have to be read back than allowed" in note
+    broker.asked.clear()
+    group, notes = read(broker, *records, log_budget=0)
+    assert (group.generation_id, notes, fetches(broker)) == (None, (), [])
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
+def test_of_a_rebalance_in_flight_the_log_tells_what_was_before(
+    broker: FakeBroker, state: str
+) -> None:
+    record = group_metadata(0, "g", generation=4, time_ms=500)
+    group, _ = read(broker, record, commit(1, "g", committed=7), state=state)
+    assert group.generation_id is None
+    assert group.last_stable is not None
+    assert (group.last_stable.generation_id, group.last_stable.recorded_ms) == (4, 500)
+
+
+def test_a_log_that_may_not_be_read(broker: FakeBroker) -> None:
+    group, (note,) = read(broker, group_metadata(0, "g", generation=1), error=NOT_AUTHORIZED)
+    assert (group.generation_id, len(group.offsets)) == (None, 1)
+    assert note.startswith(
+        f"__consumer_offsets-{NUMBER}: its leader says TOPIC_AUTHORIZATION_FAILED (it needs READ"
+    )

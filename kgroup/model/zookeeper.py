@@ -174,6 +174,8 @@ class GroupNodes:
         registrations: its consumers.
         owners: of partitions.
         offsets: that are committed.
+        unreadable: ids of consumers that are registered, and whose node says nothing that could be
+            read, or may not be read; sorted.
     """
 
     group_id: str
@@ -182,6 +184,7 @@ class GroupNodes:
     registrations: tuple[RegistrationNode, ...]
     owners: tuple[OwnerNode, ...]
     offsets: tuple[OffsetNode, ...]
+    unreadable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

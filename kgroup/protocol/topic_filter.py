@@ -18,9 +18,12 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
 """Left out of every list as long as ``exclude.internal.topics`` is true, as it is by default."""
 
 _QUOTES = "\"'"
-_ONLY_JAVA = re.compile(
-    r"\[[^\]]*&&|\[[^\]]*\[(?!:)|\\p\{(?:Is|In|java|Lower|Upper|ASCII|Alpha|"
-    r"Digit|Alnum|Punct|Graph|Print|Blank|Cntrl|XDigit|Space)|\\[hHRXZ]"
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_NESTED = re.compile(r"\[[^\]]*(?:&&|\[)")
+"""Classes in classes, which the other engines take for single characters."""
+_JAVA_CLASS = re.compile(
+    r"\\p\{(?:Is|In|java|Lower|Upper|ASCII|Alpha|Digit|Alnum|Punct|Graph|Print|Blank|Cntrl|XDigit|"
+    r"Space)|\\[hHRXvVZ]"
 )
 
 
@@ -36,7 +39,7 @@ def parse_filter(text: str) -> Pattern:
         ValueError: it is none, or one that only Java understands.
     """
     regex = filter_regex(text)
-    if _ONLY_JAVA.search(regex):
+    if _NESTED.search(_ESCAPE.sub("", regex)) or _JAVA_CLASS.search(regex):
         raise ValueError(f"{regex!r} has syntax of regular expressions that only Java knows")
     try:
         return parse_regex(regex)

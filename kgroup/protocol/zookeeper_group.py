@@ -22,6 +22,7 @@ from kgroup.model.zookeeper import (
     ZookeeperView,
 )
 from kgroup.protocol.topic_filter import filter_regex, subscribed_topics
+from kgroup.protocol.zookeeper_node import consumer_host
 
 __all__ = ["groups_of"]
 
@@ -42,10 +43,19 @@ def _group(nodes: GroupNodes, topics: Mapping[str, TopicNode], problems: list[Pr
     owned: dict[str, list[AssignedPartition]] = {}
     for owner in owners:
         owned.setdefault(owner.consumer_id, []).append(_owned(owner))
-    members = tuple(
+    known = [
         _member(registration, owned.get(registration.consumer_id, ()), topics, problems)
-        for registration in sorted(nodes.registrations, key=lambda each: each.consumer_id)
-    )
+        for registration in nodes.registrations
+    ]
+    known += [
+        Member(
+            consumer_id,
+            client_host=consumer_host(nodes.group_id, consumer_id),
+            assignment=tuple(owned.get(consumer_id, ())),
+        )
+        for consumer_id in nodes.unreadable
+    ]
+    members = tuple(sorted(known, key=lambda member: member.member_id))
     ids = {member.member_id for member in members}
     subscribed = {
         (topic, partition)

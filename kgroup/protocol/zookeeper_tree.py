@@ -93,6 +93,10 @@ class _View:
                     self._foreign(node.path, parts[1])
             else:
                 self._cluster_node(node, parts)
+        for problem in self._tree.problems:
+            match path_parts(problem.path or ""):
+                case ("consumers", group_id, "ids", consumer_id) if group_id in self._groups:
+                    self._groups[group_id].consumer_ids.add(consumer_id)
         groups = {group_id: self._finish(group) for group_id, group in sorted(self._groups.items())}
         return ZookeeperView(
             groups=groups,
@@ -167,6 +171,7 @@ class _View:
             tuple(group.registrations),
             tuple(sorted(owners, key=_place)),
             tuple(sorted(group.offsets, key=_place)),
+            tuple(sorted(consumer_ids - {each.consumer_id for each in group.registrations})),
         )
 
     def _cluster_node(self, node: Node, parts: tuple[str, ...]) -> None:

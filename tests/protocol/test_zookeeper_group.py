@@ -107,7 +107,7 @@ def test_lists_are_of_the_topics_that_exist(
     assert subscription.regex == filter_regex(regex)
 
 
-@pytest.mark.parametrize("regex", ["[a-z&&[^p]]*", r"\p{Alpha}*", "(", "a**"])
+@pytest.mark.parametrize("regex", ["[a-z&&[^p]]*", "[[:alpha:]]*", r"\p{Alpha}*", "(", "a**"])
 def test_a_list_that_cannot_be_evaluated_is_unknown(regex: str) -> None:
     group, problems = read({"/consumers/g/ids/c": registered("white_list", **{regex: 1}), **ORDERS})
     assert group.state is None
@@ -121,6 +121,23 @@ def test_expressions_are_cleaned_as_kafka_does() -> None:
     # TopicFilter: trim, commas to bars, no blanks, no quotes around
     assert filter_regex(" 'a , b.*' ") == "a|b.*"
     assert parse_filter("a{1}").fullmatch("a") is not None
+    assert parse_filter(r"[\[a]\[&&b").fullmatch("[[&&b") is not None
+
+
+def test_a_consumer_that_cannot_be_read_is_a_member_all_the_same() -> None:
+    group, _ = read(
+        {
+            "/consumers/g/ids/b": registered(orders=1),
+            "/consumers/g/ids/g_h-1400000000000-1a2b3c4d": "{",
+            "/consumers/g/owners/orders/0": "g_h-1400000000000-1a2b3c4d-0",
+            **ORDERS,
+        }
+    )
+    assert group.state is None
+    assert group.stray_owners == ()
+    _, member = group.members
+    assert (member.client_host, member.subscription) == ("h", None)
+    assert [part.partition for part in member.assignment or ()] == [0]
 
 
 def test_what_is_no_offset_and_what_0_7_wrote_is_told() -> None:

@@ -48,7 +48,7 @@ def test_a_group_is_its_consumers_owners_and_offsets() -> None:
 
 
 def test_what_cannot_be_read_is_left_out_with_its_path() -> None:
-    denied = Problem("denied", "Not allowed.", path="/consumers/h")
+    denied = Problem("denied-node", "Not allowed.", path="/consumers/h")
     found = view(
         {
             "/consumers/g/ids/c": "{",
@@ -80,7 +80,16 @@ def test_what_cannot_be_read_is_left_out_with_its_path() -> None:
     assert bad["/controller"].group_id is None
     group = found.groups["g"]
     assert (group.registrations, group.owners) == ((), ())
+    assert group.unreadable == ("c",)
     assert [each.offset for each in group.offsets] == [5]
+
+
+def test_a_consumer_that_may_not_be_read_is_known_to_be_there() -> None:
+    denied = Problem("denied-node", "Not allowed.", path="/consumers/g/ids/c-1")
+    nodes: dict[str, str | None] = {"/consumers/g/ids": None, "/consumers/g/owners/t/0": "c-1"}
+    group = view(nodes, denied).groups["g"]
+    assert group.unreadable == ("c-1",)
+    assert (group.owners[0].consumer_id, group.owners[0].thread) == ("c-1", None)
 
 
 def test_nodes_of_others_are_named_once() -> None:

@@ -22,7 +22,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import GroupNodes, ZookeeperView
 from kgroup.operation.report import Report
 from kgroup.operation.zookeeper import read_groups
-from kgroup.source.base import GroupSource
+from kgroup.source.base import GroupSource, Question
 
 __all__ = [
     "Fetch",
@@ -34,6 +34,7 @@ __all__ = [
     "list_fetches",
 ]
 
+_EVERYTHING = Question(nodes=True, log_budget=0)
 _LEAST_INT = -(1 << 31)
 _UNKNOWN = LogRange()
 
@@ -153,7 +154,7 @@ def list_fetches(
         InputError: the source has no nodes of ZooKeeper.
         BrokerError: ZooKeeper cannot be asked.
     """
-    found = read_groups(source, [group_id])
+    found = read_groups(source, [group_id], _EVERYTHING)
     group = found.view.groups.get(group_id)
     if group is None:
         return Report((), found.problems, found.notes)

@@ -31,7 +31,7 @@ __all__ = [
     "read_groups",
 ]
 
-_EVERYTHING = Question(nodes=True, log_budget=0)
+_WHO_IS_THERE = Question(offsets=False, log_budget=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +147,17 @@ class FoundGroups:
     notes: tuple[str, ...]
 
 
-def read_groups(source: GroupSource, group_ids: Collection[str]) -> FoundGroups:
-    """Read the nodes of these groups, or of all where none is named.
+def read_groups(
+    source: GroupSource, group_ids: Collection[str], question: Question = _WHO_IS_THERE
+) -> FoundGroups:
+    """Read the nodes of these groups, or of all where none is named, as far as a question goes.
 
     Raises:
         UsageError: the source has no nodes of ZooKeeper.
         InputError: it has nothing to read.
         BrokerError: ZooKeeper cannot be asked.
     """
-    reading, missing = read_chosen(source, group_ids, _EVERYTHING)
+    reading, missing = read_chosen(source, group_ids, question)
     if reading.zookeeper is None:
         raise _no_nodes()
     view = decode_tree(reading.zookeeper)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.context import documented, is_terminal, show
+from kgroup.cli.context import documented, is_terminal, show, uncollected
 from kgroup.cli.input_file import STDIN
 from kgroup.cli.options import PATH, Output, examples, output_options
 from kgroup.cli.source import Source, missing_source, source_options
@@ -274,6 +274,7 @@ def command(
     problems: list[Problem] = []
     lags: Mapping[tuple[str, int], int] = {}
     notes: tuple[str, ...] = ()
+    click.get_current_context().with_resource(uncollected())
     with documented("assign", output):
         if spec is not None:
             specs = []

@@ -1,5 +1,6 @@
 """Where a command's output goes: data to standard output, everything else to standard error."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ __all__ = [
     "naming",
     "outcome",
     "show",
+    "uncollected",
     "write",
 ]
 
@@ -110,6 +112,18 @@ def complain_of(problems: "Sequence[Problem]") -> None:
     if rest:
         left_out = f"; {rest[-1].reason}" if rest[-1].kind == "more" else ""
         complain(f"and {len(rest)} more{left_out}")
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles in garbage: where millions of objects are made, and no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

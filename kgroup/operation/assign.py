@@ -384,15 +384,17 @@ def _warnings(
         yield f"Given to members, though there are no such partitions: {_named(missing)}."
     if foreign:
         yield f"Given to members that do not subscribe to the topic: {_named(foreign)}."
-    waiting = {(move.topic, move.partition) for move in moves if move.to_member is None}
     wanted = frozenset[str]().union(*subscribed.values())
     nobody = [
         (name, number)
         for name in wanted & counts.keys()
         if is_given[name].count(0)
         for number, flag in enumerate(is_given[name])
-        if not flag and (name, number) not in waiting
+        if not flag
     ]
+    if nobody:
+        waiting = {(move.topic, move.partition) for move in moves if move.to_member is None}
+        nobody = [partition for partition in nobody if partition not in waiting]
     absent = sorted(wanted - counts.keys(), key=utf16)
     if absent:
         names = ", ".join(absent[:_MOST_NAMES])

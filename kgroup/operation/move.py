@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 from kgroup.assignor.base import TopicPartition, java_order
+from kgroup.assignor.java_hash import utf16
 from kgroup.assignor.spec import MemberSpec
 from kgroup.assignor.zookeeper import ThreadAssignment
 
 __all__ = ["Move", "find_moves", "with_threads"]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A partition that somebody had and has no more.
+class Move(NamedTuple):
+    """A partition that somebody had and has no more; there may be a million of them.
 
     Attributes:
         topic: its topic.
@@ -47,6 +47,33 @@ def find_moves(
         before: by member, and such as have left.
         after: by member.
     """
+    had, gets = _owners(before), _owners(after)
+    if had is None or gets is None:
+        return _moves_of_shared(before, after)
+    return tuple(
+        Move(topic, number, givers[number], takers.get(number))
+        for topic, givers in sorted(had.items(), key=lambda item: utf16(item[0]))
+        for takers in [gets.get(topic, {})]
+        for number in sorted(givers)
+        if takers.get(number) != givers[number]
+    )
+
+
+def _owners(
+    assignment: Mapping[str, Collection[TopicPartition]],
+) -> Mapping[str, Mapping[int, str]] | None:
+    """Give the owner of each partition, by topic and number; None where some have several."""
+    owners: dict[str, dict[int, str]] = defaultdict(dict)
+    for member_id, partitions in assignment.items():
+        for topic, number in partitions:
+            owners[topic][number] = member_id
+    is_shared = sum(map(len, owners.values())) < sum(map(len, assignment.values()))
+    return None if is_shared else owners
+
+
+def _moves_of_shared(
+    before: Mapping[str, set[TopicPartition]], after: Mapping[str, Collection[TopicPartition]]
+) -> tuple[Move, ...]:
     lost: dict[TopicPartition, list[str]] = defaultdict(list)
     for member_id, had in before.items():
         for partition in had.difference(after.get(member_id, ())):
@@ -89,8 +116,7 @@ def with_threads(
         if had.get((member_id, partition), number) != number
     ]
     return tuple(
-        replace(
-            move,
+        move._replace(
             from_thread=had.get((move.from_member, (move.topic, move.partition))),
             to_thread=gets.get((move.to_member or "", (move.topic, move.partition))),
         )

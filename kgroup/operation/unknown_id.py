@@ -93,8 +93,7 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
         and {name(member_id): got for member_id, got in plan.assignment.items()},
         members=tuple(replace(each, member_id=name(each.member_id)) for each in plan.members),
         moves=tuple(
-            replace(
-                move,
+            move._replace(
                 from_member=name(move.from_member),
                 to_member=move.to_member and name(move.to_member),
             )
@@ -131,7 +130,7 @@ def unmarked(plans: Sequence[AssignPlan]) -> list[AssignPlan]:
     return [
         replace(
             plan,
-            moves=tuple(replace(move, depends_on_id=None) for move in plan.moves),
+            moves=tuple(move._replace(depends_on_id=None) for move in plan.moves),
             members=tuple(replace(member, depends_on_id=None) for member in plan.members),
             warnings=(
                 *plan.warnings,
@@ -177,7 +176,7 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
         )
     return replace(
         plan,
-        moves=tuple(replace(move, depends_on_id=move not in always) for move in plan.moves),
+        moves=tuple(move._replace(depends_on_id=move not in always) for move in plan.moves),
         members=tuple(
             replace(member, depends_on_id=member.member_id in unsure) for member in plan.members
         ),

@@ -232,6 +232,8 @@ def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
 
 def _lag_moved(plan: AssignPlan, lags: Lags) -> int | None:
     """Sum up the known lags of what moves; None where none is known."""
+    if not lags:
+        return None
     known = [
         lags[move.topic, move.partition]
         for move in plan.moves
@@ -246,7 +248,7 @@ def _move(move: Move, lags: Lags) -> dict[str, Any]:
         "partition": move.partition,
         "from": move.from_member,
         "to": move.to_member,
-        "lag": lags.get((move.topic, move.partition)),
+        "lag": lags.get((move.topic, move.partition)) if lags else None,
         "depends_on_id": move.depends_on_id,
         "from_thread": _thread(move.from_member, move.from_thread),
         "to_thread": _thread(move.to_member, move.to_thread),

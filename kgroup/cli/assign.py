@@ -246,7 +246,9 @@ def command(
     if group is not None and source == Source():
         raise missing_source()
     if compare and (bounce or settle or strategy):
-        raise click.UsageError("--compare settles all strategies; leave out the other options")
+        raise click.UsageError(
+            "--compare settles all strategies; leave out --strategy, --settle and --bounce"
+        )
     if bounce and settle:
         raise click.UsageError("--bounce settles every step; leave out --settle")
     if grid and (compare or bounce):

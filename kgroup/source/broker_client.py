@@ -45,6 +45,10 @@ LARGEST_ANSWER = 512 << 20
 """Bytes; kafka-python's own bound, 1 MB, is less than a large cluster's metadata."""
 _NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
 _BEFORE_API_VERSIONS = ((0, 9), (0, 8, 2))
+_LEAST_S = 0.1
+"""For what may be there already."""
+_LAST_SHARE = 0.8
+"""Of the time that is left, for the last of the brokers that may be asked first of all."""
 _CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
@@ -149,7 +153,10 @@ class BrokerClient:
         order = {server: place for place, server in enumerate(self.bootstrap)}
         nodes.sort(key=lambda node: order.get(f"{node.host}:{node.port}", len(order)))
         for place, node in enumerate(nodes):
-            patience = min(self.deadline.patience_s, self.deadline.left_s / (len(nodes) - place))
+            left = self.deadline.left_s / (len(nodes) - place)
+            patience = min(self.deadline.patience_s, left)
+            if place == len(nodes) - 1:  # there is nobody else for whom to save time
+                patience = max(patience, _LAST_SHARE * left)
             try:
                 self._bootstrap_link = await self._greet(node, patience)
                 return
@@ -172,8 +179,11 @@ class BrokerClient:
 
         Brokers before 0.10 do not know the question. 0.8 closes the connection; 0.9 says nothing
         more, so that after a while it is asked something that it knows, over a second connection.
+        A broker that is silent is waited for no longer than `patience` over the first one.
         """
-        address = f"{node.host}:{node.port}"
+        end = monotonic() + patience
+        host = f"[{node.host}]" if ":" in node.host else node.host
+        address = f"{host}:{node.port}"
         link = _Link(self, self._manager, node.node_id, address)
         if self._manager.broker_version_data is not None:  # the user says what it speaks
             await link.open(patience)
@@ -195,7 +205,7 @@ class BrokerClient:
             manager = self._new_manager(api_version=version)
             old = _Link(self, manager, _same_node(manager, node), address)
             try:
-                await old.open(patience)
+                await old.open(max(end - monotonic(), _LEAST_S))
                 if version == (0, 9):
                     await old.send(ListGroupsRequest, 0, {})
                 else:
@@ -213,7 +223,14 @@ class BrokerClient:
             return old
         if trouble.kind == "disconnected":
             raise trouble
-        await link.open(patience)
+        try:
+            await link.open(max(end - monotonic(), _LEAST_S))
+        except BrokerError as error:
+            if error.kind != "silent":
+                raise
+            raise BrokerError(
+                "silent", f"{address} did not answer within {patience:.1f} s"
+            ) from None
         return link
 
     def _new_manager(self, **options: Any) -> Any:

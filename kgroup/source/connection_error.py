@@ -109,7 +109,10 @@ def _connection(
     if number is not None:
         return "unreachable", f"cannot be reached: {os.strerror(int(number[1]))}"
     if protocol == "PLAINTEXT":
-        hint = "the port may be one of TLS or of a login, found security.protocol PLAINTEXT"
+        hint = (
+            "the port may be one of TLS or of a login, found security.protocol PLAINTEXT, or not "
+            "one of Kafka at all (ZooKeeper's is 2181)"
+        )
     elif protocol == "SSL":
         hint = "the port may expect a login or a client's certificate, found security.protocol SSL"
     else:

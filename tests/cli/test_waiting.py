@@ -88,6 +88,18 @@ def test_broker_that_takes_the_connection_only(
     refused(cli, rf"{silent} did not answer{what} within \d\.\d s", silent, *settings)
 
 
+def test_the_only_broker_is_given_most_of_the_time(cli: Cli, silent: str) -> None:
+    """With another one behind it, it gets a third at most."""
+    for servers, at_most in ((silent, 0.8), (f"{silent},{HOST}:1", 0.34)):
+        result = listed(cli, servers, timeout_s=3)
+        waited = re.match(rf"kgroup: error: {silent} did not answer within (\d\.\d) s", result.err)
+        if waited is None:  # a busy machine did not come so far
+            assert "in time" in result.err
+            continue
+        assert float(waited[1]) <= 3 * at_most
+        assert at_most < 0.5 or float(waited[1]) > 1.5
+
+
 @pytest.mark.parametrize("step", ["SaslHandshake", "SaslAuthenticate"])
 def test_broker_that_does_not_go_on_with_the_login(
     cli: Cli, never: Callable[[object], None], step: str

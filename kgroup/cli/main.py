@@ -69,7 +69,8 @@ def kgroup(ctx: click.Context) -> None:
 
     \b
     Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,
-    4 partly done (a group is missing, or damaged records were skipped and reported).
+    4 partly done (a group is missing, or damaged records were skipped and reported),
+    5 something is wrong (kgroup zk check).
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)

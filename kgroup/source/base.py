@@ -22,6 +22,7 @@ __all__ = [
     "ClusterSource",
     "CoordinatorSource",
     "GroupSource",
+    "KafkaOffsetSource",
     "NextRecordSource",
     "NodeSource",
     "Question",
@@ -218,6 +219,18 @@ class RenewableSource(Protocol):
 
         Args:
             anew: keep nothing, because the last round failed.
+        """
+        ...
+
+
+@runtime_checkable
+class KafkaOffsetSource(Protocol):
+    """What has groups of ZooKeeper consumers, and can ask for what they commit to Kafka."""
+
+    def kafka_offsets(self, group_ids: Collection[str]) -> Reading:
+        """Read the groups of these ids as Kafka has them, with commits, those that it has.
+
+        Where no broker answers, that is a problem of the reading.
         """
         ...
 

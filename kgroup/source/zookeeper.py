@@ -135,6 +135,14 @@ class Zookeeper:
         )
         return NextReading({}, problems) if found is None else found
 
+    def kafka_offsets(self, group_ids: Collection[str]) -> Reading:
+        """Ask the brokers; see `KafkaOffsetSource`."""
+        question = Question(log_budget=0, commit_times=False)
+        found, problems = self._of_brokers(
+            "commits to Kafka are not known", lambda cluster: cluster.read(group_ids, question)
+        )
+        return Reading(Image({}), problems) if found is None else found
+
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:

@@ -217,6 +217,7 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
         ["zk", "tree"],
         ["zk", "tree", "/consumers", "--depth", "1"],
         ["zk", "fetchers", "orders"],
+        ["zk", "check", "orders"],
     )
     assert {line[1] for line in lines if line[0] == "zk"} == set(zk.COMMANDS)
     for line in lines:

@@ -48,7 +48,8 @@ def test_example(cli: Cli, line: str) -> None:
     program, *args = shlex.split(line, comments=True)
     assert program == "kgroup"
     result = cli(*args)
-    assert result.status == 0, result.err
+    finds = line.startswith("kgroup zk check")  # the sample has groups that are not as they should
+    assert result.status == (5 if finds else 0), result.err
     assert len(result.out.splitlines()) >= 2 or "--no-headers" in args
 
 

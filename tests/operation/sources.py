@@ -1,6 +1,6 @@
 """Sources of groups that are written down in a test, or recorded."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kgroup.model.cluster import ClusterView
 from kgroup.model.group import Group
@@ -63,13 +63,13 @@ class TreeSource:
     def __init__(
         self, tree: ZookeeperTree, ranges: Mapping[tuple[str, int], LogRange] | None = None
     ) -> None:
-        self._tree = tree
+        self.next_tree: Callable[[], ZookeeperTree] = lambda: tree
         self._ranges = ranges or {}
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        return reading_of(self._tree, group_ids, question)
+        return reading_of(self.next_tree(), group_ids, question)
 
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
@@ -82,4 +82,4 @@ class TreeSource:
         return {}
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        return cluster_view(decode_tree(self._tree), topics)
+        return cluster_view(decode_tree(self.next_tree()), topics)

@@ -19,6 +19,7 @@ from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.statistics import Count
 from kgroup.operation.zookeeper import OwnedPartition, RegisteredConsumer, TreeNode
+from kgroup.operation.zookeeper_fault import FaultKind, Finding
 from kgroup.protocol.batch import DamageKind
 from kgroup.render.document import SCHEMA_VERSION
 
@@ -35,6 +36,7 @@ ROOTS = (
     OwnedPartition,
     TreeNode,
     Fetch,
+    Finding,
 )
 
 
@@ -120,6 +122,11 @@ def test_states_of_fetching() -> None:
         assert written == {word.value: word.sentence for word in words}
 
 
+def test_codes_of_findings() -> None:
+    written = rows_under("| code of a finding | meaning |")
+    assert written == {kind.value: kind.sentence for kind in FaultKind}
+
+
 def test_kinds_of_change() -> None:
     written = rows_under("| change | meaning |")
     assert {kind.value: kind.sentence for kind in ChangeKind} == {
@@ -129,7 +136,7 @@ def test_kinds_of_change() -> None:
 
 def test_exit_statuses() -> None:
     written = {int(status) for status in rows_under("| status | meaning |") if status.isdigit()}
-    assert {status.value for status in ExitStatus if status is not ExitStatus.PROBLEM} <= written
+    assert {status.value for status in ExitStatus} <= written
     assert written - set(ExitStatus) == {130, 141, 143}
 
 

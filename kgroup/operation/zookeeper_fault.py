@@ -1,0 +1,160 @@
+"""What can be wrong with a group of ZooKeeper consumers: kinds of findings, and what they mean."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["FaultKind", "Finding"]
+
+
+class FaultKind(StrEnum):
+    """What was found; promised to scripts."""
+
+    BAD_REGISTRATION = "bad-registration"
+    BAD_OWNER = "bad-owner"
+    BAD_OFFSET = "bad-offset"
+    FOREIGN_NODE = "foreign-node"
+    NO_SESSION = "no-session"
+    SAME_ID = "same-id"
+    NO_TOPIC = "no-topic"
+    CANNOT_ASSIGN = "cannot-assign"
+    NO_OWNER = "no-owner"
+    OWNER_GONE = "owner-gone"
+    NO_SUCH_THREAD = "no-such-thread"
+    OTHER_OWNER = "other-owner"
+    BEFORE_START = "before-start"
+    PAST_END = "past-end"
+    OFFSETS_DIFFER = "offsets-differ"
+    NO_CONSUMERS = "no-consumers"
+
+    @property
+    def sentence(self) -> str:
+        """What it means, for people."""
+        return _TEXTS[self][0]
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return _TEXTS[self][1]
+
+
+_REBALANCE = (
+    "A rebalance takes some seconds: check again. If it stays, look in the consumers' logs for "
+    "ConsumerRebalanceFailedException, and restart the consumers that have it."
+)
+
+_TEXTS: Mapping[FaultKind, tuple[str, str]] = {
+    FaultKind.BAD_REGISTRATION: (
+        "A consumer's node cannot be read; no consumer of the group can rebalance while it is "
+        "there.",
+        "Stop the client that wrote it, or delete the node; then restart the consumers.",
+    ),
+    FaultKind.BAD_OWNER: (
+        "An owner node cannot be read; nobody else can own the partition while it is there.",
+        "Delete the node, and restart a consumer of the group.",
+    ),
+    FaultKind.BAD_OFFSET: (
+        "A committed offset is no number; the consumer that gets the partition cannot rebalance.",
+        "Write the offset that you want into the node, or delete it.",
+    ),
+    FaultKind.FOREIGN_NODE: (
+        "A node that no consumer of Kafka writes.",
+        "Find out who wrote it; consumers pass it over.",
+    ),
+    FaultKind.NO_SESSION: (
+        "The node of a consumer or an owner belongs to no session, so it stays when its consumer "
+        "goes.",
+        "Consumers write such nodes with their session. Delete it, and restart the group.",
+    ),
+    FaultKind.SAME_ID: (
+        "Two sessions write as one consumer: two processes with one consumer.id, or a process that "
+        "has lost its session and has not written its owner nodes anew.",
+        "Check again after a session timeout. If it stays, give each process a consumer.id of its "
+        "own, or leave the setting out.",
+    ),
+    FaultKind.NO_TOPIC: (
+        "A consumer subscribes to a topic that does not exist, or its list matches none.",
+        "Create the topic, or correct the subscription; until then the streams wait.",
+    ),
+    FaultKind.CANNOT_ASSIGN: (
+        "Every consumer of the group fails to assign by this strategy.",
+        "With roundrobin all consumers need the same topics, and each as many streams for one as "
+        "for another; else use range.",
+    ),
+    FaultKind.NO_OWNER: (
+        "Nobody owns a partition of a topic that the group subscribes to: nobody reads it.",
+        _REBALANCE,
+    ),
+    FaultKind.OWNER_GONE: (
+        "The owner of a partition is no consumer of the group: nobody reads the partition, and "
+        "nobody else can own it while the node is there.",
+        "A node with a session goes with it; check again after a session timeout. Delete one that "
+        "stays, and restart a consumer of the group.",
+    ),
+    FaultKind.NO_SUCH_THREAD: (
+        "A partition is owned by a thread that its consumer does not have for the topic.",
+        "Restart that consumer: it writes its owner nodes anew.",
+    ),
+    FaultKind.OTHER_OWNER: (
+        "A partition is owned by another thread than the algorithm gives it to.",
+        f"{_REBALANCE} All consumers need the same partition.assignment.strategy and Kafka "
+        "version; --strategy names it.",
+    ),
+    FaultKind.BEFORE_START: (
+        "The records from the committed offset on are gone.",
+        "A running consumer may be ahead of its commit. For one that starts, write the offset that "
+        "you want into the node, or choose auto.offset.reset.",
+    ),
+    FaultKind.PAST_END: (
+        "The committed offset lies past the end of the log: the topic was made anew, or the log "
+        "was cut.",
+        "For a consumer that starts, write the offset that you want into the node, or choose "
+        "auto.offset.reset.",
+    ),
+    FaultKind.OFFSETS_DIFFER: (
+        "ZooKeeper and Kafka have different commits of the group.",
+        "With dual.commit.enabled a consumer that starts takes the greater one. Check again after "
+        "a commit; if it stays, see that all consumers commit to both, or, when all commit to "
+        "Kafka alone, delete those in ZooKeeper.",
+    ),
+    FaultKind.NO_CONSUMERS: (
+        "The group has commits and no consumers.",
+        "Start its consumers, or delete /consumers/GROUP if nobody needs it any more.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        code: what it is.
+        group_id: the group.
+        path: the node concerned; it does not exist where nobody owns a partition.
+        reason: what was found, in a sentence.
+        advice: what to do about it, in a sentence.
+        topic: user's topic concerned.
+        partition: its partition.
+        consumer_id: the consumer concerned.
+        offset: committed in ZooKeeper.
+        kafka_offset: committed in Kafka.
+        log_start_offset: where the log begins: there `auto.offset.reset=smallest` leads.
+        log_end_offset: where the log ends: there `auto.offset.reset=largest` leads.
+        since_ms: since when, as far as ZooKeeper tells: of a group without consumers, its last
+            commit; of others, when the node was written.
+    """
+
+    code: FaultKind
+    group_id: str
+    path: str
+    reason: str
+    advice: str
+    topic: str | None = None
+    partition: int | None = None
+    consumer_id: str | None = None
+    offset: int | None = None
+    kafka_offset: int | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    since_ms: int | None = None

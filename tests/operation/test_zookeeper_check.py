@@ -1,0 +1,270 @@
+"""What `kgroup zk check` finds in the recorded tree, as it is and with nodes that are wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import pytest
+
+from kgroup.errors import UsageError
+from kgroup.model.group import Group, GroupType
+from kgroup.model.image import Image
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
+from kgroup.operation.report import Report
+from kgroup.operation.zookeeper_check import check_groups
+from kgroup.operation.zookeeper_fault import FaultKind, Finding
+from kgroup.protocol.zookeeper_tree import tree_of
+from kgroup.source.base import Reading
+from tests.operation.sources import TreeSource
+from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
+
+NAMES = recorded()["consumers"]
+FIRST, SECOND = NAMES["billing-1"], NAMES["billing-2"]
+BILLING = "/consumers/billing"
+ORDERS_0 = f"{BILLING}/owners/orders/0"
+DAY_MS = 86_400_000
+
+
+class KafkaSource(TreeSource):
+    """ZooKeeper beside a Kafka that has commits; implements `KafkaOffsetSource`."""
+
+    def __init__(self, tree: ZookeeperTree, kafka: Mapping[tuple[str, str, int], int]) -> None:
+        super().__init__(tree, recorded_ranges())
+        self._kafka = kafka
+
+    def kafka_offsets(self, group_ids: Collection[str]) -> Reading:
+        groups = {
+            group_id: Group(
+                group_id,
+                GroupType.CLASSIC,
+                None,
+                offsets=tuple(
+                    CommittedOffset(topic, partition, offset)
+                    for (group, topic, partition), offset in self._kafka.items()
+                    if group == group_id
+                ),
+            )
+            for group_id in group_ids
+        }
+        return Reading(Image(groups))
+
+
+def changed(
+    nodes: Mapping[str, str | None], *, session: str | None = None, gone: Collection[str] = ()
+) -> ZookeeperTree:
+    """Give the recorded tree with other data in some nodes, perhaps written in another session."""
+    known = {path: node for path, node in recorded_tree().nodes.items() if path not in gone}
+    for path, text in nodes.items():
+        before = known.get(path, Node(path, stat=Stat(1, 1, 0, 0, "0x1", 0)))
+        stat = replace(before.stat, ephemeral_owner=session) if session else before.stat
+        known[path] = Node(path, text.encode() if text is not None else None, stat)
+    return tree_of(known.values())
+
+
+def check(tree: ZookeeperTree, *groups: str, strategy: str | None = None) -> Report[Finding]:
+    source = KafkaSource(tree, {})
+    now_ms = recorded_now_ms() + 3 * DAY_MS
+    return check_groups(source, groups, now_ms=now_ms, strategy=strategy)
+
+
+def recorded_now_ms() -> int:
+    return max(node.stat.mtime_ms or 0 for node in recorded_tree().nodes.values())
+
+
+def only(report: Report[Finding]) -> Finding:
+    (found,) = report.data
+    assert found.advice == found.code.advice
+    return found
+
+
+def test_the_recorded_groups_have_what_was_done_to_them() -> None:
+    """`clickstream` begins behind the start of one log and past the end of another; see `done`."""
+    report = check(recorded_tree())
+    assert [(each.group_id, each.code, each.topic, each.partition) for each in report.data] == [
+        ("clickstream", FaultKind.BEFORE_START, "clicks", 0),
+        ("clickstream", FaultKind.PAST_END, "payments", 0),
+        ("nightly-report", FaultKind.NO_CONSUMERS, None, None),
+        ("typo", FaultKind.NO_TOPIC, "orderz", None),
+    ]
+    assert report.errors == ()
+
+
+def test_where_a_reset_leads_is_where_kafkas_consumer_went() -> None:
+    """It had `auto.offset.reset=smallest`."""
+    found = {(each.topic, each.partition): each for each in check(recorded_tree()).data}
+    assert recorded()["resets"]
+    for reset in recorded()["resets"]:
+        finding = found[reset["topic"], reset["partition"]]
+        assert finding.offset == reset["offset"]
+        assert finding.log_start_offset == reset["to"]
+        assert f"auto.offset.reset=smallest goes to {reset['to']} " in finding.reason
+    assert "has lost 272 records" in found["clicks", 0].reason
+    assert "goes to 600 and passes over 325 more" in found["clicks", 0].reason
+    assert "reads all of its 10 records again" in found["payments", 0].reason
+
+
+def test_a_group_without_consumers_tells_when_it_committed_last() -> None:
+    finding = only(check(recorded_tree(), "nightly-report"))
+    times = [
+        node.stat.mtime_ms
+        for path, node in recorded_tree().nodes.items()
+        if path.startswith("/consumers/nightly-report/offsets/") and node.data
+    ]
+    assert finding.since_ms == max(each for each in times if each is not None)
+    assert "has 7 commits and no consumers; its last commit was 3 days ago" in finding.reason
+
+
+@pytest.mark.parametrize("name", ["billing", "pricing", "warehouse", "audit", "migrating", "web"])
+def test_sound_groups(name: str) -> None:
+    report = check(recorded_tree(), name)
+    assert (report.data, report.errors) == ((), ())
+    assert report.notes == ("1 group checked, nothing found",)
+
+
+def test_a_partition_without_owner() -> None:
+    finding = only(check(changed({}, gone=[ORDERS_0]), "billing"))
+    assert (finding.code, finding.path) == (FaultKind.NO_OWNER, ORDERS_0)
+    assert finding.reason == "Nobody owns orders-0."
+
+
+def test_an_owner_that_is_gone() -> None:
+    finding = only(check(changed({ORDERS_0: "billing_x-1700000000000-0000abcd-1"}), "billing"))
+    assert (finding.code, finding.path) == (FaultKind.OWNER_GONE, ORDERS_0)
+    assert finding.consumer_id == "billing_x-1700000000000-0000abcd"
+    assert finding.since_ms == recorded_tree().nodes[ORDERS_0].stat.ctime_ms
+
+
+def test_a_thread_that_does_not_exist() -> None:
+    finding = only(check(changed({ORDERS_0: f"{FIRST}-2"}), "billing"))
+    assert (finding.code, finding.path) == (FaultKind.NO_SUCH_THREAD, ORDERS_0)
+    assert finding.reason == (f"{FIRST}-2 owns orders-0, and its consumer has 2 threads, 0 to 1.")
+    clicks = f"{BILLING}/owners/clicks/0"
+    finding = only(check(changed({clicks: f"{FIRST}-0"}, session=_session(FIRST)), "billing"))
+    assert finding.code is FaultKind.NO_SUCH_THREAD
+    assert "does not subscribe to the topic" in finding.reason
+
+
+def test_an_owner_that_the_algorithm_does_not_give() -> None:
+    """Also where the group's strategy, which no node tells, is the other one."""
+    for group, strategy, path in (
+        ("billing", "range", ORDERS_0),
+        ("pricing", "roundrobin", "/consumers/pricing/owners/orders/0"),
+    ):
+        data = recorded_tree().nodes[path].data
+        assert data is not None
+        before = data.decode()
+        other = f"{before[:-1]}1"
+        finding = only(check(changed({path: other}), group))
+        assert (finding.code, finding.path) == (FaultKind.OTHER_OWNER, path)
+        assert finding.reason == f"{other} owns orders-0, and {strategy} gives it to {before}."
+
+
+def test_a_strategy_that_was_named_is_the_one_that_counts() -> None:
+    report = check(recorded_tree(), "pricing", strategy="range")
+    assert {each.code for each in report.data} == {FaultKind.OTHER_OWNER}
+    finding = only(check(recorded_tree(), "billing", strategy="roundrobin"))
+    assert finding.code is FaultKind.CANNOT_ASSIGN
+    assert finding.reason.startswith("roundrobin fails with IllegalArgumentException: ")
+    with pytest.raises(UsageError, match="no strategy 'sticky'"):
+        check(recorded_tree(), strategy="sticky")
+
+
+def test_two_sessions_with_one_id() -> None:
+    finding = only(check(changed({ORDERS_0: f"{FIRST}-0"}, session="0xbeef"), "billing"))
+    assert (finding.code, finding.path) == (FaultKind.SAME_ID, f"{BILLING}/ids/{FIRST}")
+    assert finding.reason == (
+        f"{FIRST} is registered in session {_session(FIRST)}, and owns orders-0 in session 0xbeef."
+    )
+
+
+def test_nodes_that_outlive_their_consumers() -> None:
+    tree = recorded_tree()
+    stat = replace(tree.nodes[ORDERS_0].stat, ephemeral_owner=None)
+    nodes = {**tree.nodes, ORDERS_0: replace(tree.nodes[ORDERS_0], stat=stat)}
+    finding = only(check(ZookeeperTree(nodes), "billing"))
+    assert (finding.code, finding.path) == (FaultKind.NO_SESSION, ORDERS_0)
+    # a dump without stats says nothing of sessions
+    bare = {path: replace(node, stat=Stat()) for path, node in tree.nodes.items()}
+    assert check(ZookeeperTree(bare), "billing").data == ()
+
+
+def test_a_list_that_comes_to_no_topic() -> None:
+    path = f"/consumers/warehouse/ids/{NAMES['warehouse-1']}"
+    text = '{"version":1,"subscription":{"nothing.*":2},"pattern":"white_list","timestamp":"1"}'
+    report = check(changed({path: text}), "warehouse")
+    assert (FaultKind.NO_TOPIC, path) in {(each.code, each.path) for each in report.data}
+    (finding,) = [each for each in report.data if each.code is FaultKind.NO_TOPIC]
+    assert finding.reason == f"The list 'nothing.*' of {NAMES['warehouse-1']} comes to no topic."
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (f"{BILLING}/ids/{FIRST}", FaultKind.BAD_REGISTRATION),
+        (f"{BILLING}/offsets/orders/0", FaultKind.BAD_OFFSET),
+        (f"{BILLING}/owners/orders/0", FaultKind.BAD_OWNER),
+        (f"{BILLING}/locks/orders", FaultKind.FOREIGN_NODE),
+    ],
+)
+def test_nodes_that_cannot_be_read(path: str, code: FaultKind) -> None:
+    """Each is a finding, and no error beside it."""
+    text = "" if code is FaultKind.BAD_OWNER else "{"
+    report = check(changed({path: text}), "billing")
+    found = {each.code: each for each in report.data}
+    assert code in found
+    assert path.startswith(found[code].path)
+    assert report.errors == ()
+
+
+def test_of_a_list_that_cannot_be_evaluated_nothing_is_said_but_an_error() -> None:
+    path = f"/consumers/warehouse/ids/{NAMES['warehouse-1']}"
+    list_ = {"\\p{Alpha}+": 2}
+    text = json.dumps({"version": 1, "subscription": list_, "pattern": "white_list"})
+    report = check(changed({path: text}), "warehouse")
+    assert report.data == ()
+    assert [each.path for each in report.errors] == [path]
+
+
+def test_commits_that_differ_between_zookeeper_and_kafka() -> None:
+    kafka = {
+        ("migrating", "shipments", 0): 10,  # the same
+        ("migrating", "shipments", 3): 4,
+        ("migrating", "returns", 0): 9,  # only there
+    }
+    source = KafkaSource(recorded_tree(), kafka)
+    report = check_groups(source, ["migrating"], now_ms=recorded_now_ms())
+    finding = only(report)
+    assert finding.code is FaultKind.OFFSETS_DIFFER
+    assert finding.path == "/consumers/migrating/offsets/shipments/3"
+    assert (finding.offset, finding.kafka_offset) == (13, 4)
+    assert finding.reason == "shipments-3: 13 is committed in ZooKeeper, 4 in Kafka."
+
+
+def test_a_commit_between_the_two_readings_is_no_difference() -> None:
+    """Kafka is asked after ZooKeeper, and ZooKeeper once more where they differ."""
+    path = "/consumers/migrating/offsets/shipments/3"
+    source = KafkaSource(recorded_tree(), {("migrating", "shipments", 3): 13})
+    late = [changed({path: "12"}), recorded_tree()]
+    source.next_tree = lambda: late.pop(0) if len(late) > 1 else late[0]
+    assert check_groups(source, ["migrating"], now_ms=recorded_now_ms()).data == ()
+
+
+def test_a_snapshot_does_not_tell_of_kafka() -> None:
+    report = check_groups(TreeSource(recorded_tree()), ["billing"], now_ms=1)
+    assert report.notes[0] == (
+        "a snapshot does not have what groups of ZooKeeper consumers commit to Kafka"
+    )
+
+
+def test_groups_that_do_not_exist() -> None:
+    report = check(recorded_tree(), "billing", "nobody")
+    assert [each.kind for each in report.errors] == ["not-found"]
+
+
+def _session(consumer_id: str) -> str:
+    session = recorded_tree().nodes[f"{BILLING}/ids/{consumer_id}"].stat.ephemeral_owner
+    assert session is not None
+    return session

@@ -6,13 +6,15 @@ Prints Markdown tables, with the machine, for the README.
 import argparse
 import sys
 
-from bench import assigning, decoding, live
+from bench import assigning, decoding, live, zookeeper
 from bench.measure import KAFKA, machine
+
+PARTS = ["decoding", "live", "assigning", "zookeeper"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", choices=["decoding", "live", "assigning"], help="one part")
+    parser.add_argument("--only", choices=PARTS, help="one part")
     parser.add_argument("--runs", type=int, default=3, help="runs of each; the median counts")
     parser.add_argument("--size", type=int, default=1024, help="MiB a segment (default 1024)")
     parser.add_argument(
@@ -28,6 +30,9 @@ def main() -> None:
         print()
     if options.only in (None, "assigning"):
         assigning.bench(options.runs)
+        print()
+    if options.only in (None, "zookeeper"):
+        zookeeper.bench(options.runs)
 
 
 if __name__ == "__main__":

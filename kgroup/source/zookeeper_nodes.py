@@ -23,6 +23,8 @@ _CLUSTER = (
     "/admin/preferred_replica_election",
 )
 _BY_TOPIC = (("owners",), ("offsets",))
+_SECRET = ("/config/users/", "/delegation_token/tokens/")
+"""Where Kafka keeps credentials: SCRAM's salted passwords, and delegation tokens."""
 _MOST_GUESSES = 100
 
 
@@ -85,7 +87,7 @@ def read_subtree(client: ZookeeperClient, path: str, depth: int | None) -> Zooke
         if not level:
             break
         children = reader.children(level)
-        reader.contents(level)
+        reader.contents(path for path in level if not path.startswith(_SECRET))
         level = [_join(above, name) for above, names in children.items() for name in names]
     return reader.tree()
 

@@ -31,6 +31,7 @@ class FakeZookeeper:
         waits_for: gives no answer before so many requests are there.
         breaks_after: closes each of the first connections after so many answers; one a connection.
         opcodes: of all requests.
+        asked: opcode and path of those about nodes.
         sessions: how many were opened.
     """
 
@@ -41,6 +42,7 @@ class FakeZookeeper:
         self.waits_for = 1
         self.breaks_after: list[int] = []
         self.opcodes: list[int] = []
+        self.asked: list[tuple[int, str]] = []
         self.sessions = 0
         self._children: dict[str, list[str]] = {path: [] for path in tree.nodes}
         for path in tree.nodes:
@@ -103,7 +105,9 @@ class FakeZookeeper:
                         self._closed.set()
                         return
                     else:
-                        error, body = self._answer(opcode, request[12:-1].decode(), is_known)
+                        path = request[12:-1].decode()
+                        self.asked.append((opcode, path))
+                        error, body = self._answer(opcode, path, is_known)
                     connection.sendall(_frame(struct.pack(">iqi", xid, 1, error) + body))
                     limit = None if limit is None else limit - 1
                 waiting.clear()

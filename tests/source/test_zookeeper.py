@@ -301,6 +301,17 @@ def test_a_subtree(server: FakeZookeeper) -> None:
     }
 
 
+def test_credentials_are_not_read() -> None:
+    texts = {"/": b"", "/consumers": b"", "/config": b"", "/config/users": b""}
+    secret = "/config/users/alice"
+    nodes = [Node(path, text) for path, text in texts.items()] + [Node(secret, b"SCRAM-SHA-256=")]
+    with fake_zookeeper(tree_of(nodes)) as server, source(server.connect) as zookeeper:
+        for path in ("/", "/config", secret):
+            assert zookeeper.subtree(path).nodes[secret].data is None
+    assert server.asked.count((GET_DATA, secret)) == 0
+    assert server.asked.count((GET_CHILDREN, secret)) == 3
+
+
 def test_brokers_that_do_not_answer_cost_the_ends_only(server: FakeZookeeper) -> None:
     brokers = {"bootstrap_servers": [refused()]}
     address = parse_address(server.connect)

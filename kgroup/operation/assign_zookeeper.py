@@ -29,9 +29,10 @@ def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
     unread = next((each for each in problems if (each.path or "").startswith(ids)), None)
     if unread is None:
         return
+    without = {f"{ids}{each.member_id}" for each in group.members if each.subscription is None}
     effect = (
         "Kafka's consumers read it too, and none of them can rebalance while it is there"
-        if unread.path not in {f"{ids}{member.member_id}" for member in group.members}
+        if unread.kind == "bad-node" and unread.path in without
         else "what it subscribes to is not guessed; --spec takes it from a file"
     )
     raise InputError(

@@ -113,6 +113,7 @@ class _Audit:
         self._problems = [each for each in problems if each.group_id == nodes.group_id]
         self._strategy = strategy
         self._consumers = {each.consumer_id: each for each in nodes.registrations}
+        self._registered = {*self._consumers, *nodes.unreadable}
 
     def findings(self, ranges: Mapping[_At, LogRange], now_ms: int) -> Iterator[Finding]:
         """Find all that can be found without Kafka's commits."""
@@ -197,7 +198,8 @@ class _Audit:
     def _missing_topics(self) -> Iterator[Finding]:
         for member in self._group.members:
             subscription = member.subscription
-            assert subscription is not None
+            if subscription is None:
+                continue
             path = f"{self._root}/ids/{member.member_id}"
             if subscription.regex is not None and subscription.topics == ():
                 yield self._finding(
@@ -228,7 +230,7 @@ class _Audit:
                 continue
             at = f"{owner.topic}-{owner.partition}"
             consumer = streams.get(owner.consumer_id)
-            if owner.consumer_id not in self._consumers:
+            if owner.consumer_id not in self._registered:
                 code = FaultKind.OWNER_GONE
                 reason = f"{owner.thread_id} owns {at}, and is no consumer of the group."
             elif consumer is None:
@@ -246,8 +248,7 @@ class _Audit:
             yield self._owned(code, owner, reason)
         if self._group.members and len(streams) == len(self._group.members):
             by_place = {(each.topic, each.partition): each for each in self._nodes.owners}
-            if not any(each.code is FaultKind.BAD_REGISTRATION for each in self._unreadable()):
-                yield from self._given_otherwise(by_place, is_told)
+            yield from self._given_otherwise(by_place, is_told)
 
     def _given_otherwise(
         self, owners: Mapping[_At, OwnerNode], is_told: Collection[_At]
@@ -324,8 +325,7 @@ class _Audit:
         )
 
     def _deserted(self, now_ms: int) -> Iterator[Finding]:
-        is_bad = any(each.code is FaultKind.BAD_REGISTRATION for each in self._unreadable())
-        if self._consumers or is_bad or not self._nodes.offsets:
+        if self._registered or not self._nodes.offsets:
             return
         times = [each.stat.mtime_ms for each in self._nodes.offsets if each.stat.mtime_ms]
         since_ms = max(times, default=None)

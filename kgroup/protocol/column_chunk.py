@@ -32,9 +32,9 @@ def decode_chunk(
 ) -> tuple[list[pa.RecordBatch | Damage], int | None]:
     """Decode a chunk; give its rows, damage inside batches, and where it cannot go on.
 
-    That is where damage between the batches begins, or where a chunk of compressed batches has
-    become too large. The position is None where the chunk was decoded to its end. With `places`
-    only the records that stand there are decoded.
+    That is where damage between the batches begins, behind a batch with damage in it, or where a
+    chunk of compressed batches has become too large. The position is None where the chunk was
+    decoded to its end. With `places` only the records that stand there are decoded.
     """
 
     def decode(runs: Runs) -> tuple[list[pa.RecordBatch | Damage], int | None]:
@@ -88,8 +88,7 @@ class _Decoder:
                 self._buffer.grow(int(state[memory.GROWING]))
             elif reason == memory.ODD:
                 self._add_odd_record()
-            elif not self._add_bad_batch():
-                stop = position
+            elif (stop := self._add_bad_batch()) is not None:
                 break
         self._flush()
         return self._parts, stop
@@ -114,13 +113,19 @@ class _Decoder:
         is_control = batch[16] == 2 and bool(batch[22] & memory.CONTROL)
         self._buffer.add(*parts, is_control=is_control)
 
-    def _add_bad_batch(self) -> bool:
-        """Take the batch with the reference reader, if it can be trusted and is not too large."""
+    def _add_bad_batch(self) -> int | None:
+        """Take the batch with the reference reader, if it can be trusted and is not too large.
+
+        Gives where to stop: rows end at damage, and if there were more of it, a buffer made for
+        all rows of the chunk would be spent on each few of them.
+        """
+        position = self._walk.position
         batch = self._walk.read_bad_batch()
         if batch is None or (batch.record_count or 0) > _MOST_ROWS:
-            return False
+            return position
         damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))
-        if damages:
-            self._flush()
-            self._parts += damages
-        return True
+        if not damages:
+            return None
+        self._flush()
+        self._parts += damages
+        return self._walk.position

@@ -222,8 +222,11 @@ def _read_over(
         elif sound > _SOUND_SIZE:
             return item.position
         else:
-            yield from in_batch(item)
             sound += item.size
+            for part in in_batch(item):
+                if isinstance(part, Damage):
+                    sound = 0
+                yield part
     return None
 
 

@@ -208,6 +208,12 @@ def test_deleted_consumer_group_is_gone() -> None:
     assert groups(records, consumer_member("g", "a", epoch=2), consumer_tombstones("g", "a")) == {}
 
 
+def test_tombstone_of_a_classic_group_removes_one_of_any_type() -> None:
+    """Kafka: `GroupMetadataManager.replay(GroupMetadataKey, null)` removes what has the id."""
+    records = epochs("g", group_epoch=2, assignment_epoch=2)
+    assert groups(records, consumer_member("g", "a", epoch=2), classic_tombstone("g")) == {}
+
+
 def test_tombstones_of_another_type_change_nothing() -> None:
     """Compaction may keep tombstones of the group's former life longer than their values."""
     before = groups(classic("g", [classic_member("a")]))

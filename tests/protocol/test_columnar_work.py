@@ -1,4 +1,4 @@
-"""How often compiled decoding begins anew where a log is damaged all over."""
+"""What compiled decoding spends where a log is damaged all over."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgroup.protocol import columnar
+from kgroup.protocol import column_chunk, columnar
 from kgroup.protocol.batch import Damage
+from kgroup.protocol.column_buffer import ColumnBuffer
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.protocol.record_batch import read_file_batches
 from tests.operation.log_files import commit
@@ -38,3 +39,26 @@ def test_damage_beside_damage_is_read_in_one_go(
     assert sum(isinstance(part, Damage) for part in parts) == 150
     assert sum(part.num_rows for part in parts if not isinstance(part, Damage)) == 1050
     assert begun == [len(log[0]), path.stat().st_size]  # and whether the end is one
+
+
+def test_damage_in_many_batches_takes_no_buffer_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Buffers are made for all rows of a chunk, and kept until the chunk is done."""
+    lying = [
+        batch([commit(offset, "g"), commit(offset + 1, "g")], count=3)
+        for offset in range(0, 2000, 2)
+    ]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(lying))
+    rooms: list[int] = []
+
+    def noted(partition: Any, state: Any, rows: int, batches: int) -> ColumnBuffer:
+        rooms.append(rows)
+        return ColumnBuffer(partition, state, rows, batches)
+
+    monkeypatch.setattr(column_chunk, "ColumnBuffer", noted)
+    parts = list(decode_chunks(path, compiled=True))
+    assert sum(isinstance(part, Damage) for part in parts) == 1000
+    assert sum(part.num_rows for part in parts if not isinstance(part, Damage)) == 2000
+    assert rooms == [3000]  # and what comes behind the first damage is read in one go

@@ -240,6 +240,12 @@ WRONG_BODIES = {
         "Expected 63 bytes of",
     ),
     "length too small": (plain_body(TWO[0]) + b"\x20" + plain_body(TWO[1])[1:], 2, 1, "16 bytes"),
+    "length longer than its fields": (
+        log.varint(ONE_SIZE) + plain_body(TWO[0])[1:] + b"\x00" + plain_body(TWO[1]),
+        2,
+        0,
+        f"Expected a record of {ONE_SIZE} bytes, found that its fields take {ONE_SIZE - 1}.",
+    ),
     "length negative": (
         plain_body(TWO[0]) + b"\x03" + plain_body(TWO[1])[1:],
         2,

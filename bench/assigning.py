@@ -25,6 +25,7 @@ __all__ = ["bench"]
 ORACLES = {
     "classic": "org.apache.kafka.clients.consumer.AssignorOracle",
     "consumer": "kgroup.ServerAssignorOracle",
+    "share": "kgroup.ServerAssignorOracle",
 }
 WARM_RUNS = 4
 PATIENCE_S = 180
@@ -36,17 +37,27 @@ STRATEGIES = (
     ("classic", "sticky"),
     ("classic", "cooperative-sticky"),
     ("consumer", "uniform"),
+    ("consumer", "range"),
+    ("share", "simple"),
+)
+OPTIONS = (
+    ["--settle"],
+    ["--settle", "--add-member", "10"],
+    ["--compare"],
+    ["--compare", "--add-member", "10"],
 )
 
 
 def bench(runs: int) -> None:
-    """Measure groups of several shapes with every strategy."""
+    """Measure groups of several shapes with every strategy, then dry runs of several rebalances."""
     print_heads(
         "group", "strategy", "Java, s", "kgroup, s", "ratio", "warm Java, s", "kgroup inside, s"
     )
     with TemporaryDirectory() as folder:
         for name, spec in _cases():
             _bench(name, spec, Path(folder) / "spec.jsonl", runs)
+        print()
+        _bench_options(Path(folder) / "spec.jsonl", runs)
 
 
 def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -58,8 +69,7 @@ def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
             size = sum(topic["partitions"] for topic in spec["topics"].values())
             name = f"{size:,} partitions, {len(spec['members']):,} members, all subscribe to all"
             yield name, spec
-            if "sticky" in strategy:
-                yield f"{name}; one has left", _left(spec)
+            yield f"{name}; one has left", _left(spec)
     for partitions in (10_000, 100_000):
         for strategy in ("sticky", "cooperative-sticky"):
             members, topics = (200, 100) if partitions == 10_000 else (2000, 500)
@@ -104,8 +114,7 @@ def _left(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bench(name: str, spec: dict[str, Any], file: Path, runs: int) -> None:
     file.write_text(json.dumps(spec | {"id": "x"}) + "\n")
-    command = [*KGROUP, "assign", "--dry-run", "--spec", str(file), "-o", "jsonl"]
-    ours = median([measure(command) for _ in range(runs)])
+    ours = median([measure(_command(file)) for _ in range(runs)])
     read = read_spec(spec)
     inside = min(_timed(read) for _ in range(3))
     java = _java(spec["protocol"])
@@ -118,6 +127,19 @@ def _bench(name: str, spec: dict[str, Any], file: Path, runs: int) -> None:
         ratio = f"{theirs.wall / ours.wall:.1f}"
         row = (f"{theirs.wall:.2f}", f"{ours.wall:.2f}", ratio, f"{warm:.3f}")
     print_row(name, spec["strategy"], *row, f"{inside:.3f}")
+
+
+def _bench_options(file: Path, runs: int) -> None:
+    print_heads("10,000 partitions, 200 members, subscriptions differ", "kgroup, s")
+    spec = _group(200, 100, 100, "classic", "cooperative-sticky", differ=True)
+    file.write_text(json.dumps(_left(spec) | {"id": "x"}) + "\n")
+    for options in OPTIONS:
+        ours = median([measure([*_command(file), *options]) for _ in range(runs)])
+        print_row(f"`{' '.join(options)}`, one has left", f"{ours.wall:.2f}")
+
+
+def _command(file: Path) -> list[str]:
+    return [*KGROUP, "assign", "--dry-run", "--spec", str(file), "-o", "jsonl"]
 
 
 def _java(protocol: str) -> list[str]:

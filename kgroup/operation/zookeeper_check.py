@@ -31,12 +31,13 @@ from kgroup.operation.report import Report
 from kgroup.operation.zookeeper import read_groups
 from kgroup.operation.zookeeper_fault import FaultKind, Finding
 from kgroup.protocol.zookeeper_group import groups_of
-from kgroup.source.base import GroupSource, KafkaOffsetSource
+from kgroup.source.base import GroupSource, KafkaOffsetSource, Question
 
 __all__ = ["check_groups"]
 
 _At = tuple[str, int]
 _STRATEGIES = strategies("zookeeper")
+_ALL = Question(log_budget=0)
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
 
@@ -67,7 +68,7 @@ def check_groups(
         raise UsageError(
             f"no strategy {strategy!r} for ZooKeeper consumers; there are {', '.join(_STRATEGIES)}"
         )
-    found = read_groups(source, group_ids)
+    found = read_groups(source, group_ids, _ALL)
     ids = [group.group_id for group in found.groups]
     logs = source.log_ranges(
         [
@@ -378,7 +379,7 @@ def _kafka_offsets(
     }
     differing = _differing(committing, kafka)
     if differing:
-        again = read_groups(source, sorted({group_id for group_id, _ in differing}))
+        again = read_groups(source, sorted({group_id for group_id, _ in differing}), _ALL)
         differing = [each for each in _differing(again.groups, kafka) if each in differing]
     findings = []
     for group_id, node in differing:

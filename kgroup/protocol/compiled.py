@@ -34,6 +34,7 @@ _FUNCTIONS = {
     "scan": ("scan_kernel", 6),
     "note_last": ("key_kernel", 5),
     "note_table": ("key_kernel", 4),
+    "join_texts": ("page_kernel", 4),
     "list_compressed": ("log_kernel", 6),
     "pack_differences": ("page_kernel", 3),
     "pack_runs": ("page_kernel", 4),

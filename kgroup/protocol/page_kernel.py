@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kgroup.protocol.machine import (
     compiled,
+    copy,
     get,
     inlined,
     load_native16,
@@ -23,7 +24,7 @@ from kgroup.protocol.machine import (
     store_word,
 )
 
-__all__ = ["pack_differences", "pack_runs", "pick"]
+__all__ = ["join_texts", "pack_differences", "pack_runs", "pick"]
 
 _MOST_GROUPS = 63
 """In a run of unlike numbers: its head is one byte then."""
@@ -53,6 +54,19 @@ def pick(numbers: int, width: int, bitmap: int, first: int, count: int, out: int
             store_word(to, load_word(at))
         picked += load_uint8(bitmap + (bit >> 3)) >> (bit & 7) & 1
     return picked
+
+
+@compiled
+def join_texts(ends: int, text: int, count: int, out: int) -> int:
+    """Write texts, each behind its size (int32), `ends` being where they end; give the end."""
+    start = load_native32(ends)
+    for index in range(1, count + 1):
+        end = load_native32(ends + 4 * index)
+        store_native32(out, end - start)
+        copy(out + 4, text + start, end - start)
+        out += 4 + end - start
+        start = end
+    return out
 
 
 @compiled

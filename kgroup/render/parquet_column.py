@@ -138,7 +138,8 @@ def _add_plain(chunk: ColumnChunk, column: pa.Array) -> None:
     chunk.codec = _SNAPPY
     present = column.drop_null()
     if chunk.type == _BYTE_ARRAY:
-        values = _plain_texts(present.cast(pa.string()))
+        texts = present.cast(pa.string()).cast(pa.binary()).to_pylist()
+        values = memoryview(b"".join(len(text).to_bytes(4, "little") + text for text in texts))
     else:
         numbers = present.to_numpy()
         chunk.limits = int(numbers.min()), int(numbers.max())
@@ -280,16 +281,12 @@ def _texts(column: pa.Array) -> list[bytes | memoryview]:
 
 
 def _plain_texts(texts: pa.Array) -> memoryview:
-    """Write texts, none of them null, each behind its length (int32)."""
+    """Write texts, none of them null, each behind its size (int32)."""
     ends = _ends(texts)
-    text = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
-    out = np.empty(4 * len(texts) + len(text), np.uint8)
-    is_text = np.ones(len(out), np.bool_)
-    starts = ends[:-1] - ends[0] + 4 * np.arange(len(texts))
-    for byte in range(4):
-        out[starts + byte] = np.diff(ends) >> 8 * byte & 0xFF
-        is_text[starts + byte] = False
-    out[is_text] = text
+    text = texts.buffers()[2]
+    out = recycled(4 * len(texts) + int(ends[-1] - ends[0]))
+    address = 0 if text is None else text.address
+    kernels().join_texts(ends.ctypes.data, address, len(texts), out.ctypes.data)
     return out.data
 
 

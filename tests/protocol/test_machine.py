@@ -1,0 +1,27 @@
+"""Checksums in compiled code are those of the libraries, for every size and place."""
+
+from __future__ import annotations
+
+import zlib
+
+import google_crc32c
+import numpy as np
+
+from kgroup.protocol import machine
+
+
+def test_checksums() -> None:
+    data = np.random.default_rng(7).integers(0, 256, 2100, np.uint8)
+    for size in [*range(600), 1024, 2000]:
+        start = size % 9
+        part = data[start : start + size].tobytes()
+        address = data.ctypes.data + start
+        assert machine.crc32c(address, size) == google_crc32c.value(part)
+        assert machine.crc32(address, size) == zlib.crc32(part)
+
+
+def test_checksums_without_instructions() -> None:
+    crc = machine.compiled(machine._table_crc(machine._CASTAGNOLI))
+    data = np.random.default_rng(8).integers(0, 256, 300, np.uint8)
+    for size in range(300):
+        assert crc(data.ctypes.data, size) == google_crc32c.value(data[:size].tobytes())

@@ -190,9 +190,11 @@ def test_a_list_that_tells_no_states_is_completed_where_they_matter(broker: Fake
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_filters_are_for_the_brokers_that_have_them(broker: FakeBroker, version: int) -> None:
     """States since version 4 (KIP-518), types since 5 (KIP-848); this broker heeds neither."""
-    groups = [("g", "Stable", "classic"), ("e", "Empty", "classic"), ("s", "Stable", "share")]
+    groups = [("g", "Stable", "classic"), ("e", "Empty", "classic")]
+    if version == 5:
+        groups += [("s", "Stable", "share"), ("c", "Stable", "consumer")]
     names = ("group_id", "group_state", "group_type")
-    rows = [dict(zip(names, group, strict=True)) for group in groups[: 3 if version == 5 else 2]]
+    rows = [dict(zip(names, group, strict=True)) for group in groups]
     broker.newest["ListGroups"] = version
     broker.handlers["ListGroups"] = lambda _: {
         "error_code": 0,
@@ -204,17 +206,18 @@ def test_filters_are_for_the_brokers_that_have_them(broker: FakeBroker, version:
     }
     question = Question(
         states=frozenset({GroupState.STABLE}),
-        types=frozenset({GroupType.CLASSIC}),
+        types=frozenset({GroupType.SHARE, GroupType.CLASSIC}),
         members=False,
         log_budget=0,
     )
     with Cluster(broker.bootstrap) as source:
-        assert list(source.read(question=question).image.groups) == ["g"]
+        found = source.read(question=question).image.groups
+    assert list(found) == (["g", "s"] if version == 5 else ["g"])
     (sent,) = (request for name, _, request in broker.asked if name == "ListGroups")
     assert (sent.states_filter, sent.types_filter) == {
         3: ([], []),
         4: (["Stable"], []),
-        5: (["Stable"], ["classic"]),
+        5: (["Stable"], ["classic", "share"]),
     }[version]
 
 
@@ -244,6 +247,20 @@ def test_virgin_cluster_is_not_asked_for_coordinators(broker: FakeBroker, absent
         assert "__consumer_offsets" in reading.notes[0]
         assert source.placements(["g"]) == {}
     assert set(broker.names) == {"Metadata"}
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_what_kind_of_coordinator_is_asked_for(broker: FakeBroker, transactional: bool) -> None:
+    """0 is that of a group, 1 that of a transactional id (KIP-98); each has a topic of its own."""
+    name = "__transaction_state" if transactional else "__consumer_offsets"
+    broker.handlers["Metadata"] = metadata(broker, topic(name, 1, 1))
+    with Cluster(broker.bootstrap) as source:
+        placement = source.placements(["g"], transactional=transactional)["g"]
+    assert (placement.partition_count, placement.coordinator) == (2, placement.leader)
+    (asked,) = (request for api, _, request in broker.asked if api == "Metadata")
+    assert [each.name for each in asked.topics] == [name]
+    (sought,) = (request for api, _, request in broker.asked if api == "FindCoordinator")
+    assert (sought.key, sought.key_type) == ("g", int(transactional))
 
 
 @pytest.mark.parametrize("code", [NOT_COORDINATOR, LOADING, NOT_AVAILABLE])

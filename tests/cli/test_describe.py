@@ -178,6 +178,7 @@ def test_regex_and_all(cli: Cli) -> None:
         return [json.loads(line)["group_id"] for line in out.splitlines()]
 
     assert groups("--regex", "order-.*") == ["order-service", "order-totals"]
+    assert groups("--regex", "order", "ledger") == ["ledger"]  # whole ids only
     assert groups("--regex", "order-.*", "ledger") == ["ledger", "order-service", "order-totals"]
     assert len(groups("--all")) > 8
 

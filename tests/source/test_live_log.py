@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -175,10 +176,17 @@ def following(
 ) -> Iterator[tuple[Iterator[Log], list[str]]]:
     """Follow; give the logs that come, and the notes."""
     notes: list[str] = []
+    too_late = monotonic() + 60
+
+    def pulse() -> None:
+        assert monotonic() < too_late, "nothing comes"
+
     with Cluster(broker.bootstrap, timeout_s=timeout_s, of_silence=True) as cluster:
         topic = cluster.offsets_log(folder)
         numbers = list(topic.leaders)
-        logs = FollowedLogs(topic, numbers, start, committed=committed, tell=notes.append)
+        logs = FollowedLogs(
+            topic, numbers, start, committed=committed, tell=notes.append, pulse=pulse
+        )
 
         def only_logs() -> Iterator[Log]:
             for log in logs:
@@ -211,6 +219,8 @@ def test_follow_decided_records_only(broker: FakeBroker, tmp_path: Path) -> None
         log = next(logs)
         assert content(log) == parts[0] + parts[1]
         assert log.aborted == frozenset({(8, 1)})
+        served.stable = 3
+        assert content(next(logs)) == THREE
 
 
 def test_follow_a_log_that_was_cut(broker: FakeBroker, tmp_path: Path) -> None:

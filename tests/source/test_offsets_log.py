@@ -24,7 +24,11 @@ NOT_AUTHORIZED = 29
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBroker]:
-    """It has the group "g", which committed t-0 at 7; windows of the log are of two offsets."""
+    """It has the group "g", which committed t-0 at 7.
+
+    Its log is read two offsets at a time, one batch in each answer.
+    """
+    monkeypatch.setattr(offsets_log, "FETCH_SIZE", 1)
     monkeypatch.setattr(offsets_log, "FIRST_WINDOW", 2)
     monkeypatch.setattr(offsets_log, "WINDOW_SIZE", 1)
     with fake_broker() as fake:
@@ -82,9 +86,9 @@ def test_the_newest_generation_and_the_commit_that_counts(broker: FakeBroker) ->
     """Behind the commit that the coordinator told of, another one has come meanwhile."""
     group, notes = read(
         broker,
-        group_metadata(0, "g", generation=1),
+        commit(0, "other", committed=7, time_ms=300),
         commit(1, "g", committed=7, time_ms=200),
-        commit(2, "other", committed=7, time_ms=300),
+        group_metadata(2, "g", generation=1),
         group_metadata(3, "g", generation=2),
         commit(4, "g", committed=9, time_ms=400),
     )
@@ -100,12 +104,12 @@ def test_times_of_commits_are_read_where_they_matter_only(broker: FakeBroker) ->
         commit(3, "other"),
     )
     group, notes = read(broker, *records, commit_times=False)
-    assert (group.generation_id, fetches(broker)) == (2, [2])
+    assert (group.generation_id, fetches(broker)) == (2, [2, 3])
     assert ([offset.commit_timestamp_ms for offset in group.offsets], notes) == ([None], ())
     broker.asked.clear()
     group, _ = read(broker, *records)
     assert [offset.commit_timestamp_ms for offset in group.offsets] == [200]
-    assert fetches(broker)[-1] == 0
+    assert fetches(broker) == [2, 3, 0, 1]
 
 
 def test_no_more_is_read_than_allowed(broker: FakeBroker) -> None:
@@ -114,7 +118,7 @@ def test_no_more_is_read_than_allowed(broker: FakeBroker) -> None:
         *(commit(number, "other") for number in range(1, 8)),
     )
     group, (note,) = read(broker, *records, log_budget=1)
-    assert (group.generation_id, fetches(broker)) == (None, [6])
+    assert (group.generation_id, fetches(broker)) == (None, [6, 7])
     assert "more bytes would have to be read back than allowed" in note
     broker.asked.clear()
     group, notes = read(broker, *records, log_budget=0)

@@ -5,14 +5,16 @@ do not answer, what ZooKeeper says is told all the same.
 """
 
 import ssl
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
-from kgroup.model.log_range import LogReading
+from kgroup.model.log_range import LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Zookeeper"]
 
 T = TypeVar("T")
+
+_GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
 
 
 class Zookeeper:
@@ -121,7 +125,7 @@ class Zookeeper:
             "ends of partitions are not known",
             lambda cluster: cluster.log_ranges(partitions, committed=committed),
         )
-        return LogReading({}, problems) if found is None else found
+        return LogReading({}, problems) if found is None else self._of_known_topics(found)
 
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
@@ -181,6 +185,36 @@ class Zookeeper:
             reason = f"{text[:1].upper()}{text[1:]}"
             return None, (Problem(error.kind, reason, broker=error.broker_id),)
 
+    def _of_known_topics(self, found: LogReading) -> LogReading:
+        """Correct what brokers take for gone: a topic of ZooKeeper that they have not learnt of."""
+        gone = [at for at, log in found.ranges.items() if log.mark in _GONE]
+        if not gone or self._nodes is None:
+            return found
+        topics = decode_tree(self._part("/brokers/topics/")).topics
+        unknown = {
+            (topic, partition)
+            for topic, partition in gone
+            if topic in topics and partition in topics[topic].partitions
+        }
+        ranges = {
+            at: replace(log, mark=OffsetMark.NO_ANSWER) if at in unknown else log
+            for at, log in found.ranges.items()
+        }
+        problems = tuple(
+            Problem(
+                "inconsistent",
+                f"ZooKeeper has the topic, and brokers do not know {count} of its partitions yet.",
+                topic=topic,
+            )
+            for topic, count in sorted(Counter(topic for topic, _ in unknown).items())
+        )
+        return LogReading(ranges, found.problems + problems)
+
+    def _part(self, prefix: str) -> ZookeeperTree:
+        """Return the nodes that were read last whose paths begin so."""
+        nodes = self._nodes or read_topics(self._client, [])
+        return tree_of(node for path, node in nodes.nodes.items() if path.startswith(prefix))
+
     def _open_cluster(self) -> "Cluster":
         options = dict(self._broker_options)
         servers = options.pop("bootstrap_servers", None) or self._registered(
@@ -201,9 +235,7 @@ class Zookeeper:
         Raises:
             BrokerError: none does.
         """
-        nodes = self._nodes or read_topics(self._client, [])
-        registered = (nodes.nodes[path] for path in nodes.nodes if path.startswith("/brokers/ids/"))
-        brokers = decode_tree(tree_of(registered)).brokers.values()
+        brokers = decode_tree(self._part("/brokers/ids/")).brokers.values()
         servers = [
             server_text(endpoint.host, endpoint.port)
             for broker in brokers

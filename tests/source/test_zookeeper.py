@@ -12,6 +12,7 @@ import pytest
 
 from kgroup.errors import BrokerError, InputError, UsageError
 from kgroup.model.group import GroupState
+from kgroup.model.log_range import OffsetMark
 from kgroup.model.zookeeper import Node, ZookeeperTree
 from kgroup.protocol.zookeeper_group import groups_of
 from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
@@ -20,6 +21,7 @@ from kgroup.source.client_setting import Secret
 from kgroup.source.zookeeper import Zookeeper
 from kgroup.source.zookeeper_address import ZookeeperAddress, parse_address
 from tests.recorded_tree import recorded_tree
+from tests.source.fake_broker import FakeBroker
 from tests.source.fake_zookeeper import (
     AUTH,
     CLOSE,
@@ -28,6 +30,7 @@ from tests.source.fake_zookeeper import (
     FakeZookeeper,
     fake_zookeeper,
 )
+from tests.source.test_broker import broker  # noqa: F401, a fixture
 
 HOST = "127.0.0.1"
 
@@ -323,6 +326,28 @@ def test_brokers_that_do_not_answer_cost_the_ends_only(server: FakeZookeeper) ->
     (problem,) = found.problems
     assert (problem.kind, problem.path) == ("unreachable", None)
     assert problem.reason.endswith("; ends of partitions are not known.")
+
+
+def test_what_brokers_have_not_learnt_of_is_not_gone(
+    server: FakeZookeeper,
+    broker: FakeBroker,  # noqa: F811
+) -> None:
+    """The broker says that it has no payments, and two partitions of orders, one led by nobody."""
+    options = {"bootstrap_servers": [broker.bootstrap]}
+    with Zookeeper(parse_address(server.connect), timeout_s=30, brokers=options) as zookeeper:
+        zookeeper.read(["billing"])
+        wanted = [("orders", 0), ("orders", 1), ("orders", 5), ("payments", 0), ("orders", 99)]
+        found = zookeeper.log_ranges(wanted)
+    assert {at: log.mark for at, log in found.ranges.items()} == {
+        ("orders", 0): None,
+        ("orders", 1): OffsetMark.NO_LEADER,
+        ("orders", 5): OffsetMark.NO_ANSWER,
+        ("orders", 99): OffsetMark.PARTITION_GONE,
+        ("payments", 0): OffsetMark.NO_ANSWER,
+    }
+    told = {p.topic: p.reason for p in found.problems if p.kind == "inconsistent"}
+    text = "ZooKeeper has the topic, and brokers do not know 1 of its partitions yet."
+    assert told == {"orders": text, "payments": text}
 
 
 def test_brokers_are_asked_where_they_listen_in_that_way(server: FakeZookeeper) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ VERSION = "2.8.2"
 TOPICS, PARTITIONS, CONSUMERS, STREAMS = 10, 1000, 50, 2
 GROUP = "billing"
 AIM_S = 5
+DEADLINE_S = 600
 CONFIG = {"log.index.size.max.bytes": "4096", "log.segment.bytes": "1048576"}
 
 
@@ -34,10 +36,7 @@ def bench(runs: int) -> None:
         )
         print_heads("job", "Kafka's tool, s", "kgroup, s", "aim, s", "peak, MB (Kafka's)")
         kgroup = [*KGROUP, "describe", GROUP, "--zookeeper", zookeeper, "-o", "jsonl"]
-        (described,) = _output(kgroup).splitlines()
-        rows = json.loads(described)["offsets"]
-        if sum(row["lag"] == 0 and row["member_id"] is not None for row in rows) != count:
-            raise SystemExit(f"expected {count} partitions with owner and lag, found others")
+        _await(kgroup, count)
         tool = [*java_command(TOOL_VERSION), "kafka.tools.ConsumerOffsetChecker"]
         kafka = [*tool, "--zookeeper", zookeeper, "--group", GROUP]
         their = measure(kafka)
@@ -95,6 +94,15 @@ def _register(connect: str) -> None:
     client.close()
 
 
-def _output(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return done.stdout
+def _await(command: list[str], count: int) -> None:
+    """Wait until the broker has learnt of all partitions, and every row is as it should be."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+        rows = [row for line in done.stdout.splitlines() for row in json.loads(line)["offsets"]]
+        known = sum(row["lag"] == 0 and row["member_id"] is not None for row in rows)
+        if known == count:
+            return
+        if time.monotonic() > deadline:
+            raise SystemExit(f"expected {count} partitions with owner and lag, found {known}")
+        time.sleep(5)

@@ -123,6 +123,7 @@ def _what_if(
         "kgroup assign order-service --sample --dry-run --strategy cooperative-sticky --settle",
         "kgroup assign order-service --sample --dry-run --add-member 2 --partitions orders=12",
         "kgroup assign order-service --sample --dry-run --compare",
+        "kgroup assign stock-sync --sample --dry-run --add-member 1:host=depot-3,streams=2",
         "kgroup assign -b kafka-1:9092 billing --dry-run --remove-member billing-3-0a4f",
         "kgroup assign --dry-run --spec groups.jsonl -o jsonl",
     ),
@@ -289,7 +290,7 @@ def command(
             from kgroup.operation.assign_group import read_group
 
             assert group is not None
-            with source.open() as opened:
+            with source.that_has(group).open() as opened:
                 read = read_group(
                     opened,
                     group,

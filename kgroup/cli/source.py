@@ -64,6 +64,16 @@ class Source:
             return Origin("sample")
         return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
 
+    def that_has(self, group_id: str) -> "Source":
+        """Give the source to read a group from: the sample has its ZooKeeper apart."""
+        from kgroup.sample import sample_log_dir, sample_zookeeper
+
+        if self.paths == (sample_log_dir(),):
+            zookeeper = Source(snapshot=sample_zookeeper())
+            if group_id in zookeeper.open_snapshot().snapshot.group_ids:
+                return zookeeper
+        return self
+
     @contextmanager
     def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> "Iterator[GroupSource]":
         """Give the source, for as long as the context lasts.

@@ -45,10 +45,9 @@ _THREAD_COLUMNS = (
     Column("after", Kind.NUMBER, "partitions that it gets"),
     Column("assignment", Kind.TEXT, "what it gets"),
 )
-_OWNER_COLUMNS = (
+_UNOWNED_COLUMNS = (
     Column("topic", Kind.NAME, "topic"),
     Column("partition", Kind.NUMBER, "partition"),
-    Column("owner", Kind.NAME, "thread that owns it now"),
     Column("given", Kind.NAME, "thread that the algorithm gives it to"),
 )
 _MOVE_COLUMNS = (
@@ -292,12 +291,16 @@ def _owner_name(member_id: str, number: int | None) -> str:
     return member_id if number is None else thread_name((member_id, number))
 
 
-def _owners_sheet(plan: AssignPlan) -> Sheet:
-    """Make a row for each partition that another thread owns than the algorithm gives it to."""
+def _unowned_sheet(plan: AssignPlan) -> Sheet:
+    """Make a row for each partition that nobody has and somebody gets; that is no move."""
+    owners = plan.owners or ()
+    is_known = any(each.owner is not None for each in owners)
     rows = (
-        tuple(_ownership(each).values())[:-1] for each in plan.owners or () if not each.is_as_given
+        (each.topic, each.partition, each.given and thread_name(each.given))
+        for each in owners
+        if is_known and each.owner is None
     )
-    return Sheet(_OWNER_COLUMNS, rows)
+    return Sheet(_UNOWNED_COLUMNS, rows)
 
 
 def _threads_sheet(plan: AssignPlan) -> Sheet:
@@ -357,7 +360,7 @@ def _tables_text(
         ("Moves", moves_sheet([Run(plan)], lags).select(_MOVES_SHOWN)),
         ("Members", _members_sheet(plan)),
         ("Threads", _threads_sheet(plan)),
-        ("Owners that are not those of the algorithm", _owners_sheet(plan)),
+        ("Partitions that nobody owns now", _unowned_sheet(plan)),
     ):
         rows = [tuple(None if value is False else value for value in row) for row in sheet.rows]
         if rows:

@@ -1,6 +1,7 @@
 """`kgroup assign` on a snapshot of the recorded ZooKeeper."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -67,10 +68,14 @@ def test_the_page(cli: Cli, snapshot: str) -> None:
     args = ["assign", "pricing", "--dry-run", "--snapshot", snapshot]
     page = cli(*args).out
     assert "rebalance together  all consumers: their topics overlap" in page
-    assert "Owners that are not those of the algorithm\n" in page
+    assert "\nThreads\n" in page
+    assert "\nMoves\n" in page
     settled = cli(*args, "--strategy", "roundrobin").out
     assert "moves               0" in settled
-    assert "Owners that" not in settled
+    assert "\nMoves\n" not in settled
+    assert "nobody owns" not in settled
+    added = cli(*args, "--strategy", "roundrobin", "--add-topic", "new=2").out
+    assert re.search(r"\nPartitions that nobody owns now\n.*\nnew +0 +pricing_.*\nnew +1 ", added)
 
 
 def test_both_strategies_compared(cli: Cli, snapshot: str) -> None:
@@ -78,3 +83,19 @@ def test_both_strategies_compared(cli: Cli, snapshot: str) -> None:
     head, *rows = (line.split("\t") for line in cli(*args, "-o", "tsv").out.splitlines())
     assert [row[head.index("strategy")] for row in rows] == ["roundrobin", "range"]
     assert rows[0][head.index("moves")] == "0"
+
+
+def test_the_sample_has_the_example_that_everybody_knows(cli: Cli) -> None:
+    """Five partitions, two consumers with two threads each; a third one takes from the second."""
+    args = ["assign", "stock-sync", "--sample", "--dry-run"]
+    (row,) = json.loads(cli(*args, "-o", "json").out)["data"]
+    places = {name: at for at, name in enumerate(sorted(row["assignment"]), 1)}
+    assert {
+        f"C{places[thread.rpartition('-')[0]]}-{thread.rpartition('-')[2]}": [n for _, n in got]
+        for thread, got in row["threads"].items()
+    } == {"C1-0": [0, 1], "C1-1": [2], "C2-0": [3], "C2-1": [4]}
+    assert row["moves"] == []
+    (row,) = json.loads(cli(*args, "--add-member", "1:host=zzz,streams=1", "-o", "json").out)[
+        "data"
+    ]
+    assert row["threads"]["new-1-0"] == [[row["moves"][0]["topic"], 4]]

@@ -104,7 +104,7 @@ def test_unknown_option(cli: Cli) -> None:
             "An id that begins with a dash stands behind two: kgroup describe -- -ID",
         ),
         ("list -dash", "No such option '-d'."),
-        ("completion", "Choose from: bash, zsh, fish"),
+        ("completion", "which shell? Name one of bash, zsh, fish"),
         ("list --state stabel", "'stabel' is not one of 'Empty', 'PreparingRebalance', "),
         ("list --log-dir=", "expected a path, found an empty text"),
         ("list -b b:1 --timeout nan", "expected seconds, more than 0, found 'nan'"),

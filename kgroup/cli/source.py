@@ -24,6 +24,7 @@ __all__ = [
     "missing_source",
     "source_of",
     "source_options",
+    "with_sample_zookeeper",
     "zookeeper_source_options",
 ]
 
@@ -160,15 +161,19 @@ def source_options(
     return decorate
 
 
+def with_sample_zookeeper(source: Source) -> Source:
+    """Give the sample's ZooKeeper in the place of its log directory, and any other as it is."""
+    from kgroup.sample import sample_log_dir, sample_zookeeper
+
+    return Source(snapshot=sample_zookeeper()) if source.paths == (sample_log_dir(),) else source
+
+
 def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the choice of a source for what only ZooKeeper has; the sample is its ZooKeeper then."""
 
     @wraps(command)
     def with_source(*, source: Source, **rest: Any) -> Any:
-        from kgroup.sample import sample_log_dir, sample_zookeeper
-
-        if source.paths == (sample_log_dir(),):
-            source = Source(snapshot=sample_zookeeper())
+        source = with_sample_zookeeper(source)
         if source.snapshot is None and source.zookeeper is None:
             raise click.UsageError(
                 "expected a source that has nodes of ZooKeeper: choose --zookeeper HOST:PORT/CHROOT"

@@ -216,15 +216,20 @@ def _of_group(
 
 def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) -> Sequence[str]:
     """Ask the source on the command line, or in the environment, as long as patience lasts."""
-    from kgroup.cli.source import source_of
+    from kgroup.cli.source import source_of, with_sample_zookeeper
 
     options = {name: _expanded(value) for name, value in ctx.params.items()}
     patience_s = PATIENCE_S
     with suppress(ValueError):
         patience_s = float(os.environ.get("KGROUP_COMPLETION_TIMEOUT", patience_s))
 
+    is_of_zookeeper = ctx.parent is not None and ctx.parent.command.name == "zk"
+
     def open_and_ask() -> Collection[str]:
-        with source_of(options, patience_s).open(of_silence=True) as source:  # `_within` ends it
+        chosen = source_of(options, patience_s)
+        if is_of_zookeeper:
+            chosen = with_sample_zookeeper(chosen)
+        with chosen.open(of_silence=True) as source:  # `_within` ends it
             return ask(source)
 
     return _within(patience_s, open_and_ask)

@@ -31,6 +31,15 @@ COMMANDS = (
     ["coordinator", "ledger", "nobody"],
 )
 
+ZK_COMMANDS = (
+    ["zk", "ids", "-o", "json"],
+    ["zk", "owners", "-o", "tsv"],
+    ["zk", "tree", "-o", "json"],
+    ["zk", "tree", "/consumers", "--depth", "3"],
+    ["zk", "fetchers", "pricing", "-o", "json"],
+    ["zk", "fetchers", "clickstream", "--reset", "smallest"],
+)
+
 KINDS = st.sampled_from(["sample", "zookeeper"])
 
 scalars = (
@@ -79,15 +88,18 @@ def mutate(data: st.DataObject, tree: Any) -> None:
         node[key] = data.draw(values)
 
 
-def check(cli: Cli, file: Path, command: list[str]) -> None:
+def check(
+    cli: Cli, file: Path, command: list[str], statuses: tuple[int, ...] = (0, 1, 3, 4)
+) -> None:
     result = cli(*command, "--snapshot", file)
-    assert result.status in (0, 1, 3, 4), result.err
+    assert result.status in statuses, result.err
     assert "bug" not in result.err
     if result.status == 1:
         (line,) = result.err.splitlines()
         assert line.startswith(f"kgroup: error: {file}: ")
-    if command[-1] == "json":
-        assert json.loads(result.out)["command"] == command[0]
+    if command[-1] == "json" and result.status != 2:
+        name = " ".join(command[:2]) if command[0] == "zk" else command[0]
+        assert json.loads(result.out)["command"] == name
 
 
 @pytest.fixture
@@ -105,6 +117,21 @@ def test_another_tree(
         mutate(data, tree)
     file.write_text(json.dumps(tree))
     check(cli, file, command)
+
+
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), count=st.integers(1, 3), command=st.sampled_from(ZK_COMMANDS))
+def test_other_nodes(
+    cli: Cli, file: Path, data: st.DataObject, count: int, command: list[str]
+) -> None:
+    """What is wrong lies in a node, or there are no nodes at all."""
+    tree = json.loads(real("zookeeper"))
+    for _ in range(count):
+        mutate(data, tree["zookeeper"])
+    if data.draw(st.integers(0, 20)) == 0:
+        tree["zookeeper"] = None
+    file.write_text(json.dumps(tree))
+    check(cli, file, command, (0, 1, 3, 4) if tree["zookeeper"] is not None else (2,))
 
 
 @settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])

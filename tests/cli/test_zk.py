@@ -228,5 +228,7 @@ def test_completion(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert suggested(cli, "kgroup zk f") == ("plain", ["fetchers"])
     line = f"kgroup zk fetchers --snapshot {file} "
     assert suggested(cli, line)[1] == sorted(recorded()["checked"])
+    sample = recorded("sample-zookeeper")["checked"]
+    assert suggested(cli, "kgroup zk owners --sample ")[1] == sorted(sample)
     assert suggested(cli, f"{line} --reset ")[1] == ["largest", "smallest"]
     assert suggested(cli, f"{line} --columns ") == ("part", [each.name for each in FETCH_COLUMNS])

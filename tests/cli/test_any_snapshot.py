@@ -18,8 +18,8 @@ from kgroup.sample import sample_log_dir
 from kgroup.source.log_dir import LogDir
 from kgroup.source.snapshot_file import snapshot_lines, write_gzip
 from tests.cli.conftest import Cli
-from tests.contract.test_zookeeper_source import recorded_source as recorded_zookeeper
 from tests.examples import examples
+from tests.recorded_tree import recorded_source
 
 COMMANDS = (
     ["list"],
@@ -61,7 +61,7 @@ values = scalars | st.recursive(
 @cache
 def real(kind: str) -> bytes:
     if kind == "zookeeper":
-        report = take_snapshot(recorded_zookeeper(), Origin("zookeeper"), taken_ms=1)
+        report = take_snapshot(recorded_source(), Origin("zookeeper"), taken_ms=1)
     else:
         report = take_snapshot(LogDir([sample_log_dir()]), Origin("sample"), taken_ms=1)
     return b"".join(snapshot_lines(report.data[0]))

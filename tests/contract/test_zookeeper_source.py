@@ -3,56 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kgroup.model.group import GroupState, GroupType
-from kgroup.model.image import Image
-from kgroup.model.log_range import LogReading, OffsetMark
-from kgroup.model.snapshot import Origin, SnapshotNode, SnapshotRange
+from kgroup.model.log_range import OffsetMark
+from kgroup.model.snapshot import Origin, SnapshotNode
 from kgroup.operation.describe import GroupDescription, describe
 from kgroup.operation.take_snapshot import take_snapshot
-from kgroup.source.base import GroupSource, Question, Reading
+from kgroup.source.base import GroupSource, Question
 from kgroup.source.snapshot import snapshot_source
 from kgroup.source.snapshot_file import read_snapshot, snapshot_lines
-from kgroup.source.zookeeper_view import ZOOKEEPER_CAPABILITIES
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.saved import saved
-from tests.recorded_tree import recorded, recorded_tree
-
-
-class Recorded:
-    """A source with the recorded nodes, which `take_snapshot` asks."""
-
-    capabilities = ZOOKEEPER_CAPABILITIES
-
-    def read(self, *_: object) -> Reading:
-        return Reading(Image(), zookeeper=recorded_tree())
-
-    def log_ranges(self, *_: object, **__: object) -> LogReading:
-        return LogReading({})
-
-
-def recorded_source() -> GroupSource:
-    """The recorded nodes in a snapshot, with the ends of partitions that were recorded beside."""
-    (snapshot,) = take_snapshot(Recorded(), Origin("zookeeper"), taken_ms=1).data
-    ranges = []
-    for name, log in recorded()["log_ranges"].items():
-        topic, _, partition = name.rpartition("-")
-        ranges.append(
-            SnapshotRange(topic, int(partition), log["start"], log["end"], log["end"], None)
-        )
-    return snapshot_source(replace(snapshot, log_ranges=tuple(ranges)))
+from tests.recorded_tree import recorded, recorded_source, recorded_tree
 
 
 @pytest.fixture(scope="module", params=["itself", "snapshot"])
 def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GroupSource:
-    recorded = recorded_source()
     if request.param == "itself":
-        return recorded
-    return saved(recorded, tmp_path_factory.mktemp("snapshot"))
+        return recorded_source()
+    return saved(recorded_source(), tmp_path_factory.mktemp("snapshot"))
 
 
 class TestRecordedZookeeper(GroupSourceContract):

@@ -182,7 +182,7 @@ def test_damage_in_standard_input_has_a_place_without_the_name_of_a_temporary_fi
 
 
 def on_terminal(*args: str, columns: int, **environment: str) -> str:
-    """Run on a terminal so many characters wide; give what it wrote."""
+    """Run on a terminal so many characters wide; give what it wrote, without any progress."""
     parent, child = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, *args],
@@ -203,7 +203,8 @@ def on_terminal(*args: str, columns: int, **environment: str) -> str:
         parts.append(part)
     os.close(parent)
     process.wait(TIMEOUT_S)
-    return b"".join(parts).decode().replace("\r\n", "\n")
+    text = re.sub(r"\r\x1b\[K(?:[^\r\n]*\r\x1b\[K)*", "", b"".join(parts).decode())
+    return text.replace("\r\n", "\n")
 
 
 def test_a_terminal_gets_a_coloured_table_that_fits() -> None:

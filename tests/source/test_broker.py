@@ -285,6 +285,33 @@ def test_what_passes_is_asked_for_again(broker: FakeBroker, api: str, code: int)
     assert broker.names.count(api) == 3
 
 
+def test_group_that_has_moved_is_asked_for_where_it_is_now(broker: FakeBroker) -> None:
+    """Broker 1 is its coordinator no more when it is asked; broker 2 is."""
+    with fake_broker() as other:
+        nodes = [
+            {"node_id": number, "host": HOST, "port": fake.port, "rack": None}
+            for number, fake in ((1, broker), (2, other))
+        ]
+        answer = metadata(broker, offsets(), orders())(None) | {"brokers": nodes}
+        homes = iter([1, 2, 2, 2])  # members and offsets are asked for side by side
+        broker.handlers |= {
+            "Metadata": lambda _: answer,
+            "FindCoordinator": lambda _: coordinator(broker) | {"node_id": next(homes)},
+        }
+        other.newest = broker.newest
+        other.handlers = dict(broker.handlers)
+        broker.handlers |= {
+            "DescribeGroups": lambda _: {"groups": [described("g", error=NOT_COORDINATOR)]},
+            "OffsetFetch": lambda _: committed(error=NOT_COORDINATOR),
+        }
+        with Cluster(broker.bootstrap) as source:
+            reading = source.read(["g"], QUICK)
+    group = reading.image.groups["g"]
+    assert (group.state, len(group.offsets), reading.problems) == (GroupState.STABLE, 1, ())
+    assert group.coordinator is not None
+    assert group.coordinator.id == 2
+
+
 def test_new_coordinator_that_does_not_know_a_group_yet_is_asked_again(broker: FakeBroker) -> None:
     """It has the records, and does not answer from them before it knows them to be replicated."""
     fine = {api: broker.handlers[api] for api in ("DescribeGroups", "OffsetFetch")}

@@ -419,3 +419,25 @@ def test_a_crash_is_seen_until_its_session_is_over(live: Live) -> None:
         for part in member.assignment or ()
     }
     assert owners == consumers.owners("orders")
+
+
+def test_where_fetchers_begin(live: Live, ask: Any) -> None:
+    """Without a commit, and with one past the end; no other records come."""
+    live.put("/consumers/late/offsets/payments/1", "99")
+    subscription = Streams({"payments": 2})
+    live.consumers.join("late-1", "late", subscription, auto_offset_reset="largest")
+    live.consumers.settle()
+    result = ask("zk", "fetchers", "late", "--reset", "largest", "-o", "json")
+    assert (result.status, result.err) == (0, "")
+    rows = json.loads(result.out)["data"]
+    assert {row["partition"]: row["reset"] for row in rows} == {0: "no-commit", 1: "past-end"}
+    deadline = time.monotonic() + 30
+    now = live.consumers.settled_fetches("late-1")
+    while 99 in {each.offset for each in now}:  # that it is past the end, a first fetch tells
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        now = live.consumers.settled_fetches("late-1")
+    assert {(each.partition, each.thread, each.offset) for each in now} == {
+        (row["partition"], row["fetcher"], row["fetch_offset"]) for row in rows
+    }
+    live.consumers.leave("late-1")

@@ -22,7 +22,9 @@ _CLUSTER = (
     "/admin/reassign_partitions",
     "/admin/preferred_replica_election",
 )
-_BY_TOPIC = (("owners",), ("offsets",))
+_BY_TOPIC = ("owners", "offsets")
+_TOPIC_DEPTH = 4
+"""Of ``/consumers/<group>/owners/<topic>``."""
 _SECRET = ("/config/users/", "/delegation_token/tokens/")
 """Where Kafka keeps credentials: SCRAM's salted passwords, and delegation tokens."""
 _MOST_GUESSES = 100
@@ -182,8 +184,8 @@ class _Reader:
 
     def _topics_of_groups(self, names: Collection[str]) -> set[str]:
         """Return which of the topics the groups own, committed, or subscribe to."""
-        paths = map(path_parts, self._nodes)
-        wanted = {parts[3] for parts in paths if parts[2:3] in _BY_TOPIC and parts[3:]}
+        folders = (path for path in self._nodes if path.count("/") == _TOPIC_DEPTH)
+        wanted = {parts[3] for parts in map(path_parts, folders) if parts[2] in _BY_TOPIC}
         registrations = self._those_of("consumers", None, "ids")
         for group in decode_tree(registrations).groups.values():
             for registration in group.registrations:

@@ -22,6 +22,7 @@ __all__ = [
     "Origin",
     "PlacedGroup",
     "Snapshot",
+    "SnapshotCommit",
     "SnapshotNode",
     "SnapshotPartition",
     "SnapshotRange",
@@ -144,6 +145,16 @@ class SnapshotNode:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotCommit:
+    """What a group of ZooKeeper consumers has committed to Kafka for one partition."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that was learnt.
 
@@ -167,9 +178,11 @@ class Snapshot:
         log_ranges: of the partitions that the groups committed or own, sorted by topic and number.
         placements: of the groups that exist or were named, sorted by id; likewise.
         problems: what could not be read.
-        log_problems: what could not be read of `log_ranges`.
+        log_problems: what could not be read of `log_ranges` and `kafka_commits`.
         notes: what was assumed or chosen, for people.
         zookeeper: the nodes of ZooKeeper, parents before their children; None of other sources.
+        kafka_commits: what the groups in these nodes have committed to Kafka, sorted by group,
+            topic and partition; None where no broker told, and of other sources.
     """
 
     command: str
@@ -193,6 +206,7 @@ class Snapshot:
     log_problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     zookeeper: tuple[SnapshotNode, ...] | None = None
+    kafka_commits: tuple[SnapshotCommit, ...] | None = None
 
     @property
     def group_ids(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from kgroup.model.snapshot import (
     Origin,
     PlacedGroup,
     Snapshot,
+    SnapshotCommit,
     SnapshotNode,
     SnapshotPartition,
     SnapshotRange,
@@ -28,6 +29,8 @@ from kgroup.source.base import (
     Capability,
     ClusterSource,
     GroupSource,
+    KafkaOffsets,
+    KafkaOffsetSource,
     Question,
 )
 
@@ -103,6 +106,12 @@ def take_snapshot(
             "the coordinators of groups",
             problems,
         )
+    kafka = KafkaOffsets(None)
+    if isinstance(source, KafkaOffsetSource):
+        kafka = source.kafka_offsets(
+            [each.group_id for each in image.groups.values() if each.offsets]
+        )
+        log_problems.extend(kafka.problems)
     snapshot = Snapshot(
         command="snapshot",
         schema_version=SNAPSHOT_VERSION,
@@ -132,6 +141,9 @@ def take_snapshot(
         zookeeper=None
         if tree is None
         else tuple(SnapshotNode.of(node) for node in tree.nodes.values()),
+        kafka_commits=None
+        if kafka.offsets is None
+        else tuple(SnapshotCommit(*at, offset) for at, offset in sorted(kafka.offsets.items())),
     )
     learnt = snapshot.problems if tree is None else reading.problems
     return Report(

@@ -31,13 +31,14 @@ from kgroup.operation.report import Report
 from kgroup.operation.zookeeper import read_groups
 from kgroup.operation.zookeeper_fault import FaultKind, Finding
 from kgroup.protocol.zookeeper_group import groups_of
-from kgroup.source.base import GroupSource, KafkaOffsetSource, Question
+from kgroup.source.base import GroupSource, KafkaOffsets, KafkaOffsetSource, Question
 
 __all__ = ["check_groups"]
 
 _At = tuple[str, int]
 _STRATEGIES = strategies("zookeeper")
 _ALL = Question(log_budget=0)
+_NO_KAFKA = "this source does not tell what groups of ZooKeeper consumers have committed to Kafka"
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
 
@@ -367,16 +368,12 @@ def _kafka_offsets(
     committing = [group for group in groups if _commits(group)]
     if not committing:
         return [], (), ()
-    if not isinstance(source, KafkaOffsetSource):
-        note = "a snapshot does not have what groups of ZooKeeper consumers commit to Kafka"
-        return [], (), (note,)
-    ids = [group.group_id for group in committing]
-    reading = source.kafka_offsets(ids)
-    kafka = {
-        (group_id, each.topic, each.partition): each.committed_offset
-        for group_id, group in reading.image.groups.items()
-        for each in group.offsets
-    }
+    told = KafkaOffsets(None)
+    if isinstance(source, KafkaOffsetSource):
+        told = source.kafka_offsets([group.group_id for group in committing])
+    kafka = told.offsets
+    if kafka is None:
+        return [], told.problems, (() if told.problems else (_NO_KAFKA,))
     differing = _differing(committing, kafka)
     if differing:
         again = read_groups(source, sorted({group_id for group_id, _ in differing}), _ALL)
@@ -399,7 +396,7 @@ def _kafka_offsets(
                 since_ms=node.stat.mtime_ms,
             )
         )
-    return findings, reading.problems, ()
+    return findings, told.problems, ()
 
 
 def _differing(

@@ -54,7 +54,8 @@ _TEXTS: Mapping[FaultKind, tuple[str, str]] = {
         "Delete the node, and restart a consumer of the group.",
     ),
     FaultKind.BAD_OFFSET: (
-        "A committed offset is no number; the consumer that gets the partition cannot rebalance.",
+        "A committed offset is none: the consumer that gets the partition cannot rebalance where "
+        "it is no number, and starts where auto.offset.reset leads where it is below 0.",
         "Write the offset that you want into the node, or delete it.",
     ),
     FaultKind.FOREIGN_NODE: (

@@ -23,6 +23,7 @@ __all__ = [
     "CoordinatorSource",
     "GroupSource",
     "KafkaOffsetSource",
+    "KafkaOffsets",
     "NextRecordSource",
     "NodeSource",
     "Question",
@@ -122,6 +123,19 @@ class Question:
 
 
 EVERYTHING = Question()
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOffsets:
+    """What groups of ZooKeeper consumers have committed to Kafka.
+
+    Attributes:
+        offsets: by group, topic and partition; None where they are not known.
+        problems: what could not be read.
+    """
+
+    offsets: Mapping[tuple[str, str, int], int] | None
+    problems: tuple[Problem, ...] = ()
 
 
 class GroupSource(Protocol):
@@ -225,13 +239,10 @@ class RenewableSource(Protocol):
 
 @runtime_checkable
 class KafkaOffsetSource(Protocol):
-    """What has groups of ZooKeeper consumers, and can ask for what they commit to Kafka."""
+    """What has groups of ZooKeeper consumers, and knows what they have committed to Kafka."""
 
-    def kafka_offsets(self, group_ids: Collection[str]) -> Reading:
-        """Read the groups of these ids as Kafka has them, with commits, those that it has.
-
-        Where no broker answers, that is a problem of the reading.
-        """
+    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
+        """Tell the commits in Kafka of groups of these ids."""
         ...
 
 

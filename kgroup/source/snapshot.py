@@ -14,7 +14,7 @@ from kgroup.model.snapshot import Snapshot
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
-from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
 from kgroup.source.zookeeper_view import cluster_view, placements, reading_of
 
 __all__ = [
@@ -187,7 +187,7 @@ class ClusterSnapshotSource(SnapshotSource):
 class ZookeeperSnapshotSource(SnapshotSource):
     """What ZooKeeper said: groups are decoded from its nodes.
 
-    Implements `ClusterSource` and `NodeSource` too.
+    Implements `ClusterSource`, `NodeSource` and `KafkaOffsetSource` too.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -218,6 +218,19 @@ class ZookeeperSnapshotSource(SnapshotSource):
     def view(self, topics: Collection[str]) -> ClusterView:
         """Look up brokers and topics; see `ClusterSource.view`."""
         return cluster_view(decode_tree(self._tree), topics)
+
+    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
+        """Look up what was saved; see `KafkaOffsetSource`."""
+        commits = self.snapshot.kafka_commits
+        if commits is None:
+            return KafkaOffsets(None)
+        wanted = frozenset(group_ids)
+        offsets = {
+            (each.group_id, each.topic, each.partition): each.offset
+            for each in commits
+            if each.group_id in wanted
+        }
+        return KafkaOffsets(offsets)
 
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
         """Give all that was saved; see `NodeSource.subtree`."""

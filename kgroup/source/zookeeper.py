@@ -20,7 +20,7 @@ from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
-from kgroup.source.base import EVERYTHING, Question, Reading
+from kgroup.source.base import EVERYTHING, KafkaOffsets, Question, Reading
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper_address import ZookeeperAddress, server_text
 from kgroup.source.zookeeper_client import ZookeeperClient
@@ -139,13 +139,20 @@ class Zookeeper:
         )
         return NextReading({}, problems) if found is None else found
 
-    def kafka_offsets(self, group_ids: Collection[str]) -> Reading:
+    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
         """Ask the brokers; see `KafkaOffsetSource`."""
         question = Question(log_budget=0, commit_times=False)
         found, problems = self._of_brokers(
             "commits to Kafka are not known", lambda cluster: cluster.read(group_ids, question)
         )
-        return Reading(Image({}), problems) if found is None else found
+        if found is None:
+            return KafkaOffsets(None, problems)
+        offsets = {
+            (group_id, each.topic, each.partition): each.committed_offset
+            for group_id, group in found.image.groups.items()
+            for each in group.offsets
+        }
+        return KafkaOffsets(offsets, found.problems)
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False

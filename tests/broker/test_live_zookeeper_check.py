@@ -149,7 +149,12 @@ def test_a_group_that_is_left_and_a_commit_past_the_end(live: Live, check: Check
     assert (past_end["log_start_offset"], past_end["log_end_offset"]) == (0, 10)
 
 
-def test_commits_to_zookeeper_and_to_kafka(live: Live, check: Check) -> None:
+def test_commits_to_zookeeper_and_to_kafka(
+    live: Live,
+    check: Check,
+    cli: Cli,  # noqa: F811
+    tmp_path: Path,
+) -> None:
     live.consumers.join(
         "dual",
         "dual",
@@ -165,6 +170,11 @@ def test_commits_to_zookeeper_and_to_kafka(live: Live, check: Check) -> None:
     (finding,) = check("dual")
     assert (finding["code"], finding["partition"]) == ("offsets-differ", 2)
     assert (finding["offset"], finding["kafka_offset"]) == (10, 4)
+    file = str(tmp_path / "snapshot.json")
+    assert cli("snapshot", "dual", "--zookeeper", live.connect, "-f", file).status == 0
+    saved = cli("zk", "check", "dual", "--snapshot", file, "-o", "jsonl")
+    assert saved.status == 5
+    assert [json.loads(line) for line in saved.out.splitlines()] == [finding]
 
 
 def test_a_consumer_that_crashed_within_its_session(live: Live, check: Check) -> None:

@@ -16,7 +16,8 @@ from tests.cli.test_completion import suggested
 from tests.recorded_tree import recorded_snapshot
 
 NO_KAFKA = (
-    "kgroup: note: a snapshot does not have what groups of ZooKeeper consumers commit to Kafka\n"
+    "kgroup: note: this source does not tell what groups of ZooKeeper consumers have committed to "
+    "Kafka\n"
 )
 CODES = [
     ("clickstream", "before-start"),

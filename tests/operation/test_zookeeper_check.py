@@ -9,17 +9,17 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import UsageError
-from kgroup.model.group import Group, GroupType
-from kgroup.model.image import Image
-from kgroup.model.offset import CommittedOffset
+from kgroup.model.snapshot import Origin, SnapshotCommit
 from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
 from kgroup.operation.report import Report
+from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.operation.zookeeper_check import check_groups
 from kgroup.operation.zookeeper_fault import FaultKind, Finding
 from kgroup.protocol.zookeeper_tree import tree_of
-from kgroup.source.base import Reading
+from kgroup.source.base import KafkaOffsets
+from kgroup.source.snapshot import snapshot_source
 from tests.operation.sources import TreeSource
-from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
+from tests.recorded_tree import recorded, recorded_ranges, recorded_snapshot, recorded_tree
 
 NAMES = recorded()["consumers"]
 FIRST, SECOND = NAMES["billing-1"], NAMES["billing-2"]
@@ -35,21 +35,8 @@ class KafkaSource(TreeSource):
         super().__init__(tree, recorded_ranges())
         self._kafka = kafka
 
-    def kafka_offsets(self, group_ids: Collection[str]) -> Reading:
-        groups = {
-            group_id: Group(
-                group_id,
-                GroupType.CLASSIC,
-                None,
-                offsets=tuple(
-                    CommittedOffset(topic, partition, offset)
-                    for (group, topic, partition), offset in self._kafka.items()
-                    if group == group_id
-                ),
-            )
-            for group_id in group_ids
-        }
-        return Reading(Image(groups))
+    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
+        return KafkaOffsets({at: n for at, n in self._kafka.items() if at[0] in group_ids})
 
 
 def changed(
@@ -252,11 +239,23 @@ def test_a_commit_between_the_two_readings_is_no_difference() -> None:
     assert check_groups(source, ["migrating"], now_ms=recorded_now_ms()).data == ()
 
 
-def test_a_snapshot_does_not_tell_of_kafka() -> None:
-    report = check_groups(TreeSource(recorded_tree()), ["billing"], now_ms=1)
-    assert report.notes[0] == (
-        "a snapshot does not have what groups of ZooKeeper consumers commit to Kafka"
+def test_a_snapshot_tells_of_kafka_what_it_was_told() -> None:
+    """One that was taken while no broker answered, or before it kept that, says so."""
+    bare = check_groups(snapshot_source(recorded_snapshot()), ["migrating"], now_ms=1)
+    assert bare.data == ()
+    assert bare.notes[0] == (
+        "this source does not tell what groups of ZooKeeper consumers have committed to Kafka"
     )
+    source = KafkaSource(recorded_tree(), {("migrating", "shipments", 3): 4, ("audit", "x", 0): 1})
+    taken = take_snapshot(source, Origin("zookeeper"), taken_ms=1).data[0]
+    assert taken.kafka_commits == (
+        SnapshotCommit("audit", "x", 0, 1),
+        SnapshotCommit("migrating", "shipments", 3, 4),
+    )
+    saved = check_groups(snapshot_source(taken), ["migrating"], now_ms=1)
+    live = check_groups(source, ["migrating"], now_ms=1)
+    assert saved.data == live.data
+    assert [each.code for each in saved.data] == [FaultKind.OFFSETS_DIFFER]
 
 
 def test_groups_that_do_not_exist() -> None:

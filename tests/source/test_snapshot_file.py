@@ -21,6 +21,7 @@ from kgroup.model.snapshot import (
     Origin,
     PlacedGroup,
     Snapshot,
+    SnapshotCommit,
     SnapshotNode,
     SnapshotPartition,
     SnapshotRange,
@@ -71,6 +72,7 @@ SNAPSHOT = Snapshot(
         SnapshotNode("/consumers/g/ids/c", data="{}"),
         SnapshotNode("/consumers/g/ids/d", base64="//4="),
     ),
+    kafka_commits=(SnapshotCommit("g", "t", 0, 2**63 - 1),),
 )
 
 

@@ -158,9 +158,9 @@ def read_groups(
         BrokerError: ZooKeeper cannot be asked.
     """
     reading, missing = read_chosen(source, group_ids, question)
-    if reading.zookeeper is None:
+    view = reading.view
+    if view is None:
         raise _no_nodes()
-    view = decode_tree(reading.zookeeper)
     groups = tuple(
         nodes for group_id, nodes in view.groups.items() if not group_ids or group_id in group_ids
     )

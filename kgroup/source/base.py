@@ -1,7 +1,7 @@
 """What every source of groups can do, and says that it can do."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -13,7 +13,7 @@ from kgroup.model.next_record import NextReading, Position
 from kgroup.model.pattern import Pattern
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
-from kgroup.model.zookeeper import ZookeeperTree
+from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
 
 __all__ = [
     "DEFAULT_LOG_BUDGET",
@@ -71,13 +71,15 @@ class Reading:
         image: the groups.
         problems: what could not be read.
         notes: what was assumed or chosen, for people.
-        zookeeper: of ZooKeeper: the nodes that the groups were read from.
+        zookeeper: of ZooKeeper: the nodes that the groups were read from, and
+        view: what these say.
     """
 
     image: Image
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     zookeeper: ZookeeperTree | None = None
+    view: ZookeeperView | None = field(default=None, compare=False)
 
 
 DEFAULT_LOG_BUDGET = 32 << 20

@@ -49,7 +49,7 @@ def reading_of(
         offsets_partition_count=len(offsets.partitions) if offsets else None,
     )
     notes = tuple(_note_on_storage(image.groups.values())) if question.offsets else ()
-    return Reading(image, view.problems + problems, notes, zookeeper=tree)
+    return Reading(image, view.problems + problems, notes, zookeeper=tree, view=view)
 
 
 def _note_on_storage(groups: Iterable[Group]) -> Iterator[str]:

@@ -99,7 +99,9 @@ A set that holds one number, and never held more, is a range too: there may be a
 
 
 def int_set(numbers: Collection[int], capacity: int | None = None) -> Partitions:
-    """Make a HashSet of numbers."""
+    """Make a HashSet of numbers, or of what is one already."""
+    if isinstance(numbers, range):
+        return numbers
     if len(numbers) == 1 and capacity in (None, capacity_for(1)):
         (number,) = numbers
         return range(number, number + 1)

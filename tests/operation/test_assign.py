@@ -217,6 +217,14 @@ def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -
             "members[0].owned[0][1]: expected an integer from 0 to 2147483647, found True",
         ),
         (
+            {"members": [{"member_id": "a", "topics": [], "owned": [["t", 0], ["t", -1]]}]},
+            "members[0].owned[1][1]: expected an integer from 0 to 2147483647, found -1",
+        ),
+        (
+            {"members": [{"member_id": "a", "topics": ["t", "u", "t"]}]},
+            "members[0].topics: 't' stands there twice",
+        ),
+        (
             {"members": [{"member_id": "a", "topics": []}, {"member_id": "a", "topics": []}]},
             "members[1].member_id: 'a' is that of members[0] already",
         ),
@@ -261,6 +269,22 @@ def test_who_leads_changes_nothing_but_what_is_said() -> None:
     assert warning.startswith("The leader's client id 'rdkafka' is one that librdkafka takes")
     assert "No request names a client's library" in warning
     assert "Sarama" in plans["c"].warnings[0]
+
+
+def test_members_that_subscribe_alike_share_one_list_and_others_do_not() -> None:
+    members = [
+        {"member_id": name, "topics": topics}
+        for name, topics in (("a", ["t", "u"]), ("b", ["t"]), ("c", ["t", "u"]), ("d", ["u", "t"]))
+    ]
+    read = group("range", members=members).members
+    assert [member.topics for member in read] == [("t", "u"), ("t",), ("t", "u"), ("u", "t")]
+    assert read[0].topics is read[2].topics
+
+
+def test_a_topic_counts_once_in_a_subscription() -> None:
+    spec = what_if.subscribe(group(), "a", ["t", "t"])
+    spec = what_if.add_members(spec, AddedMembers(topics=("t", "t")))
+    assert {member.topics for member in spec.members} == {("t",)}
 
 
 def test_a_leader_that_leaves_leads_no_more() -> None:

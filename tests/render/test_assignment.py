@@ -1,0 +1,22 @@
+"""Dry runs as objects for programs."""
+
+from kgroup.operation import what_if
+from kgroup.operation.assign_run import settled
+from kgroup.operation.assign_spec import read_spec
+from kgroup.render.assignment import run_object
+
+
+def test_the_lag_of_what_moves_from_a_member_that_has_left() -> None:
+    members = [
+        {"member_id": name, "topics": ["t"], "owned": [["t", number]], "generation": 1}
+        for number, name in enumerate("abc")
+    ]
+    spec = read_spec({"strategy": "sticky", "topics": {"t": {"partitions": 3}}, "members": members})
+    run = settled(what_if.changed(spec, what_if.Changes(remove=["a"], leader="b")))
+    row = run_object(run, {("t", 0): 7, ("t", 1): 100})
+    (move,) = row["moves"]
+    assert (move["partition"], move["from"], move["lag"]) == (0, "a", 7)
+    assert row["lag_moved"] == 7
+    assert row["leader_id"] == "b"
+    unknown = run_object(run, {})
+    assert (unknown["moves"][0]["lag"], unknown["lag_moved"]) == (None, None)

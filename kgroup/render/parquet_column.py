@@ -242,8 +242,10 @@ def _runs(numbers: _Array, low: int, values: int) -> list[bytes | memoryview]:
 
     `values` is how many different numbers there may be.
     """
-    width = 1 if values <= 1 << 8 else 2 if values <= 1 << 16 else 4
     count = len(numbers)
+    if values == 1:
+        return [bytes([8]), *_run(0, count)]
+    width = 1 if values <= 1 << 8 else 2 if values <= 1 << 16 else 4
     indices = recycled(width * (count + 8)).view(f"u{width}")
     np.subtract(numbers, low, out=indices[:count], casting="unsafe")
     indices[count:] = 0

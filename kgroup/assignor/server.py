@@ -22,12 +22,14 @@ __all__ = ["IntSet", "Partitions", "ServerGroup", "Target", "capacity_for", "int
 
 _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3
+_TABLE = 16  # buckets that a map begins with
+_FEW = 7  # keys that neither let it grow nor crowd one of its buckets
 _BITS = 2  # of a step, below the number of its topic
 
 
 def capacity_for(size: int) -> int:
     """Return the capacity of a HashSet made of a collection (`new HashSet<>(collection)`)."""
-    return max(int(size / 0.75) + 1, 16)
+    return max(int(size / 0.75) + 1, _TABLE)
 
 
 class IntSet:
@@ -55,9 +57,11 @@ class IntSet:
     def __iter__(self) -> Iterator[int]:
         if len(self._numbers) < 2:
             return iter(list(self._numbers))
-        put = [step for step in self._steps or self._numbers if step >= 0]
-        removed = len(put) - len(self._numbers)
-        size = uncrowded_size([n ^ n >> 16 for n in put], self._peak, self._capacity, removed)
+        size: int | None = _TABLE
+        if self._capacity is not None or self._steps is not None or self._peak > _FEW:
+            put = [step for step in self._steps or self._numbers if step >= 0]
+            removed = len(put) - len(self._numbers)
+            size = uncrowded_size([n ^ n >> 16 for n in put], self._peak, self._capacity, removed)
         if size is None:
             return self._replayed()
         if max(self._numbers) < min(size, 1 << 16):
@@ -102,10 +106,15 @@ def int_set(numbers: Collection[int], capacity: int | None = None) -> Partitions
     """Make a HashSet of numbers, or of what is one already."""
     if isinstance(numbers, range):
         return numbers
-    if len(numbers) == 1 and capacity in (None, capacity_for(1)):
+    if len(numbers) == 1 and (capacity is None or capacity == _TABLE):
         (number,) = numbers
         return range(number, number + 1)
     return IntSet(numbers, capacity)
+
+
+def copied_set(numbers: Collection[int]) -> Partitions:
+    """Copy numbers into a HashSet (`new HashSet<>(collection)`)."""
+    return int_set(numbers, capacity_for(len(numbers)) if len(numbers) > _FEW else None)
 
 
 def writable(numbers: Partitions) -> IntSet:
@@ -136,12 +145,7 @@ class Target:
         for topic, partition in partitions:
             by_topic[topic].append(partition)
         target = cls(group)
-        target.put(
-            {
-                topic: int_set(numbers, capacity_for(len(numbers)))
-                for topic, numbers in by_topic.items()
-            }
-        )
+        target.put({topic: copied_set(numbers) for topic, numbers in by_topic.items()})
         return target
 
     def __iter__(self) -> Iterator[tuple[int, Partitions]]:
@@ -193,12 +197,7 @@ class Target:
     def copy(self) -> Target:
         """Copy as `AssignorHelpers.deepCopyAssignment` does."""
         copied = Target(self._group, len(self._partitions))
-        copied.put(
-            {
-                topic: int_set(partitions, capacity_for(len(partitions)))
-                for topic, partitions in self
-            }
-        )
+        copied.put({topic: copied_set(partitions) for topic, partitions in self})
         return copied
 
 

@@ -11,7 +11,7 @@ import click
 
 from kgroup.cli.context import documented, is_terminal, show, uncollected
 from kgroup.cli.input_file import STDIN
-from kgroup.cli.options import PATH, Output, examples, output_options
+from kgroup.cli.options import ID, PATH, Output, examples, output_options
 from kgroup.cli.source import Source, missing_source, source_options
 from kgroup.cli.suggestion import (
     suggest_groups,
@@ -128,7 +128,7 @@ def _what_if(
         "kgroup assign --dry-run --spec groups.jsonl -o jsonl",
     ),
 )
-@click.argument("group", required=False, shell_complete=suggest_groups)
+@click.argument("group", required=False, type=ID, shell_complete=suggest_groups)
 @click.option("--dry-run", is_flag=True, help="Compute the assignment; nothing is sent to anyone.")
 @source_options(required=False)
 @click.option(

@@ -6,7 +6,7 @@ import click
 
 from kgroup.cli.connection import Connection
 from kgroup.cli.context import documented, show
-from kgroup.cli.options import Output, examples, output_options
+from kgroup.cli.options import ID, Output, examples, output_options
 from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_groups
 from kgroup.errors import ExitStatus
@@ -27,7 +27,9 @@ _COUNT = click.IntRange(min=1, max=2**31 - 1)
         "kgroup coordinator --type transaction billing-producer-1 --transaction-partitions 50",
     ),
 )
-@click.argument("names", metavar="ID...", nargs=-1, required=True, shell_complete=suggest_groups)
+@click.argument(
+    "names", metavar="ID...", nargs=-1, type=ID, required=True, shell_complete=suggest_groups
+)
 @click.option(
     "--type",
     "kind",

@@ -18,6 +18,7 @@ from kgroup.cli.context import (
     write,
 )
 from kgroup.cli.options import (
+    ID,
     PATH,
     Output,
     examples,
@@ -127,6 +128,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     "groups",
     metavar="ID",
     multiple=True,
+    type=ID,
     shell_complete=suggest_groups,
     help="Records about this group. Repeat it for more.",
 )
@@ -136,6 +138,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     "topics",
     metavar="NAME",
     multiple=True,
+    type=ID,
     shell_complete=suggest_topics,
     help="Offset commits for this topic. Repeat it for more.",
 )

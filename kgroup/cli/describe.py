@@ -7,6 +7,7 @@ import click
 
 from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.options import (
+    ID,
     Output,
     check_choice,
     examples,
@@ -41,7 +42,7 @@ __all__ = ["command"]
         "kgroup describe --log-dir /var/lib/kafka/data billing shipping -o json",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @source_options(required=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from kgroup.cli.context import documented, show
-from kgroup.cli.options import Output, Word, examples, output_options, regex_option
+from kgroup.cli.options import ID, Output, Word, examples, output_options, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_choices, suggest_topics
 from kgroup.errors import ExitStatus
@@ -52,6 +52,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     "topics",
     metavar="NAME",
     multiple=True,
+    type=ID,
     shell_complete=suggest_topics,
     help="Groups that subscribe to the topic, own a part of it or have committed. "
     "Repeat it for more.",

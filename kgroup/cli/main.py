@@ -137,6 +137,9 @@ def status_of(args: Sequence[str]) -> int:
     except OSError as error:
         complain(f"error: {_describe_os_error(error)}")
         status = ExitStatus.FAILED
+    except UnicodeEncodeError as error:  # an argument that a broker is asked for
+        complain(f"error: expected UTF-8, found {error.object!r}")
+        status = ExitStatus.USAGE
     except MemoryError:
         complain("error: not enough memory for this; narrow it down with filters")
         status = ExitStatus.FAILED

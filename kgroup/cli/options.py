@@ -1,6 +1,8 @@
 """Options that mean the same in every command, and the values that they take."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -14,6 +16,7 @@ from kgroup.model.pattern import Pattern, parse_regex
 
 __all__ = [
     "FORMS",
+    "ID",
     "PATH",
     "Output",
     "Word",
@@ -38,7 +41,7 @@ class _Path(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Word(click.Choice[str]):
+class Word(click.Choice):  # type: ignore[type-arg]  # likewise
     """One of some words, in capitals or not; they are shown as they are written."""
 
     def __init__(self, choices: Iterable[str]) -> None:
@@ -49,6 +52,27 @@ class Word(click.Choice[str]):
         return f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
 
 
+class _Id(click.ParamType):  # type: ignore[type-arg]  # which older ones do not have
+    """A name in Kafka, which is UTF-8, whatever the locale takes the command line for.
+
+    What is none may stand in a log all the same; no broker can be asked for it.
+    """
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read the bytes that the locale could not."""
+        text = str(value)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            with suppress(UnicodeError):
+                return os.fsencode(text).decode()
+        return text
+
+
+ID = _Id()
+"""The id of a group, a member, a producer, or the name of a topic."""
 PATH = _Path(path_type=Path, readable=False)
 """A path to read; what it is, and whether it can be read, is found out by reading it."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from kgroup.cli.context import complain, complain_of, outcome, write
-from kgroup.cli.options import PATH, check_choice, examples, regex_option
+from kgroup.cli.options import ID, PATH, check_choice, examples, regex_option
 from kgroup.cli.source import Source, source_options
 from kgroup.cli.suggestion import suggest_groups
 from kgroup.errors import ExitStatus, InputError, NotFoundError
@@ -28,7 +28,7 @@ _STDOUT = (Path("-"), Path("/dev/stdout"))
         "kgroup describe --snapshot incident.json billing",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @click.option(

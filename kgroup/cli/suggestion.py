@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from click.shell_completion import CompletionItem
@@ -34,7 +34,7 @@ __all__ = [
     "suggest_topics_of_group",
 ]
 
-Items = list[CompletionItem[str]]
+Items: TypeAlias = "list[CompletionItem[str]]"  # older versions of click have no type arguments
 
 PATIENCE_S = 1.0
 """How long to wait for a source of groups, unless $KGROUP_COMPLETION_TIMEOUT says otherwise."""

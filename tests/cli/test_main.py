@@ -135,6 +135,11 @@ def test_what_may_have_been_meant(cli: Cli, words: str, message: str) -> None:
         (PermissionError(errno.EACCES, "Permission denied", "f"), 1, "f: Permission denied\n"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device\n"),
         (MemoryError(), 1, "not enough memory"),
+        (
+            UnicodeEncodeError("utf-8", "a\udcff", 1, 2, "surrogates not allowed"),
+            2,
+            "kgroup: error: expected UTF-8, found 'a\\udcff'\n",
+        ),
         (RecursionError("too deep"), 1, "this is a bug in kgroup"),
         (ZeroDivisionError("division by zero"), 1, "ZeroDivisionError: division by zero"),
     ],

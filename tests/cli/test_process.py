@@ -225,3 +225,11 @@ def test_no_colour_where_none_is_wanted() -> None:
 def test_standard_input_must_not_be_a_terminal() -> None:
     text = on_terminal("decode-offsets", "-", columns=80)
     assert "kgroup: error: standard input is a terminal" in text
+
+
+def test_an_id_is_utf8_whatever_the_locale() -> None:
+    """The partition is that of Java's hash code of the text: 47 of 50."""
+    command = [*COMMAND, "coordinator", "日本", "--offsets-partitions", "50", "-o", "csv"]
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, env=os.environ | plain)
+    assert done.stdout.decode().splitlines()[1].startswith("日本,47,50,")

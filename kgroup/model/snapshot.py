@@ -178,11 +178,12 @@ class Snapshot:
         log_ranges: of the partitions that the groups committed or own, sorted by topic and number.
         placements: of the groups that exist or were named, sorted by id; likewise.
         problems: what could not be read.
-        log_problems: what could not be read of `log_ranges` and `kafka_commits`.
+        log_problems: what could not be read of `log_ranges`.
         notes: what was assumed or chosen, for people.
         zookeeper: the nodes of ZooKeeper, parents before their children; None of other sources.
         kafka_commits: what the groups in these nodes have committed to Kafka, sorted by group,
             topic and partition; None where no broker told, and of other sources.
+        kafka_problems: what could not be read of these.
     """
 
     command: str
@@ -207,6 +208,7 @@ class Snapshot:
     notes: tuple[str, ...]
     zookeeper: tuple[SnapshotNode, ...] | None = None
     kafka_commits: tuple[SnapshotCommit, ...] | None = None
+    kafka_problems: tuple[Problem, ...] = ()
 
     @property
     def group_ids(self) -> tuple[str, ...]:

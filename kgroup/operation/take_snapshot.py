@@ -108,10 +108,8 @@ def take_snapshot(
         )
     kafka = KafkaOffsets(None)
     if isinstance(source, KafkaOffsetSource):
-        kafka = source.kafka_offsets(
-            [each.group_id for each in image.groups.values() if each.offsets]
-        )
-        log_problems.extend(kafka.problems)
+        committing = [each.group_id for each in image.groups.values() if each.offsets]
+        kafka = source.kafka_offsets(committing) if committing else KafkaOffsets({})
     snapshot = Snapshot(
         command="snapshot",
         schema_version=SNAPSHOT_VERSION,
@@ -144,11 +142,12 @@ def take_snapshot(
         kafka_commits=None
         if kafka.offsets is None
         else tuple(SnapshotCommit(*at, offset) for at, offset in sorted(kafka.offsets.items())),
+        kafka_problems=kafka.problems,
     )
     learnt = snapshot.problems if tree is None else reading.problems
     return Report(
         (snapshot,),
-        errors=missing + learnt + snapshot.log_problems,
+        errors=missing + learnt + snapshot.log_problems + snapshot.kafka_problems,
         notes=snapshot.notes,
     )
 

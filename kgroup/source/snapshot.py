@@ -223,14 +223,14 @@ class ZookeeperSnapshotSource(SnapshotSource):
         """Look up what was saved; see `KafkaOffsetSource`."""
         commits = self.snapshot.kafka_commits
         if commits is None:
-            return KafkaOffsets(None)
+            return KafkaOffsets(None, self.snapshot.kafka_problems)
         wanted = frozenset(group_ids)
         offsets = {
             (each.group_id, each.topic, each.partition): each.offset
             for each in commits
             if each.group_id in wanted
         }
-        return KafkaOffsets(offsets)
+        return KafkaOffsets(offsets, self.snapshot.kafka_problems)
 
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
         """Give all that was saved; see `NodeSource.subtree`."""

@@ -310,6 +310,8 @@ def command(
             outcomes = runs = [run for group_runs in groups for run in group_runs]
             rows = [render.run_object(run, lags) for run in runs]
             sheet = render.compared_sheet(groups)
+            if len(groups) == 1 and output.form == "table" and not output.columns:
+                sheet = sheet.select([column.name for column in sheet.columns[1:]])  # all but id
         elif bounce:
             outcomes = bounces = [bounced(each) for each in specs]
             rows = [render.bounce_object(each, lags) for each in bounces]

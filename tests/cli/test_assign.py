@@ -293,3 +293,14 @@ def test_a_file_with_a_byte_order_mark_and_files_with_nothing(cli: Cli, tmp_path
         result = cli("assign", "--dry-run", "--spec", file)
         assert (result.status, result.out) == (1, "")
         assert "Expected JSON, found nothing." in result.err
+
+
+def test_a_comparison_of_one_group_does_not_repeat_its_name(cli: Cli, tmp_path: Path) -> None:
+    """It would leave too little room for the rest on a terminal of 80 columns."""
+    compare = ["assign", "order-service", "--sample", "--dry-run", "--compare"]
+    assert cli(*compare).out.split()[0] == "rank"
+    assert cli(*compare, "-o", "csv").out.startswith("id,rank,")
+    assert cli(*compare, "--columns", "id,rank").out.split()[:2] == ["id", "rank"]
+    file = tmp_path / "specs.jsonl"
+    file.write_text(f"{json.dumps(SPEC)}\n{json.dumps(SPEC | {'id': 'h'})}\n")
+    assert cli("assign", "--dry-run", "--spec", file, "--compare").out.split()[0] == "id"

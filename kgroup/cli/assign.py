@@ -290,7 +290,7 @@ def command(
             from kgroup.operation.assign_group import read_group
 
             assert group is not None
-            with source.that_has(group).open() as opened:
+            with source.that_has([group]).open() as opened:
                 read = read_group(
                     opened,
                     group,

@@ -91,6 +91,7 @@ def _groups(
     from kgroup.render.group import location_sheet
     from kgroup.source.base import ClusterSource
 
+    source = source.that_has(group_ids)
     connection = _connection(source, count, "--offsets-partitions")
     with documented("coordinator", output):
         if source.zookeeper is not None and connection is not None:

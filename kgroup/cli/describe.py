@@ -35,6 +35,7 @@ __all__ = ["command"]
         "kgroup describe --sample --all",
         "kgroup describe --sample --all --members",
         "kgroup describe --sample --all --offsets -o tsv --columns group_id,topic,partition,lag",
+        "kgroup describe --sample stock-sync",
         "kgroup describe -b kafka-1:9092 billing shipping",
         "kgroup describe -C prod --all --offsets -o csv --isolation read-committed",
         "kgroup describe -b kafka-1:9092 billing --offsets --time-lag",
@@ -153,6 +154,7 @@ def command(
             )
 
     in_rounds = watch_s is not None
+    source = source.that_has(groups)
     of_silence = every or regex is not None or in_rounds
     with (
         documented("describe", output),

@@ -6,7 +6,7 @@ import click
 
 from kgroup.cli.context import documented, show
 from kgroup.cli.options import ID, Output, Word, examples, output_options, regex_option
-from kgroup.cli.source import Source, source_options
+from kgroup.cli.source import Source, source_options, with_sample_zookeeper
 from kgroup.cli.suggestion import suggest_choices, suggest_topics
 from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType
@@ -23,6 +23,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     epilog=examples(
         "kgroup list --sample",
         "kgroup list --sample --type classic --state Stable",
+        "kgroup list --sample --type zookeeper",
         "kgroup list --sample --topic orders -o tsv --no-headers --columns group_id",
         "kgroup list -b kafka-1:9092,kafka-2:9092 --state Empty --state Dead",
         "kgroup list --log-dir /var/lib/kafka/data --regex 'billing-.*' -o json",
@@ -80,6 +81,8 @@ def command(
     from kgroup.operation.list_groups import list_groups
     from kgroup.render.group import list_sheet
 
+    if set(types) == {GroupType.ZOOKEEPER}:
+        source = with_sample_zookeeper(source)
     tells_all = members or source.connection is None
     with documented("list", output), source.open() as groups:
         report = list_groups(

@@ -64,8 +64,8 @@ def kgroup(ctx: click.Context) -> None:
     """Inspect and administer Kafka consumer groups of every era.
 
     Groups come from a cluster (--bootstrap-server), from a broker's log directory (--log-dir), from
-    a file (--snapshot) or from recorded data inside the package (--sample). Nothing here ever joins
-    a group or writes to a cluster.
+    ZooKeeper (--zookeeper), from a file (--snapshot) or from recorded data inside the package
+    (--sample). Nothing here ever joins a group or writes to a cluster.
 
     \b
     Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,

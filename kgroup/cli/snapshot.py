@@ -1,7 +1,6 @@
 """`kgroup snapshot`."""
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,15 +77,15 @@ def command(
         log_budget = log_budget_mib << 20
 
     def save(unfinished: Path | None) -> ExitStatus:
-        taken_ms = time.time_ns() // 1_000_000
-        with source.open(of_silence=True) as found:
+        chosen = source.that_has(groups)
+        with chosen.open(of_silence=True) as found:
             report = take_snapshot(
                 found,
-                source.origin,
+                chosen.origin,
                 groups,
                 regex=regex,
                 log_budget=log_budget,
-                taken_ms=taken_ms,
+                taken_ms=chosen.instant_ms(found),
             )
         for note in report.notes:
             complain(f"note: {note}")

@@ -1,7 +1,7 @@
 """Where groups come from: one choice among the options, the same for every command."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -55,24 +55,25 @@ class Source:
     def origin(self) -> "Origin":
         """What a snapshot of it is said to be taken from."""
         from kgroup.model.snapshot import Origin
-        from kgroup.sample import sample_log_dir
+        from kgroup.sample import sample_log_dir, sample_zookeeper
 
         if self.zookeeper is not None:
             return Origin("zookeeper")
         if self.connection is not None:
             return Origin("cluster")
-        if self.paths == (sample_log_dir(),):
+        if self.paths == (sample_log_dir(),) or self.snapshot == sample_zookeeper():
             return Origin("sample")
         return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
 
-    def that_has(self, group_id: str) -> "Source":
-        """Give the source to read a group from: the sample has its ZooKeeper apart."""
-        from kgroup.sample import sample_log_dir, sample_zookeeper
+    def that_has(self, group_ids: Collection[str]) -> "Source":
+        """Give the source to read groups from that are named: the sample has its ZooKeeper apart.
 
-        if self.paths == (sample_log_dir(),):
-            zookeeper = Source(snapshot=sample_zookeeper())
-            if group_id in zookeeper.open_snapshot().snapshot.group_ids:
-                return zookeeper
+        It is the sample's ZooKeeper where that has them all.
+        """
+        zookeeper = with_sample_zookeeper(self)
+        if zookeeper is not self and group_ids:
+            there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
+            return zookeeper if there.issuperset(group_ids) else self
         return self
 
     @contextmanager

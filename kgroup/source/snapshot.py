@@ -13,7 +13,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.operation.locate import offsets_partition
-from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
+from kgroup.protocol.zookeeper_tree import decode_tree, path_parts, tree_of
 from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
 from kgroup.source.zookeeper_view import cluster_view, placements, reading_of
 
@@ -199,8 +199,8 @@ class ZookeeperSnapshotSource(SnapshotSource):
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
         """Choose among the groups that were saved; see `GroupSource.read`."""
-        reading = reading_of(self._tree, group_ids, question)
         names = None if group_ids is None else frozenset(group_ids)
+        reading = reading_of(_of_groups(self._tree, names, question), group_ids, question)
         return replace(
             reading,
             problems=reading.problems + self._untold(group_ids),
@@ -244,6 +244,22 @@ def snapshot_source(snapshot: Snapshot) -> SnapshotSource:
     if snapshot.topics is None:  # no cluster, or one that did not say
         return SnapshotSource(snapshot)
     return ClusterSnapshotSource(snapshot)
+
+
+def _of_groups(
+    tree: ZookeeperTree, names: Collection[str] | None, question: Question
+) -> ZookeeperTree:
+    """Leave out the nodes of groups that are not asked for."""
+    if names is None and question.regex is None:
+        return tree
+
+    def is_wanted(path: str) -> bool:
+        top, *below = path_parts(path)[:2] or ("",)
+        return top != "consumers" or not below or question.names(below[0], names)
+
+    return ZookeeperTree(
+        {path: node for path, node in tree.nodes.items() if is_wanted(path)}, tree.problems
+    )
 
 
 def _is_answered(log: LogRange) -> bool:

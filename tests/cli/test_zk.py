@@ -13,6 +13,7 @@ import pytest
 
 from kgroup.model.snapshot import Snapshot, SnapshotNode
 from kgroup.render.zookeeper import FETCH_COLUMNS
+from kgroup.sample import sample_zookeeper
 from kgroup.source.snapshot_file import snapshot_lines
 from tests.cli.conftest import Cli, Result
 from tests.cli.test_completion import suggested
@@ -199,6 +200,38 @@ def test_the_sample(cli: Cli) -> None:
         *("C1-0", "C1-0", "C1-1", "C2-0", "C2-1"),
     ]
     assert {row["partition"] for row in rows(result)} == set(range(5))
+
+
+def test_commands_of_all_sources_know_the_zookeeper_of_the_sample(cli: Cli, tmp_path: Path) -> None:
+    """They say of it what they say of the snapshot that it is."""
+    file = sample_zookeeper()
+    groups = sorted(recorded("sample-zookeeper")["checked"])
+    listed = cli("list", "--sample", "--type", "zookeeper", "-o", "json")
+    assert [row["group_id"] for row in rows(listed)] == groups
+    assert cli("list", "--sample", "-o", "tsv").out.count("zookeeper") == 0
+    for command in (
+        ["describe", "stock-sync", "returns-desk", "-o", "json"],
+        ["coordinator", "stock-sync", "-o", "json"],
+    ):
+        through = cli(*command, "--snapshot", file)
+        assert through.status in (0, 4)
+        assert cli(*command, "--sample") == through
+    # Groups of both are not in one place.
+    mixed = cli("describe", "--sample", "stock-sync", "order-service", "-o", "json")
+    assert mixed.status == 4
+    assert [row["group_id"] for row in json.loads(mixed.out)["data"]] == ["order-service"]
+
+    saved_file = tmp_path / "two.json"
+    assert cli("snapshot", "--sample", "stock-sync", "price-feed", "-f", saved_file).status == 0
+    document = json.loads(saved_file.read_text())
+    assert document["origin"]["kind"] == "sample"
+    assert document["taken_ms"] == json.loads(file.read_text())["taken_ms"]
+    there = {node["path"] for node in document["zookeeper"]}
+    assert {path.split("/")[2] for path in there if path.startswith("/consumers/")} == {
+        *("stock-sync", "price-feed"),
+    }
+    described = cli("describe", "stock-sync", "-o", "json", "--snapshot", saved_file)
+    assert described == cli("describe", "stock-sync", "-o", "json", "--sample")
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,11 @@ def read_topics(client: ZookeeperClient, names: Collection[str]) -> ZookeeperTre
 
 
 def read_subtree(client: ZookeeperClient, path: str, depth: int | None) -> ZookeeperTree:
-    """Read a node and those below it, so many levels, or all.
+    """Read a node and those below it, so many levels, or all; nothing where it does not exist.
 
     Raises:
         BrokerError: no server answers.
+        InputError: there is no such chroot.
     """
     reader = _Reader(client)
     level = [path]
@@ -91,7 +92,10 @@ def read_subtree(client: ZookeeperClient, path: str, depth: int | None) -> Zooke
         children = reader.children(level)
         reader.contents(path for path in level if not path.startswith(_SECRET))
         level = [_join(above, name) for above, names in children.items() for name in names]
-    return reader.tree()
+    tree = reader.tree()
+    if not tree.nodes and not tree.problems:
+        reader.expect_chroot()
+    return tree
 
 
 class _Reader:
@@ -222,13 +226,28 @@ class _Reader:
             path=path,
         )
 
-    def _nothing(self) -> str:
-        """Say that there is no Kafka, and where one might be."""
-        chroot = self._client.address.chroot
+    def expect_chroot(self) -> tuple[str, ...]:
+        """Return the names right below the chroot, none where they may not be read.
+
+        Raises:
+            InputError: it does not exist.
+        """
         (root,) = self._client.children([""])
         if root is None:
-            return f"--zookeeper: expected a node {chroot} (the chroot), found none"
-        names = root.names if isinstance(root, Children) else ()
+            chroot = self._client.address.chroot
+            raise InputError(
+                f"--zookeeper: expected a node {chroot} (the chroot), found none{_repeated(chroot)}"
+            )
+        return root.names if isinstance(root, Children) else ()
+
+    def _nothing(self) -> str:
+        """Say that there is no Kafka, and where one might be.
+
+        Raises:
+            InputError: there is not even the chroot.
+        """
+        chroot = self._client.address.chroot
+        names = self.expect_chroot()
         guesses = names[:_MOST_GUESSES]
         answers = self._client.children(f"/{name}/brokers" for name in guesses)
         likely = [name for name, answer in zip(guesses, answers, strict=True) if answer is not None]
@@ -240,6 +259,13 @@ class _Reader:
         if likely:
             text += f"; there is a Kafka below {chroot}/{likely[0]}: add that to the address"
         return text
+
+
+def _repeated(chroot: str) -> str:
+    """Explain a chroot in which further servers are, as where each was given its own."""
+    if "," not in chroot:
+        return ""
+    return "; the servers come first, and the chroot once behind the last: a:2181,b:2181/kafka"
 
 
 def _is_name(name: str) -> bool:

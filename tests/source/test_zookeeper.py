@@ -279,6 +279,23 @@ def test_a_chroot(server: FakeZookeeper) -> None:
         assert zookeeper.read() == reading
 
 
+@pytest.mark.parametrize("path", ["/", "/consumers", "/consumers/web/ids"])
+def test_a_chroot_that_is_not_there(server: FakeZookeeper, path: str) -> None:
+    """A path below it is not one that the tree lacks."""
+    text = r"expected a node /a/kafka \(the chroot\), found none$"
+    with source(f"{server.connect}/a/kafka") as zookeeper:
+        with pytest.raises(InputError, match=text):
+            zookeeper.subtree(path)
+        with pytest.raises(InputError, match=text):
+            zookeeper.read()
+    text = "the chroot once behind the last: a:2181,b:2181/kafka$"
+    with (
+        source(f"{server.connect}/kafka,b:2181/kafka") as zookeeper,
+        pytest.raises(InputError, match=text),
+    ):
+        zookeeper.read()
+
+
 def test_brokers_and_topics(server: FakeZookeeper) -> None:
     with source(server.connect) as zookeeper:
         view = zookeeper.view(["orders", "nothing"])

@@ -94,6 +94,11 @@ class GroupState(StrEnum):
         """What the state means, for people."""
         return _STATE_SENTENCES[self]
 
+    def sentence_of(self, type_: GroupType) -> str:
+        """What it means of a group of this type."""
+        own = _ZOOKEEPER_STATE_SENTENCES if type_ is GroupType.ZOOKEEPER else {}
+        return own.get(self, self.sentence)
+
 
 _STATE_SENTENCES = {
     GroupState.EMPTY: "The group has no members; what it committed is kept until it expires.",
@@ -114,6 +119,13 @@ _STATE_SENTENCES = {
     ),
     GroupState.STABLE: "Every member has its assignment.",
     GroupState.DEAD: "The group does not exist, or is being removed.",
+}
+
+_ZOOKEEPER_STATE_SENTENCES = {
+    GroupState.EMPTY: "The group has no members; what it committed stays until it is deleted.",
+    GroupState.RECONCILING: (
+        "Partitions have no owner, or one that has gone: a rebalance goes on, or has failed."
+    ),
 }
 
 CLASSIC_TRANSITIONS: Mapping[GroupState, frozenset[GroupState]] = {

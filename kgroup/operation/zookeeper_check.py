@@ -8,6 +8,7 @@ session that has not run out, looks like a fault too: advice says when to look a
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from kgroup.assignor.base import AssignorError, Topic
@@ -331,11 +332,13 @@ class _Audit:
             return
         times = [each.stat.mtime_ms for each in self._nodes.offsets if each.stat.mtime_ms]
         since_ms = max(times, default=None)
-        ago = "" if since_ms is None else f"; its last commit was {_ago(now_ms - since_ms)} ago"
+        count = len(self._nodes.offsets)
+        last = "" if since_ms is None else f"; its last commit was {_ago(since_ms, now_ms)}"
         yield self._finding(
             FaultKind.NO_CONSUMERS,
             self._root,
-            f"{self._nodes.group_id} has {len(self._nodes.offsets)} commits and no consumers{ago}.",
+            f"{self._nodes.group_id} has {count} commit{'' if count == 1 else 's'} and no "
+            f"consumers{last}.",
             since_ms=since_ms,
         )
 
@@ -353,12 +356,14 @@ def _threads(count: int) -> str:
     return "1 thread, number 0" if count == 1 else f"{count} threads, 0 to {count - 1}"
 
 
-def _ago(elapsed_ms: int) -> str:
+def _ago(then_ms: int, now_ms: int) -> str:
+    """Tell when something was; a snapshot's now is long ago, so with the time itself."""
+    time = datetime.fromtimestamp(then_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     for size, unit in _UNITS:
-        if elapsed_ms >= size:
-            count = elapsed_ms // size
-            return f"{count} {unit}{'' if count == 1 else 's'}"
-    return "less than a second"
+        if now_ms - then_ms >= size:
+            count = (now_ms - then_ms) // size
+            return f"{count} {unit}{'' if count == 1 else 's'} ago, at {time}"
+    return f"less than a second ago, at {time}"
 
 
 def _kafka_offsets(

@@ -86,7 +86,10 @@ def description_text(
 
 
 def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
-    yield "state", "unknown" if group.state is None else f"{group.state}: {group.state.sentence}"
+    state = "unknown"
+    if group.state is not None:
+        state = f"{group.state}: {group.state.sentence_of(group.type)}"
+    yield "state", state
     yield "type", f"{group.type}: {group.type.sentence}"
     protocol = [group.protocol_type, group.assignor and f"assignor {group.assignor}"]
     if any(protocol):

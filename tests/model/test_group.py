@@ -16,6 +16,16 @@ def test_every_state_has_a_sentence() -> None:
         assert all(sentence.endswith(".") for sentence in sentences)
 
 
+def test_sentences_of_zookeeper_groups_are_their_own() -> None:
+    """There is no target assignment, and nothing that is committed to ZooKeeper expires."""
+    for state, wrong in ((GroupState.RECONCILING, "target"), (GroupState.EMPTY, "expires")):
+        assert wrong in state.sentence
+        assert state.sentence_of(GroupType.CONSUMER) == state.sentence
+        assert wrong not in state.sentence_of(GroupType.ZOOKEEPER)
+        assert state.sentence_of(GroupType.ZOOKEEPER).endswith(".")
+    assert GroupState.STABLE.sentence_of(GroupType.ZOOKEEPER) == GroupState.STABLE.sentence
+
+
 def test_transitions_of_classic_groups_are_kafkas() -> None:
     """The inverse of `ClassicGroupState.validPreviousStates` of Kafka 4.3.1."""
     valid_previous = {

@@ -16,6 +16,7 @@ from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.operation.zookeeper_check import check_groups
 from kgroup.operation.zookeeper_fault import FaultKind, Finding
 from kgroup.protocol.zookeeper_tree import tree_of
+from kgroup.render.cell import rfc3339
 from kgroup.source.base import KafkaOffsets
 from kgroup.source.snapshot import snapshot_source
 from tests.operation.sources import TreeSource
@@ -102,6 +103,8 @@ def test_a_group_without_consumers_tells_when_it_committed_last() -> None:
     ]
     assert finding.since_ms == max(each for each in times if each is not None)
     assert "has 7 commits and no consumers; its last commit was 3 days ago" in finding.reason
+    assert finding.since_ms is not None
+    assert finding.reason.endswith(f", at {rfc3339(finding.since_ms)[:-5]}Z.")
 
 
 @pytest.mark.parametrize("name", ["billing", "pricing", "warehouse", "audit", "migrating", "web"])

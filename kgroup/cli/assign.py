@@ -143,7 +143,7 @@ def _what_if(
     shell_complete=suggest_strategies,
     help="Assignor: range, roundrobin, sticky, cooperative-sticky of classic groups, uniform or "
     "range of consumer groups, simple of share groups, range or roundrobin of ZooKeeper consumers."
-    "  [default: the group's own]",
+    "  [default: the group's own; of ZooKeeper consumers the one that fits what they own]",
 )
 @click.option(
     "--kafka-version",

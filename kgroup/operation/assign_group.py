@@ -18,7 +18,7 @@ from kgroup.operation.assign_zookeeper import (
     check_registrations,
     departed_consumers,
     registered_consumer,
-    strategy_note,
+    with_strategy,
 )
 from kgroup.operation.chosen import read_chosen
 from kgroup.source.base import ClusterSource, GroupSource, Question
@@ -59,7 +59,8 @@ def read_group(
     Args:
         source: of groups.
         group_id: of one.
-        strategy: name of an assignor; None: the group's own.
+        strategy: name of an assignor; None: the group's own; of ZooKeeper consumers the one that
+            fits what they own, or else range.
         kafka_version: whose assignor is to be imitated; None: the newest that has such groups.
         topics: that matter beside those of the group, because members shall subscribe to them.
 
@@ -137,7 +138,8 @@ def read_group(
         group.leader_id,
     )
     if protocol == "zookeeper":
-        notes.append(strategy_note(spec, is_default=strategy is None))
+        spec, note = with_strategy(spec, strategy)
+        notes.append(note)
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
     lags = {}
     for offset in group.offsets:

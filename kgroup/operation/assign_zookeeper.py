@@ -16,7 +16,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.operation.ownership import ownership
 
-__all__ = ["check_registrations", "departed_consumers", "registered_consumer", "strategy_note"]
+__all__ = ["check_registrations", "departed_consumers", "registered_consumer", "with_strategy"]
 
 
 def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
@@ -63,28 +63,44 @@ def departed_consumers(group: Group) -> tuple[MemberSpec, ...]:
     return tuple(_owner(member_id, partitions) for member_id, partitions in owned.items())
 
 
-def strategy_note(spec: GroupSpec, *, is_default: bool) -> str:
-    """Say which strategy is taken, and which one gives what is owned now."""
-    fitting = []
-    for name in strategies(spec.protocol, spec.kafka_version):
-        try:
-            threads = assign_threads(replace(spec, strategy=name))
-        except AssignorError:
-            continue
-        if all(each.is_as_given for each in ownership(spec, threads)):
-            fitting.append(name)
-    if spec.strategy in fitting:
-        now = f"it gives what is owned now{', as any does' if len(fitting) > 1 else ''}"
+def with_strategy(spec: GroupSpec, asked: str | None) -> tuple[GroupSpec, str]:
+    """Choose the strategy: the one that is asked for, or that gives what is owned now, or range.
+
+    Returns:
+        the group with it, and a note that says why.
+    """
+    names = strategies(spec.protocol, spec.kafka_version)
+    fitting = [name for name in names if _gives_what_is_owned(replace(spec, strategy=name))]
+    if asked is not None:
+        chosen, why = asked, f"the strategy is {asked}"
+    else:
+        chosen = fitting[0] if fitting else names[0]
+        is_default = ", Kafka's default" if chosen == names[0] else ""
+        why = (
+            "no node in ZooKeeper tells partition.assignment.strategy; taken is "
+            f"{chosen}{is_default}"
+        )
+    if chosen in fitting:
+        now = "it gives what is owned now"
+        if len(fitting) > 1:
+            now += ", as any does"
+        elif asked is None and chosen != names[0]:
+            now += f", as {names[0]} does not"
     elif fitting:
         now = f"what is owned now is what {fitting[0]} gives (--strategy {fitting[0]})"
-    else:
+    elif any(member.owned for member in (*spec.members, *spec.departed)):
         now = "what is owned now is what no strategy gives: see owners"
-    if is_default:
-        return (
-            "no node in ZooKeeper tells partition.assignment.strategy; taken is "
-            f"{spec.strategy}, Kafka's default; {now}"
-        )
-    return f"the strategy is {spec.strategy}; {now}"
+    else:
+        now = "nothing is owned now"
+    return replace(spec, strategy=chosen), f"{why}; {now}"
+
+
+def _gives_what_is_owned(spec: GroupSpec) -> bool:
+    try:
+        threads = assign_threads(spec)
+    except AssignorError:
+        return False
+    return all(each.is_as_given for each in ownership(spec, threads))
 
 
 def _owner(member_id: str, partitions: Iterable[AssignedPartition]) -> MemberSpec:

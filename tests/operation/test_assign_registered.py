@@ -59,15 +59,37 @@ def test_the_algorithm_gives_what_the_consumers_own(name: str) -> None:
     assert all(each.is_as_given for each in plan.owners)
 
 
-def test_the_default_is_range_and_a_note_says_what_fits() -> None:
+def test_the_default_is_what_gives_what_is_owned() -> None:
+    """The consumers of "pricing" had `partition.assignment.strategy=roundrobin`."""
+    read = read_group(TreeSource(recorded_tree()), "pricing")
+    assert read.spec.strategy == "roundrobin"
+    assert dry_run(read.spec).moves == ()
+    assert read.notes == (
+        "no node in ZooKeeper tells partition.assignment.strategy; taken is roundrobin; it gives "
+        "what is owned now, as range does not",
+    )
+
+
+def test_the_default_is_range_where_nothing_is_owned() -> None:
+    nodes = recorded_tree().nodes.values()
+    owners = "/consumers/pricing/owners/"
+    tree = tree_of(node for node in nodes if not node.path.startswith(owners))
+    read = read_group(TreeSource(tree), "pricing")
+    assert read.spec.strategy == "range"
+    assert read.notes[0].endswith("taken is range, Kafka's default; nothing is owned now")
+
+
+def test_a_note_says_which_strategy_fits() -> None:
     source = TreeSource(recorded_tree())
     (note,) = read_group(source, "billing").notes
     assert note == (
         "no node in ZooKeeper tells partition.assignment.strategy; taken is range, Kafka's "
         "default; it gives what is owned now"
     )
-    (note,) = read_group(source, "pricing").notes
-    assert note.endswith("what is owned now is what roundrobin gives (--strategy roundrobin)")
+    (note,) = read_group(source, "pricing", strategy="range").notes
+    assert note == (
+        "the strategy is range; what is owned now is what roundrobin gives (--strategy roundrobin)"
+    )
     (note,) = read_group(source, "pricing", strategy="roundrobin").notes
     assert note == "the strategy is roundrobin; it gives what is owned now"
 

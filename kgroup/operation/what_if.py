@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -309,15 +309,26 @@ def _called(spec: GroupSpec) -> str:
     return "the group" if spec.id is None else f"group {spec.id}"
 
 
+def _names(spec: GroupSpec, member: MemberSpec) -> Mapping[str, str | None]:
+    """Return what a member may be called; a ZooKeeper consumer has only what its id is made of."""
+    member_id = member.member_id
+    if spec.protocol == "zookeeper" and spec.id is not None:
+        name = member_id.removeprefix(f"{spec.id}_")
+        return {"id": member_id, "consumer.id": name, "host": consumer_host(spec.id, member_id)}
+    return {"id": member_id, "instance id": member.instance_id, "client id": member.client_id}
+
+
 def _find(spec: GroupSpec, name: str) -> MemberSpec:
-    """Find a member by its id or instance id, or by its client id where only one has it."""
-    for attribute in ("member_id", "instance_id", "client_id"):
-        found = [member for member in spec.members if getattr(member, attribute) == name]
+    """Find a member by its id or instance id, or by what only one has of the rest."""
+    called = [_names(spec, member) for member in spec.members]
+    for kind in ("id", "instance id", "client id", "consumer.id", "host"):
+        pairs = zip(spec.members, called, strict=True)
+        found = [member for member, names in pairs if names.get(kind) == name]
         if len(found) == 1:
             return found[0]
         if found:
             ids = ", ".join(member.member_id for member in found)
-            raise UsageError(f"several members have client id {name}; name one by its id: {ids}")
+            raise UsageError(f"several members have {kind} {name}; name one by its id: {ids}")
     ids = ", ".join(member.member_id for member in spec.members[:_MOST_NAMES])
     more = len(spec.members) - _MOST_NAMES
     rest = f" and {more} more" if more > 0 else ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.zookeeper import Node, ZookeeperTree
 from kgroup.operation import what_if
 from kgroup.operation.assign import dry_run
@@ -92,6 +92,27 @@ def test_a_note_says_which_strategy_fits() -> None:
     )
     (note,) = read_group(source, "pricing", strategy="roundrobin").notes
     assert note == "the strategy is roundrobin; it gives what is owned now"
+
+
+def test_consumers_are_called_by_their_host_or_without_their_group() -> None:
+    prefix = "/consumers/billing/ids/"
+    ids = {
+        "web-1": "billing_web-1-1700000000000-0a1b2c3d",
+        "web-2-1700000000001-0a1b2c3d": "billing_web-2-1700000000001-0a1b2c3d",
+        "mine": "billing_mine",
+    }
+    some = recorded_tree().nodes[f"{prefix}{NAMES['billing-1']}"].data
+    assert some is not None
+    tree = with_nodes(*((f"{prefix}{each}", some.decode()) for each in ids.values()))
+    spec = read_group(TreeSource(tree), "billing").spec
+    everybody = {member.member_id for member in spec.members}
+    for name, member_id in ids.items():
+        left = {member.member_id for member in what_if.remove_member(spec, name).members}
+        assert everybody - left == {member_id}
+    with pytest.raises(UsageError, match="several members have host vm; name one by its id: "):
+        what_if.remove_member(spec, "vm")
+    with pytest.raises(NotFoundError, match="group billing has no member web-2; there are: "):
+        what_if.remove_member(what_if.remove_member(spec, "web-2"), "web-2")
 
 
 def test_owners_that_no_algorithm_gives_are_told() -> None:

@@ -182,8 +182,14 @@ def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
             )
         return command(source=source, **rest)
 
-    return source_options(required=False)(with_source)
+    decorated = source_options(required=False)(with_source)
+    for option in getattr(decorated, "__click_params__", ()):
+        option.hidden = option.name in _WITHOUT_NODES
+    return decorated
 
+
+_WITHOUT_NODES = ("bootstrap_server", "log_dir")
+"""Sources that have none, by the names of the parameters: known, so that an error can say so."""
 
 _SNAPSHOT_OPTION = click.option(
     "--snapshot",

@@ -11,8 +11,8 @@ COMMANDS: CommandTable = {
     "ids": ("zk_ids", "List the consumers that are registered in ZooKeeper."),
     "owners": ("zk_owners", "List which consumer thread owns which partition, and since when."),
     "tree": ("zk_tree", "Show nodes of ZooKeeper, decoded."),
-    "check": ("zk_check", "Find what is wrong with groups: owners, topics, offsets."),
     "fetchers": ("zk_fetchers", "Show what the fetcher threads of a group read, and from where."),
+    "check": ("zk_check", "Find what is wrong with groups: owners, topics, offsets."),
 }
 
 

@@ -153,7 +153,7 @@ def _no_offsets(nodes: GroupNodes) -> Iterator[Problem]:
         if node.broker is None and node.offset < 0:
             yield Problem(
                 "bad-node",
-                f"Expected an offset, found {node.offset}; the node is left out.",
+                f"Expected an offset, found {node.offset}.",
                 group_id=nodes.group_id,
                 path=node.path,
                 topic=node.topic,

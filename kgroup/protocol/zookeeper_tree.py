@@ -223,7 +223,7 @@ class _View:
             return decode(node, *more)
         except ValueError as error:
             text = str(error)
-            reason = f"{text[:1].upper()}{text[1:]}; the node is left out."
+            reason = f"{text[:1].upper()}{text[1:]}."
             self._problems.add(Problem("bad-node", reason, group_id=of_group, path=node.path))
             return None
 
@@ -231,8 +231,7 @@ class _View:
         self._problems.add(
             Problem(
                 "foreign-node",
-                "Not a node that a consumer of Kafka writes; it, and what lies below it, is left "
-                "out.",
+                "Not a node that a consumer of Kafka writes.",
                 group_id=group_id,
                 path=path,
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.cli.zk import COMMANDS
 from kgroup.model.snapshot import Snapshot, SnapshotNode
 from kgroup.render.zookeeper import FETCH_COLUMNS
 from kgroup.sample import sample_zookeeper
@@ -174,6 +175,7 @@ def test_bad_data(cli: Cli, tmp_path: Path) -> None:
         "/consumers/web/owners/orders/9": (None, "/w=="),
         "/consumers/web/offsets/orders/9": ("many", None),
     }
+    assert wrong["/consumers/web/offsets/orders/9"]["error"].endswith(", found 'many'.")
     healthy = cli("zk", "tree", "/consumers/billing", "--snapshot", file, "-o", "json")
     assert (healthy.status, json.loads(healthy.out)["errors"]) == (0, [])
 
@@ -248,6 +250,14 @@ def test_wrong_usage(zk: Any, args: list[str]) -> None:
     result = zk(*args)
     assert (result.status, result.out) == (2, "")
     assert "try 'kgroup zk" in result.err
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_the_help_offers_only_sources_that_have_nodes(cli: Cli, command: str) -> None:
+    text = cli("zk", command, "--help").out
+    assert all(option in text for option in ("--zookeeper ", "--snapshot ", "--sample ", "-X KEY"))
+    assert not any(option in text for option in ("--log-dir", "--bootstrap-server"))
+    assert "--log-dir" in cli("describe", "--help").out
 
 
 def test_without_a_command_the_help_goes_to_standard_error(cli: Cli) -> None:

@@ -58,8 +58,8 @@ def _note_on_storage(groups: Iterable[Group]) -> Iterator[str]:
     if silent:
         names = ", ".join(map(repr, silent[:_MOST_NAMES])) + (", …" if silent[_MOST_NAMES:] else "")
         yield (
-            f"Nothing is committed to ZooKeeper by {names}; what consumers with "
-            "offsets.storage=kafka commit, --bootstrap-server tells."
+            f"Nothing is committed to ZooKeeper by {names}; consumers with offsets.storage=kafka "
+            "commit to Kafka, and --bootstrap-server shows that."
         )
 
 

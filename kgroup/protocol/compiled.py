@@ -18,6 +18,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from kgroup.interrupt import kept_signals
+
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
@@ -158,7 +160,10 @@ def _compile(machine: llvm.TargetMachine) -> bytes:
     for name, (module, count) in _FUNCTIONS.items():
         function = getattr(import_module(f"kgroup.protocol.{module}"), name)
         arguments = (types.int64,) * count
-        function.compile(types.int64(*arguments))
+        with kept_signals() as interrupts:
+            function.compile(types.int64(*arguments))
+        for interrupt in interrupts:
+            raise interrupt
         linked.link_in(llvm.parse_assembly(function.inspect_llvm(arguments)))
         inner = function.overloads[arguments].fndesc.llvm_func_name
         linked.link_in(llvm.parse_assembly(_entry(name, inner, count)))

@@ -22,12 +22,12 @@ from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from kgroup.errors import BrokerError, KgroupError
+from kgroup.interrupt import kept_signals
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.primitives import uuid_text
 from kgroup.source.connection_error import connection_error
 from kgroup.source.connection_manager import ConnectionManager, TooSlow
 from kgroup.source.deadline import Deadline
-from kgroup.source.interrupt import kept_signals
 
 __all__ = ["Backoff", "BrokerClient", "error_name"]
 

@@ -1,4 +1,4 @@
-"""Signals that come while an event loop runs, kept until it can be left."""
+"""Signals that come while something runs that loses what their handlers raise."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +12,15 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 @contextmanager
-def kept_signals(wake: Callable[[], None]) -> Iterator[list[BaseException]]:
+def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseException]]:
     """Give a list of what the handlers of SIGINT and SIGTERM raise, instead of raising it.
 
     kafka-python's loop takes whatever is raised inside one of its tasks for that task's own error,
-    so that Ctrl-C would now and then end a task instead of the program.
+    so that Ctrl-C would now and then end a task instead of the program. LLVM's calls of Python
+    functions print it and go on. Who asks for the list looks into it as soon as it can.
 
     Args:
-        wake: called with each signal, so that the loop does not wait any longer.
+        wake: called with each signal, so that an event loop does not wait any longer.
     """
     kept: list[BaseException] = []
 

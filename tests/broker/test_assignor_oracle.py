@@ -71,6 +71,7 @@ def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> Non
         jvm=[
             "-Dkgroup.log=OFF",
             "-XX:TieredStopAtLevel=4",
+            "-XX:-OmitStackTraceInFastThrow",  # which leaves messages out too, after many errors
             # where Kafka itself runs on Java 8, which has no such messages
             f"-XX:{'-' if kafka == OLDEST else '+'}ShowCodeDetailsInExceptionMessages",
         ],

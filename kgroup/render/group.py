@@ -241,22 +241,22 @@ _TOPOLOGY_COLUMNS = (
 
 def list_sheet(groups: Sequence[ListedGroup]) -> Sheet:
     """One row a group."""
-    return _sheet(LIST_COLUMNS, groups)
+    return Sheet.of(LIST_COLUMNS, groups)
 
 
 def location_sheet(locations: Sequence[GroupLocation]) -> Sheet:
     """One row a group."""
-    return _sheet(LOCATION_COLUMNS, locations)
+    return Sheet.of(LOCATION_COLUMNS, locations)
 
 
 def transaction_sheet(locations: Sequence[TransactionLocation]) -> Sheet:
     """One row a transactional id."""
-    return _sheet(TRANSACTION_COLUMNS, locations)
+    return Sheet.of(TRANSACTION_COLUMNS, locations)
 
 
 def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a group."""
-    return _sheet(STATE_COLUMNS, groups)
+    return Sheet.of(STATE_COLUMNS, groups)
 
 
 def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:
@@ -277,21 +277,17 @@ def last_stable_sheet(group: GroupDescription) -> Sheet:
 
 def pending_sheet(group: GroupDescription) -> Sheet:
     """One row a commit of an open transaction."""
-    return _sheet(_PENDING_COLUMNS, group.pending_offsets)
+    return Sheet.of(_PENDING_COLUMNS, group.pending_offsets)
 
 
 def share_sheet(group: GroupDescription) -> Sheet:
     """One row a partition that a share group works on."""
-    return _sheet(_SHARE_COLUMNS, group.share_offsets or ())
+    return Sheet.of(_SHARE_COLUMNS, group.share_offsets or ())
 
 
 def topology_sheet(group: GroupDescription) -> Sheet:
     """One row a subtopology of a streams group."""
-    return _sheet(_TOPOLOGY_COLUMNS, group.topology.subtopologies if group.topology else ())
-
-
-def _sheet(columns: tuple[Column, ...], items: Iterable[object]) -> Sheet:
-    return Sheet(columns, [[column.of(item) for column in columns] for item in items])
+    return Sheet.of(_TOPOLOGY_COLUMNS, group.topology.subtopologies if group.topology else ())
 
 
 def _part_sheet(

@@ -26,6 +26,11 @@ class Sheet:
     columns: tuple[Column, ...]
     rows: Iterable[Sequence[object]]
 
+    @classmethod
+    def of(cls, columns: tuple[Column, ...], items: Iterable[object]) -> "Sheet":
+        """Make a row of each item."""
+        return cls(columns, [[column.of(item) for column in columns] for item in items])
+
     def select(self, names: Sequence[str]) -> "Sheet":
         """Keep the named columns, in that order; all where none is named."""
         if not names:

@@ -30,9 +30,7 @@ _TITLES = {
 
 def stats_sheet(counts: Sequence[Count]) -> Sheet:
     """One row a count."""
-    return Sheet(
-        STATS_COLUMNS, [[column.of(count) for column in STATS_COLUMNS] for count in counts]
-    )
+    return Sheet.of(STATS_COLUMNS, counts)
 
 
 def stats_page(

@@ -136,27 +136,27 @@ _FINDINGS_SHOWN = ("code", "path", "reason")
 
 def consumer_sheet(consumers: Sequence[RegisteredConsumer]) -> Sheet:
     """One row a consumer."""
-    return _sheet(CONSUMER_COLUMNS, consumers)
+    return Sheet.of(CONSUMER_COLUMNS, consumers)
 
 
 def owner_sheet(partitions: Sequence[OwnedPartition]) -> Sheet:
     """One row an owner node."""
-    return _sheet(OWNER_COLUMNS, partitions)
+    return Sheet.of(OWNER_COLUMNS, partitions)
 
 
 def node_sheet(nodes: Sequence[TreeNode]) -> Sheet:
     """One row a node."""
-    return _sheet(NODE_COLUMNS, nodes)
+    return Sheet.of(NODE_COLUMNS, nodes)
 
 
 def fetch_sheet(fetches: Sequence[Fetch]) -> Sheet:
     """One row a partition that is owned."""
-    return _sheet(FETCH_COLUMNS, fetches)
+    return Sheet.of(FETCH_COLUMNS, fetches)
 
 
 def finding_sheet(findings: Sequence[Finding]) -> Sheet:
     """One row a finding."""
-    return _sheet(FINDING_COLUMNS, findings)
+    return Sheet.of(FINDING_COLUMNS, findings)
 
 
 def findings_text(
@@ -176,10 +176,6 @@ def findings_text(
         rows = [(code, code.sentence, each.advice) for code, each in kinds.items()]
         advice = Sheet(_ADVICE_COLUMNS, rows)
         yield from sheet_text(advice, form, headers=headers, terminal=terminal)
-
-
-def _sheet(columns: tuple[Column, ...], items: Sequence[object]) -> Sheet:
-    return Sheet(columns, [[column.of(item) for column in columns] for item in items])
 
 
 def _streams(consumer: RegisteredConsumer) -> str:

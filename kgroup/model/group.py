@@ -179,6 +179,11 @@ class Broker:
     port: int
     rack: str | None = None
 
+    @property
+    def label(self) -> str:
+        """What people read: host, port and id."""
+        return f"{self.host}:{self.port} ({self.id})"
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:

@@ -116,7 +116,7 @@ def _values(change: Change) -> Iterator[str]:
 
 def _value(change: Change, value: Any) -> str | None:
     if isinstance(value, Broker):
-        return f"{value.host}:{value.port} ({value.id})"
+        return value.label
     if isinstance(value, Mapping | tuple) or is_dataclass(value):
         return None
     if change.change is ChangeKind.TIME_LAG and isinstance(value, int):

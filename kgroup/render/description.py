@@ -127,7 +127,7 @@ def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
     if group.type is GroupType.ZOOKEEPER:
         return  # they have no coordinator
     broker = group.coordinator
-    place = f"{broker.host}:{broker.port} ({broker.id}), " if broker else ""
+    place = f"{broker.label}, " if broker else ""
     yield (
         "coordinator",
         f"{place}partition {_or_unknown(group.offsets_partition)} of __consumer_offsets",

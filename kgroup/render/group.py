@@ -304,7 +304,7 @@ def _part_sheet(
 
 
 def _broker(broker: Broker | None) -> str | None:
-    return None if broker is None else f"{broker.host}:{broker.port} ({broker.id})"
+    return None if broker is None else broker.label
 
 
 def _ids(ids: Iterable[int] | None) -> str | None:

@@ -98,7 +98,7 @@ FETCH_COLUMNS = (
         "broker",
         Kind.TEXT,
         "leader that is asked: host:port (id)",
-        lambda item: item.broker and f"{item.broker.host}:{item.broker.port} ({item.broker.id})",
+        lambda item: item.broker and item.broker.label,
     ),
     _TOPIC,
     _PARTITION,

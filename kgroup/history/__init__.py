@@ -1,0 +1,1 @@
+"""The past of groups: tables made of `__consumer_offsets`, and the questions they answer."""

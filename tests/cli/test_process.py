@@ -52,6 +52,19 @@ def test_a_closed_pipe_ends_quietly(long_log: Path, form: str, unbuffered: str) 
     process.stderr.close()
 
 
+def test_pandas_is_not_imported_where_it_is_installed(tmp_path: Path) -> None:
+    # pyarrow does so by itself, and it takes longer than all else
+    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas was imported')\n")
+    done = subprocess.run(
+        [*COMMAND, "decode-offsets", "--sample", "--parquet", str(tmp_path / "rows.parquet")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])},
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_full_disk_is_an_error() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(

@@ -1,0 +1,139 @@
+"""Which offsets of a log are known: sorted intervals, as two arrays.
+
+Compaction leaves holes, and another replica may still have what was in them. So an offset counts as
+known when its record was read, not when it lies between two that were: a log that was compacted
+hard has an interval for every few records, 16 bytes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from io import BytesIO
+
+import numpy as np
+import numpy.typing as npt
+
+from kgroup.errors import InputError
+
+__all__ = ["Coverage", "Offsets"]
+
+Offsets = npt.NDArray[np.int64]
+
+
+def _none() -> Offsets:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coverage:
+    """A set of offsets.
+
+    Attributes:
+        firsts: first offset of each interval, rising.
+        lasts: its last one, inclusive: the largest offset there is has no successor. Between two
+            intervals one offset at least is missing.
+    """
+
+    firsts: Offsets = field(default_factory=_none)
+    lasts: Offsets = field(default_factory=_none)
+
+    @classmethod
+    def of(cls, offsets: Offsets) -> Coverage:
+        """Make the set of these offsets, in any order."""
+        if not len(offsets):
+            return cls()
+        if (offsets[1:] <= offsets[:-1]).any():
+            offsets = np.unique(offsets)
+        breaks = np.flatnonzero(np.diff(offsets) > 1)
+        firsts = offsets[np.concatenate(([0], breaks + 1))]
+        lasts = offsets[np.concatenate((breaks, [len(offsets) - 1]))]
+        return cls(firsts, lasts)
+
+    @classmethod
+    def union(cls, parts: Iterable[Coverage]) -> Coverage:
+        """Put sets together."""
+        parts = [part for part in parts if len(part.firsts)]
+        if len(parts) < 2:
+            return parts[0] if parts else cls()
+        firsts = np.concatenate([part.firsts for part in parts])
+        lasts = np.concatenate([part.lasts for part in parts])
+        order = np.argsort(firsts, kind="stable")
+        firsts, lasts = firsts[order], np.maximum.accumulate(lasts[order])
+        # not lasts + 1, which the largest offset has no room for
+        breaks = np.flatnonzero(firsts[1:] - lasts[:-1] > 1)
+        return cls(
+            firsts[np.concatenate(([0], breaks + 1))],
+            lasts[np.concatenate((breaks, [len(lasts) - 1]))],
+        )
+
+    @classmethod
+    def read(cls, data: bytes) -> Coverage:
+        """Read what `written` gave.
+
+        Raises:
+            InputError: the bytes are something else.
+        """
+        try:
+            pairs = np.load(BytesIO(data), allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise InputError(f"expected intervals of offsets, found: {error}") from None
+        if pairs.dtype != np.int64 or pairs.ndim != 2 or len(pairs) != 2:
+            raise InputError(
+                f"expected two rows of int64, found {pairs.dtype} of the shape {pairs.shape}"
+            )
+        return cls(pairs[0], pairs[1])
+
+    def written(self) -> bytes:
+        """Give the bytes of a .npy file with two rows, of the first and of the last offsets."""
+        file = BytesIO()
+        np.save(file, np.stack((self.firsts, self.lasts)))
+        return file.getvalue()
+
+    def __bool__(self) -> bool:
+        return len(self.firsts) > 0
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Coverage)
+            and np.array_equal(self.firsts, other.firsts)
+            and np.array_equal(self.lasts, other.lasts)
+        )
+
+    @property
+    def count(self) -> int:
+        """How many offsets are in it."""
+        return int((self.lasts - self.firsts).sum()) + len(self.firsts)
+
+    def has(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+        """Tell of each offset whether it is in it."""
+        if not self:
+            return np.zeros(len(offsets), np.bool_)
+        at = np.searchsorted(self.firsts, offsets, side="right") - 1
+        return (at >= 0) & (offsets <= self.lasts[at])
+
+    def within(self, first: int, last: int | None = None) -> Coverage:
+        """Give what lies from one offset to another, inclusive; None: to the end."""
+        begin = int(np.searchsorted(self.lasts, first))
+        end = len(self.firsts)
+        if last is not None:
+            end = int(np.searchsorted(self.firsts, last, side="right"))
+        if begin >= end:
+            return Coverage()
+        firsts = np.maximum(self.firsts[begin:end], first)
+        lasts = self.lasts[begin:end]
+        return Coverage(firsts, lasts if last is None else np.minimum(lasts, last))
+
+    def is_dense(self, first: int, last: int) -> bool:
+        """Tell whether every offset from one to another, inclusive, is in it."""
+        if first > last:
+            return True
+        inside = self.within(first, last)
+        return len(inside.firsts) == 1 and inside.firsts[0] == first and inside.lasts[0] == last
+
+    def overlaps(self, other: Coverage) -> bool:
+        """Tell whether an offset is in both."""
+        small, large = sorted((self, other), key=lambda each: len(each.firsts))
+        # An interval of `small` is touched by the last one of `large` that begins in or before it.
+        at = np.searchsorted(large.firsts, small.lasts, side="right") - 1
+        return bool(((at >= 0) & (large.lasts[at] >= small.firsts)).any()) if large else False

@@ -1,0 +1,94 @@
+"""`history.coverage` against plain sets of numbers."""
+
+import random
+
+import numpy as np
+import pytest
+
+from kgroup.errors import InputError
+from kgroup.history.coverage import Coverage
+from tests.examples import examples
+
+LARGEST = (1 << 63) - 1
+
+
+def coverage(*offsets: int) -> Coverage:
+    return Coverage.of(np.array(offsets, np.int64))
+
+
+def pairs(found: Coverage) -> list[tuple[int, int]]:
+    return list(zip(found.firsts.tolist(), found.lasts.tolist(), strict=True))
+
+
+def members(found: Coverage) -> set[int]:
+    return {at for first, last in pairs(found) for at in range(first, last + 1)}
+
+
+def some(random_: random.Random) -> set[int]:
+    return set(random_.sample(range(40), random_.randrange(30)))
+
+
+def test_offsets_in_a_row_are_one_interval() -> None:
+    assert pairs(coverage(3, 4, 5, 9, 11, 12)) == [(3, 5), (9, 9), (11, 12)]
+
+
+def test_offsets_may_come_twice_and_in_any_order() -> None:
+    assert pairs(coverage(5, 3, 4, 4, 1)) == [(1, 1), (3, 5)]
+
+
+def test_the_largest_offset_has_no_successor() -> None:
+    found = Coverage.union([coverage(LARGEST), coverage(0, LARGEST - 1)])
+    assert pairs(found) == [(0, 0), (LARGEST - 1, LARGEST)]
+    assert found.has(np.array([LARGEST, 1], np.int64)).tolist() == [True, False]
+    assert pairs(found.within(LARGEST)) == [(LARGEST, LARGEST)]
+
+
+def test_nothing_is_known_of_nothing() -> None:
+    nothing = Coverage()
+    assert not nothing
+    assert nothing.count == 0
+    assert nothing.has(np.array([0, 7], np.int64)).tolist() == [False, False]
+    assert not nothing.is_dense(0, 0)
+    assert nothing.is_dense(1, 0)
+    assert not nothing.overlaps(nothing)
+    assert not nothing.overlaps(coverage(1))
+    assert Coverage.union([]) == nothing
+    assert Coverage.of(np.empty(0, np.int64)) == nothing
+
+
+@pytest.mark.parametrize("seed", range(examples(100)))
+def test_it_is_what_sets_of_numbers_are(seed: int) -> None:
+    random_ = random.Random(seed)
+    left, right = some(random_), some(random_)
+    shuffled = list(left)
+    random_.shuffle(shuffled)
+    one, other = coverage(*shuffled), coverage(*sorted(right))
+    first, last = random_.randrange(40), random_.randrange(40)
+
+    assert members(one) == left
+    assert one.count == len(left)
+    both = Coverage.union([one, other])
+    assert members(both) == left | right
+    assert both == coverage(*sorted(left | right))  # of as few intervals as can be
+    assert members(one.within(first)) == {at for at in left if at >= first}
+    assert members(one.within(first, last)) == {at for at in left if first <= at <= last}
+    assert one.is_dense(first, last) == set(range(first, last + 1)).issubset(left)
+    assert one.overlaps(other) == bool(left & right)
+    asked = np.arange(40, dtype=np.int64)
+    assert set(asked[one.has(asked)].tolist()) == left
+    assert Coverage.read(one.written()) == one
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", coverage(1, 5).written()[:-1], b"\x93NUMPY\1"])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(InputError, match="expected"):
+        Coverage.read(data)
+
+
+def test_other_arrays_are_refused() -> None:
+    from io import BytesIO
+
+    file = BytesIO()
+    np.save(file, np.zeros(3))
+    with pytest.raises(InputError, match="two rows of int64, found float64"):
+        Coverage.read(file.getvalue())

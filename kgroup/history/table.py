@@ -24,11 +24,13 @@ ASSIGNED = pa.list_(
             pa.field("topic", pa.string()),
             pa.field("topic_id", pa.string()),
             pa.field("subtopology", pa.string()),
+            pa.field("role", pa.string()),
             pa.field("partitions", pa.list_(pa.int32())),
         ]
     )
 )
-"""What a member was given: partitions by topic (by name, id or both), or tasks by subtopology."""
+"""What a member was given: partitions by topic (by name, id or both), or tasks by subtopology and
+role (active, standby or warmup; null for partitions)."""
 
 _INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
 _TEXT = pa.string()
@@ -196,7 +198,7 @@ _ALL = (
         {
             "offsets_partition": (_INT32, "partition of __consumer_offsets that told it"),
             "group_id": (_TEXT, ""),
-            "group_type": (_TEXT, "classic, consumer, share or streams"),
+            "group_type": (_TEXT, "classic, consumer, share or streams: when it began"),
             "topic": (_TEXT, "null where only its id is known, and for tasks"),
             "topic_id": (_TEXT, "null where not stored"),
             "subtopology": (_TEXT, "of a task of a streams group"),
@@ -213,8 +215,9 @@ _ALL = (
             "to_log_offset": (_INT64, "offset of that record; null: the member has it still"),
             "ended_by": (
                 _TEXT,
-                "moved (another member has it next), released (nobody has), gone (the member left "
-                "the group), deleted (the group was); null: the member has it still",
+                "deleted (the group was), gone (the member left the group), moved (the same record "
+                "gave it to another member), released (it did not: nobody has it now, or who had "
+                "it beside); null: the member has it still, or what it has now cannot be read",
             ),
         },
         is_record_table=False,

@@ -8,6 +8,7 @@ import hashlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeVar
 
 import orjson
@@ -121,8 +122,9 @@ def read_spec(spec: object) -> GroupSpec:
     )
     if group.has_topic_ids:
         owned = (topic for member in read for topic, _ in member.owned or ())
-        for name in [*topics, *owned]:
-            ids.setdefault(name, made_up_topic_id(name))
+        for name in dict.fromkeys(chain(topics, owned)):
+            if name not in ids:
+                ids[name] = made_up_topic_id(name)
     return group
 
 

@@ -23,6 +23,8 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 __all__ = [
+    "CROWD",
+    "TABLE",
     "JavaHashMap",
     "hash_order",
     "map_order",
@@ -35,10 +37,13 @@ __all__ = [
 
 _K = TypeVar("_K")
 
+TABLE = 16
+"""Buckets of a map that is made without a capacity."""
+
 _TREE_FROM = 9
 _TREE_TABLE = 64
 _UNTREE_TO = 6
-_CROWD = 8
+CROWD = 8
 """Keys in a bucket from which on trees, and tables that grow early, have to be thought of."""
 
 
@@ -125,7 +130,7 @@ def uncrowded_size(
     while True:
         room = size * 3 // 4
         buckets = [each & (size - 1) for each in spreads[: room + 1 + removed]]
-        if len(buckets) >= _CROWD and max(Counter(buckets).values()) >= _CROWD:
+        if len(buckets) >= CROWD and max(Counter(buckets).values()) >= CROWD:
             return None
         if count <= room:
             return size
@@ -140,7 +145,7 @@ def spread(hash_code: int) -> int:
 
 def _table_size(capacity: int | None) -> int:
     """Return how many buckets a map begins with that is made with a capacity."""
-    return 16 if capacity is None else 1 << max(capacity - 1, 0).bit_length()
+    return TABLE if capacity is None else 1 << max(capacity - 1, 0).bit_length()
 
 
 @lru_cache(maxsize=1 << 16)

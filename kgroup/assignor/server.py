@@ -14,22 +14,28 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from kgroup.assignor.base import Assignment, static_first
-from kgroup.assignor.java_hash import JavaHashMap, hash_order, map_order, spread, uncrowded_size
+from kgroup.assignor.base import Assignment, TopicPartition, static_first
+from kgroup.assignor.java_hash import (
+    TABLE,
+    JavaHashMap,
+    hash_order,
+    map_order,
+    spread,
+    uncrowded_size,
+)
 from kgroup.assignor.spec import GroupSpec
 
-__all__ = ["IntSet", "Partitions", "ServerGroup", "Target", "capacity_for", "int_set", "writable"]
+__all__ = ["ServerGroup", "Target", "capacity_for"]
 
 _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3
-_TABLE = 16  # buckets that a map begins with
 _FEW = 7  # keys that neither let it grow nor crowd one of its buckets
 _BITS = 2  # of a step, below the number of its topic
 
 
 def capacity_for(size: int) -> int:
     """Return the capacity of a HashSet made of a collection (`new HashSet<>(collection)`)."""
-    return max(int(size / 0.75) + 1, _TABLE)
+    return max(int(size / 0.75) + 1, TABLE)
 
 
 class IntSet:
@@ -57,7 +63,7 @@ class IntSet:
     def __iter__(self) -> Iterator[int]:
         if len(self._numbers) < 2:
             return iter(list(self._numbers))
-        size: int | None = _TABLE
+        size: int | None = TABLE
         if self._capacity is not None or self._steps is not None or self._peak > _FEW:
             put = [step for step in self._steps or self._numbers if step >= 0]
             removed = len(put) - len(self._numbers)
@@ -106,7 +112,7 @@ def int_set(numbers: Collection[int], capacity: int | None = None) -> Partitions
     """Make a HashSet of numbers, or of what is one already."""
     if isinstance(numbers, range):
         return numbers
-    if len(numbers) == 1 and (capacity is None or capacity == _TABLE):
+    if len(numbers) == 1 and (capacity is None or capacity == TABLE):
         (number,) = numbers
         return range(number, number + 1)
     return IntSet(numbers, capacity)
@@ -151,12 +157,6 @@ class Target:
     def __iter__(self) -> Iterator[tuple[int, Partitions]]:
         for topic in self._group.order(self._steps, self._capacity):
             yield topic, self._partitions[topic]
-
-    def of(self, topics: frozenset[int]) -> Iterator[tuple[int, Partitions]]:
-        """Give the entries of some topics."""
-        present = topics & self._partitions.keys()
-        order = self._group.order(self._steps, self._capacity) if len(present) > 1 else present
-        return ((topic, self._partitions[topic]) for topic in order if topic in present)
 
     def get(self, topic: int) -> Partitions | None:
         """Give the partitions of a topic; None where there is no such entry."""
@@ -211,17 +211,19 @@ class ServerGroup:
         member_ids: in hash order.
         subscriptions: by member, its topics that exist, in Java's order.
         sizes: by member, how many topics it names, existing or not.
+        names: of the topics, by number.
+        hashes: of their ids.
         is_homogeneous: whether every topic that anybody subscribes to is subscribed by all.
     """
 
     def __init__(self, spec: GroupSpec) -> None:
         self._members = {member.member_id: member for member in spec.members}
         self.member_ids = hash_order(self._members)
-        self._names = list(spec.topic_ids)
+        self.names = list(spec.topic_ids)
         self._ids = list(spec.topic_ids.values())
-        self._numbers = {name: topic for topic, name in enumerate(self._names)}
-        self._hashes = [_uuid_hash(topic_id) for topic_id in self._ids]
-        self._spreads = [spread(each) for each in self._hashes]
+        self._numbers = {name: topic for topic, name in enumerate(self.names)}
+        self.hashes = [_uuid_hash(topic_id) for topic_id in self._ids]
+        self._spreads = [spread(each) for each in self.hashes]
         self._counts = {self._numbers[name]: each.partitions for name, each in spec.topics.items()}
         self._orders: dict[tuple[int | None, tuple[int, ...]], Sequence[int]] = {}
         orders: dict[tuple[str, ...], list[int]] = {}
@@ -257,13 +259,17 @@ class ServerGroup:
                 owned[self._numbers[name]].add(partition)
         return owned
 
+    def records(self) -> list[Sequence[TopicPartition]]:
+        """Give the target assignments that stand, member by member, as their records have them."""
+        return [self._members[member_id].owned or () for member_id in self.member_ids]
+
     def partitions(self, topic: int) -> int:
         """Give the number of partitions of a topic."""
         return self._counts[topic]
 
     def hash(self, topic: int) -> int:
         """Give the hash of a topic's id."""
-        return self._hashes[topic]
+        return self.hashes[topic]
 
     def by_id(self, topic: int) -> bytes:
         """Give a sort key: by id, as `Uuid.compareTo` does, by two signed longs."""
@@ -333,7 +339,7 @@ class ServerGroup:
 
     def assignment(self, targets: Mapping[str, Target]) -> Assignment:
         """Give new target assignments as lists; who has none gets nothing."""
-        names = self._names
+        names = self.names
         return {
             member_id: [
                 (names[topic], partition)

@@ -6,17 +6,16 @@ partitions at once, where all members subscribe to the same topics; the other to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
+from collections.abc import Sequence
+
+import numpy as np
 
 from kgroup.assignor.base import Assignment, AssignorError
-from kgroup.assignor.java_hash import map_order
-from kgroup.assignor.server import IntSet, Partitions, ServerGroup, Target, int_set, writable
+from kgroup.assignor.bulk_order import Ints, bulk_order, first_seen, places, stable_order
+from kgroup.assignor.server import ServerGroup
+from kgroup.assignor.target_rows import Rows, TargetRows
 
 __all__ = ["assign"]
-
-_Slot = tuple[int, int]
-"""A partition, by the number of its topic."""
 
 
 def assign(group: ServerGroup) -> Assignment:
@@ -25,189 +24,210 @@ def assign(group: ServerGroup) -> Assignment:
     Raises:
         AssignorError: Kafka's assignor fails.
     """
-    everybody = range(len(group.member_ids))
-    targets = _Targets(group)
+    first = group.member_ids[0]
+    topics = group.subscriptions[first]
+    subscribers: dict[int, list[int]] = {}
+    for at, member_id in enumerate(() if group.is_homogeneous else group.member_ids):
+        for topic in group.subscriptions[member_id]:
+            subscribers.setdefault(topic, []).append(at)
+    if not (group.sizes[first] if group.is_homogeneous else subscribers):
+        return group.assignment({})
+    targets = TargetRows(group)
+    rows = targets.rows
+    changed = np.zeros(len(group.member_ids), np.bool_)
+    revoked = np.zeros(len(rows), np.bool_)
+    unsubscribed = np.zeros(len(rows), np.bool_)
     if group.is_homogeneous:
-        if not group.sizes[group.member_ids[0]]:
-            return group.assignment({})
-        subscribed = group.subscriptions[group.member_ids[0]]
-        wanted = frozenset(subscribed)
-        for at in everybody:
-            for topic, _ in targets.old(at):
-                if topic not in wanted:
-                    targets.writable(at).remove(topic)
-        _Deal(group, targets, subscribed, everybody).make()
+        unsubscribed = ~np.isin(rows.topics, topics)
+        changed[rows.members[unsubscribed]] = True
+        deal = _Deal(group, topics, range(len(changed)), rows, np.flatnonzero(~unsubscribed))
+        changed |= deal.is_full
+        deals = [deal]
     else:
-        subscribers: dict[int, list[int]] = {}
-        for at, member_id in enumerate(group.member_ids):
-            for topic in group.subscriptions[member_id]:
-                subscribers.setdefault(topic, []).append(at)
-        if not subscribers:
-            return group.assignment({})
-        for topic in group.put_order(subscribers):
-            _Deal(group, targets, [topic], subscribers[topic]).make()
-    return group.assignment(dict(zip(group.member_ids, targets, strict=True)))
-
-
-class _Targets:
-    """The members' targets, by the members' numbers: the old ones, and copies of what changes."""
-
-    def __init__(self, group: ServerGroup) -> None:
-        self._old = [group.targets[member_id] for member_id in group.member_ids]
-        self._new: dict[int, Target] = {}
-
-    def __iter__(self) -> Iterator[Target]:
-        return (self._new.get(at, old) for at, old in enumerate(self._old))
-
-    def all_old(self) -> Iterable[Target]:
-        """Give all targets as they were, by the members' numbers."""
-        return self._old
-
-    def old(self, at: int) -> Target:
-        """Give a member's target as it was."""
-        return self._old[at]
-
-    def writable(self, at: int) -> Target:
-        """Give a member's new target, made if it has none yet."""
-        if at not in self._new:
-            self._new[at] = self._old[at].copy()
-        return self._new[at]
+        by_topic = stable_order(rows.topics)
+        bounds = np.searchsorted(rows.topics[by_topic], np.arange(len(group.names) + 1))
+        deals = [
+            _Deal(group, [topic], members, rows, by_topic[bounds[topic] : bounds[topic + 1]])
+            for topic, members in (
+                (each, subscribers[each]) for each in group.put_order(subscribers)
+            )
+        ]
+    given = Rows.joined(*[deal.make() for deal in deals])
+    for deal in deals:
+        revoked[deal.revoked] = True
+    changed[rows.members[revoked]] = True
+    changed[given.members] = True
+    return targets.assignment(targets.changed(changed, revoked, unsubscribed, given))
 
 
 class _Deal:
     """Shares the partitions of some topics among some members.
 
-    Kafka's two builders differ in what they copy only: `is_whole`, for the one that deals with all
-    topics at once, copies the target of every member that has its share or more.
+    Kafka's two builders differ in what they copy only: the one that deals with all topics at once
+    copies the target of every member that has its share or more.
+
+    Args:
+        group: whose members they are.
+        topics: to be dealt out.
+        members: that subscribe to them, by number, ascending.
+        rows: who has what.
+        chosen: places of the rows of these topics.
+
+    Attributes:
+        is_full: which members have their share or more.
     """
 
     def __init__(
         self,
         group: ServerGroup,
-        targets: _Targets,
         topics: Sequence[int],
         members: Sequence[int],
+        rows: Rows,
+        chosen: Ints,
     ) -> None:
-        self._group = group
-        self._targets = targets
+        self._chosen = chosen
+        self._held = held = rows[chosen]
+        self._gone = np.zeros(len(held), np.bool_)
+        self._members = np.array(members, np.int64)
         self._is_whole = group.is_homogeneous
-        self._members = members
-        self._topics = frozenset(topics)
-        self._slots: list[_Slot] = [
-            (topic, partition) for topic in topics for partition in range(group.partitions(topic))
-        ]
-        count = len(self._slots)
-        self._sharing = -(-len(members) // count) if count else 0
-        exact = self._sharing * count / len(members)
-        self._shares = {
-            at: ceil(exact * (place + 1)) - ceil(exact * place) for place, at in enumerate(members)
-        }
-        self._taken_over: list[_Slot] = []
-        self._by_slot: dict[_Slot, Partitions] = {}  # the members that have each
-        self._by_member: dict[int, dict[_Slot, None]] = {}
+        counts = np.array([group.partitions(topic) for topic in topics], np.int64)
+        self._count = int(counts.sum())
+        self._sharing = -(-len(members) // self._count) if self._count else 0
+        exact = self._sharing * self._count / len(members)
+        bounds = np.ceil(exact * np.arange(len(members) + 1)).astype(np.int64)
+        self._shares = np.zeros(len(group.member_ids), np.int64)
+        self._shares[self._members] = np.diff(bounds)
+        self.is_full = (self._owned() > 0) & (self._owned() >= self._shares)
+        # Partitions are numbered: those that there are, then those that somebody has nonetheless.
+        self._topics = np.repeat(np.array(topics, np.int64), counts)
+        self._partitions = places(np.repeat(np.arange(len(counts)), counts))
+        size = np.zeros(len(group.names), np.int64)
+        size[topics] = counts
+        start = np.zeros(len(group.names), np.int64)
+        start[topics] = np.cumsum(counts) - counts
+        self._slots = start[held.topics] + held.partitions
+        is_missing = held.partitions >= size[held.topics]
+        if is_missing.any():
+            keys = held.topics[is_missing] << 31 | held.partitions[is_missing]
+            missing, numbers = np.unique(keys, return_inverse=True)
+            self._slots[is_missing] = self._count + numbers
+            self._topics = np.concatenate([self._topics, missing >> 31])
+            self._partitions = np.concatenate([self._partitions, missing & (1 << 31) - 1])
+        # of `TopicIdPartition`; the builder for one topic has the partition alone
+        self._hashes = self._partitions
+        if self._is_whole:
+            self._hashes = 31 * np.array(group.hashes, np.int64)[self._topics] + self._partitions
 
-    def make(self) -> None:
-        """Take the steps of Kafka's builders in their order."""
-        self._take_over()
+    def make(self) -> Rows:
+        """Take the steps of Kafka's builders in their order; give what members get."""
         self._relieve_members()
         self._relieve_slots()
-        self._fill_up()
+        return self._fill_up()
 
-    def _take_over(self) -> None:
-        for at, old in enumerate(self._targets.all_old()):
-            own = {
-                (topic, partition): None
-                for topic, partitions in old.of(self._topics)
-                for partition in partitions
-            }
-            if not own:
-                continue
-            self._by_member[at] = own
-            self._taken_over += own
-            if self._by_slot.keys().isdisjoint(own):
-                self._by_slot.update(dict.fromkeys(own, int_set([at])))
-            else:
-                for slot in own:
-                    self._sharers(slot).add([at])
-            if self._is_whole and len(own) >= self._shares[at]:
-                self._targets.writable(at)
+    @property
+    def revoked(self) -> Ints:
+        """The places of the rows that are taken from their members."""
+        return self._chosen[self._gone]
 
     def _relieve_members(self) -> None:
         """Take from members what they have beyond their shares."""
-        for at, own in self._by_member.items():
-            beyond = len(own) - self._shares.get(at, 0)
-            for slot in map_order(list(own), self._hash)[:beyond] if beyond > 0 else ():
-                self._targets.writable(at).discard(*slot)
-                self._sharers(slot).remove(at)
-                del own[slot]
+        beyond = self._owned() - self._shares
+        rows = np.flatnonzero(beyond[self._held.members] > 0)
+        rows = rows[bulk_order(self._held.members[rows], self._hashes[self._slots[rows]])]
+        members = self._held.members[rows]
+        self._gone[rows[places(members) < beyond[members]]] = True
 
     def _relieve_slots(self) -> None:
         """Take partitions from members that share them with too many."""
-        if all(len(sharers) <= self._sharing for sharers in self._by_slot.values()):
-            return
-        for slot in self._in_order(self._taken_over):
-            if len(self._by_slot[slot]) <= self._sharing:
-                continue
-            sharers = self._sharers(slot)
-            for at in list(sharers):
-                if self._targets.writable(at).discard(*slot):
-                    sharers.remove(at)
-                    del self._by_member[at][slot]
-                if len(sharers) <= self._sharing:
-                    break
+        beyond = self._sharers() - self._sharing
+        rows = np.flatnonzero(beyond[self._slots] > 0)
+        rows = rows[stable_order(self._slots[rows])]
+        order = bulk_order(self._slots[rows], self._held.members[rows], removed=self._gone[rows])
+        rows = rows[order]
+        slots = self._slots[rows]
+        self._gone[rows[places(slots) < beyond[slots]]] = True
 
-    def _fill_up(self) -> None:
-        """Go once over the partitions, and round and round the members that have too few.
+    def _fill_up(self) -> Rows:
+        """Go once over the partitions, and round and round the members that have too few."""
+        missing = (self._shares - self._owned())[self._members]
+        unfilled, missing = self._members[missing > 0], missing[missing > 0]
+        wanted = self._sharing - self._sharers()
+        if not len(unfilled) or not (wanted > 0).any():
+            return self._held[:0]
+        slots = self._slot_order()
+        slots = slots[wanted[slots] > 0]
+        if self._sharing == 1:  # nobody is asked in vain
+            rounds = places(np.repeat(np.arange(len(unfilled)), missing))
+            members = np.repeat(unfilled, missing)[stable_order(rounds)]
+            slots, members = slots[: len(members)], members[: len(slots)]
+        else:
+            slots, members = self._shared(slots, wanted[slots], unfilled, missing)
+        return Rows(members, self._topics[slots], self._partitions[slots])
+
+    def _shared(
+        self, slots: Ints, wanted: Ints, unfilled: Ints, missing: Ints
+    ) -> tuple[Ints, Ints]:
+        """Give slots, each to so many members as it wants, and tell to whom.
 
         Kafka does not note whom it has given a partition here, and stops for good where a whole
         round has found nobody.
         """
-        missing_of = {
-            at: self._shares[at] - len(self._by_member.get(at, ())) for at in self._members
-        }
-        unfilled = {at: None for at in sorted(self._members) if missing_of[at] > 0}
-        given: dict[int, list[_Slot]] = {at: [] for at in unfilled}
-        turn = iter(list(unfilled))
+        sharers: dict[int, set[int]] = {slot: set() for slot in slots.tolist()}
+        rows = zip(self._slots.tolist(), self._held.members.tolist(), self._gone, strict=True)
+        for slot, at, is_gone in rows:
+            if slot in sharers and not is_gone:
+                sharers[slot].add(at)
+        missing_of = dict(zip(unfilled.tolist(), missing.tolist(), strict=True))
+        turn = iter(list(missing_of))
         has_given = False
-        for slot in self._in_order([*self._taken_over, *self._slots]) if unfilled else ():
-            sharers = self._by_slot.get(slot, ())
-            missing = self._sharing - len(sharers)
-            while missing > 0:
+        given: list[tuple[int, int]] = []
+        for slot, count in zip(sharers, wanted.tolist(), strict=True):
+            takers: set[int] = set()
+            while count > 0:
                 at = next(turn, None)
                 if at is None:
                     if not has_given:
                         break
-                    turn = iter(list(unfilled))
+                    turn = iter(list(missing_of))
                     has_given = False
                     at = next(turn, None)
                     if at is None:
                         raise AssignorError("NoSuchElementException")
-                if at in sharers:
+                if at in sharers[slot]:
                     continue
-                own = given[at]
-                if not own or own[-1] is not slot:
-                    missing_of[at] -= 1
-                own.append(slot)
-                missing -= 1
+                given.append((slot, at))
+                missing_of[at] -= at not in takers
+                takers.add(at)
+                count -= 1
                 has_given = True
                 if not missing_of[at]:
-                    del unfilled[at]
-            if not unfilled:
+                    del missing_of[at]
+            if not missing_of:
                 break
-        for at, slots in given.items():
-            if slots:
-                self._targets.writable(at).add(slots)
+        made = np.array(given, np.int64).reshape(-1, 2)
+        return made[:, 0], made[:, 1]
 
-    def _sharers(self, slot: _Slot) -> IntSet:
-        self._by_slot[slot] = sharers = writable(self._by_slot.get(slot, range(0)))
-        return sharers
+    def _owned(self) -> Ints:
+        """Tell how many of the partitions each member has."""
+        return np.bincount(self._held.members[~self._gone], minlength=len(self._shares))
 
-    def _in_order(self, calls: Sequence[_Slot]) -> list[_Slot]:
-        return map_order(calls, self._hash, _capacity_for(len(self._slots)), prepend=True)
+    def _sharers(self) -> Ints:
+        """Tell how many members have each partition."""
+        return np.bincount(self._slots[~self._gone], minlength=len(self._topics))
 
-    def _hash(self, slot: _Slot) -> int:
-        """Hash a `TopicIdPartition`; the builder for one topic has the partition alone."""
-        return 31 * self._group.hash(slot[0]) + slot[1] if self._is_whole else slot[1]
+    def _slot_order(self) -> Ints:
+        """Order all partitions as the map does: first come those that somebody had."""
+        slots = np.concatenate([self._slots, np.arange(self._count)])
+        _, first = first_seen(slots)
+        order = bulk_order(
+            np.zeros(len(first), np.int64),
+            self._hashes[slots[first]],
+            _capacity_for(self._count),
+            late=np.ones(len(first), np.bool_),
+            prepend=True,
+            called_again=bool(first[-1] != len(slots) - 1),
+        )
+        return slots[first[order]]
 
 
 def _capacity_for(size: int) -> int:

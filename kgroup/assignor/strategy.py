@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.assignor import range as range_assignor
-from kgroup.assignor import round_robin, server_range, simple, sticky, uniform, zookeeper
+from kgroup.assignor import round_robin, server_range, sticky, uniform, zookeeper
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.server import ServerGroup
 from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec
@@ -33,6 +33,12 @@ def _assign_sticky_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic
     return sticky_1_1.assign(members, topics)
 
 
+def _assign_simple(group: ServerGroup) -> Assignment:
+    from kgroup.assignor import simple  # likewise
+
+    return simple.assign(group)
+
+
 _CLASSIC: Mapping[str, Mapping[str, _Classic]] = {
     NEWEST: {
         "range": range_assignor.assign,
@@ -48,7 +54,7 @@ _CLASSIC: Mapping[str, Mapping[str, _Classic]] = {
 }
 _SERVER: Mapping[str, Mapping[str, _Server]] = {
     "consumer": {"uniform": uniform.assign, "range": server_range.assign},
-    "share": {"simple": simple.assign},
+    "share": {"simple": _assign_simple},
 }
 _ZOOKEEPER: Mapping[str, _Zookeeper] = {
     "range": zookeeper.assign_range,

@@ -1,0 +1,120 @@
+"""Many hash maps at once, beside `JavaHashMap`, which is tested against a JVM."""
+
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import pytest
+
+from kgroup.assignor.bulk_order import bulk_order, first_seen, places, stable_order
+from kgroup.assignor.java_hash import JavaHashMap
+
+
+@dataclass
+class _Map:
+    """One map: hashes of early keys, which of these are removed, and hashes of late keys."""
+
+    capacity: int
+    early: list[int]
+    removed: set[int]
+    late: list[int]
+    called_again: bool
+
+    def order(self, prepend: bool) -> list[int]:
+        table = JavaHashMap[int](self.capacity)
+        hashes = [*self.early, *self.late]
+        for key, hash_code in enumerate(self.early):
+            table.put(key, hash_code)
+        for key in self.removed:
+            table.remove(key)
+        for key in range(len(self.early), len(hashes)):
+            table.put(key, hashes[key], prepend=prepend)
+        if self.called_again:
+            table.put(len(hashes) - 1, hashes[-1], prepend=prepend)
+        return list(table)
+
+
+def _map(random: Random, crowd: bool) -> _Map:
+    """Hashes are distinct; with `crowd` many maps have trees, and then nothing is removed."""
+    size = random.choice([0, 1, 2, 8, 9, 12, 13, 14, 30, 60])
+    hashes = random.sample(range(1 << 20), size)
+    if crowd:  # in two buckets, whatever the size of the table is
+        hashes = [each * 512 + random.choice([0, 3]) for each in random.sample(range(100), size)]
+    early = random.choice([0, size, random.randint(0, size)])
+    gone = 0 if crowd else random.choice([0, 0, random.randint(0, early)])
+    return _Map(
+        random.choice([0, 1, 3, 16, 100]),
+        hashes[:early],
+        set(random.sample(range(early), gone)),
+        hashes[early:],
+        early < size and random.random() < 0.5,
+    )
+
+
+@pytest.mark.parametrize("prepend", [False, True])
+@pytest.mark.parametrize("crowd", [False, True])
+def test_maps_iterate_as_each_of_them_would(prepend: bool, crowd: bool) -> None:
+    random = Random(f"{prepend} {crowd}")
+    trees = 0
+    for _ in range(40):
+        maps = [_map(random, crowd) for _ in range(random.choice([1, 3, 30]))]
+        sizes = [len(each.early) + len(each.late) for each in maps]
+        starts = np.cumsum([0, *sizes])
+        got = bulk_order(
+            np.repeat(np.arange(len(maps)), sizes),
+            np.array([each for one in maps for each in [*one.early, *one.late]], np.int64),
+            np.array([one.capacity for one in maps]),
+            removed=np.array([k in one.removed for one in maps for k in range(_size(one))], bool),
+            late=np.array([k >= len(one.early) for one in maps for k in range(_size(one))], bool),
+            prepend=prepend,
+            called_again=np.array([one.called_again for one in maps], bool),
+        )
+        expected = [
+            int(starts[at]) + key for at, one in enumerate(maps) for key in one.order(prepend)
+        ]
+        assert got.tolist() == expected
+        trees += sum(_has_tree(one, prepend) for one in maps)
+    assert bool(trees) == crowd
+
+
+def _size(one: _Map) -> int:
+    return len(one.early) + len(one.late)
+
+
+def _has_tree(one: _Map, prepend: bool) -> bool:
+    table = JavaHashMap[int](one.capacity)
+    for key, hash_code in enumerate([*one.early, *one.late]):
+        table.put(key, hash_code, prepend=prepend and key >= len(one.early))
+    return any(bucket.root is not None for bucket in table._buckets.values())
+
+
+def test_hashes_beyond_32_bits_and_below_0_are_those_of_java() -> None:
+    hashes = [-1, 1 << 40, (1 << 40) + 5, -(1 << 31), 0x10001]
+    table = JavaHashMap[int]()
+    for key, hash_code in enumerate(hashes):
+        table.put(key, hash_code)
+    got = bulk_order(np.zeros(len(hashes), np.int64), np.array(hashes, np.int64))
+    assert got.tolist() == list(table)
+
+
+def test_nothing_has_no_order() -> None:
+    nothing = np.empty(0, np.int64)
+    assert bulk_order(nothing, nothing).tolist() == []
+    assert stable_order(nothing).tolist() == []
+    assert places(nothing).tolist() == []
+    assert [each.tolist() for each in first_seen(nothing)] == [[], []]
+
+
+def test_keys_are_numbered_as_they_come_first() -> None:
+    numbers, firsts = first_seen(np.array([7, 3, 7, 9, 3, 0]))
+    assert numbers.tolist() == [0, 1, 0, 2, 1, 3]
+    assert firsts.tolist() == [0, 1, 3, 5]
+
+
+@pytest.mark.parametrize("most", [3, (1 << 63) - 1])  # the latter too large to be packed
+def test_equal_keys_stay_in_order(most: int) -> None:
+    assert stable_order(np.array([most, 2, most, 1, 2])).tolist() == [3, 1, 4, 0, 2]
+
+
+def test_places_count_in_each_group() -> None:
+    assert places(np.array([2, 2, 2, 5, 6, 6])).tolist() == [0, 1, 2, 0, 0, 1]

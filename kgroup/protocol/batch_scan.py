@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kgroup.protocol.byte_range import WHOLE, ByteRange
 from kgroup.protocol.input_size import is_large
 from kgroup.protocol.record_batch import Damage, RecordBatch, read_file_batches
 from kgroup.protocol.transaction import TransactionIndex, markers_in
@@ -80,24 +81,32 @@ class Scan:
 
 
 def scan_batches(
-    path: Path, *, compiled: bool | None = None, announce: Callable[[], None] | None = None
+    path: Path,
+    *,
+    part: ByteRange = WHOLE,
+    compiled: bool | None = None,
+    workers: int | None = None,
+    announce: Callable[[], None] | None = None,
 ) -> Iterator[Scan]:
-    """Yield what is found in the parts of a segment; damage is passed over.
+    """Yield what is found in the pieces of a segment; damage is passed over.
 
     Args:
         path: of the segment.
-        compiled: whether to use compiled code; by default where the file is large.
+        part: what of it is wanted.
+        compiled: whether to use compiled code; by default where the part is large.
+        workers: see `columnar.decode_chunks`.
         announce: called before code is compiled.
 
     Raises:
         OSError: the file cannot be read.
     """
     if compiled is None:
-        compiled = is_large([path])
+        compiled = is_large([path], part)
     if not compiled:
         scan = Scan()
         with path.open("rb", buffering=0) as file:
-            for item in read_file_batches(file):
+            file.seek(part.start)
+            for item in read_file_batches(file, part=part):
                 if isinstance(item, RecordBatch):
                     scan.add(item)
         yield scan
@@ -115,7 +124,9 @@ def scan_batches(
         scan.add(batch)
         yield scan
 
-    for found in read_chunks(path, in_chunk, in_batch, announce=announce):
+    for found in read_chunks(
+        path, in_chunk, in_batch, part=part, workers=workers, announce=announce
+    ):
         if not isinstance(found, Damage):
             yield found
 
@@ -125,7 +136,9 @@ def scan_transactions(
     index: TransactionIndex | None = None,
     *,
     counts: Callable[[Marker], bool] = lambda marker: True,
+    part: ByteRange = WHOLE,
     compiled: bool | None = None,
+    workers: int | None = None,
     announce: Callable[[], None] | None = None,
 ) -> TransactionIndex:
     """Collect the markers of one partition from its segments.
@@ -134,7 +147,9 @@ def scan_transactions(
         paths: the segments.
         index: takes the markers, by default a new one.
         counts: whether a marker is taken; by default all are.
+        part: what of each segment is wanted.
         compiled: see `scan_batches`.
+        workers: likewise.
         announce: likewise.
 
     Raises:
@@ -142,7 +157,9 @@ def scan_transactions(
     """
     index = TransactionIndex() if index is None else index
     for path in paths:
-        for scan in scan_batches(path, compiled=compiled, announce=announce):
+        for scan in scan_batches(
+            path, part=part, compiled=compiled, workers=workers, announce=announce
+        ):
             for marker in scan.markers:
                 if counts(marker):
                     index.add_marker(marker.producer_id, marker.offset, marker.is_commit)

@@ -13,13 +13,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 
 from kgroup.protocol.batch_scan import scan_transactions
+from kgroup.protocol.byte_range import WHOLE, ByteRange
 from kgroup.protocol.column_schema import ColumnBuilder
 from kgroup.protocol.input_size import is_large
 from kgroup.protocol.kernel_memory import PLACE_SHIFT
@@ -52,19 +54,24 @@ _T = TypeVar("_T")
 def decode_chunks(
     path: Path,
     *,
+    part: ByteRange = WHOLE,
     partition: int | None = None,
     transactions: Callable[[], TransactionIndex] | None = None,
     compiled: bool | None = None,
+    workers: int | None = None,
     announce: Callable[[], None] | None = None,
 ) -> Iterator[pa.RecordBatch | Damage]:
     """Yield the records of a segment as batches of `DECODED`, and the damage between them.
 
     Args:
         path: a regular file.
+        part: what of it is wanted.
         partition: of `__consumer_offsets`, for the column.
         transactions: gives the markers of the whole partition; called when the first transactional
-            batch is met. By default those of this file count.
-        compiled: whether to use compiled code; by default where the file is large.
+            batch is met. By default those of this part of the file count.
+        compiled: whether to use compiled code; by default where the part is large.
+        workers: threads that compiled code runs in; 1: the caller's alone. By default one for each
+            processor, up to four.
         announce: called before code is compiled, which takes a while and happens once.
 
     Raises:
@@ -73,9 +80,11 @@ def decode_chunks(
     return map_chunks(
         path,
         lambda batch: batch,
+        part=part,
         partition=partition,
         transactions=transactions,
         compiled=compiled,
+        workers=workers,
         announce=announce,
     )
 
@@ -84,10 +93,12 @@ def map_chunks(
     path: Path,
     function: Callable[[pa.RecordBatch], _T],
     *,
+    part: ByteRange = WHOLE,
     partition: int | None = None,
     transactions: Callable[[], TransactionIndex] | None = None,
     places: Places | None = None,
     compiled: bool | None = None,
+    workers: int | None = None,
     announce: Callable[[], None] | None = None,
 ) -> Iterator[_T | Damage]:
     """Like `decode_chunks`, with a function applied to each batch where it was decoded.
@@ -96,32 +107,38 @@ def map_chunks(
     stand there are decoded, and what lies between them need not be read, so that damage there is
     passed over in silence.
     """
-    markers = once(transactions or (lambda: scan_transactions([path])))
+    if compiled is None:
+        compiled = is_large([path], part)
+    if transactions is None:
+        transactions = partial(
+            scan_transactions, [path], part=part, compiled=compiled, workers=workers
+        )
+    markers = once(transactions)
 
     def in_batch(batch: RecordBatch) -> Iterator[_T | Damage]:
         builder = ColumnBuilder(partition)
-        for part in builder.add_batch(batch, markers, numbers_in(places, batch)):
-            yield part if isinstance(part, Damage) else function(part)
+        for item in builder.add_batch(batch, markers, numbers_in(places, batch)):
+            yield item if isinstance(item, Damage) else function(item)
         if builder:
             yield function(builder.finish())
 
     def in_chunk(chunk: Chunk) -> tuple[list[_T | Damage], int | None]:
         from kgroup.protocol.column_chunk import decode_chunk
 
-        parts, stop = decode_chunk(chunk, partition, markers, places)
-        return [part if isinstance(part, Damage) else function(part) for part in parts], stop
+        items, stop = decode_chunk(chunk, partition, markers, places)
+        return [item if isinstance(item, Damage) else function(item) for item in items], stop
 
-    if compiled is None:
-        compiled = is_large([path])
     if compiled:
-        found = read_chunks(path, in_chunk, in_batch, places=places, announce=announce)
-        yield from (part for part in found if places is None or not isinstance(part, Damage))
+        found = read_chunks(
+            path, in_chunk, in_batch, part=part, places=places, workers=workers, announce=announce
+        )
+        yield from (item for item in found if places is None or not isinstance(item, Damage))
         return
-    for part in _decode_by_reference(path, partition, markers, places):
-        if not isinstance(part, Damage):
-            yield function(part)
+    for item in _decode_by_reference(path, part, partition, markers, places):
+        if not isinstance(item, Damage):
+            yield function(item)
         elif places is None:
-            yield part
+            yield item
 
 
 def read_chunks(
@@ -129,7 +146,9 @@ def read_chunks(
     in_chunk: Callable[[Chunk], tuple[list[_T], int | None]],
     in_batch: Callable[[RecordBatch], Iterator[_T]],
     *,
+    part: ByteRange = WHOLE,
     places: Places | None = None,
+    workers: int | None = None,
     announce: Callable[[], None] | None = None,
 ) -> Iterator[_T | Damage]:
     """Yield what is found in the chunks of a file, and the damage between its batches.
@@ -139,7 +158,9 @@ def read_chunks(
         in_chunk: gives what is found in a chunk, and where it meets a batch that cannot be trusted,
             None where it comes to the end; called in several threads at once.
         in_batch: gives what is found in a batch that no chunk could be cut for.
+        part: what of the file is wanted.
         places: of the records that are wanted; by default all.
+        workers: see `decode_chunks`.
         announce: called before code is compiled.
     """
     from kgroup.protocol.compiled import kernels
@@ -154,14 +175,16 @@ def read_chunks(
         finally:
             cutter.recycle(chunk)
 
-    workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+    if workers is None:
+        workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+    ahead = workers if workers > 1 else 0
     pending: deque[Future[tuple[list[_T], int | None]]] = deque()
-    with path.open("rb", buffering=0) as file, ThreadPoolExecutor(workers) as pool:
-        cutter = Cutter(file)
+    with path.open("rb", buffering=0) as file, _pool(workers) as pool:
+        cutter = Cutter(file, part)
         try:
             while True:
                 while (
-                    len(pending) <= workers
+                    len(pending) <= ahead
                     and _go_to_wanted(cutter, places)
                     and (chunk := cutter.next()) is not None
                 ):
@@ -176,7 +199,10 @@ def read_chunks(
                     stop = cutter.position
                 else:
                     return
-                resumed = yield from _read_over(file, stop, in_batch, cutter.inflation)
+                if not part.has(stop):
+                    return
+                left = ByteRange(stop, part.end)
+                resumed = yield from _read_over(file, left, in_batch, cutter.inflation)
                 if resumed is None:
                     return
                 cutter.seek(resumed)
@@ -186,13 +212,15 @@ def read_chunks(
 
 def _decode_by_reference(
     path: Path,
+    part: ByteRange,
     partition: int | None,
     markers: Callable[[], TransactionIndex],
     places: Places | None,
 ) -> Iterator[pa.RecordBatch | Damage]:
     builder = ColumnBuilder(partition)
     with path.open("rb", buffering=0) as file:
-        for item in read_file_batches(file):
+        file.seek(part.start)
+        for item in read_file_batches(file, part=part):
             if isinstance(item, RecordBatch):
                 yield from builder.add_batch(item, markers, numbers_in(places, item))
                 continue
@@ -205,16 +233,14 @@ def _decode_by_reference(
 
 def _read_over(
     file: BinaryIO,
-    position: int,
+    part: ByteRange,
     in_batch: Callable[[RecordBatch], Iterator[_T]],
     inflation: Inflation,
 ) -> Generator[_T | Damage, None, int | None]:
-    """Read what compiled code cannot; give where it can go on, None at the end of the file."""
-    file.seek(position)
+    """Read what compiled code cannot; give where it can go on, None at the end of the part."""
+    file.seek(part.start)
     sound = 0
-    batches = read_file_batches(
-        file, base_position=position, chunk_size=_SEARCH_SIZE, inflation=inflation
-    )
+    batches = read_file_batches(file, part=part, chunk_size=_SEARCH_SIZE, inflation=inflation)
     for item in batches:
         if isinstance(item, Damage):
             yield item
@@ -223,10 +249,10 @@ def _read_over(
             return item.position
         else:
             sound += item.size
-            for part in in_batch(item):
-                if isinstance(part, Damage):
+            for found in in_batch(item):
+                if isinstance(found, Damage):
                     sound = 0
-                yield part
+                yield found
     return None
 
 
@@ -241,6 +267,21 @@ def _go_to_wanted(cutter: Cutter, places: Places | None) -> bool:
     if wanted > cutter.position + _GAP:
         cutter.seek(wanted)
     return True
+
+
+class _Here(Executor):
+    """Runs what it is given at once, in the caller's thread."""
+
+    def submit(  # type: ignore[override]
+        self, function: Callable[..., _T], *arguments: Any
+    ) -> Future[_T]:
+        future: Future[_T] = Future()
+        future.set_result(function(*arguments))
+        return future
+
+
+def _pool(workers: int) -> Executor:
+    return ThreadPoolExecutor(workers) if workers > 1 else _Here()
 
 
 def _cancel(pending: deque[Future[_T]]) -> None:

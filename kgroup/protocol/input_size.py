@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kgroup.protocol.batch import LOG_OVERHEAD
+from kgroup.protocol.byte_range import WHOLE, ByteRange
 
 __all__ = ["is_large"]
 
@@ -14,21 +15,24 @@ _MANY = 1 << 16
 _SMALLEST_BATCH = 26
 
 
-def is_large(paths: Iterable[Path]) -> bool:
-    """Whether files of batches are large together.
+def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
+    """Whether files of batches, or a part of each, are large together.
 
     Raises:
         OSError: a file cannot be read.
     """
     paths = list(paths)
-    size = sum(path.stat().st_size for path in paths)
-    return size >= _LARGE or any(_has_many(path) for path in paths)
+    sizes = [part.size_in(path.stat().st_size) for path in paths]
+    return sum(sizes) >= _LARGE or any(
+        _has_many(path, part.start, size) for path, size in zip(paths, sizes, strict=True)
+    )
 
 
-def _has_many(path: Path) -> bool:
-    """Whether the sound beginning of a file claims to have many records."""
+def _has_many(path: Path, start: int, size: int) -> bool:
+    """Whether the sound beginning of a part of a file claims to have many records."""
     with path.open("rb") as file:
-        data = file.read(_LARGE)
+        file.seek(start)
+        data = file.read(size)
     position = records = 0
     while position + _SMALLEST_BATCH <= len(data) and records < _MANY:
         size = LOG_OVERHEAD + int.from_bytes(data[position + 8 : position + 12], "big")

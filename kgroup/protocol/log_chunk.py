@@ -13,6 +13,7 @@ import pyarrow as pa
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol.batch import CODECS, MAX_BATCH_SIZE, Inflation
 from kgroup.protocol.batch_v2 import HEADER_SIZE
+from kgroup.protocol.byte_range import WHOLE, ByteRange
 from kgroup.protocol.compiled import kernels
 from kgroup.protocol.compression import CompressionError, decompress
 from kgroup.protocol.kernel_memory import PADDING
@@ -57,7 +58,7 @@ class Chunk:
 
 
 class Cutter:
-    """Reads a file and cuts it into chunks.
+    """Reads a part of a file and cuts it into chunks.
 
     Attributes:
         position: where the next chunk begins. Where there is no next one, nothing that may be a
@@ -65,13 +66,13 @@ class Cutter:
         inflation: of the log.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, part: ByteRange = WHOLE) -> None:
         self._file = file
-        self._size = _CHUNK_SIZE
-        self.position = 0
+        self._end = part.end
         self.inflation = Inflation()
-        self._rest = np.empty(0, np.uint8)
         self._free: list[_Array] = []
+        self.seek(part.start)
+        self._size = _CHUNK_SIZE
 
     def recycle(self, chunk: Chunk) -> None:
         """Take back the memory of a chunk that is not needed any more."""
@@ -80,6 +81,7 @@ class Cutter:
     def seek(self, position: int) -> None:
         """Go on at a position, at first in small steps: where damage is, more is likely."""
         self._file.seek(position)
+        self._at = position
         self._size = min(_SMALLEST_CHUNK, _CHUNK_SIZE)
         self.position = position
         self._rest = np.empty(0, np.uint8)
@@ -123,7 +125,10 @@ class Cutter:
         return np.empty(size + PADDING, np.uint8)
 
     def _read(self, target: _Array) -> int:
+        if self._end is not None:
+            target = target[: max(self._end - self._at, 0)]
         got: int = self._file.readinto(target.data)  # type: ignore[attr-defined]
+        self._at += got
         return got
 
     def _find_end(self, data: _Array, start: int, end: int, counts: _Array) -> int:

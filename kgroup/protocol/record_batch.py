@@ -26,6 +26,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import BinaryIO
 
 from kgroup.protocol import batch_v2, message_set
@@ -40,6 +41,7 @@ from kgroup.protocol.batch import (
     RecordBatch,
 )
 from kgroup.protocol.batch_search import PREFIX_SIZE, BatchSearch
+from kgroup.protocol.byte_range import WHOLE, ByteRange
 from kgroup.protocol.byte_window import ByteWindow
 
 __all__ = [
@@ -90,20 +92,28 @@ def read_batches(
 def read_file_batches(
     file: BinaryIO,
     *,
-    base_position: int = 0,
+    part: ByteRange = WHOLE,
     chunk_size: int = _CHUNK_SIZE,
     max_batch_size: int = MAX_BATCH_SIZE,
     inflation: Inflation | None = None,
 ) -> Iterator[RecordBatch | Damage]:
-    """Like `read_batches`, from where the file stands to its end, with bounded memory.
+    """Like `read_batches`, a part of a file, with bounded memory.
 
     At most about twice `max_batch_size` is held, and of a sound file two chunks.
+
+    Args:
+        file: stands where the part begins.
+        part: what of the file is wanted.
+        chunk_size: bytes that are read at a time.
+        max_batch_size: see `read_batches`.
+        inflation: likewise.
 
     Raises:
         OSError: the file cannot be read.
     """
-    window = ByteWindow(memoryview(b""), base_position, file, chunk_size)
-    return _Reader(window, True, max_batch_size, inflation).read()
+    window = ByteWindow(memoryview(b""), part.start, file, chunk_size)
+    reader = _Reader(window, True, max_batch_size, inflation)
+    return takewhile(lambda item: part.has(item.position), reader.read())
 
 
 def read_records(

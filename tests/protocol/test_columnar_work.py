@@ -31,7 +31,7 @@ def test_damage_beside_damage_is_read_in_one_go(
     read = read_file_batches
 
     def counted(*args: Any, **options: Any) -> Any:
-        begun.append(options["base_position"])
+        begun.append(options["part"].start)
         return read(*args, **options)
 
     monkeypatch.setattr(columnar, "read_file_batches", counted)

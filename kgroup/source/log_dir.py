@@ -19,7 +19,6 @@ the one that changed last wins.
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from kgroup.model.delta import Delta
@@ -33,6 +32,7 @@ from kgroup.operation.locate import offsets_partition
 from kgroup.protocol import share_state_record
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log_end import log_end
+from kgroup.source.log_folder import META_PROPERTIES, read_pairs, read_topic_names
 from kgroup.source.log_replay import replay_groups, replay_log
 from kgroup.source.replica import choose_logs
 from kgroup.source.segment_file import (
@@ -58,9 +58,6 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 """What a topic's name is made of (Kafka's `Topic`); offsets can be committed for any text."""
 
 _SEGMENT_NAME = re.compile(r"[0-9]{1,20}\.log")
-
-_LARGEST_PROPERTIES = 1 << 16
-"""Bytes that are read of a file of properties; brokers write some hundred."""
 
 _LONGEST_ID = 10
 """Digits of a broker's id, an int32."""
@@ -104,7 +101,7 @@ class LogDir:
         logs = choose_logs(find_segments(self._paths, tell=damage.add), notes)
         deltas = self._replay(logs, damage)
         directories = self._directories()
-        topic_names = _topic_names(directories)
+        topic_names = read_topic_names(directories)
         for delta in deltas:
             topic_names = {**delta.topic_names, **topic_names}
         cluster_ids, broker_ids = _identities(directories, notes)
@@ -247,32 +244,13 @@ def _with_share_states(
     }
 
 
-def _topic_names(directories: Iterable[Path]) -> dict[str, str]:
-    """Read topics' ids from one ``partition.metadata`` of each topic."""
-    names: dict[str, str] = {}
-    seen: set[str] = set()
-    folders: list[Path] = []
-    for directory in directories:
-        with suppress(OSError):
-            folders = sorted(directory.iterdir())
-        for folder in folders:
-            topic, dash, number = folder.name.rpartition("-")
-            if not dash or not number.isdecimal() or topic in seen:
-                continue
-            topic_id = _properties(folder / "partition.metadata", ":").get("topic_id")
-            if topic_id is not None:
-                seen.add(topic)
-                names[topic_id] = topic
-    return names
-
-
 def _identities(
     directories: Iterable[Path], notes: list[str]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Read the ids of clusters and brokers from each ``meta.properties``."""
     clusters, brokers = set(), set()
     for directory in directories:
-        found = _properties(directory / "meta.properties", "=")
+        found = read_pairs(directory / META_PROPERTIES, "=")
         if "cluster.id" in found:
             clusters.add(found["cluster.id"])
         broker_id = found.get("node.id", found.get("broker.id", ""))
@@ -281,17 +259,6 @@ def _identities(
     if len(clusters) > 1:
         notes.append(f"The folders belong to different clusters: {', '.join(sorted(clusters))}.")
     return tuple(sorted(clusters)), tuple(sorted(brokers))
-
-
-def _properties(path: Path, separator: str) -> dict[str, str]:
-    """Read the lines ``name<separator>value`` of a small file; none where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            lines = file.read(_LARGEST_PROPERTIES).decode().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return {}
-    pairs = (line.partition(separator) for line in lines if not line.startswith("#"))
-    return {name.strip(): value.strip() for name, found, value in pairs if found}
 
 
 def _folder_end(folder: Path) -> int | None:

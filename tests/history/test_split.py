@@ -1,0 +1,103 @@
+"""Splits of files: what they read is what the files have."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kgroup.errors import InputError, UsageError
+from kgroup.history.segment_source import find_sources
+from kgroup.history.split import FileRange, read_split
+from kgroup.protocol.column_schema import records
+from kgroup.protocol.columnar import decode_chunks
+from kgroup.sample import sample_log_dir
+
+DATA = Path(__file__).parents[1] / "data"
+OLD = DATA / "kafka-0.9.0.1"
+"""A log directory whose meta.properties has no cluster.id: there was none in 0.9."""
+
+
+def test_a_log_directory() -> None:
+    sources = find_sources([str(sample_log_dir())])
+    assert {segment.cluster for segment in sources.segments} == {"a2dyb3VwLXRlc3RzLTAwMQ"}
+    assert [segment.offsets_partition for segment in sources.segments] == list(range(8))
+    assert (sources.problems, sources.notes) == ((), ())
+    assert sum(segment.size > 0 for segment in sources.segments) > 3
+    for segment in sources.segments:
+        path = sample_log_dir() / f"__consumer_offsets-{segment.offsets_partition}"
+        if segment.size == 0:
+            continue
+        (split,) = segment.splits()
+        assert isinstance(split.place, FileRange)
+        assert (split.replica, split.base_offset) == (str(path), 0)
+        assert split.size == Path(split.place.path).stat().st_size
+        assert segment.read(0, 20) == Path(split.place.path).read_bytes()[:20]
+        parts = list(read_split(pickle.loads(pickle.dumps(split))))
+        expected = list(decode_chunks(Path(split.place.path), partition=split.offsets_partition))
+        assert [list(records(p)) for p in parts] == [list(records(p)) for p in expected]
+        assert all(isinstance(part, pa.RecordBatch) for part in parts)
+
+
+def test_names_of_topics() -> None:
+    (names,) = find_sources([str(sample_log_dir())]).topic_names.values()
+    for topic_id, topic in names.items():
+        folder = sample_log_dir() / f"{topic}-0"
+        assert f"\ntopic_id: {topic_id}" in (folder / "partition.metadata").read_text()
+    assert "order-totals" in names.values()
+
+
+def test_a_cluster_without_an_id_needs_a_name() -> None:
+    with pytest.raises(InputError, match=r"kafka-0\.9\.0\.1: .*cluster\.id.*--cluster NAME"):
+        find_sources([str(OLD)])
+    sources = find_sources([str(OLD)], cluster="old")
+    assert {segment.cluster for segment in sources.segments} == {"old"}
+
+
+def test_several_clusters(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(sample_log_dir() / "__consumer_offsets-1", other / "__consumer_offsets-1")
+    (other / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=1\n")
+    places = [str(sample_log_dir()), str(other)]
+    clusters = [segment.cluster for segment in find_sources(places).segments]
+    assert clusters == ["a2dyb3VwLXRlc3RzLTAwMQ"] * 8 + ["another"]
+    with pytest.raises(UsageError, match="a2dyb3VwLXRlc3RzLTAwMQ, another"):
+        find_sources(places, cluster="one")
+
+
+def test_replicas_are_told_apart(tmp_path: Path) -> None:
+    for broker in ("broker-1", "broker-2"):
+        shutil.copytree(
+            sample_log_dir() / "__consumer_offsets-1", tmp_path / broker / "__consumer_offsets-1"
+        )
+    found = find_sources([str(tmp_path / name) for name in ("broker-1", "broker-2")], "shop")
+    assert [segment.replica for segment in found.segments] == [
+        str(tmp_path / broker / "__consumer_offsets-1") for broker in ("broker-1", "broker-2")
+    ]
+
+
+def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+    segment = next((sample_log_dir() / "__consumer_offsets-1").glob("*.log"))
+    folder = tmp_path / "__consumer_offsets-1"
+    folder.mkdir()
+    shutil.copy(segment, folder)
+    shutil.copy(segment, folder / "00000000000000000007.log.deleted")
+    shutil.copy(segment, tmp_path / "lonely.log")
+    sources = find_sources([str(folder), str(tmp_path / "lonely.log")], "shop")
+    assert [Path(found.path).name for found in sources.segments] == [segment.name]
+    (note,) = sources.notes
+    assert "00000000000000000007.log.deleted left out. Marked for deletion" in note
+    (problem,) = sources.problems
+    assert problem.kind == "unknown-partition"
+    assert problem.path == str(tmp_path / "lonely.log")
+
+
+def test_an_empty_segment_has_no_split(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-1"
+    folder.mkdir()
+    (folder / "00000000000000000000.log").touch()
+    (segment,) = find_sources([str(tmp_path)], "shop").segments
+    assert segment.splits() == []

@@ -45,6 +45,11 @@ _RECORD: _Columns = {
         "timestamp of the record; of a commit without one (message format v0) the commit's; else "
         "null",
     ),
+    "log_leader_epoch": (
+        _INT32,
+        "epoch of the partition's leader that appended the record: it grows when the coordinator "
+        "moves; null before message format v2",
+    ),
 }
 _GROUP: _Columns = {**_RECORD, "group_id": (_TEXT, "group that the record is about")}
 _PRODUCER: _Columns = {
@@ -110,6 +115,7 @@ _ALL = (
             "state_timestamp_ms": (_INT64, "currentStateTimestamp; null where not stored"),
             "member_count": (_INT32, "how many members the record has"),
             "value_version": (_INT16, "of the record's value"),
+            "value_json": (_TEXT, "all of the value, as decode-offsets prints it"),
         },
     ),
     Table(
@@ -134,7 +140,6 @@ _ALL = (
                 ASSIGNED,
                 "of a classic member, decoded; null where it could not be, and for other groups",
             ),
-            "member_json": (_TEXT, "all of the member, as decode-offsets prints it"),
         },
         is_record_table=False,
     ),
@@ -148,11 +153,15 @@ _ALL = (
             "member_id": (_TEXT, "of the member that it is about; null for the group itself"),
             "epoch": (
                 _INT32,
-                "of the group, of its target assignment, or of the member, by type; else null",
+                "of the group, of its target assignment, of the member or of the topology, by "
+                "type; else null",
             ),
             "previous_epoch": (_INT32, "of a CurrentMemberAssignment"),
             "state": (_INT16, "of the member, as stored"),
-            "assignment": (ASSIGNED, "of a CurrentMemberAssignment or TargetAssignmentMember"),
+            "assignment": (
+                ASSIGNED,
+                "of a CurrentMemberAssignment or TargetAssignmentMember; of tasks the active ones",
+            ),
             "pending_revocation": (ASSIGNED, "what the member still has to give up"),
             "value_json": (_TEXT, "all of the value, as decode-offsets prints it"),
         },
@@ -166,7 +175,10 @@ _ALL = (
             "member_id": (_TEXT, "of the member that it is about"),
             "topic": (_TEXT, "of an offset commit"),
             "partition": (_INT32, "of an offset commit"),
-            "key_json": (_TEXT, "all of the key, as decode-offsets prints it"),
+            "key_json": (
+                _TEXT,
+                "all of the key, as decode-offsets prints it; null where the columns have it all",
+            ),
             **_PRODUCER,
         },
     ),

@@ -1,0 +1,206 @@
+"""Rows of tables to Parquet files in a warehouse's folders.
+
+    <table>/cluster=<name>/date=<day>/<stem>-<number>.parquet
+
+The folders are Hive's: the name is URL-quoted, the day that of UTC, and of rows without a time
+``__HIVE_DEFAULT_PARTITION__``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kgroup.history.table import TABLES
+
+__all__ = ["FactWriter", "WrittenFile"]
+
+_DAY_MS = 86_400_000
+_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+_GROUP_ROWS = 1 << 17
+"""Rows of a row group; so many are kept in memory for each file that is open."""
+_MOST_ROWS = 1 << 20
+"""Rows that are kept in memory for all files."""
+_MOST_DAYS = 1000
+"""Days that a writer knows apart: damaged times shall not make a folder each."""
+_LAST_DAY = 2_932_896
+"""9999-12-31."""
+_DELTAS = ("log_offset", "time_ms", "commit_timestamp_ms", "committed_offset", "from_log_offset")
+"""Columns whose values are close to those before: their differences are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file of a table.
+
+    Attributes:
+        table: its name.
+        cluster: whose rows it has.
+        path: of the file, below the warehouse's folder.
+        rows: how many.
+        size: in bytes.
+        is_open: whether its rows may change: commits of transactions without a marker, say.
+        first_offset: the smallest `log_offset` in it; None where the table has no such column.
+        last_offset: the largest.
+    """
+
+    table: str
+    cluster: str
+    path: str
+    rows: int
+    size: int
+    is_open: bool
+    first_offset: int | None
+    last_offset: int | None
+
+
+_Place = tuple[str, bool, int | None]
+"""Table, whether its rows are open, and day since 1970."""
+
+
+class FactWriter:
+    """Writes rows of a cluster, each where it belongs.
+
+    Nothing counts before `finish`; leaving the context without it removes the files.
+    """
+
+    def __init__(self, warehouse: Path, cluster: str, stem: str) -> None:
+        """Begin without files.
+
+        Args:
+            warehouse: its folder.
+            cluster: whose rows they are.
+            stem: what the names of the files begin with; no other writer has it.
+        """
+        self._warehouse = warehouse
+        self._cluster = cluster
+        self._stem = stem
+        self._kept: dict[_Place, list[pa.Table]] = {}
+        self._rows: dict[_Place, int] = {}
+        self._files: dict[_Place, _File] = {}
+        self._days: set[int | None] = set()
+        self._written: list[WrittenFile] | None = None
+
+    def __enter__(self) -> FactWriter:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Remove what was not finished."""
+        if self._written is None:
+            for file in self._files.values():
+                file.abandon()
+
+    def add(self, facts: Mapping[str, pa.Table], *, is_open: bool = False) -> None:
+        """Take rows by table.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        for name, rows in facts.items():
+            for day, part in _by_day(rows, TABLES[name].day):
+                if day not in self._days and len(self._days) < _MOST_DAYS:
+                    self._days.add(day)
+                place = (name, is_open, day if day in self._days else None)
+                self._kept.setdefault(place, []).append(part)
+                self._rows[place] = self._rows.get(place, 0) + len(part)
+                if self._rows[place] >= _GROUP_ROWS:
+                    self._flush(place)
+        while sum(self._rows.values()) > _MOST_ROWS:
+            self._flush(max(self._rows, key=self._rows.__getitem__))
+
+    def finish(self) -> tuple[WrittenFile, ...]:
+        """Write what is left, and close the files; give them.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        for place in list(self._kept):
+            self._flush(place)
+        self._written = [file.close() for file in self._files.values()]
+        return tuple(self._written)
+
+    def _flush(self, place: _Place) -> None:
+        del self._rows[place]
+        rows = pa.concat_tables(self._kept.pop(place))
+        if place not in self._files:
+            table, is_open, day = place
+            folder = f"{table}/cluster={quote(self._cluster, safe='')}/date={_day_name(day)}"
+            path = f"{folder}/{self._stem}-{len(self._files)}.parquet"
+            self._files[place] = _File(self._warehouse, path, table, self._cluster, is_open)
+        self._files[place].write(rows)
+
+
+class _File:
+    def __init__(self, warehouse: Path, path: str, table: str, cluster: str, is_open: bool) -> None:
+        self._path = warehouse / path
+        self._name = path
+        self._table = table
+        self._cluster = cluster
+        self._is_open = is_open
+        self._rows = 0
+        self._offsets: list[int] = []
+        self._schema = TABLES[table].schema
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        deltas = [name for name in _DELTAS if name in self._schema.names]
+        self._writer = pq.ParquetWriter(
+            self._path,
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[name for name in self._schema.names if name not in deltas],
+            column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
+            store_schema=False,
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        if "log_offset" in rows.column_names:
+            limits = pc.min_max(rows["log_offset"]).as_py()
+            self._offsets += [limits["min"], limits["max"]]
+        self._rows += len(rows)
+        self._writer.write_table(rows.cast(self._schema), row_group_size=len(rows))
+
+    def close(self) -> WrittenFile:
+        self._writer.close()
+        return WrittenFile(
+            self._table,
+            self._cluster,
+            self._name,
+            self._rows,
+            self._path.stat().st_size,
+            self._is_open,
+            min(self._offsets, default=None),
+            max(self._offsets, default=None),
+        )
+
+    def abandon(self) -> None:
+        self._writer.close()
+        self._path.unlink(missing_ok=True)
+
+
+def _by_day(rows: pa.Table, column: str) -> Iterator[tuple[int | None, pa.Table]]:
+    """Part rows by the UTC day of their time, in days since 1970; None for times without a day."""
+    times = rows[column].combine_chunks()
+    known = times.fill_null(-1).to_numpy()
+    days = np.where((known >= 0) & (known // _DAY_MS <= _LAST_DAY), known // _DAY_MS, -1)
+    for day in np.unique(days).tolist():
+        yield None if day < 0 else day, rows.filter(pa.array(days == day))
+
+
+def _day_name(day: int | None) -> str:
+    if day is None:
+        return _NO_DAY
+    return str(np.datetime64(day, "D"))

@@ -1,0 +1,217 @@
+"""What counts in a warehouse, and what others at work there are kept from."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgroup.errors import InputError, KgroupError
+from kgroup.history.coverage import Coverage
+from kgroup.history.fact_file import WrittenFile
+from kgroup.history.table import TABLES
+from kgroup.history.warehouse import (
+    ClusterState,
+    PartitionState,
+    SeenSegment,
+    read_warehouse,
+    write_warehouse,
+)
+
+COVERAGE = Coverage.of(np.array([3, 4, 9], np.int64))
+SEEN = SeenSegment(0, 4711, "ab" * 16)
+
+
+def made(root: Path, name: str, cluster: str = "east") -> WrittenFile:
+    """Make a file that looks like one of a table."""
+    path = f"tombstones/cluster={cluster}/date=2026-01-01/{name}.parquet"
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_bytes(b"rows")
+    return WrittenFile("tombstones", cluster, path, 1, 4, False, 0, 0)
+
+
+def build(root: Path, *names: str, cluster: str = "east") -> ClusterState:
+    """Let files of these names be all that a cluster has."""
+    with write_warehouse(root) as writer:
+        state = ClusterState(
+            tuple(made(root, name, cluster) for name in names),
+            {7: PartitionState(seen=(SEEN,), live_end=12)},
+        )
+        writer.commit({cluster: state}, {(cluster, 7): COVERAGE})
+        return writer.state(cluster)
+
+
+def tables_on_disk(root: Path) -> list[str]:
+    return sorted(path.stem for path in root.glob("*/*/*/*.parquet"))
+
+
+def own_files(root: Path) -> list[str]:
+    return sorted(
+        path.relative_to(root / "_kgroup").as_posix()
+        for path in (root / "_kgroup").rglob("*")
+        if path.is_file()
+    )
+
+
+def test_what_was_committed_is_read_again(tmp_path: Path) -> None:
+    state = build(tmp_path / "new", "1-a")
+    with read_warehouse(tmp_path / "new") as found:
+        assert found.build == 1
+        assert found.clusters == ("east",)
+        assert found.state("east") == state
+        assert found.state("east").partitions[7].seen == (SEEN,)
+        assert found.coverage("east", 7) == COVERAGE
+        assert found.coverage("east", 8) == Coverage()
+        files = found.files()
+    assert files.keys() == TABLES.keys()
+    assert [path.stem for path in files["tombstones"]] == ["1-a"]
+    assert not files["members"]
+
+
+def test_clusters_lie_side_by_side(tmp_path: Path) -> None:
+    build(tmp_path, "1-a", cluster="east")
+    build(tmp_path, "2-a", cluster="west")
+    with read_warehouse(tmp_path) as found:
+        assert found.clusters == ("east", "west")
+        assert [path.stem for path in found.files()["tombstones"]] == ["1-a", "2-a"]
+        assert [path.stem for path in found.files("west")["tombstones"]] == ["2-a"]
+        assert found.coverage("east", 7) == COVERAGE
+
+
+def test_what_is_replaced_is_removed(tmp_path: Path) -> None:
+    build(tmp_path, "1-a", "1-b")
+    build(tmp_path, "1-b", "2-a")
+    assert tables_on_disk(tmp_path) == ["1-b", "2-a"]
+    assert own_files(tmp_path) == [
+        "builds/2.json",
+        "coverage/2-0.npy",
+        "lock",
+        "readers",
+        "state/2-0.json",
+    ]
+
+
+def test_files_stay_while_somebody_asks(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    with read_warehouse(tmp_path) as before:
+        build(tmp_path, "2-a")
+        assert [path.read_bytes() for path in before.files()["tombstones"]] == [b"rows"]
+        assert before.coverage("east", 7) == COVERAGE
+        with read_warehouse(tmp_path) as after:
+            assert [path.stem for path in after.files()["tombstones"]] == ["2-a"]
+        build(tmp_path, "3-a")
+        assert tables_on_disk(tmp_path) == ["1-a", "2-a", "3-a"]
+    build(tmp_path, "4-a")
+    assert tables_on_disk(tmp_path) == ["4-a"]
+
+
+def test_an_error_leaves_the_old_state(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    before = own_files(tmp_path)
+
+    def fail() -> None:
+        with write_warehouse(tmp_path):
+            made(tmp_path, "2-a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert tables_on_disk(tmp_path) == ["1-a"]
+    # what remains to be done is to look again whether executors wrote on
+    assert own_files(tmp_path) == sorted([*before, "unfinished"])
+    made(tmp_path, "2-b")
+    build(tmp_path, "1-a")
+    assert tables_on_disk(tmp_path) == ["1-a"]
+    assert "unfinished" not in own_files(tmp_path)
+
+
+def test_a_commit_that_fails_counts_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path, "1-a")
+
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space"):
+            build(tmp_path, "2-a")
+    with read_warehouse(tmp_path) as found:
+        assert [path.stem for path in found.files()["tombstones"]] == ["1-a"]
+        assert found.coverage("east", 7) == COVERAGE
+    assert tables_on_disk(tmp_path) == ["1-a"]
+    assert [name for name in own_files(tmp_path) if "2" in name] == []
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    (tmp_path / "notes.txt").write_text("mine")
+    other = made(tmp_path, "mine").path
+    (tmp_path / "_kgroup" / "unfinished").touch()
+    made(tmp_path, "2-left")
+    build(tmp_path, "1-a")
+    assert tables_on_disk(tmp_path) == ["1-a", "mine"]
+    assert (tmp_path / other).exists()
+    assert (tmp_path / "notes.txt").exists()
+
+
+HOLDER = """
+import os, sys
+from pathlib import Path
+from kgroup.history.warehouse import write_warehouse
+with write_warehouse(Path(sys.argv[1])):
+    print(os.getpid(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_build_works_at_a_time(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, tmp_path / "w"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        pid = int(holder.stdout.readline())
+        refused = rf"w: process {pid} on \S+ is changing this warehouse; .* wait"
+        with pytest.raises(KgroupError, match=refused), write_warehouse(tmp_path / "w"):
+            pass
+        holder.kill()
+    build(tmp_path / "w", "1-a")  # a lock ends with who holds it
+
+
+def test_other_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for root, found in ((tmp_path, "a folder with other files"), (tmp_path / "file", "a file")):
+        with pytest.raises(InputError, match=f"an empty folder .* found {found}"):
+            build(root)
+        with pytest.raises(InputError, match=f"expected a warehouse, found {found}"):
+            read_warehouse(root).__enter__()
+    with pytest.raises(InputError, match="found nothing; kgroup history build --to"):
+        read_warehouse(tmp_path / "none").__enter__()
+    (tmp_path / "empty").mkdir()
+    build(tmp_path / "empty", "1-a")
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    manifest = tmp_path / "_kgroup" / "builds" / "1.json"
+    manifest.write_text('{"format": 2, "clusters": 3}')
+    with pytest.raises(InputError, match="expected format 1, found 2: a newer version"):
+        read_warehouse(tmp_path).__enter__()
+
+
+@pytest.mark.parametrize("name", ["builds/1.json", "state/1-0.json", "coverage/1-0.npy"])
+def test_damage_of_the_state_is_told(tmp_path: Path, name: str) -> None:
+    build(tmp_path, "1-a")
+    path = tmp_path / "_kgroup" / name
+    path.write_bytes(path.read_bytes()[:-2])
+    with (
+        pytest.raises(InputError, match=rf"{name}: expected what a build wrote there"),
+        read_warehouse(tmp_path) as found,
+    ):
+        found.coverage("east", 7)

@@ -9,6 +9,7 @@ The folders are Hive's: the name is URL-quoted, the day that of UTC, and of rows
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.history.table import TABLES
@@ -33,6 +33,7 @@ _MOST_DAYS = 1000
 """Days that a writer knows apart: damaged times shall not make a folder each."""
 _LAST_DAY = 2_932_896
 """9999-12-31."""
+_OFFSETS = ("log_offset", "from_log_offset")
 _DELTAS = ("log_offset", "time_ms", "commit_timestamp_ms", "committed_offset", "from_log_offset")
 """Columns whose values are close to those before: their differences are stored."""
 
@@ -48,8 +49,9 @@ class WrittenFile:
         rows: how many.
         size: in bytes.
         is_open: whether its rows may change: commits of transactions without a marker, say.
-        first_offset: the smallest `log_offset` in it; None where the table has no such column.
-        last_offset: the largest.
+        offsets: the smallest and the largest offset of its rows' records, by partition of
+            `__consumer_offsets`; empty where the table has no such column. For an assignment that
+            of the record that gave it.
     """
 
     table: str
@@ -58,8 +60,7 @@ class WrittenFile:
     rows: int
     size: int
     is_open: bool
-    first_offset: int | None
-    last_offset: int | None
+    offsets: Mapping[int, tuple[int, int]]
 
 
 _Place = tuple[str, bool, int | None]
@@ -128,10 +129,13 @@ class FactWriter:
         Raises:
             OSError: a file cannot be written.
         """
+        written: list[WrittenFile] = []
         for place in list(self._kept):
             self._flush(place)
-        self._written = [file.close() for file in self._files.values()]
-        return tuple(self._written)
+            written.append(self._files[place].close())  # at once: there may be very many
+        written += [file.close() for file in self._files.values() if file.is_writing]
+        self._written = written
+        return tuple(written)
 
     def _flush(self, place: _Place) -> None:
         del self._rows[place]
@@ -152,9 +156,10 @@ class _File:
         self._cluster = cluster
         self._is_open = is_open
         self._rows = 0
-        self._offsets: list[int] = []
+        self._offsets: dict[int, tuple[int, int]] = {}
         self._schema = TABLES[table].schema
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        self.is_writing = True
         deltas = [name for name in _DELTAS if name in self._schema.names]
         self._writer = pq.ParquetWriter(
             self._path,
@@ -167,14 +172,15 @@ class _File:
         )
 
     def write(self, rows: pa.Table) -> None:
-        if "log_offset" in rows.column_names:
-            limits = pc.min_max(rows["log_offset"]).as_py()
-            self._offsets += [limits["min"], limits["max"]]
+        for partition, first, last in _limits(rows):
+            before = self._offsets.get(partition, (first, last))
+            self._offsets[partition] = min(first, before[0]), max(last, before[1])
         self._rows += len(rows)
         self._writer.write_table(rows.cast(self._schema), row_group_size=len(rows))
 
     def close(self) -> WrittenFile:
         self._writer.close()
+        self.is_writing = False
         return WrittenFile(
             self._table,
             self._cluster,
@@ -182,13 +188,23 @@ class _File:
             self._rows,
             self._path.stat().st_size,
             self._is_open,
-            min(self._offsets, default=None),
-            max(self._offsets, default=None),
+            self._offsets,
         )
 
     def abandon(self) -> None:
-        self._writer.close()
+        with suppress(OSError):  # on a full disk, say
+            self._writer.close()
         self._path.unlink(missing_ok=True)
+
+
+def _limits(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
+    """Yield partitions, and the smallest and the largest offset in each."""
+    column = next((name for name in _OFFSETS if name in rows.column_names), None)
+    if column is None:
+        return
+    found = rows.group_by("offsets_partition").aggregate([(column, "min"), (column, "max")])
+    columns = ("offsets_partition", f"{column}_min", f"{column}_max")
+    yield from zip(*(found[name].to_pylist() for name in columns), strict=True)
 
 
 def _by_day(rows: pa.Table, column: str) -> Iterator[tuple[int | None, pa.Table]]:

@@ -58,6 +58,12 @@ def expected(batches: Iterable[pa.RecordBatch]) -> Rows:
     return rows
 
 
+def limits(rows: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:
+    offsets = [row["log_offset"] for row in rows]
+    assert {row["offsets_partition"] for row in rows} == {3}
+    return {3: (min(offsets), max(offsets))}
+
+
 def _parsed(row: dict[str, Any]) -> dict[str, Any]:
     return {
         name: orjson.loads(cell) if name.endswith("_json") and cell is not None else cell
@@ -101,6 +107,7 @@ def test_random_records_are_in_the_tables(log: bytes) -> None:
             table = ds.dataset(Path(folder) / "tables" / file.path).to_table()
             assert table.schema.equals(TABLES[file.table].schema)
             assert len(table) == file.rows
+            assert file.offsets == limits(table.to_pylist())
             written.setdefault(file.table, []).extend(map(_parsed, table.to_pylist()))
         assert {name: sorted(rows, key=repr) for name, rows in written.items()} == {
             name: sorted(rows, key=repr) for name, rows in expected(batches).items()

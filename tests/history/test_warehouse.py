@@ -29,7 +29,7 @@ def made(root: Path, name: str, cluster: str = "east") -> WrittenFile:
     path = f"tombstones/cluster={cluster}/date=2026-01-01/{name}.parquet"
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_bytes(b"rows")
-    return WrittenFile("tombstones", cluster, path, 1, 4, False, 0, 0)
+    return WrittenFile("tombstones", cluster, path, 1, 4, False, {7: (3, 9)})
 
 
 def build(root: Path, *names: str, cluster: str = "east") -> ClusterState:

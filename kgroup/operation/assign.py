@@ -189,11 +189,12 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         return replace(plan, error=failure, warnings=warnings)
     members = (*spec.members, *spec.departed)
     before = {member.member_id: set(member.owned or ()) for member in members}
-    moves = find_moves(before, assignment)
-    kept = {
-        member_id: len(before[member_id].intersection(got)) if before[member_id] else 0
-        for member_id, got in assignment.items()
+    lost = {
+        member_id: had.difference(assignment.get(member_id, ()))
+        for member_id, had in before.items()
     }
+    moves = find_moves(before, assignment, lost)
+    kept = {member_id: len(before[member_id]) - len(lost[member_id]) for member_id in assignment}
     by_topic = {
         member_id: Counter(map(itemgetter(0), partitions))
         for member_id, partitions in assignment.items()

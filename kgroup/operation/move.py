@@ -39,53 +39,58 @@ class Move(NamedTuple):
 
 
 def find_moves(
-    before: Mapping[str, set[TopicPartition]], after: Mapping[str, Collection[TopicPartition]]
+    before: Mapping[str, set[TopicPartition]],
+    after: Mapping[str, Collection[TopicPartition]],
+    lost: Mapping[str, set[TopicPartition]],
 ) -> tuple[Move, ...]:
     """Find what changes hands between members, by topic and partition.
 
     Args:
         before: by member, and such as have left.
         after: by member.
+        lost: what each had and has no more.
     """
-    had, gets = _owners(before), _owners(after)
-    if had is None or gets is None:
-        return _moves_of_shared(before, after)
+    if not any(lost.values()):
+        return ()
+    gained = {member_id: set(got).difference(before[member_id]) for member_id, got in after.items()}
+    givers, takers = _owners(lost), _owners(gained)
+    if givers is None or takers is None:
+        return _moves_of_shared(lost, gained)
     return tuple(
-        Move(topic, number, givers[number], takers.get(number))
-        for topic, givers in sorted(had.items(), key=lambda item: utf16(item[0]))
-        for takers in [gets.get(topic, {})]
-        for number in sorted(givers)
-        if takers.get(number) != givers[number]
+        Move(topic, number, members[number], gets.get(number))
+        for topic, members in sorted(givers.items(), key=lambda item: utf16(item[0]))
+        for gets in [takers.get(topic, {})]
+        for number in sorted(members)
     )
 
 
 def _owners(
-    assignment: Mapping[str, Collection[TopicPartition]],
+    partitions: Mapping[str, set[TopicPartition]],
 ) -> Mapping[str, Mapping[int, str]] | None:
-    """Give the owner of each partition, by topic and number; None where some have several."""
+    """Give the member of each partition, by topic and number; None where some have several."""
     owners: dict[str, dict[int, str]] = defaultdict(dict)
-    for member_id, partitions in assignment.items():
-        for topic, number in partitions:
+    for member_id, own in partitions.items():
+        for topic, number in own:
             owners[topic][number] = member_id
-    is_shared = sum(map(len, owners.values())) < sum(map(len, assignment.values()))
+    is_shared = sum(map(len, owners.values())) < sum(map(len, partitions.values()))
     return None if is_shared else owners
 
 
 def _moves_of_shared(
-    before: Mapping[str, set[TopicPartition]], after: Mapping[str, Collection[TopicPartition]]
+    lost: Mapping[str, set[TopicPartition]], gained: Mapping[str, set[TopicPartition]]
 ) -> tuple[Move, ...]:
-    lost: dict[TopicPartition, list[str]] = defaultdict(list)
-    for member_id, had in before.items():
-        for partition in had.difference(after.get(member_id, ())):
-            lost[partition].append(member_id)
-    gained: dict[TopicPartition, list[str]] = defaultdict(list)
-    for member_id, got in after.items() if lost else ():
-        for partition in lost.keys() & set(got) - before[member_id]:
-            gained[partition].append(member_id)
+    givers: dict[TopicPartition, list[str]] = defaultdict(list)
+    for member_id, partitions in lost.items():
+        for partition in partitions:
+            givers[partition].append(member_id)
+    takers: dict[TopicPartition, list[str]] = defaultdict(list)
+    for member_id, partitions in gained.items():
+        for partition in givers.keys() & partitions:
+            takers[partition].append(member_id)
     return tuple(
         Move(*partition, giver, taker)
-        for partition in sorted(lost, key=java_order)
-        for giver, taker in zip_longest(sorted(lost[partition]), sorted(gained[partition]))
+        for partition in sorted(givers, key=java_order)
+        for giver, taker in zip_longest(sorted(givers[partition]), sorted(takers[partition]))
         if giver is not None
     )
 

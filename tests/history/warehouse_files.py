@@ -1,0 +1,47 @@
+"""Files of a warehouse with the rows that a test gives, written by pyarrow alone."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgroup.history.table import TABLES
+
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+
+
+def write_rows(
+    folder: Path, rows: Mapping[str, Iterable[Mapping[str, object]]], *, cluster: str = "test"
+) -> dict[str, list[Path]]:
+    """Write rows of tables under a folder, by the days of their times.
+
+    Args:
+        folder: the warehouse.
+        rows: of each table; columns that are left out are null.
+        cluster: whose they are.
+
+    Returns:
+        The files of each table.
+    """
+    files: dict[str, list[Path]] = {}
+    for name, of_table in rows.items():
+        table = TABLES[name]
+        by_day: dict[str, list[Mapping[str, object]]] = {}
+        for row in of_table:
+            assert set(row) <= set(table.columns), sorted(row)
+            time_ms = row.get(table.day)
+            day = NO_DAY
+            if isinstance(time_ms, int):
+                day = datetime.fromtimestamp(time_ms / 1000, UTC).date().isoformat()
+            by_day.setdefault(day, []).append(row)
+        for day, of_day in by_day.items():
+            place = folder / name / f"cluster={quote(cluster, safe='')}" / f"date={day}"
+            place.mkdir(parents=True, exist_ok=True)
+            path = place / "1-1-1.parquet"
+            full = [{column: row.get(column) for column in table.columns} for row in of_day]
+            pq.write_table(pa.Table.from_pylist(full, schema=table.schema), path)
+            files.setdefault(name, []).append(path)
+    return files

@@ -22,9 +22,8 @@ PLAIN = f'{MODULES}.plain.PlainLoginModule required username="alice" password="s
 OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
 HANDLER = f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 TRUST = ("ssl.truststore.type=PEM", f"ssl.truststore.location={FOLDER}/ca.pem")
-TIMEOUT_S = 1.2
-ENOUGH_S = 20
-"""Instead, where a busy machine did not come as far as the step in question in that time."""
+TIMEOUTS_S = (0.4, 2, 20)
+"""The next one where a busy machine did not come as far as the step in question in that time."""
 LONG_S = 300
 """What never answers does so after this, for a test that fails to end as well."""
 
@@ -55,14 +54,14 @@ def soon() -> Iterator[None]:
     assert time.monotonic() - started < LONG_S / 3
 
 
-def listed(cli: Cli, server: str, *settings: str, timeout_s: float = TIMEOUT_S) -> Result:
+def listed(cli: Cli, server: str, *settings: str, timeout_s: float) -> Result:
     options = [word for setting in settings for word in ("-X", setting)]
     return cli("list", "-b", server, "--timeout", timeout_s, *options)
 
 
 def refused(cli: Cli, pattern: str, server: str, *settings: str) -> None:
     """Expect that a list fails with this message."""
-    for timeout_s in (TIMEOUT_S, ENOUGH_S):
+    for timeout_s in TIMEOUTS_S:
         with soon():
             result = listed(cli, server, *settings, timeout_s=timeout_s)
         assert (result.status, result.out) == (1, "")
@@ -85,19 +84,23 @@ def test_broker_that_takes_the_connection_only(
     cli: Cli, silent: str, settings: tuple[str, ...]
 ) -> None:
     what = " the TLS handshake" if TRUST[0] in settings else ""
-    refused(cli, rf"{silent} did not answer{what} within \d\.\d s", silent, *settings)
+    refused(cli, rf"{silent} did not answer{what} within \d+\.\d s", silent, *settings)
 
 
-def test_the_only_broker_is_given_most_of_the_time(cli: Cli, silent: str) -> None:
+@pytest.mark.parametrize("is_only", [True, False])
+def test_the_only_broker_is_given_most_of_the_time(cli: Cli, silent: str, is_only: bool) -> None:
     """With another one behind it, it gets a third at most."""
-    for servers, at_most in ((silent, 0.8), (f"{silent},{HOST}:1", 0.34)):
-        result = listed(cli, servers, timeout_s=3)
-        waited = re.match(rf"kgroup: error: {silent} did not answer within (\d\.\d) s", result.err)
-        if waited is None:  # a busy machine did not come so far
-            assert "in time" in result.err
-            continue
-        assert float(waited[1]) <= 3 * at_most
-        assert at_most < 0.5 or float(waited[1]) > 1.5
+    servers = silent if is_only else f"{silent},{HOST}:1"
+    least, most = (0.5, 0.8) if is_only else (0.1, 0.34)
+    for timeout_s in (1, 3, 20):
+        result = listed(cli, servers, timeout_s=timeout_s)
+        waited = re.match(rf"kgroup: error: {silent} did not answer within (\d+\.\d) s", result.err)
+        part = float(waited[1]) / timeout_s if waited else 0.0
+        assert waited or "in time" in result.err
+        assert part <= most
+        if part > least:  # else a busy machine did not come so far before most of it was over
+            break
+    assert part > least
 
 
 @pytest.mark.parametrize("step", ["SaslHandshake", "SaslAuthenticate"])
@@ -112,7 +115,16 @@ def test_broker_that_does_not_go_on_with_the_login(
         }
         fake.newest = {"SaslHandshake": 1}
         login = ("sasl.mechanism=PLAIN", f"sasl.jaas.config={PLAIN}")
-        result = listed(cli, fake.bootstrap, "security.protocol=SASL_PLAINTEXT", *login)
+        for timeout_s in TIMEOUTS_S:
+            result = listed(
+                cli,
+                fake.bootstrap,
+                "security.protocol=SASL_PLAINTEXT",
+                *login,
+                timeout_s=timeout_s,
+            )
+            if step in fake.names:
+                break
         assert step in fake.names
     assert (result.status, result.out) == (1, "")
     assert result.err.startswith(f"kgroup: error: {fake.bootstrap} did not answer ")
@@ -127,7 +139,7 @@ def test_token_endpoint_that_takes_the_connection_only(cli: Cli, silent: str, sc
     with fake_broker() as fake:
         refused(
             cli,
-            rf"{fake.bootstrap} cannot be logged in to: no token for it within \d\.\d s",
+            rf"{fake.bootstrap} cannot be logged in to: no token for it within \d+\.\d s",
             fake.bootstrap,
             "security.protocol=SASL_PLAINTEXT",
             "sasl.mechanism=OAUTHBEARER",
@@ -160,7 +172,7 @@ def test_name_that_is_looked_up_for_ever(
 ) -> None:
     slow_names["kafka.test"] = never
     server = "kafka.test:9092"
-    why = r"cannot be found: no answer to .* \(DNS\) within \d\.\d s"
+    why = r"cannot be found: no answer to .* \(DNS\) within \d+\.\d s"
     refused(cli, f"{server} {why}", server, f"client.dns.lookup={lookup}")
 
 
@@ -198,7 +210,10 @@ def test_name_with_an_address_that_leads_nowhere(cli: Cli, monkeypatch: pytest.M
             for port in (full.getsockname()[1], fake.port)
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
-        result = listed(cli, "kafka.test:9092", timeout_s=6)
+        for timeout_s in (1, 6, 60):
+            result = listed(cli, "kafka.test:9092", timeout_s=timeout_s)
+            if result.status == 0:
+                break
     assert (result.status, result.err.count("error")) == (0, 0)
 
 
@@ -209,7 +224,10 @@ def test_one_name_of_many_that_is_looked_up_for_ever(
     slow_names["kafka.test"] = never
     with fake_broker() as fake, soon():
         answering(fake, {"node_id": 2, "host": "kafka.test", "port": 9092, "rack": None})
-        result = listed(cli, fake.bootstrap, timeout_s=2)
+        for timeout_s in (1, 5, 50):
+            result = listed(cli, fake.bootstrap, timeout_s=timeout_s)
+            if result.status == 4:
+                break
     assert result.status == 4
     assert "g" in result.out
     assert "roker 2 (kafka.test:9092) cannot be found: no answer to the look-up" in result.err
@@ -226,10 +244,10 @@ def test_following_a_broker_that_hangs_up_whatever_it_is_asked(cli: Cli) -> None
             return metadata(request)
 
         fake.handlers["Metadata"] = hang_up_from_now_on
-        result = cli("decode-offsets", "-b", fake.bootstrap, "--follow", "--timeout", 1.5)
+        result = cli("decode-offsets", "-b", fake.bootstrap, "--follow", "--timeout", 1)
     assert (result.status, result.out) == (1, "")
     assert result.err == (
-        "kgroup: error: no broker has answered for 1.5 s; the last reason: broker 1 "
+        "kgroup: error: no broker has answered for 1 s; the last reason: broker 1 "
         f"({fake.bootstrap}) closed the connection\n"
     )
 

@@ -82,6 +82,8 @@ class FakeZookeeper:
 
     def _talk(self, connection: socket.socket, limit: int | None) -> None:
         is_known = False
+        # or each answer behind the first waits until the client's kernel has confirmed it: 40 ms
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with suppress(OSError), connection.makefile("rb") as frames:
             message = frames.read(struct.unpack(">i", frames.read(4))[0])
             self.sessions += 1

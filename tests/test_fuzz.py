@@ -92,7 +92,7 @@ def planted_check(data: bytes, folder: Path, random: Random) -> None:
 def test_what_goes_wrong_is_seen(tmp_path: Path) -> None:
     numbers = range(50, 50 + len(PLANTED) + 3)
     plan = Plan(
-        SEED, numbers, tmp_path, check=planted_check, limit_seconds=3, limit_bytes=150 << 20
+        SEED, numbers, tmp_path, check=planted_check, limit_seconds=1.5, limit_bytes=150 << 20
     )
     tally = run(plan)
     assert [finding.outcome for finding in tally.findings] == list(PLANTED.values())

@@ -1,0 +1,167 @@
+"""A Spark session: embedded by default, on any cluster where a master is named.
+
+An embedded one is `local[*]`: a JVM beside this process, and a Python worker for each core. On a
+cluster the executors need this version of kgroup in their Python, and see the same folders.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import kgroup
+from kgroup.errors import KgroupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["is_installed", "run_on", "spark_session"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+_DEFAULTS = {
+    "spark.app.name": "kgroup",
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.worker.faulthandler.enabled": "true",
+}
+"""Settings that others can be given in place of: the JVM passes rows on, and keeps none."""
+
+
+def is_installed() -> bool:
+    """Tell whether PySpark is there."""
+    return find_spec("pyspark") is not None
+
+
+@contextmanager
+def spark_session(
+    master: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Give a session; one that was made here is stopped at the end.
+
+    Args:
+        master: of the cluster; by default what `spark-submit` says, else `local[*]`.
+        settings: of Spark, beyond and before its own files.
+
+    Raises:
+        KgroupError: PySpark or Java is missing, or Spark does not start.
+    """
+    if not is_installed():
+        raise KgroupError(
+            "Spark is needed, and PySpark is not installed; install it with "
+            "pip install 'kgroup[spark]'"
+        )
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not is_submitted:
+        _check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    chosen = dict(settings or {})
+    if master is not None:
+        chosen["spark.master"] = master
+    if not is_submitted:
+        chosen = {**_DEFAULTS, **_embedded(chosen), **chosen}
+    chosen = {**_python_path(), **chosen}
+    running = SparkSession.getActiveSession()
+    builder: Any = SparkSession.builder
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise KgroupError(f"Spark does not start: {first_line(error)}") from None
+    try:
+        yield session
+    finally:
+        if running is None:
+            session.stop()
+
+
+def run_on(
+    session: SparkSession, function: Callable[[_T], _R], tasks: Sequence[_T]
+) -> Iterator[_R]:
+    """Apply a function to tasks in the executors, one task to a core; yield what it gives.
+
+    Args:
+        session: to run on.
+        function: picklable; what it gives is small. What it raises is raised here as it is, and
+            not tried again: Spark does that where an executor is lost.
+        tasks: picklable.
+
+    Raises:
+        KgroupError: an executor failed, and Spark gave up.
+    """
+    if not tasks:
+        return
+
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    def attempt(task: _T) -> tuple[_R | None, Exception | None]:
+        try:
+            return function(task), None
+        except Exception as error:
+            return None, error
+
+    try:
+        found = session.sparkContext.parallelize(tasks, len(tasks)).map(attempt).collect()
+    except (Py4JError, PySparkException) as error:
+        raise KgroupError(f"Spark gave up: {first_line(error)}") from None
+    for result, failure in found:
+        if failure is not None:
+            raise failure
+        yield result
+
+
+def first_line(error: BaseException) -> str:
+    """Give what an error of Spark says first, without Java's names: the rest are stack traces."""
+    text = str(getattr(error, "java_exception", None) or error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]) if lines else type(error).__name__
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home is None and shutil.which("java") is None:
+        raise KgroupError(
+            "Spark needs Java 17 or later, and none was found; install a JDK, or set JAVA_HOME"
+        )
+    if home is not None and not (Path(home) / "bin" / "java").exists():
+        raise KgroupError(f"Spark needs Java, and JAVA_HOME={home} has no bin/java")
+
+
+def _embedded(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a JVM beside this process."""
+    if not chosen.get("spark.master", "local[*]").startswith("local"):
+        return {}
+    logging = Path(__file__).with_name("log4j2.properties")
+    return {
+        "spark.master": "local[*]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+    }
+
+
+def _python_path() -> dict[str, str]:
+    """Where executors on this machine find this kgroup, if it is not installed for all."""
+    package = Path(kgroup.__file__).parent
+    if package.parent.name in ("site-packages", "dist-packages"):
+        return {}
+    path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
+    return {"spark.executorEnv.PYTHONPATH": path}

@@ -1,0 +1,111 @@
+"""Spark, embedded: the data source `kgroup`, and tasks of ours in its executors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from kgroup.errors import InputError, KgroupError
+from kgroup.protocol.columnar import decode_chunks
+from kgroup.spark.data_source import KgroupDataSource
+from kgroup.spark.session import run_on, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.broker
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "kgroup" / "sample" / "log-dir"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with spark_session("local[2]") as session:
+        session.dataSource.register(KgroupDataSource)
+        yield session
+
+
+def test_rows_are_the_decoded_records(spark: SparkSession) -> None:
+    rows = spark.read.format("kgroup").load(str(SAMPLE)).collect()
+    expected: list[dict[str, Any]] = []
+    for path in sorted(SAMPLE.glob("__consumer_offsets-*/*.log")):
+        number = int(path.parent.name.rpartition("-")[2])
+        for part in decode_chunks(path, partition=number, compiled=False):
+            assert isinstance(part, pa.RecordBatch)
+            expected += part.to_pylist()
+    cluster = "sample"
+    for line in (SAMPLE / "meta.properties").read_text().splitlines():
+        if line.startswith("cluster.id="):
+            cluster = line.removeprefix("cluster.id=")
+    found = [row.asDict() for row in rows]
+    assert {row.pop("cluster") for row in found} == {cluster}
+    key = lambda row: (row["partition"], row["offset"])  # noqa: E731
+    assert sorted(found, key=key) == sorted(expected, key=key)
+    assert len(found) > 100
+
+
+def test_damage_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-5"
+    folder.mkdir()
+    good = next(SAMPLE.glob("__consumer_offsets-1/*.log")).read_bytes()
+    (folder / f"{0:020}.log").write_bytes(good[:-3])
+    (folder / f"{1000:020}.log").write_bytes(good)
+    reader = spark.read.format("kgroup").option("cluster", "eu")
+    rows = reader.load([str(tmp_path)]).collect()
+    [damage] = [row for row in rows if row["type"] == "Damage"]
+    assert damage["partition"] == 5
+    assert damage["offset"] is None
+    assert '"kind"' in damage["value_json"]
+    assert f"{0:020}.log" in damage["value_json"]
+    assert len(rows) > 10
+
+
+def test_the_cluster_must_be_known(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-5"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"")
+    with pytest.raises(Exception, match=r"expected a meta\.properties with a cluster\.id"):
+        spark.read.format("kgroup").load(str(tmp_path)).collect()
+
+
+def test_tasks_run_in_executors(spark: SparkSession) -> None:
+    def work(number: int) -> tuple[int, bool]:
+        from pyspark import TaskContext
+
+        return number * number, TaskContext.get() is not None
+
+    assert sorted(run_on(spark, work, [1, 2, 3])) == [(1, True), (4, True), (9, True)]
+    assert list(run_on(spark, work, [])) == []
+
+
+def test_errors_of_tasks_come_back_as_they_are(spark: SparkSession) -> None:
+    def fail(number: int) -> int:
+        raise InputError(f"number {number}: expected a path", path="/x")
+
+    def full(number: int) -> int:
+        raise OSError(28, "No space left on device")
+
+    def crash(number: int) -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(InputError, match="number 1: expected a path") as caught:
+        list(run_on(spark, fail, [1]))
+    assert caught.value.path == "/x"
+    with pytest.raises(OSError, match="No space left"):
+        list(run_on(spark, full, [1]))
+
+    def end(number: int) -> int:
+        os._exit(3)
+
+    with pytest.raises(ZeroDivisionError):
+        list(run_on(spark, crash, [1]))
+    with pytest.raises(KgroupError, match=r"Spark gave up: .*stage failure") as gave_up:
+        list(run_on(spark, end, [1]))
+    assert "\n" not in str(gave_up.value)
+    assert "org.apache" not in str(gave_up.value)[:40]

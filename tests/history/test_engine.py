@@ -6,7 +6,7 @@ import pytest
 
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.engine import DuckEngine, table_schema
-from kgroup.history.table import TABLES
+from kgroup.history.table import ASSIGNED, TABLES
 from tests.history.warehouse_files import write_rows
 
 DAY_MS = 86_400_000
@@ -46,13 +46,13 @@ def test_folders_give_cluster_and_date(tmp_path: Path) -> None:
 
 
 def test_nested_columns_and_types_come_back_as_they_are_in_the_files(tmp_path: Path) -> None:
+    struct = ASSIGNED.value_type
+    names = [struct.field(at).name for at in range(struct.num_fields)]
     member = {
         "time_ms": 5,
         "member_id": "m",
         "subscribed_topics": ["a", "b"],
-        "assignment": [
-            {"topic": "a", "topic_id": None, "subtopology": None, "partitions": [0, 2]},
-        ],
+        "assignment": [dict.fromkeys(names) | {"topic": "a", "partitions": [0, 2]}],
     }
     with DuckEngine(write_rows(tmp_path, {"members": [member]})) as engine:
         found = engine.query("SELECT * FROM members")

@@ -71,6 +71,8 @@ _BY_TOPIC = pa.list_(
 _BY_ID = pa.list_(
     pa.struct([("topicId", pa.string()), ("partitions", pa.list_(pa.int32()))]),
 )
+_ROLES = ("active", "standby", "warmup")
+_REVOKED = "PendingRevocation"
 _TASKS = pa.list_(
     pa.struct([("subtopologyId", pa.string()), ("partitions", pa.list_(pa.int32()))]),
 )
@@ -115,8 +117,7 @@ _EPOCH_VALUE = _data(
     assignedPartitions=_BY_ID,
     partitionsPendingRevocation=_BY_ID,
     topicPartitions=_BY_ID,
-    activeTasks=_TASKS,
-    activeTasksPendingRevocation=_TASKS,
+    **{f"{role}Tasks{ending}": _TASKS for role in _ROLES for ending in ("", _REVOKED)},
     instanceId=pa.string(),
     clientId=pa.string(),
     clientHost=pa.string(),
@@ -257,10 +258,6 @@ def _epochs(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
     types = _plain(rows["type"])
     group_types = pa.array([_GROUP_TYPES[name] for name in types.to_pylist()], pa.string())
     member_ids = _read(rows["key_json"], _KEY)
-    active = _assigned(pc.struct_field(values, "activeTasks"), subtopology="subtopologyId")
-    revoked = _assigned(
-        pc.struct_field(values, "activeTasksPendingRevocation"), subtopology="subtopologyId"
-    )
     group = _columns(rows, {**_GROUP, "value_json": "value_json"})
     epochs = _with(
         group,
@@ -271,10 +268,12 @@ def _epochs(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
         previous_epoch=field("previousMemberEpoch"),
         state=field("state"),
         assignment=_first(
-            _assigned(field("assignedPartitions", "topicPartitions"), topic_id="topicId"), active
+            _assigned(field("assignedPartitions", "topicPartitions"), topic_id="topicId"),
+            _tasks(values, ""),
         ),
         pending_revocation=_first(
-            _assigned(field("partitionsPendingRevocation"), topic_id="topicId"), revoked
+            _assigned(field("partitionsPendingRevocation"), topic_id="topicId"),
+            _tasks(values, _REVOKED),
         ),
     )
     facts = {"consumer_group_epochs": epochs}
@@ -338,21 +337,44 @@ def _read(texts: pa.Array, schema: pa.Schema) -> pa.Array:
 def _assigned(given: pa.Array, *, is_empty: pa.Array | None = None, **names: str) -> pa.Array:
     """Give what was assigned as `ASSIGNED`; `names` are its fields by those of `given`."""
     given = _one(given)
-    each = pc.list_flatten(given)
-    lengths = pc.fill_null(pc.list_value_length(given), 0)
-    ends = pc.cumulative_sum(lengths.cast(pa.int32()))
-    starts = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    fields = [
-        pc.struct_field(each, names.get(field.name, field.name))
-        if field.name in names or field.name == "partitions"
-        else pa.nulls(len(each), field.type)
-        for field in ASSIGNED.value_type
-    ]
-    things = pa.StructArray.from_arrays(fields, fields=list(ASSIGNED.value_type))
     is_unknown = pc.is_null(given)
     if is_empty is not None:
         is_unknown = pc.and_not(is_unknown, is_empty)
-    return pa.ListArray.from_arrays(starts, things, type=ASSIGNED, mask=_one(is_unknown))
+    lengths = pc.fill_null(pc.list_value_length(given), 0)
+    return _lists(lengths, _things(pc.list_flatten(given), names), is_unknown)
+
+
+def _tasks(values: pa.Array, ending: str) -> pa.Array:
+    """Give the tasks of all roles as `ASSIGNED`, from the fields with such an ending."""
+    given = [pc.struct_field(values, f"{role}Tasks{ending}") for role in _ROLES]
+    things = [
+        _things(each, {"subtopology": "subtopologyId"}, {"role": role})
+        for role, each in zip(_ROLES, map(pc.list_flatten, given), strict=True)
+    ]
+    owners = pa.concat_arrays([pc.list_parent_indices(each) for each in given])
+    order = np.argsort(owners.to_numpy(), kind="stable")
+    lengths = np.bincount(owners.to_numpy(), minlength=len(values)).astype(np.int32)
+    in_order = pa.concat_arrays(things).take(pa.array(order))
+    return _lists(pa.array(lengths), in_order, pc.is_null(given[0]))
+
+
+def _things(
+    each: pa.Array, names: Mapping[str, str], constant: Mapping[str, str] | None = None
+) -> pa.Array:
+    constant = constant or {}
+    fields = [
+        pc.struct_field(each, names.get(field.name, field.name))
+        if field.name in names or field.name == "partitions"
+        else _constant(constant.get(field.name), len(each))
+        for field in ASSIGNED.value_type
+    ]
+    return pa.StructArray.from_arrays(fields, fields=list(ASSIGNED.value_type))
+
+
+def _lists(lengths: pa.Array, things: pa.Array, is_null: pa.Array) -> pa.Array:
+    ends = pc.cumulative_sum(lengths.cast(pa.int32()))
+    starts = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(starts, things, type=ASSIGNED, mask=_one(is_null))
 
 
 def _columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:

@@ -135,8 +135,7 @@ def _epoch(row: Row, record: DecodedRecord, key: Row, value: Row) -> Iterator[tu
     kind = next(kind for name, kind in _GROUP_TYPES.items() if record.type.startswith(name))
     about = row | {"group_type": kind, "member_id": key.get("memberId")}
     epochs = ("epoch", "assignmentEpoch", "memberEpoch")
-    tasks = _assigned(value.get("activeTasks"), "subtopology", "subtopologyId")
-    revoked = _assigned(value.get("activeTasksPendingRevocation"), "subtopology", "subtopologyId")
+    tasks, revoked = _tasks(value, ""), _tasks(value, "PendingRevocation")
     given = value.get("assignedPartitions", value.get("topicPartitions"))
     yield (
         "consumer_group_epochs",
@@ -174,8 +173,18 @@ def _epoch(row: Row, record: DecodedRecord, key: Row, value: Row) -> Iterator[tu
         )
 
 
+def _tasks(value: Row, ending: str) -> list[Row] | None:
+    if f"activeTasks{ending}" not in value:
+        return None
+    return [
+        task | {"role": role}
+        for role in ("active", "standby", "warmup")
+        for task in _assigned(value[f"{role}Tasks{ending}"], "subtopology", "subtopologyId") or ()
+    ]
+
+
 def _assigned(given: list[Row] | None, place: str, name: str) -> list[Row] | None:
     if given is None:
         return None
-    nothing = {"topic": None, "topic_id": None, "subtopology": None}
+    nothing = {"topic": None, "topic_id": None, "subtopology": None, "role": None}
     return [nothing | {place: each[name], "partitions": each["partitions"]} for each in given]

@@ -23,7 +23,9 @@ from kgroup.source.snapshot import SnapshotSource, snapshot_source
 from kgroup.source.zookeeper_view import ZOOKEEPER_CAPABILITIES
 
 __all__ = [
+    "OLDER_TREES",
     "TREE",
+    "TREES",
     "consumer_names",
     "recorded",
     "recorded_nodes",
@@ -32,6 +34,9 @@ __all__ = [
 ]
 
 TREE = "zookeeper-0.8.2.2"
+OLDER_TREES = ("zookeeper-0.8.0-beta1", "zookeeper-0.8.0", "zookeeper-0.8.1.1")
+"""Of versions whose nodes have other forms, and whose consumers know no strategy but range."""
+TREES = (*OLDER_TREES, TREE)
 _DATA = Path(__file__).parent / "data"
 
 

@@ -62,7 +62,13 @@ SCENARIOS = {
     "upgraded-0.8-to-2.8": ({0, 1, 2}, {"none"}),
 }
 
-TREES = ("sample-zookeeper", "zookeeper-0.8.2.2")
+TREES = (
+    "sample-zookeeper",
+    "zookeeper-0.8.0",
+    "zookeeper-0.8.0-beta1",
+    "zookeeper-0.8.1.1",
+    "zookeeper-0.8.2.2",
+)
 """Scenarios that keep what ZooKeeper holds and no log directory."""
 
 RECORDS: dict[str, set[tuple[int, int | None]]] = {

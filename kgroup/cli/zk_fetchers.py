@@ -10,6 +10,8 @@ from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
 
+_VERSIONS = ("0.8.0", "0.8.1.1", "0.8.2.2")
+
 
 @click.command(
     "fetchers",
@@ -36,9 +38,19 @@ __all__ = ["command"]
     show_default=True,
     help="The consumers' auto.offset.reset: where a fetcher goes that has no usable offset.",
 )
+@click.option(
+    "--kafka-version",
+    type=click.Choice(_VERSIONS),
+    default=_VERSIONS[-1],
+    show_default=True,
+    help="The consumers' version of Kafka: 0.8.1 numbers fetchers otherwise, and 0.8.0 has one for "
+    "each broker.",
+)
 @zookeeper_source_options
 @output_options
-def command(group: str, count: int, reset: str, source: Source, output: Output) -> ExitStatus:
+def command(
+    group: str, count: int, reset: str, kafka_version: str, source: Source, output: Output
+) -> ExitStatus:
     """Show what the fetcher threads of a group read, and from where.
 
     A row for each partition that is owned: the consumer and its stream, the Java thread that should
@@ -51,5 +63,11 @@ def command(group: str, count: int, reset: str, source: Source, output: Output) 
     from kgroup.render.zookeeper import fetch_sheet
 
     with documented("zk fetchers", output), source.open() as found:
-        report = list_fetches(found, group, count=count, reset=OffsetReset(reset))
+        report = list_fetches(
+            found,
+            group,
+            count=count,
+            reset=OffsetReset(reset),
+            kafka_version=kafka_version,
+        )
     return show("zk fetchers", report, output, fetch_sheet)

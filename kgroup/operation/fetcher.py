@@ -3,12 +3,13 @@
 A consumer has one fetcher thread for each broker and fetcher id that it needs, whatever number of
 streams it has. A partition that it owns belongs to the fetcher of its leader and of the id
 ``abs(31 * topic.hashCode + partition) % num.consumer.fetchers`` (in Java's 32 bits, where the least
-number counts as 0). Partitions without a leader that lives wait for one, and are asked for again
-and again. A fetcher begins at the committed offset; where there is none, or no record has it any
-more or yet, at the end of the log that `auto.offset.reset` names.
+number counts as 0; 0.8.1 drops the sign bit instead, and 0.8.0 has one fetcher for each broker).
+Partitions without a leader that lives wait for one, and are asked for again and again. A fetcher
+begins at the committed offset; where there is none, or no record has it any more or yet, at the end
+of the log that `auto.offset.reset` names.
 
 Source: kafka.consumer.ConsumerFetcherManager, kafka.consumer.ConsumerFetcherThread and
-kafka.server.AbstractFetcherManager of Kafka 0.8.2.2.
+kafka.server.AbstractFetcherManager of Kafka 0.8.0, 0.8.1.1 and 0.8.2.2.
 """
 
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from kgroup.operation.zookeeper import read_groups
 from kgroup.source.base import GroupSource, Question
 
 __all__ = [
+    "KAFKA_VERSIONS",
     "Fetch",
     "FetchState",
     "OffsetReset",
@@ -33,6 +35,9 @@ __all__ = [
     "fetches_of",
     "list_fetches",
 ]
+
+KAFKA_VERSIONS = ("0.8.2.2", "0.8.1.1", "0.8.0")
+"""Versions of Kafka whose consumers choose fetchers each in its own way, the newest first."""
 
 _EVERYTHING = Question(nodes=True, log_budget=0)
 _LEAST_INT = -(1 << 31)
@@ -132,15 +137,26 @@ class Fetch:
     reset: ResetCause | None
 
 
-def fetcher_id(topic: str, partition: int, count: int) -> int:
-    """Return which of a broker's `count` fetchers reads a partition."""
+def fetcher_id(
+    topic: str, partition: int, count: int, kafka_version: str = KAFKA_VERSIONS[0]
+) -> int:
+    """Return which of a broker's `count` fetchers reads a partition, in one of `KAFKA_VERSIONS`."""
     value = (31 * string_hash(topic) + partition) & 0xFFFFFFFF
+    if kafka_version == "0.8.0":
+        return 0
+    if kafka_version == "0.8.1.1":
+        return (value & 0x7FFFFFFF) % count
     signed = value - (1 << 32) if value >> 31 else value
     return (0 if signed == _LEAST_INT else abs(signed)) % count
 
 
 def list_fetches(
-    source: GroupSource, group_id: str, *, count: int, reset: OffsetReset
+    source: GroupSource,
+    group_id: str,
+    *,
+    count: int,
+    reset: OffsetReset,
+    kafka_version: str = KAFKA_VERSIONS[0],
 ) -> Report[Fetch]:
     """Tell what the fetchers of a group do, by consumer and fetcher, as `fetches_of`.
 
@@ -149,6 +165,7 @@ def list_fetches(
         group_id: the group.
         count: the consumers' `num.consumer.fetchers`.
         reset: their `auto.offset.reset`.
+        kafka_version: theirs, one of `KAFKA_VERSIONS`.
 
     Raises:
         InputError: the source has no nodes of ZooKeeper.
@@ -164,7 +181,9 @@ def list_fetches(
         if _leader(found.view, (each.topic, each.partition))[1] is not None
     ]
     logs = source.log_ranges(led)
-    fetches = fetches_of(found.view, group, logs.ranges, count=count, reset=reset)
+    fetches = fetches_of(
+        found.view, group, logs.ranges, count=count, reset=reset, kafka_version=kafka_version
+    )
     problems = found.problems + logs.problems + _left_out(group)
     return Report(fetches, problems, (*found.notes, *_notes(group)))
 
@@ -176,6 +195,7 @@ def fetches_of(
     *,
     count: int,
     reset: OffsetReset,
+    kafka_version: str = KAFKA_VERSIONS[0],
 ) -> tuple[Fetch, ...]:
     """Compute what the fetchers of a group do, a row for each partition that is owned.
 
@@ -185,6 +205,7 @@ def fetches_of(
         ranges: where partitions begin and end, as far as that is known.
         count: the consumers' `num.consumer.fetchers`.
         reset: their `auto.offset.reset`.
+        kafka_version: theirs, one of `KAFKA_VERSIONS`.
 
     Returns:
         Rows sorted by consumer, fetcher, topic and partition; those that wait come last.
@@ -199,7 +220,7 @@ def fetches_of(
         state, broker = _leader(view, at)
         if owner.consumer_id not in consumers:
             state, broker = FetchState.CONSUMER_GONE, None
-        number = fetcher_id(*at, count)
+        number = fetcher_id(*at, count, kafka_version)
         log = ranges.get(at, _UNKNOWN)
         cause = _cause(committed.get(at), log)
         rows.append(

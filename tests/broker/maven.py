@@ -48,8 +48,8 @@ class JavaError(AssertionError):
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
-    """Return `"0.10.2.2"` as `(0, 10, 2, 2)`, to compare versions."""
-    return tuple(int(part) for part in version.split("."))
+    """Return `"0.10.2.2"` as `(0, 10, 2, 2)`, to compare versions; a beta as what it became."""
+    return tuple(int(part) for part in version.partition("-")[0].split("."))
 
 
 def kafka_jars(version: str, artifacts: Artifacts = "server") -> list[Path]:
@@ -157,6 +157,8 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
     profiles = ["log4j2" if number >= (4,) else "log4j1"]
     if number < (1,):
         profiles += ["jaxb", "jackson"]
+    if "beta" in version:
+        profiles.append("beta")
     if number >= (3,):
         profiles.append("tools")
     if artifacts == "streams":
@@ -170,7 +172,9 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
             "--no-transfer-progress",
             f"--file={pom}",
             f"-Dkafka.version={version}",
-            f"-Dscala.version={'2.13' if number >= (2, 8) else '2.11'}",
+            f"-Dscala.version={_scala(version)}",
+            # Kafka 0.8.0 counts its compiler and another logging binding among what it needs.
+            "-DexcludeArtifactIds=scala-compiler,slf4j-simple",
             "-DincludeScope=runtime",
             f"-DoutputDirectory={target}",
             f"--activate-profiles={','.join(profiles)}",
@@ -179,6 +183,16 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
         _run(command, stdin=None, timeout=900, what=f"mvn for Kafka {version}")
 
     return _made_once(CACHE / f"kafka-{version}-{artifacts}-{digest}", fetch_into)
+
+
+def _scala(version: str) -> str:
+    """Return the Scala whose build of this Kafka is taken."""
+    number = version_tuple(version)
+    if number >= (2, 8):
+        return "2.13"
+    if number >= (0, 8, 2):
+        return "2.11"
+    return "2.9.2" if version == "0.8.0-beta1" else "2.10"
 
 
 def _made_once(folder: Path, make: Callable[[Path], None]) -> Path:

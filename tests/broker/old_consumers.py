@@ -1,4 +1,4 @@
-"""Real high-level consumers of Kafka 0.8.2.2 in several JVMs, which start, stop and crash.
+"""Real high-level consumers of Kafka 0.8 in several JVMs, which start, stop and crash.
 
     with old_consumers(zookeeper.connect, work) as consumers:
         consumers.create_topic("orders", "1,1:1")
@@ -22,11 +22,13 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from tests.broker.maven import version_tuple
 from tests.record.session import Session, session
 
 __all__ = ["Black", "Fetch", "OldConsumer", "OldConsumers", "Streams", "White", "old_consumers"]
 
 VERSION = "0.8.2.2"
+"""The version that runs where nothing else is said."""
 SESSION_TIMEOUT_MS = 3000
 """ZooKeeper misses a crashed consumer after this, where nothing else is configured."""
 QUIET_S = 0.6
@@ -111,12 +113,13 @@ class Fetch:
 class OldConsumers:
     """All consumers of a cluster, by name; made by `old_consumers`."""
 
-    def __init__(self, zookeeper: str, work: Path, stack: ExitStack) -> None:
+    def __init__(self, zookeeper: str, work: Path, stack: ExitStack, version: str) -> None:
         self.zookeeper = KazooClient(hosts=zookeeper)
         self.zookeeper.start(timeout=60)
         stack.callback(self.zookeeper.close)
         stack.callback(self.zookeeper.stop)
         self.alive: dict[str, OldConsumer] = {}
+        self.version = version
         self._connect = zookeeper
         self._log = work / "consumers.log"
         self._stack = stack
@@ -127,7 +130,7 @@ class OldConsumers:
         """The JVM of that name, started where there is none or it has crashed."""
         if name not in self._hosts:
             self._hosts[name] = self._stack.enter_context(
-                session(VERSION, ["OldConsumers", "Producers"], bootstrap=None, log=self._log)
+                session(self.version, _actors(self.version), bootstrap=None, log=self._log)
             )
         return self._hosts[name]
 
@@ -277,8 +280,18 @@ class OldConsumers:
         return data.decode()
 
 
+def _actors(version: str) -> list[str]:
+    """What a JVM of that version can do, as far as its jars have it."""
+    number = version_tuple(version)
+    return [
+        "OldConsumers",
+        "Producers" if number >= (0, 8, 2) else "OldProducers",
+        "OldTopics" if number >= (0, 8, 1) else "FirstTopics",
+    ]
+
+
 @contextmanager
-def old_consumers(zookeeper: str, work: Path) -> Iterator[OldConsumers]:
-    """Give the means to start consumers; all of them crash at the end."""
+def old_consumers(zookeeper: str, work: Path, version: str = VERSION) -> Iterator[OldConsumers]:
+    """Give the means to start consumers of one version; all of them crash at the end."""
     with ExitStack() as stack:
-        yield OldConsumers(zookeeper, work, stack)
+        yield OldConsumers(zookeeper, work, stack, version)

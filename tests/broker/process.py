@@ -36,7 +36,7 @@ class Server(ABC):
     server_log: Path
     config_file: Path
     main = "kafka.Kafka"
-    started = "started (kafka.server.Kafka"  # what the log says then
+    started = "tarted (kafka.server.Kafka"  # what the log says then; with a capital in 0.8.0
     heap = "256m"
     jvm: Sequence[str] = ()
 

@@ -181,7 +181,13 @@ class Broker(Server):
 
     def create_topic(self, name: str, partitions: int = 1, replication: int = 1) -> None:
         """Create a topic, in ZooKeeper where Kafka has no API for it yet (before 0.10.1)."""
-        if version_tuple(self.version) < (0, 10, 1):
+        number = version_tuple(self.version)
+        if number < (0, 8, 1):
+            where = ["--zookeeper", self.config["zookeeper.connect"], "--topic", name]
+            size = ["--partition", str(partitions), "--replica", str(replication)]
+            run_java(self.version, "kafka.admin.CreateTopicCommand", [*where, *size])
+            return
+        if number < (0, 10, 1):
             where = ["--zookeeper", self.config["zookeeper.connect"]]
             size = ["--partitions", str(partitions), "--replication-factor", str(replication)]
             arguments = [*where, "--create", "--topic", name, *size]
@@ -235,6 +241,12 @@ class Broker(Server):
 
     def choose_ports(self) -> None:
         self.port, self._controller_port = free_port(), free_port()
+
+    def await_stop(self) -> None:
+        """Wait for the end; before 0.8.2 brokers that stop together may wait for each other."""
+        if version_tuple(self.version) < (0, 8, 2):
+            self.kill()
+        super().await_stop()
 
     def _await_deregistered(self) -> None:
         """Wait until ZooKeeper has dropped the session of a killed broker.

@@ -110,6 +110,16 @@ def test_fetchers(zk: Any) -> None:
         assert row["fetch_offset"] == recorded()["log_ranges"]["clicks-0"][end]
 
 
+def test_fetchers_of_older_consumers(zk: Any) -> None:
+    """31 times the hash of "payments" is -86518157 as an int, and 2060965491 without its sign."""
+    for version, expected in [("0.8.2.2", 86518157 % 5), ("0.8.1.1", 2060965491 % 5), ("0.8.0", 0)]:
+        args = ("fetchers", "billing", "--num-consumer-fetchers", "5", "--kafka-version", version)
+        found = rows(zk(*args, "-o", "json"))
+        at = ("payments", 0)
+        (row,) = (row for row in found if (row["topic"], row["partition"]) == at)
+        assert row["fetcher_id"] == expected
+
+
 def test_what_waits_comes_last(zk: Any) -> None:
     found = rows(zk("fetchers", "warehouse", "-o", "json"))
     assert [(row["topic"], row["partition"]) for row in found if row["state"] != "fetching"] == [

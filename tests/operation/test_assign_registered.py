@@ -14,7 +14,7 @@ from kgroup.operation.assign_group import read_group
 from kgroup.operation.assign_run import settled
 from kgroup.protocol.zookeeper_tree import tree_of
 from tests.operation.sources import TreeSource
-from tests.recorded_tree import recorded, recorded_tree
+from tests.recorded_tree import OLDER_TREES, TREE, recorded, recorded_tree
 
 STRATEGIES = {
     **dict.fromkeys(
@@ -23,6 +23,14 @@ STRATEGIES = {
     "pricing": "roundrobin",
 }
 NAMES = recorded()["consumers"]
+GROUPS = [
+    *((TREE, name) for name in STRATEGIES),
+    *(
+        (tree, name)
+        for tree in OLDER_TREES
+        for name in ("audit", "billing", "typo", "warehouse", "web")
+    ),
+]
 
 
 def with_nodes(*nodes: tuple[str, str | None], without: str | None = None) -> ZookeeperTree:
@@ -33,9 +41,9 @@ def with_nodes(*nodes: tuple[str, str | None], without: str | None = None) -> Zo
     return tree_of(node for path, node in known.items() if path != without)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_the_algorithm_gives_what_the_consumers_own(name: str) -> None:
-    read = read_group(TreeSource(recorded_tree()), name, strategy=STRATEGIES[name])
+@pytest.mark.parametrize(("tree", "name"), GROUPS)
+def test_the_algorithm_gives_what_the_consumers_own(tree: str, name: str) -> None:
+    read = read_group(TreeSource(recorded_tree(tree)), name, strategy=STRATEGIES[name])
     assert read.errors == ()
     assert (read.spec.protocol, read.spec.kafka_version) == ("zookeeper", "0.8.2.2")
     plan = dry_run(read.spec)
@@ -45,7 +53,7 @@ def test_the_algorithm_gives_what_the_consumers_own(name: str) -> None:
     assert plan.threads is not None
     owners = {
         (row["topic"], row["partition"]): row["owner"]
-        for row in recorded()["checked"][name]
+        for row in recorded(tree)["checked"][name]
         if "owner" in row
     }
     assert owners

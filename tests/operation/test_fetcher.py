@@ -1,4 +1,4 @@
-"""What fetchers should do, beside what those of real consumers of 0.8.2.2 did."""
+"""What fetchers should do, beside what those of real consumers did."""
 
 from __future__ import annotations
 
@@ -15,39 +15,40 @@ from kgroup.operation.fetcher import (
     fetches_of,
 )
 from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
-from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
+from tests.recorded_tree import TREE, TREES, recorded, recorded_ranges, recorded_tree
 
 FETCHERS = {"pricing": 2}
 """`num.consumer.fetchers` of the recorded groups; else 1."""
 SMALLEST = OffsetReset.SMALLEST
 
 
-def recorded_fetches(reset: OffsetReset = SMALLEST) -> list[Fetch]:
-    view = decode_tree(recorded_tree())
+def recorded_fetches(reset: OffsetReset = SMALLEST, name: str = TREE) -> list[Fetch]:
+    view = decode_tree(recorded_tree(name))
     return [
         fetch
         for group_id, group in view.groups.items()
         for fetch in fetches_of(
-            view, group, recorded_ranges(), count=FETCHERS.get(group_id, 1), reset=reset
+            view, group, recorded_ranges(name), count=FETCHERS.get(group_id, 1), reset=reset
         )
     ]
 
 
-def test_threads_brokers_and_partitions_are_those_of_the_real_consumers() -> None:
+@pytest.mark.parametrize("name", TREES)
+def test_threads_brokers_and_partitions_are_those_of_the_real_consumers(name: str) -> None:
     found = {
         (each.consumer_id, each.topic, each.partition): (
             each.fetcher,
             each.broker.id if each.broker else None,
         )
-        for each in recorded_fetches()
+        for each in recorded_fetches(name=name)
     }
     theirs = {
         (consumer_id, fetch["topic"], fetch["partition"]): (fetch["thread"], fetch["broker"])
-        for consumer_id, fetches in recorded()["fetches"].items()
+        for consumer_id, fetches in recorded(name)["fetches"].items()
         for fetch in fetches
     }
     assert found == theirs
-    assert len({thread for thread, _ in found.values()}) > 20
+    assert len({thread for thread, _ in found.values()}) > (20 if name == TREE else 10)
     assert (None, None) in theirs.values()
 
 
@@ -74,10 +75,12 @@ def test_resets_are_those_that_the_consumers_logged() -> None:
     assert sorted(resets, key=str) == sorted(recorded()["resets"], key=str)
 
 
-def test_a_fetcher_is_never_before_where_it_begins() -> None:
+@pytest.mark.parametrize("name", TREES)
+def test_a_fetcher_is_never_before_where_it_begins(name: str) -> None:
     """The consumers had read on, to the end; none had committed since."""
-    begins = {(each.consumer_id, each.topic, each.partition): each for each in recorded_fetches()}
-    for consumer_id, fetches in recorded()["fetches"].items():
+    fetches_of_all = recorded_fetches(name=name)
+    begins = {(each.consumer_id, each.topic, each.partition): each for each in fetches_of_all}
+    for consumer_id, fetches in recorded(name)["fetches"].items():
         for fetch in fetches:
             each = begins[consumer_id, fetch["topic"], fetch["partition"]]
             if each.fetcher:
@@ -108,6 +111,21 @@ def test_largest_resets_to_the_end() -> None:
 )
 def test_fetcher_id(topic: str, partition: int, count: int, expected: int) -> None:
     assert fetcher_id(topic, partition, count) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        # "sale".hashCode() is 3522631 and "payments".hashCode() 1382682413; 31 times that is
+        # 42863154803, which as an int is -86518157, and 2060965491 without its sign bit
+        ("0.8.2.2", ((31 * 3522631 + 1) % 7, 86518157 % 7)),
+        ("0.8.1.1", ((31 * 3522631 + 1) % 7, 2060965491 % 7)),
+        ("0.8.0", (0, 0)),
+    ],
+)
+def test_older_consumers_number_fetchers_otherwise(version: str, expected: tuple[int, int]) -> None:
+    found = fetcher_id("sale", 1, 7, version), fetcher_id("payments", 0, 7, version)
+    assert found == expected
 
 
 REGISTRATION = '{"version":1,"subscription":{"t":1},"pattern":"static","timestamp":"5"}'

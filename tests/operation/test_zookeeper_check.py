@@ -20,7 +20,14 @@ from kgroup.render.cell import rfc3339
 from kgroup.source.base import KafkaOffsets
 from kgroup.source.snapshot import snapshot_source
 from tests.operation.sources import TreeSource
-from tests.recorded_tree import recorded, recorded_ranges, recorded_snapshot, recorded_tree
+from tests.recorded_tree import (
+    OLDER_TREES,
+    recorded,
+    recorded_ranges,
+    recorded_snapshot,
+    recorded_source,
+    recorded_tree,
+)
 
 NAMES = recorded()["consumers"]
 FIRST, SECOND = NAMES["billing-1"], NAMES["billing-2"]
@@ -76,6 +83,16 @@ def test_the_recorded_groups_have_what_was_done_to_them() -> None:
         ("clickstream", FaultKind.PAST_END, "payments", 0),
         ("nightly-report", FaultKind.NO_CONSUMERS, None, None),
         ("typo", FaultKind.NO_TOPIC, "orderz", None),
+    ]
+    assert report.errors == ()
+
+
+@pytest.mark.parametrize("name", OLDER_TREES)
+def test_the_groups_of_older_consumers_have_what_was_done_to_them(name: str) -> None:
+    report = check_groups(recorded_source(name), now_ms=recorded_now_ms())
+    assert [(each.group_id, each.code, each.topic) for each in report.data] == [
+        ("nightly-report", FaultKind.NO_CONSUMERS, None),
+        ("typo", FaultKind.NO_TOPIC, "orderz"),
     ]
     assert report.errors == ()
 

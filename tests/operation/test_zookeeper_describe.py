@@ -12,11 +12,14 @@ from kgroup.protocol.zookeeper_tree import decode_tree
 from kgroup.sample import sample_zookeeper
 from kgroup.source.snapshot import snapshot_source
 from kgroup.source.snapshot_file import read_snapshot
-from tests.recorded_tree import TREE, recorded, recorded_nodes, recorded_ranges
+from tests.recorded_tree import TREE, TREES, recorded, recorded_nodes, recorded_ranges
 
 DATA = Path(__file__).parents[1] / "data"
 SAMPLE = "sample-zookeeper"
-FILES = {TREE: DATA / TREE / "snapshot.json", SAMPLE: sample_zookeeper()}
+FILES = {
+    **{name: DATA / name / "snapshot.json" for name in TREES},
+    SAMPLE: sample_zookeeper(),
+}
 ONLY_IN_KAFKA = {
     (TREE, "migrating", "shipments", 3): (4, 13),
     (SAMPLE, "loyalty-points", "payments", 2): (4, 12),
@@ -52,17 +55,18 @@ def test_same_owners_offsets_ends_and_lags(name: str, group_id: str) -> None:
     assert group.state is (GroupState.STABLE if members else GroupState.EMPTY)
 
 
-def test_the_snapshot_has_the_nodes_and_ends_that_others_saw() -> None:
-    snapshot = read_snapshot(FILES[TREE])
+@pytest.mark.parametrize("name", TREES)
+def test_the_snapshot_has_the_nodes_and_ends_that_others_saw(name: str) -> None:
+    snapshot = read_snapshot(FILES[name])
     saved = {node.path: node for node in snapshot.zookeeper or ()}
-    seen = {node["path"]: node for node in recorded_nodes()}
+    seen = {node["path"]: node for node in recorded_nodes(name)}
     for path, node in saved.items():
         theirs = seen[path]
         assert (node.data, node.base64) == (theirs["text"], None), path
-        assert (node.stat.ctime_ms, node.stat.mtime_ms) == (
-            theirs["stat"]["ctime"],
-            theirs["stat"]["mtime"],
-        )
+        assert node.stat.ctime_ms == theirs["stat"]["ctime"]
+        if name == "zookeeper-0.8.0-beta1" and path.startswith("/consumers/billing/offsets/"):
+            continue  # its auto commit, twice a second, writes what is written already
+        assert node.stat.mtime_ms == theirs["stat"]["mtime"]
     told = {path for path, node in seen.items() if node["text"]}
     assert {path for path in told - saved.keys() if not path.startswith("/zookeeper")} == set()
     ends = {(row.topic, row.partition): row for row in snapshot.log_ranges}
@@ -70,7 +74,7 @@ def test_the_snapshot_has_the_nodes_and_ends_that_others_saw() -> None:
         at: (row.log_start_offset, row.log_end_offset)
         for at, row in ends.items()
         if row.log_end_offset is not None
-    } == {at: (log.start, log.end) for at, log in recorded_ranges().items()}
+    } == {at: (log.start, log.end) for at, log in recorded_ranges(name).items()}
 
 
 def test_the_sample_is_read_without_trouble() -> None:

@@ -19,6 +19,7 @@ from tests.record.scenario_streams import record_streams
 from tests.record.scenario_upgrade import record_upgrade
 from tests.record.scenario_zookeeper import record_0_8_2_2
 from tests.record.scenario_zookeeper_groups import record_zookeeper_groups
+from tests.record.scenario_zookeeper_older import record_older_zookeeper_groups
 from tests.record.scenario_zookeeper_sample import record_zookeeper_sample
 
 CODECS = {
@@ -43,6 +44,10 @@ SCENARIOS: dict[str, Callable[[Recording], None]] = {
     "kafka-0.8.2.2-gzip": partial(record_0_8_2_2, codec=1, name="gzip"),
     "kafka-0.8.2.2-snappy": partial(record_0_8_2_2, codec=2, name="snappy"),
     "kafka-0.8.2.2-lz4": partial(record_0_8_2_2, codec=3, name="lz4"),
+    **{
+        f"zookeeper-{version}": partial(record_older_zookeeper_groups, version=version)
+        for version in ("0.8.0-beta1", "0.8.0", "0.8.1.1")
+    },
     "zookeeper-0.8.2.2": record_zookeeper_groups,
     "sample-zookeeper": record_zookeeper_sample,
     "compacted-4.3.1": partial(record_compacted, version="4.3.1"),

@@ -1,4 +1,4 @@
-"""Three brokers of 0.8.2.2 with groups of high-level consumers, and what Kafka says of them.
+"""Three brokers of 0.8 with groups of high-level consumers, and what Kafka says of them.
 
 Kept may be the tree of ZooKeeper (`tree.json`) and a snapshot of it, and in the manifest are the
 answers of Kafka's own ConsumerOffsetChecker, the fetcher threads of the consumers and the ends of
@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from tests.broker.maven import run_java
+from tests.broker.maven import run_java, version_tuple
 from tests.broker.old_consumers import OldConsumers, old_consumers
 from tests.broker.servers import Broker, cluster
 from tests.record.raw import await_coordinator, commit
@@ -28,6 +28,7 @@ from tests.record.zookeeper_tree import read_tree
 __all__ = ["SHORT_LOG", "OldCluster", "old_cluster"]
 
 VERSION = "0.8.2.2"
+"""The version that runs where nothing else is said."""
 
 CONFIG = {
     "offsets.topic.num.partitions": "4",
@@ -53,6 +54,7 @@ class OldCluster:
     ) -> None:
         assert brokers[0].zookeeper is not None
         self.consumers = consumers
+        self._version = brokers[0].version
         self._recording = recording
         self._brokers = brokers
         self._connect = brokers[0].zookeeper.connect
@@ -65,7 +67,7 @@ class OldCluster:
 
     def await_coordinator(self) -> None:
         """Wait until offsets can be committed to Kafka."""
-        with Wire(VERSION, self._brokers[0].bootstrap) as wire:
+        with Wire(self._version, self._brokers[0].bootstrap) as wire:
             await_coordinator(wire)
 
     def produce(self, topic: str, count: int, *, rising: bool = False) -> None:
@@ -81,20 +83,20 @@ class OldCluster:
 
     def commit_to_zookeeper(self, group: str, offsets: Offsets) -> None:
         """Let a broker commit to ZooKeeper, by a request of version 0."""
-        with Wire(VERSION, self._brokers[0].bootstrap) as wire:
+        with Wire(self._version, self._brokers[0].bootstrap) as wire:
             commit(wire, group, offsets, version=0)
 
     def commit_to_kafka(self, group: str, offsets: Offsets) -> None:
         """Let a group's coordinator commit to Kafka."""
-        with Wire(VERSION, self._brokers[0].bootstrap) as wire:
+        with Wire(self._version, self._brokers[0].bootstrap) as wire:
             place = wire.call("FindCoordinator", 0, key=group)
-        with Wire(VERSION, f"{place['host']}:{place['port']}") as wire:
+        with Wire(self._version, f"{place['host']}:{place['port']}") as wire:
             commit(wire, group, offsets, commit_timestamp=-1)
 
     def await_shortened(self, topic: str) -> None:
         """Wait until broker 1 has deleted old segments of partition 0, and deletes no more."""
         deadline = time.monotonic() + 60
-        with Wire(VERSION, self._brokers[0].bootstrap) as wire:
+        with Wire(self._version, self._brokers[0].bootstrap) as wire:
             while _log_range(wire, topic, 0)["start"] == 0:
                 assert time.monotonic() < deadline
                 time.sleep(0.5)
@@ -145,8 +147,9 @@ class OldCluster:
 
     def _offset_checker(self, group: str) -> list[dict[str, Any]]:
         """The rows that `kafka.tools.ConsumerOffsetChecker` prints; unknown is None."""
-        arguments = ["--zookeeper", self._connect, "--group", group]
-        done = run_java(VERSION, "kafka.tools.ConsumerOffsetChecker", arguments)
+        option = "--zookeeper" if version_tuple(self._version) >= (0, 8, 2) else "--zkconnect"
+        arguments = [option, self._connect, "--group", group]
+        done = run_java(self._version, "kafka.tools.ConsumerOffsetChecker", arguments)
         rows: list[dict[str, Any]] = []
         for line in done.stdout.decode().splitlines():
             if line.startswith("Group "):
@@ -172,8 +175,8 @@ class OldCluster:
         """Where each partition begins and ends, by `topic-partition`; if it has a leader."""
         ranges = {}
         with (
-            Wire(VERSION, self._brokers[0].bootstrap) as first,
-            Wire(VERSION, self._brokers[1].bootstrap) as second,
+            Wire(self._version, self._brokers[0].bootstrap) as first,
+            Wire(self._version, self._brokers[1].bootstrap) as second,
         ):
             for topic in first.call("Metadata", topics=[])["topics"]:
                 for partition in topic["partitions"]:
@@ -197,14 +200,14 @@ class OldCluster:
 
 
 @contextmanager
-def old_cluster(recording: Recording) -> Iterator[OldCluster]:
-    """Start the brokers, and give the means to start consumers."""
-    recording.note(broker=VERSION, mode="ZooKeeper", config=CONFIG)
+def old_cluster(recording: Recording, version: str = VERSION) -> Iterator[OldCluster]:
+    """Start the brokers, and give the means to start consumers of the same version."""
+    recording.note(broker=version, mode="ZooKeeper", config=CONFIG)
     with ExitStack() as stack:
-        brokers = stack.enter_context(cluster(VERSION, 3, recording.work, config=CONFIG))
+        brokers = stack.enter_context(cluster(version, 3, recording.work, config=CONFIG))
         assert brokers[0].zookeeper is not None
         connect = brokers[0].zookeeper.connect
-        consumers = stack.enter_context(old_consumers(connect, recording.work))
+        consumers = stack.enter_context(old_consumers(connect, recording.work, version))
         yield OldCluster(recording, brokers, consumers)
 
 

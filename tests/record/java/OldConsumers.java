@@ -1,6 +1,5 @@
 import java.lang.reflect.Field;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -9,7 +8,6 @@ import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import kafka.admin.TopicCommand;
 import kafka.common.TopicAndPartition;
 import kafka.consumer.Blacklist;
 import kafka.consumer.ConsumerConfig;
@@ -22,8 +20,6 @@ import kafka.consumer.ZookeeperConsumerConnector;
 import kafka.javaapi.consumer.ConsumerConnector;
 import kafka.server.AbstractFetcherThread;
 import kafka.server.BrokerAndFetcherId;
-import kafka.utils.ZKStringSerializer$;
-import org.I0Itec.zkclient.ZkClient;
 import scala.Tuple2;
 import scala.collection.Iterator;
 
@@ -43,8 +39,6 @@ import scala.collection.Iterator;
  *   <li>old-fetchers (name): a line for each partition it fetches, or waits for a leader of: name
  *       of the fetcher thread, broker, topic, partition, next offset to fetch, with tabs between;
  *       thread, broker and offset are empty for one that waits. Only threads that live count.
- *   <li>old-topic (zookeeper, topic, replicas, config.*): creates a topic; replicas are the broker
- *       ids of each partition, as {@code kafka-topics --replica-assignment} takes them.
  * </ul>
  */
 public final class OldConsumers implements Session.Actor {
@@ -94,7 +88,6 @@ public final class OldConsumers implements Session.Actor {
         });
         verbs.put("old-fetchers", arguments ->
             fetchers(inner(connectors.get(arguments.get("name")))));
-        verbs.put("old-topic", OldConsumers::createTopic);
         return verbs;
     }
 
@@ -184,27 +177,6 @@ public final class OldConsumers implements Session.Actor {
                 String.valueOf(partition.partition()), ""));
         }
         return String.join("\n", lines);
-    }
-
-    private static String createTopic(Map<String, String> arguments) {
-        List<String> command = new ArrayList<>(Arrays.asList(
-            "--create", "--topic", arguments.get("topic"),
-            "--replica-assignment", arguments.get("replicas")));
-        Session.config(arguments).forEach((key, value) -> {
-            if (!key.equals("bootstrap.servers")) {
-                command.add("--config");
-                command.add(key + "=" + value);
-            }
-        });
-        ZkClient client =
-            new ZkClient(arguments.get("zookeeper"), 20000, 20000, ZKStringSerializer$.MODULE$);
-        try {
-            TopicCommand.createTopic(
-                client, new TopicCommand.TopicCommandOptions(command.toArray(new String[0])));
-        } finally {
-            client.close();
-        }
-        return "";
     }
 
     /** The Scala connector that does the work of the Java one. */

@@ -11,10 +11,11 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import kgroup
 from kgroup.errors import KgroupError
@@ -81,10 +82,15 @@ def spark_session(
     builder: Any = SparkSession.builder
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    try:
-        session = builder.getOrCreate()
-    except (PySparkException, Py4JError, OSError) as error:
-        raise KgroupError(f"Spark does not start: {first_line(error)}") from None
+    with TemporaryFile() as said:
+        try:
+            with nullcontext() if is_submitted else _errors_to(said):
+                session = builder.getOrCreate()
+        except (PySparkException, Py4JError, OSError) as error:
+            said.seek(0)
+            lines = said.read().decode("utf-8", "replace").splitlines()
+            reason = ": ".join([first_line(error), *lines[-1:]])
+            raise KgroupError(f"Spark does not start: {reason}") from None
     try:
         yield session
     finally:
@@ -133,6 +139,19 @@ def first_line(error: BaseException) -> str:
     text = str(getattr(error, "java_exception", None) or error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]) if lines else type(error).__name__
+
+
+@contextmanager
+def _errors_to(file: IO[bytes]) -> Iterator[None]:
+    """Let what a JVM that is started meanwhile writes to standard error go to a file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _check_java() -> None:

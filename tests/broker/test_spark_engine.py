@@ -1,0 +1,100 @@
+"""The tables of a warehouse asked through Spark: the same answers as DuckDB gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgroup.errors import InputError, UsageError
+from kgroup.history.engine import DuckEngine, table_schema
+from kgroup.history.table import ASSIGNED, TABLES
+from kgroup.spark.engine import SparkEngine
+from kgroup.spark.session import spark_session
+from tests.history.warehouse_files import write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.broker
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with spark_session("local[1]", {"spark.sql.shuffle.partitions": "1"}) as session:
+        yield session
+
+
+def test_tables_have_their_columns_and_the_folders_values(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = [ASSIGNED.value_type.field(at).name for at in range(ASSIGNED.value_type.num_fields)]
+    given = [dict.fromkeys(names) | {"topic": "a", "partitions": [0, 2]}]
+    files = write_rows(
+        tmp_path / "cluster=wrong [1]'s %20",
+        {
+            "offset_commits": [{"time_ms": 3 * DAY_MS, "partition": 1}, {"partition": 2}],
+            "members": [{"time_ms": 1, "member_id": "m", "assignment": given}],
+        },
+        cluster="a/b=c é%20",
+    )
+    engine = SparkEngine(spark, files)
+    with DuckEngine(files) as duck:
+        for name, table in TABLES.items():
+            sql = f"SELECT * FROM {name} ORDER BY 1, 2"
+            found = engine.query(sql)
+            assert found.schema.names == table_schema(table).names
+            assert found.to_pylist() == duck.query(sql).to_pylist()
+    rows = engine.query("SELECT partition, cluster, date FROM offset_commits ORDER BY partition")
+    assert rows.to_pylist() == [
+        {"partition": 1, "cluster": "a/b=c é%20", "date": date(1970, 1, 4)},
+        {"partition": 2, "cluster": "a/b=c é%20", "date": None},
+    ]
+
+
+def test_parameters_and_nulls(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [{"time_ms": 1, "group_id": group, "partition": p} for group in "ab" for p in (1, None)]
+    engine = SparkEngine(spark, write_rows(tmp_path, {"offset_commits": rows}))
+    sql = "SELECT partition FROM offset_commits WHERE group_id = ? AND time_ms < ? ORDER BY 1"
+    assert engine.query(sql, ["b", 2])["partition"].to_pylist() == [None, 1]
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELEC 1", "Syntax error at or near 'SELEC'"),
+        ("SELECT nothing FROM offset_commits", "`nothing` cannot be resolved"),
+        ("SELECT 1 FROM commits", "`commits` cannot be found"),
+        ("DROP VIEW members", "expected one query"),
+        ("INSERT INTO members SELECT * FROM members", "expected one query"),
+        ("INSERT OVERWRITE DIRECTORY '/tmp/kgroup-none' USING csv SELECT 1", "expected one query"),
+        ("SET spark.sql.runSQLOnFiles = true", "expected one query"),
+        ("SELECT * FROM text.`/etc/passwd`", "cannot be found"),
+        ("SELECT 1 / 0", "Division by zero"),
+    ],
+)
+def test_what_is_no_query_on_the_tables_is_refused(
+    spark: SparkSession, sql: str, reason: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        SparkEngine(spark, {}).query(sql)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_tables_can_be_described(spark: SparkSession) -> None:
+    found = SparkEngine(spark, {}).query("DESCRIBE damage")
+    assert found["col_name"].to_pylist() == table_schema(TABLES["damage"]).names
+
+
+def test_a_file_that_is_gone_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    files = write_rows(tmp_path, {"damage": [{"time_ms": 1}]})
+    engine = SparkEngine(spark, files)
+    files["damage"][0].unlink()
+    with pytest.raises(InputError, match="no such file any more; the warehouse was changed"):
+        engine.query("SELECT * FROM damage")

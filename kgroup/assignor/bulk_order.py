@@ -25,7 +25,7 @@ def bulk_order(
     hashes: Ints,
     capacity: Ints | int = TABLE,
     *,
-    removed: Flags | None = None,
+    removals: Ints | None = None,
     late: Flags | None = None,
     prepend: bool = False,
     called_again: Flags | bool = False,
@@ -39,7 +39,8 @@ def bulk_order(
         maps: the number of each key's map, ascending; in a map keys stand as they are put.
         hashes: Java's, of the keys.
         capacity: that each map is made with.
-        removed: which keys are taken away again; late ones are not. None: none of them.
+        removals: when each key is taken away, in the order of these numbers; negative: never, as
+            all late ones. None: none of them.
         late: which keys are put after that; they stand behind the others. None: none of them.
         prepend: late ones are put by `computeIfAbsent`.
         called_again: into which maps one that was there already was put so, after all late ones.
@@ -48,7 +49,8 @@ def bulk_order(
     count = len(maps)
     if not count:
         return maps
-    removed = np.zeros(count, np.bool_) if removed is None else removed
+    removals = np.full(count, -1) if removals is None else removals
+    removed = removals >= 0
     late = np.zeros(count, np.bool_) if late is None else late
     put = np.bincount(maps, minlength=np.size(capacity))
     gone = np.bincount(maps[removed], minlength=len(put))
@@ -73,7 +75,8 @@ def bulk_order(
     for number in _crowded(maps, spreads, begin, sizes, gone):
         keys = range(ends[number] - put[number], ends[number])
         steps = [(key, False) for key in keys if not late[key]]
-        steps += [(~key, False) for key in keys if removed[key]]
+        gone_keys = sorted((key for key in keys if removed[key]), key=removals.__getitem__)
+        steps += [(~key, False) for key in gone_keys]
         steps += [(key, prepend) for key in keys if late[key]]
         steps += [(keys[-1], prepend)] if again[number] else []
         table = JavaHashMap[int](int(capacities[number]))

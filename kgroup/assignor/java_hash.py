@@ -10,7 +10,8 @@ a bucket in the order of its chain:
 - a chain that a ninth key joins (by `computeIfAbsent` an eighth) becomes a red-black tree by hash,
   and by `compareTo` where hashes are equal, if the table has 64 buckets; else the table doubles. A
   tree's nodes are still chained: a new one comes behind its parent, and the root is moved to the
-  front after every insertion.
+  front after every insertion and removal. A tree that is small when a key is removed becomes a
+  plain chain again, in that order.
 
 Source: `java.util.HashMap` of OpenJDK 17.
 """
@@ -195,6 +196,16 @@ class _Bucket(Generic[_K]):
         self.chain.insert(self.chain.index(parent) + 1, node)
         self._move_root_to_front()
 
+    def remove_from_tree(self, node: _Node[_K]) -> None:
+        root = self.root
+        assert root is not None
+        self.chain.remove(node)
+        if root.right is None or root.left is None or root.left.left is None:
+            self.root = None
+        else:
+            self._take_out(node)
+            self._move_root_to_front()
+
     def _move_root_to_front(self) -> None:
         assert self.root is not None
         if self.chain[0] is not self.root:
@@ -247,6 +258,86 @@ class _Bucket(Generic[_K]):
             grandparent.is_red = True
             self._rotate(grandparent, to_left=not is_left)
 
+    def _take_out(self, node: _Node[_K]) -> None:
+        """Take a node out of the tree, which has others."""
+        if node.left is not None and node.right is not None:
+            self._change_places(node, node.right)
+        below = node.left if node.right is None else node.right
+        if below is not None:
+            self._hang(below, node)
+            if below is self.root:
+                below.is_red = False
+        if not node.is_red:
+            self._lift(node if below is None else below)
+        if below is None:
+            assert node.parent is not None
+            if node.parent.left is node:
+                node.parent.left = None
+            else:
+                node.parent.right = None
+
+    def _change_places(self, node: _Node[_K], other: _Node[_K]) -> None:
+        """Let a node and the next one in order change places; `other` is its right child."""
+        while other.left is not None:
+            other = other.left
+        node.is_red, other.is_red = other.is_red, node.is_red
+        left, right, parent = node.left, node.right, other.parent
+        node.left, node.right = None, other.right
+        if node.right is not None:
+            node.right.parent = node
+        self._hang(other, node)
+        other.left = left
+        if other is right:
+            other.right = right = node
+        else:
+            other.right, node.parent = right, parent
+            assert parent is not None
+            parent.left = node
+        for child in (left, right):
+            assert child is not None
+            child.parent = other
+
+    def _hang(self, node: _Node[_K], old: _Node[_K]) -> None:
+        """Put a node below the parent of another one, in its place."""
+        parent = node.parent = old.parent
+        if parent is None:
+            self.root = node
+        elif parent.left is old:
+            parent.left = node
+        else:
+            parent.right = node
+
+    def _lift(self, node: _Node[_K]) -> None:
+        """Restore the colours where paths through a node lack a black one."""
+        while node is not self.root and not node.is_red:
+            parent = node.parent
+            assert parent is not None
+            is_left = node is parent.left
+            beside = parent.right if is_left else parent.left
+            if beside is not None and beside.is_red:
+                beside.is_red = False
+                parent.is_red = True
+                self._rotate(parent, to_left=is_left)
+                beside = parent.right if is_left else parent.left
+            assert beside is not None  # the paths through it have a black node more
+            near, far = beside.left, beside.right
+            if not is_left:
+                near, far = far, near
+            if near is not None and near.is_red and (far is None or not far.is_red):
+                near.is_red = False
+                beside.is_red = True
+                self._rotate(beside, to_left=not is_left)
+                beside, far = near, beside
+            if far is None or not far.is_red:
+                beside.is_red = True
+                node = parent
+                continue
+            beside.is_red = parent.is_red
+            far.is_red = parent.is_red = False
+            self._rotate(parent, to_left=is_left)
+            return
+        node.is_red = False
+
     def _rotate(self, node: _Node[_K], *, to_left: bool) -> None:
         child = node.right if to_left else node.left
         assert child is not None
@@ -273,8 +364,6 @@ class JavaHashMap(Generic[_K]):
 
     Args:
         capacity: that it is made with; None: the default.
-
-    Removal leaves a tree as it is, where Java would balance it anew.
     """
 
     def __init__(self, capacity: int | None = None) -> None:
@@ -328,9 +417,12 @@ class JavaHashMap(Generic[_K]):
         """Remove a key that is there."""
         node = self._nodes.pop(key)
         index = node.hash & (self._size - 1)
-        chain = self._buckets[index].chain
-        chain.remove(node)
-        if not chain:
+        bucket = self._buckets[index]
+        if bucket.root is not None:
+            bucket.remove_from_tree(node)
+        else:
+            bucket.chain.remove(node)
+        if not bucket.chain:
             del self._buckets[index]
 
     def _double(self) -> None:

@@ -35,7 +35,7 @@ def assign(group: ServerGroup) -> Assignment:
     targets = TargetRows(group)
     rows = targets.rows
     changed = np.zeros(len(group.member_ids), np.bool_)
-    revoked = np.zeros(len(rows), np.bool_)
+    revoked = np.full(len(rows), -1)
     unsubscribed = np.zeros(len(rows), np.bool_)
     if group.is_homogeneous:
         unsubscribed = ~np.isin(rows.topics, topics)
@@ -54,8 +54,8 @@ def assign(group: ServerGroup) -> Assignment:
         ]
     given = Rows.joined(*[deal.make() for deal in deals])
     for deal in deals:
-        revoked[deal.revoked] = True
-    changed[rows.members[revoked]] = True
+        revoked[deal.chosen] = deal.revoked
+    changed[rows.members[revoked >= 0]] = True
     changed[given.members] = True
     return targets.assignment(targets.changed(changed, revoked, unsubscribed, given))
 
@@ -74,6 +74,9 @@ class _Deal:
         chosen: places of the rows of these topics.
 
     Attributes:
+        chosen: likewise.
+        revoked: when each of these rows is taken from its member, in the order of these numbers;
+            negative: not.
         is_full: which members have their share or more.
     """
 
@@ -85,9 +88,9 @@ class _Deal:
         rows: Rows,
         chosen: Ints,
     ) -> None:
-        self._chosen = chosen
+        self.chosen = chosen
         self._held = held = rows[chosen]
-        self._gone = np.zeros(len(held), np.bool_)
+        self.revoked = np.full(len(held), -1)
         self._members = np.array(members, np.int64)
         self._is_whole = group.is_homogeneous
         counts = np.array([group.partitions(topic) for topic in topics], np.int64)
@@ -124,28 +127,32 @@ class _Deal:
         self._relieve_slots()
         return self._fill_up()
 
-    @property
-    def revoked(self) -> Ints:
-        """The places of the rows that are taken from their members."""
-        return self._chosen[self._gone]
-
     def _relieve_members(self) -> None:
         """Take from members what they have beyond their shares."""
         beyond = self._owned() - self._shares
         rows = np.flatnonzero(beyond[self._held.members] > 0)
         rows = rows[bulk_order(self._held.members[rows], self._hashes[self._slots[rows]])]
         members = self._held.members[rows]
-        self._gone[rows[places(members) < beyond[members]]] = True
+        self._revoke(rows[places(members) < beyond[members]])
 
     def _relieve_slots(self) -> None:
         """Take partitions from members that share them with too many."""
         beyond = self._sharers() - self._sharing
+        if not (beyond > 0).any():
+            return
+        slots = self._slot_order(self._slots)
+        ranks = np.empty_like(beyond)
+        ranks[slots] = np.arange(len(slots))
         rows = np.flatnonzero(beyond[self._slots] > 0)
-        rows = rows[stable_order(self._slots[rows])]
-        order = bulk_order(self._slots[rows], self._held.members[rows], removed=self._gone[rows])
+        rows = rows[stable_order(ranks[self._slots[rows]])]
+        maps = ranks[self._slots[rows]]
+        order = bulk_order(maps, self._held.members[rows], removals=self.revoked[rows])
         rows = rows[order]
-        slots = self._slots[rows]
-        self._gone[rows[places(slots) < beyond[slots]]] = True
+        self._revoke(rows[places(maps[order]) < beyond[self._slots[rows]]])
+
+    def _revoke(self, rows: Ints) -> None:
+        """Take away rows, one after the other."""
+        self.revoked[rows] = np.arange(len(rows)) + self.revoked.max(initial=-1) + 1
 
     def _fill_up(self) -> Rows:
         """Go once over the partitions, and round and round the members that have too few."""
@@ -154,7 +161,7 @@ class _Deal:
         wanted = self._sharing - self._sharers()
         if not len(unfilled) or not (wanted > 0).any():
             return self._held[:0]
-        slots = self._slot_order()
+        slots = self._slot_order(np.concatenate([self._slots, np.arange(self._count)]))
         slots = slots[wanted[slots] > 0]
         if self._sharing == 1:  # nobody is asked in vain
             rounds = places(np.repeat(np.arange(len(unfilled)), missing))
@@ -173,9 +180,10 @@ class _Deal:
         round has found nobody.
         """
         sharers: dict[int, set[int]] = {slot: set() for slot in slots.tolist()}
-        rows = zip(self._slots.tolist(), self._held.members.tolist(), self._gone, strict=True)
-        for slot, at, is_gone in rows:
-            if slot in sharers and not is_gone:
+        rows = self.revoked < 0
+        held = zip(self._slots[rows].tolist(), self._held.members[rows].tolist(), strict=True)
+        for slot, at in held:
+            if slot in sharers:
                 sharers[slot].add(at)
         missing_of = dict(zip(unfilled.tolist(), missing.tolist(), strict=True))
         turn = iter(list(missing_of))
@@ -209,25 +217,24 @@ class _Deal:
 
     def _owned(self) -> Ints:
         """Tell how many of the partitions each member has."""
-        return np.bincount(self._held.members[~self._gone], minlength=len(self._shares))
+        return np.bincount(self._held.members[self.revoked < 0], minlength=len(self._shares))
 
     def _sharers(self) -> Ints:
         """Tell how many members have each partition."""
-        return np.bincount(self._slots[~self._gone], minlength=len(self._topics))
+        return np.bincount(self._slots[self.revoked < 0], minlength=len(self._topics))
 
-    def _slot_order(self) -> Ints:
-        """Order all partitions as the map does: first come those that somebody had."""
-        slots = np.concatenate([self._slots, np.arange(self._count)])
-        _, first = first_seen(slots)
+    def _slot_order(self, calls: Ints) -> Ints:
+        """Order partitions as the map does into which they are put by `computeIfAbsent`."""
+        _, first = first_seen(calls)
         order = bulk_order(
             np.zeros(len(first), np.int64),
-            self._hashes[slots[first]],
+            self._hashes[calls[first]],
             _capacity_for(self._count),
             late=np.ones(len(first), np.bool_),
             prepend=True,
-            called_again=bool(first[-1] != len(slots) - 1),
+            called_again=bool(first[-1] != len(calls) - 1),
         )
-        return slots[first[order]]
+        return calls[first[order]]
 
 
 def _capacity_for(size: int) -> int:

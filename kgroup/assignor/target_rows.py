@@ -75,7 +75,7 @@ class TargetRows:
         self.rows = read[order]
         self._ranks = ranks[order]
 
-    def changed(self, changed: Flags, revoked: Flags, unsubscribed: Flags, given: Rows) -> Rows:
+    def changed(self, changed: Flags, revoked: Ints, unsubscribed: Flags, given: Rows) -> Rows:
         """Give all rows as they are after a change.
 
         The targets of members that change are copied (`AssignorHelpers.deepCopyAssignment`), then
@@ -83,7 +83,7 @@ class TargetRows:
 
         Args:
             changed: which members.
-            revoked: which rows go.
+            revoked: when each row goes, in the order of these numbers; negative: not.
             unsubscribed: which rows go with their topics.
             given: what changed members get, in that order; nothing that they keep.
         """
@@ -104,7 +104,7 @@ class TargetRows:
             self._entry_order(
                 Rows.joined(old, new),
                 np.bincount(old.members, minlength=len(changed)),
-                np.concatenate([unsubscribed[first], np.zeros(len(new), np.bool_)]),
+                np.concatenate([np.where(unsubscribed[first], first, -1), np.full(len(new), -1)]),
                 np.arange(len(old) + len(new)) >= len(old),
                 called_again,
             ),
@@ -124,7 +124,7 @@ class TargetRows:
                 maps[order],
                 both.partitions[order],
                 capacities,
-                removed=np.concatenate([revoked[copied], np.zeros(len(given), np.bool_)])[order],
+                removals=np.concatenate([revoked[copied], np.full(len(given), -1)])[order],
                 late=order >= len(copied),
             )
         ]
@@ -151,7 +151,7 @@ class TargetRows:
         self,
         entries: Rows,
         capacities: Ints | int = TABLE,
-        removed: Flags | None = None,
+        removals: Ints | None = None,
         late: Flags | None = None,
         called_again: Flags | bool = False,
     ) -> Ints:
@@ -163,7 +163,7 @@ class TargetRows:
                 entries.members[by_member],
                 self._hashes[topics],
                 capacities,
-                removed=None if removed is None else removed[by_member],
+                removals=None if removals is None else removals[by_member],
                 late=None if late is None else late[by_member],
                 prepend=True,
                 called_again=called_again,

@@ -12,11 +12,11 @@ from kgroup.assignor.java_hash import JavaHashMap
 
 @dataclass
 class _Map:
-    """One map: hashes of early keys, which of these are removed, and hashes of late keys."""
+    """One map: hashes of early keys, which of them are removed in turn, hashes of late keys."""
 
     capacity: int
     early: list[int]
-    removed: set[int]
+    removed: list[int]
     late: list[int]
     called_again: bool
 
@@ -35,17 +35,17 @@ class _Map:
 
 
 def _map(random: Random, crowd: bool) -> _Map:
-    """Hashes are distinct; with `crowd` many maps have trees, and then nothing is removed."""
+    """Hashes are distinct; with `crowd` many maps have trees."""
     size = random.choice([0, 1, 2, 8, 9, 12, 13, 14, 30, 60])
     hashes = random.sample(range(1 << 20), size)
     if crowd:  # in two buckets, whatever the size of the table is
         hashes = [each * 512 + random.choice([0, 3]) for each in random.sample(range(100), size)]
     early = random.choice([0, size, random.randint(0, size)])
-    gone = 0 if crowd else random.choice([0, 0, random.randint(0, early)])
+    gone = random.choice([0, 0, random.randint(0, early)])
     return _Map(
         random.choice([0, 1, 3, 16, 100]),
         hashes[:early],
-        set(random.sample(range(early), gone)),
+        random.sample(range(early), gone),
         hashes[early:],
         early < size and random.random() < 0.5,
     )
@@ -64,7 +64,7 @@ def test_maps_iterate_as_each_of_them_would(prepend: bool, crowd: bool) -> None:
             np.repeat(np.arange(len(maps)), sizes),
             np.array([each for one in maps for each in [*one.early, *one.late]], np.int64),
             np.array([one.capacity for one in maps]),
-            removed=np.array([k in one.removed for one in maps for k in range(_size(one))], bool),
+            removals=np.array([_removal(one, k) for one in maps for k in range(_size(one))], int),
             late=np.array([k >= len(one.early) for one in maps for k in range(_size(one))], bool),
             prepend=prepend,
             called_again=np.array([one.called_again for one in maps], bool),
@@ -79,6 +79,10 @@ def test_maps_iterate_as_each_of_them_would(prepend: bool, crowd: bool) -> None:
 
 def _size(one: _Map) -> int:
     return len(one.early) + len(one.late)
+
+
+def _removal(one: _Map, key: int) -> int:
+    return one.removed.index(key) if key in one.removed else -1
 
 
 def _has_tree(one: _Map, prepend: bool) -> bool:

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -47,6 +48,46 @@ def test_random_groups_of_the_zookeeper_consumer(strategy: str) -> None:
     _compare("zookeeper", strategy, "kgroup.ZookeeperAssignorOracle", OLDEST)
 
 
+@pytest.mark.parametrize(("protocol", "strategy"), [("consumer", "uniform"), ("share", "simple")])
+def test_partitions_that_crowd_buckets(protocol: str, strategy: str) -> None:
+    """Every 64th partition is in one bucket of a table of 64, which is a tree then."""
+    specs, ours = [], []
+    for seed in range(40):
+        draw = random.Random(seed)
+        topics = {f"t{at}": {"partitions": draw.randint(600, 1000)} for at in range(2)}
+        step = draw.choice([32, 64, 128])
+        members = [
+            {
+                "member_id": f"m{at}",
+                "topics": list(topics),
+                "owned": [
+                    [name, partition]
+                    for name in topics
+                    for partition in range(at, topics[name]["partitions"], step)
+                ],
+            }
+            for at in range(step)
+        ]
+        for turn in range(4):
+            spec = {
+                "id": f"{seed} {turn}",
+                "protocol": protocol,
+                "strategy": strategy,
+                "topics": topics,
+                "topic_ids": {"t0": "AAAAAAAAAAAAAAAAAAAAAQ", "t1": "AAAAAAAAAAAAAAAAAAAAAg"},
+                "members": members,
+            }
+            specs.append(spec)
+            ours.append(_assign(spec))
+            owned = ours[-1]["assignment"]
+            members = [each | {"owned": owned[each["member_id"]]} for each in members]
+            for _ in range(draw.randint(0, 4)):
+                members.remove(draw.choice(members))
+            for at in range(draw.randint(0, 4)):
+                members.append({"member_id": f"new-{turn}-{at}", "topics": list(topics)})
+    _check(f"{protocol} {strategy}, crowded", specs, ours, "kgroup.ServerAssignorOracle")
+
+
 def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> None:
     specs, ours = [], []
     cases = min(CASES, 5000) if protocol == "zookeeper" else CASES
@@ -59,6 +100,16 @@ def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> Non
             ours.append(_assign(spec))
             has_memory = protocol != "zookeeper"
             group.go_on(ours[-1].get("assignment") if has_memory else None)
+    _check(f"{protocol} {strategy} {kafka}", specs, ours, main, kafka)
+
+
+def _check(
+    what: str,
+    specs: Sequence[dict[str, Any]],
+    ours: Sequence[dict[str, Any]],
+    main: str,
+    kafka: str = KAFKA,
+) -> None:
     classes = maven.compile_oracle(main, kafka)
     lines = "".join(json.dumps(spec) + "\n" for spec in specs)
     done = maven.run_java(
@@ -85,7 +136,7 @@ def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> Non
     ]
     errors = sum("error" in answer for answer in answers)
     counts = f"{len(specs)} cases, {errors} errors, {len(differences)} differences"
-    print(f"{protocol} {strategy} {kafka}: {counts}")
+    print(f"{what}: {counts}")
     assert not differences, min(differences, key=lambda each: len(str(each)))
 
 

@@ -48,7 +48,7 @@ def _case(generator: random.Random) -> dict[str, object]:
     capacity = generator.choice([None, None, 0, 1, 3, 16, 64, 100])
     collide = generator.random() < 0.6
     kinds = ["put"] if generator.random() < 0.5 else ["put", "compute"]
-    removes = not collide and generator.random() < 0.3
+    removes = generator.choice([0, 0, 0.1, 0.3, 0.5])
     steps: list[tuple[str, str]] = []
     present: list[str] = []
     for _ in range(generator.choice([5, 20, 70, 300])):
@@ -56,7 +56,7 @@ def _case(generator: random.Random) -> dict[str, object]:
         steps.append((generator.choice(kinds), key))
         if key not in present:
             present.append(key)
-        if removes and generator.random() < 0.3:
+        while present and generator.random() < removes:
             steps.append(("remove", present.pop(generator.randrange(len(present)))))
     return {"capacity": capacity, "steps": steps}
 

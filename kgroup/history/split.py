@@ -4,48 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
+from kgroup.history.place import FileRange, OffsetRange
 from kgroup.protocol.batch import Damage
-from kgroup.protocol.byte_range import ByteRange
 from kgroup.protocol.columnar import decode_chunks
 
 __all__ = ["FileRange", "OffsetRange", "Split", "read_split"]
-
-
-@dataclass(frozen=True, slots=True)
-class FileRange:
-    """Bytes of a segment; a batch begins at `start`, and at `end` if the file has more.
-
-    Attributes:
-        path: of the file, absolute; a remote one's in its file system.
-        start: byte position of the first.
-        end: byte position behind the last.
-        uri: of a place in the file system of pyarrow that the file is in; None: a local file.
-            It may hold a password.
-    """
-
-    path: str
-    start: int
-    end: int
-    uri: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """Records of a live partition, fetched from its leader.
-
-    Attributes:
-        start: first offset.
-        end: offset behind the last.
-        settings: of the client: Kafka's own keys and their values; they may hold a password.
-    """
-
-    start: int
-    end: int
-    settings: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +47,26 @@ def read_split(
     """Yield the records as batches of `column_schema.DECODED` in the log's order, and the damage.
 
     All work is done in the caller's thread. A record of a transaction whose marker is not in the
-    split is open. Positions of damage are those in the segment.
+    split is open. Positions of damage are those in the segment; of a live partition they say
+    nothing.
 
     Args:
         split: to read.
         announce: called before code is compiled, see `columnar.decode_chunks`.
 
     Raises:
-        OSError: the file cannot be read.
-        BrokerError: the partition's leader cannot be asked.
+        OSError: the file cannot be read, or a copy not be written.
+        BrokerError: the partition's leader cannot be asked, or gave a part only.
+        InputError: a file of the client's configuration cannot be read.
     """
-    place = split.place
-    if isinstance(place, OffsetRange) or place.uri is not None:
-        raise NotImplementedError
-    yield from decode_chunks(
-        Path(place.path),
-        part=ByteRange(place.start, place.end),
-        partition=split.offsets_partition,
-        workers=1,
-        announce=announce,
-    )
+    with split.place.local(split.offsets_partition) as found:
+        for item in decode_chunks(
+            found.path,
+            part=found.part,
+            partition=split.offsets_partition,
+            workers=1,
+            announce=announce,
+        ):
+            yield item if isinstance(item, Damage) else split.place.wanted(item)
+    if found.problem is not None:
+        raise found.problem

@@ -20,7 +20,15 @@ from kgroup.source.fetch import Fetched, fetch, sound_part
 from kgroup.source.leader import MOVING, LeaderAnswers
 from kgroup.source.topic_offset import ask_log_ranges, ask_offsets_at
 
-__all__ = ["LiveLog", "LiveLogs", "Start", "Stretch", "partition_list", "refusal"]
+__all__ = [
+    "LiveLog",
+    "LiveLogs",
+    "Start",
+    "Stretch",
+    "partition_list",
+    "problems_of",
+    "refusal",
+]
 
 T = TypeVar("T")
 
@@ -278,7 +286,7 @@ class LiveLogs:
                 copied.remove()
                 if copied.problem is not None:
                     errors[number] = copied.problem
-        yield from _problems(errors)
+        yield from problems_of(errors)
 
     async def _copy(self, number: int, start: int, end: int) -> Stretch:
         return await self._topic.copy(
@@ -297,8 +305,8 @@ def refusal(code: int, leader: int | None) -> BrokerError:
     return BrokerError("moving" if code in MOVING else "denied", f"{who} {name}", leader)
 
 
-def _problems(errors: Mapping[int, BrokerError]) -> Iterator[Problem]:
-    """Tell what is missing, once for each reason."""
+def problems_of(errors: Mapping[int, BrokerError]) -> Iterator[Problem]:
+    """Tell which partitions are missing, once for each reason."""
     by_reason: dict[str, list[int]] = {}
     for number, error in sorted(errors.items()):
         by_reason.setdefault(str(error), []).append(number)

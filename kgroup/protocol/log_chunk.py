@@ -30,7 +30,7 @@ _CHUNK_SIZE = 16 << 20
 _SMALLEST_CHUNK = 1 << 18
 _CHUNK_RECORDS = 1 << 17
 """Records from which on a chunk ends: their columns and texts are many times as large."""
-_PIECE = 1 << 21
+_PIECE = 1 << 19
 _RUN_SIZE = 4 << 20
 
 

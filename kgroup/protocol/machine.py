@@ -4,7 +4,7 @@ Memory is named by address (int64), not by numpy array: numba counts references 
 passed on, which costs more than the decoding. There are big-endian loads from any position, stores,
 and copies, each one instruction or call. Nothing here checks bounds; the callers do, and keep
 `PADDING` (`kernel_memory`) readable, and where they write writable, bytes behind every buffer, so
-that a load or a store of eight bytes may reach over its end.
+that a load or a store of a block of 32 bytes may reach over its end.
 
 Importing this module imports numba.
 """
@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 _INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
+_BLOCK = 32
 _Builder = Any
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -194,16 +195,34 @@ def tail(at: int, size: int) -> int:
     return word
 
 
+def _unlike(typing_context: Any, left: Any, right: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        block = ir.VectorType(_INT8, _BLOCK)
+        left, right = (
+            builder.load(builder.inttoptr(argument, block.as_pointer()), align=1)
+            for argument in arguments
+        )
+        bits = builder.bitcast(builder.icmp_unsigned("!=", left, right), ir.IntType(_BLOCK))
+        return builder.zext(bits, _INT64)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+_unlike_bytes: Callable[[int, int], int] = intrinsic(_unlike)
+"""Which of the 32 bytes at two places differ: a bit for each."""
+
+
 @inlined
 def equal(left: int, right: int, size: int) -> bool:
     """Whether bytes at two places are the same."""
-    while size > 8:
-        if load_word(left) != load_word(right):
+    # most are names of one block, of any length: nothing here depends on it
+    while size > _BLOCK:
+        if _unlike_bytes(left, right) != 0:
             return False
-        left += 8
-        right += 8
-        size -= 8
-    return tail(left, size) == tail(right, size)
+        left += _BLOCK
+        right += _BLOCK
+        size -= _BLOCK
+    return _unlike_bytes(left, right) & ((1 << size) - 1) == 0
 
 
 def _crc_instruction(width: Any, name: str) -> Any:

@@ -149,7 +149,7 @@ def programs() -> Programs:
     user_data = np.array([writer.sticky(), writer.cooperative_sticky()], np.int64)
     return Programs(
         code=np.array(writer.code, np.int64),
-        texts=np.frombuffer(bytes(writer.texts), np.uint8),
+        texts=np.frombuffer(bytes(writer.texts) + bytes(memory.PADDING), np.uint8),
         keys=keys,
         values=values,
         members=members,

@@ -1,4 +1,4 @@
-"""Checksums in compiled code are those of the libraries, for every size and place."""
+"""What compiled code does with bytes is what libraries do, for every size and place."""
 
 from __future__ import annotations
 
@@ -25,3 +25,15 @@ def test_checksums_without_instructions() -> None:
     data = np.random.default_rng(8).integers(0, 256, 300, np.uint8)
     for size in range(300):
         assert crc(data.ctypes.data, size) == google_crc32c.value(data[:size].tobytes())
+
+
+def test_bytes_are_equal_up_to_their_end_only() -> None:
+    left = np.random.default_rng(9).integers(0, 256, 200, np.uint8)
+    for size in range(100):
+        right = left.copy()
+        right[size:] ^= 0xFF
+        assert machine.equal(left.ctypes.data, right.ctypes.data, size)
+        for at in range(size):
+            right[at] ^= 0x80
+            assert not machine.equal(left.ctypes.data, right.ctypes.data, size)
+            right[at] ^= 0x80

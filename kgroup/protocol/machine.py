@@ -23,6 +23,7 @@ __all__ = [
     "compiled",
     "copy",
     "copy_block",
+    "count_ones",
     "crc32",
     "crc32c",
     "equal",
@@ -36,7 +37,14 @@ __all__ = [
     "load_uint8",
     "load_word",
     "mix",
+    "pick_native16",
+    "pick_native32",
+    "pick_uint8",
+    "pick_words",
     "put",
+    "put_native16",
+    "put_native32",
+    "put_uint8",
     "store_native16",
     "store_native32",
     "store_uint8",
@@ -100,6 +108,41 @@ store_native16: Callable[[int, int], None] = _store(_INT16)
 store_native32: Callable[[int, int], None] = _store(_INT32)
 
 
+def _get(typing_context: Any, address: Any, index: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        # not a sum of integers: the compiler is to see that words lie side by side in a loop
+        words = builder.inttoptr(arguments[0], _INT64.as_pointer())
+        return builder.load(builder.gep(words, [arguments[1]]), align=1)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+get: Callable[[int, int], int] = intrinsic(_get)
+"""Load one of the words at an address."""
+
+
+def _put(width: Any) -> Any:
+    """An intrinsic that stores the low bits of a value as one of the numbers at an address."""
+
+    def put(typing_context: Any, address: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            address, index, value = arguments
+            numbers = builder.inttoptr(address, width.as_pointer())
+            stored = value if width.width == 64 else builder.trunc(value, width)
+            builder.store(stored, builder.gep(numbers, [index]), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return intrinsic(put)
+
+
+put: Callable[[int, int, int], None] = _put(_INT64)
+put_uint8: Callable[[int, int, int], None] = _put(_INT8)
+put_native16: Callable[[int, int, int], None] = _put(_INT16)
+put_native32: Callable[[int, int, int], None] = _put(_INT32)
+
+
 def _copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
         pointer = _INT8.as_pointer()
@@ -137,6 +180,41 @@ copy_block: Callable[[int, int], None] = intrinsic(_copy_block)
 """Copy 32 bytes to an address, from another."""
 
 
+def _pick_eight(width: Any) -> Any:
+    """An intrinsic that copies those of eight numbers whose bit is set side by side.
+
+    Eight are written to the target in any case.
+    """
+
+    def pick(typing_context: Any, target: Any, source: Any, bits: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            numbers = ir.VectorType(width, 8)
+            wide = ir.VectorType(_INT16 if width is _INT8 else width, 8)  # LLVM picks no bytes
+            mask = ir.VectorType(ir.IntType(1), 8)
+            target, source, bits = arguments
+            found = builder.load(builder.inttoptr(source, numbers.as_pointer()), align=1)
+            function = builder.module.declare_intrinsic(
+                f"llvm.experimental.vector.compress.v8i{wide.element.width}",
+                fnty=ir.FunctionType(wide, [wide, mask, wide]),
+            )
+            is_wanted = builder.bitcast(builder.trunc(bits, _INT8), mask)
+            rest = ir.Constant(wide, ir.Undefined)
+            picked = builder.call(function, [builder.zext(found, wide), is_wanted, rest])
+            stored = builder.trunc(picked, numbers)
+            builder.store(stored, builder.inttoptr(target, numbers.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return intrinsic(pick)
+
+
+pick_uint8: Callable[[int, int, int], None] = _pick_eight(_INT8)
+pick_native16: Callable[[int, int, int], None] = _pick_eight(_INT16)
+pick_native32: Callable[[int, int, int], None] = _pick_eight(_INT32)
+pick_words: Callable[[int, int, int], None] = _pick_eight(_INT64)
+
+
 def _mix(typing_context: Any, left: Any, right: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
         wide = [builder.zext(argument, _INT128) for argument in arguments]
@@ -158,6 +236,17 @@ trailing_zeros: Callable[[int], int] = intrinsic(_trailing_zeros)
 """How many of the lowest bits of a word are 0; of a word that is not 0."""
 
 
+def _count_ones(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.int64), generate
+
+
+count_ones: Callable[[int], int] = intrinsic(_count_ones)
+"""How many bits of a word are 1."""
+
+
 def compiled(function: _F) -> _F:
     """Mark a function of integers for compilation; it runs without the interpreter lock."""
     made: _F = njit(nogil=True, error_model="numpy")(function)
@@ -172,18 +261,6 @@ def inlined(function: _F) -> _F:
 
 mix: Callable[[int, int], int] = intrinsic(_mix)
 """Fold the 128-bit product of two words into one: the step of a fast, good hash."""
-
-
-@inlined
-def get(address: int, index: int) -> int:
-    """Load one of the words at an address."""
-    return load_word(address + 8 * index)
-
-
-@inlined
-def put(address: int, index: int, value: int) -> None:
-    """Store one of the words at an address."""
-    store_word(address + 8 * index, value)
 
 
 @inlined

@@ -11,17 +11,22 @@ from __future__ import annotations
 from kgroup.protocol.machine import (
     compiled,
     copy,
+    count_ones,
     get,
     inlined,
-    load_native16,
     load_native32,
     load_uint8,
     load_word,
+    pick_native16,
+    pick_native32,
+    pick_uint8,
+    pick_words,
     put,
-    store_native16,
+    put_native16,
+    put_native32,
+    put_uint8,
     store_native32,
     store_uint8,
-    store_word,
 )
 
 __all__ = ["join_texts", "pack_differences", "pack_runs", "pick"]
@@ -37,23 +42,33 @@ _MINIBLOCK = 32
 def pick(numbers: int, width: int, bitmap: int, first: int, count: int, out: int) -> int:
     """Write those of `count` numbers whose bit is set, the first one's being `first`; count them.
 
-    They take `width` bytes each: 1, 2, 4 or 8. There is room for all.
+    They take `width` bytes each: 1, 2, 4 or 8. There is room for all, and `PADDING`.
     """
-    picked = 0
-    for index in range(count):
-        bit = first + index
-        at = numbers + width * index
-        to = out + width * picked
+    begin = out
+    at = bitmap + (first >> 3)
+    shift = first & 7
+    eights = count >> 3
+    for _ in range(eights):
+        bits = load_uint8(at) >> shift
+        at += 1
+        if shift != 0:
+            bits |= (load_uint8(at) << (8 - shift)) & 0xFF
         if width == 1:
-            store_uint8(to, load_uint8(at))
+            pick_uint8(out, numbers, bits)
         elif width == 2:
-            store_native16(to, load_native16(at))
+            pick_native16(out, numbers, bits)
         elif width == 4:
-            store_native32(to, load_native32(at))
+            pick_native32(out, numbers, bits)
         else:
-            store_word(to, load_word(at))
-        picked += load_uint8(bitmap + (bit >> 3)) >> (bit & 7) & 1
-    return picked
+            pick_words(out, numbers, bits)
+        numbers += 8 * width
+        out += width * count_ones(bits)
+    for bit in range(first + 8 * eights, first + count):
+        if load_uint8(bitmap + (bit >> 3)) >> (bit & 7) & 1 != 0:
+            copy(out, numbers, width)
+            out += width
+        numbers += width
+    return (out - begin) // width
 
 
 @compiled
@@ -133,18 +148,36 @@ def pack_differences(numbers: int, count: int, out: int) -> int:
         out += _BLOCK // _MINIBLOCK
         for begin in range(block, end, _MINIBLOCK):
             known = min(_MINIBLOCK, end - begin)
+            first = numbers + 8 * begin
             used = 0
-            for index in range(begin, begin + known):
-                used |= _difference(numbers, index) - smallest
+            for index in range(known):
+                used |= _difference(first, index) - smallest
             size = _size_of(used)
             store_uint8(sizes, 8 * size)
             sizes += 1
-            for index in range(known):
-                _store(out, size, index, _difference(numbers, begin + index) - smallest)
-            for index in range(known, _MINIBLOCK):
-                _store(out, size, index, 0)
+            _put_differences(first, known, smallest, size, out)
             out += size * _MINIBLOCK
     return out
+
+
+@inlined
+def _put_differences(numbers: int, count: int, smallest: int, size: int, out: int) -> None:
+    """Write a miniblock of so many bytes for each number."""
+    # a loop for each size: such as the compiler makes use of wide registers for
+    if size == 1:
+        for index in range(count):
+            put_uint8(out, index, _difference(numbers, index) - smallest)
+    elif size == 2:
+        for index in range(count):
+            put_native16(out, index, _difference(numbers, index) - smallest)
+    elif size == 4:
+        for index in range(count):
+            put_native32(out, index, _difference(numbers, index) - smallest)
+    elif size == 8:
+        for index in range(count):
+            put(out, index, _difference(numbers, index) - smallest)
+    for index in range(size * count, size * _MINIBLOCK):
+        put_uint8(out, index, 0)
 
 
 @inlined
@@ -180,16 +213,3 @@ def _size_of(number: int) -> int:
     if number >> 8 != 0:
         return 2
     return 1 if number != 0 else 0
-
-
-@inlined
-def _store(at: int, size: int, index: int, number: int) -> None:
-    """Store one of the numbers at an address, which take so many bytes each."""
-    if size == 1:
-        store_uint8(at + index, number)
-    elif size == 2:
-        store_native16(at + 2 * index, number)
-    elif size == 4:
-        store_native32(at + 4 * index, number)
-    elif size == 8:
-        store_word(at + 8 * index, number)

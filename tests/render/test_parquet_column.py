@@ -75,6 +75,19 @@ def test_integers_that_rise(step: int, tmp_path: Path) -> None:
         check(numbers.tolist(), "offset", tmp_path / "x.parquet")
 
 
+@pytest.mark.parametrize("name", ["transaction", "value_version", "topic_partition", "offset"])
+def test_what_is_not_null_is_picked(name: str, tmp_path: Path) -> None:
+    """Numbers of each size (the first column's are one byte), few, half and most of them null."""
+    random = np.random.default_rng(5)
+    texts = ["committed", "aborted", "open"]
+    for size, nulls in product(SIZES, (0.02, 0.5, 0.98)):
+        numbers = random.integers(0, 3 if name == "transaction" else 300, size).tolist()
+        cells = [texts[number] if name == "transaction" else number for number in numbers]
+        is_null = (random.random(size) < nulls).tolist()
+        some = [None if null else cell for cell, null in zip(cells, is_null, strict=True)]
+        check(some, name, tmp_path / "x.parquet")
+
+
 @settings(max_examples=examples(12))
 @given(data=st.data())
 def test_runs(data: st.DataObject, tmp_path_factory: Any) -> None:

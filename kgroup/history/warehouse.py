@@ -4,6 +4,7 @@
     _kgroup/builds/<number>.json                        manifest: the newest one counts
     _kgroup/state/<build>-<number>.json                 what is known of a cluster, its files too
     _kgroup/coverage/<build>-<number>.npy               offsets of a partition that are known
+    _kgroup/members/<build>-<...>.parquet               members of a partition, see `ownership`
     _kgroup/lock, _kgroup/readers, _kgroup/unfinished   who is at work, see below
 
 Files are written under their final names, and count when a manifest lists them. It gets its name
@@ -24,6 +25,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,13 +79,15 @@ class PartitionState:
         coverage: file with the offsets that are known; None: none is.
         seen: segment files that were read, the last ones.
         live_end: offset up to which the live log was read; None where it never was.
-        derived_end: offset up to which assignments are derived; None where they never were.
+        derived_end: last offset of what assignments were derived from; None where they never were.
+        members: file with what is known of members, for what follows; None where there are none.
     """
 
     coverage: str | None = None
     seen: tuple[SeenSegment, ...] = ()
     live_end: int | None = None
     derived_end: int | None = None
+    members: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +97,12 @@ class ClusterState:
     Attributes:
         files: of the tables.
         partitions: of `__consumer_offsets`, by number.
+        topic_names: names of users' topics by their ids, as far as they are known.
     """
 
     files: tuple[WrittenFile, ...] = ()
     partitions: Mapping[int, PartitionState] = field(default_factory=dict)
+    topic_names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +253,7 @@ class WarehouseWriter(Warehouse):
             ),
             *self.root.glob(f"{_OWN}/state/*.json"),
             *self.root.glob(f"{_OWN}/coverage/*.npy"),
+            *self.root.glob(f"{_OWN}/members/*.parquet"),
             *self.root.glob(f"{_OWN}/builds/*{_UNFINISHED}"),
         ]
         for path in found:
@@ -347,8 +354,8 @@ def _manifest_path(build: int) -> str:
 
 def _paths(state: ClusterState) -> set[str]:
     """Give the files that a state names."""
-    coverages = (partition.coverage for partition in state.partitions.values())
-    return {*(file.path for file in state.files), *filter(None, coverages)}
+    own = ((each.coverage, each.members) for each in state.partitions.values())
+    return {*(file.path for file in state.files), *filter(None, chain.from_iterable(own))}
 
 
 def _with_coverage(state: ClusterState, partition: int, path: str) -> ClusterState:

@@ -1,0 +1,174 @@
+"""What a build changes of what is known of a cluster, before it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from kgroup.history.coverage import Coverage
+from kgroup.history.damage import DamageRow, damage_rows, unreadable_row
+from kgroup.history.fact_file import WrittenFile
+from kgroup.history.segment_source import SegmentSource
+from kgroup.history.split import FileRange
+from kgroup.history.task import SplitRead, TaskResult
+from kgroup.history.warehouse import ClusterState, PartitionState, SeenSegment, WarehouseWriter
+
+__all__ = ["Change", "fingerprint"]
+
+MOST_SEEN = 1000
+"""Segment files that are remembered of a partition, those that were met last."""
+
+_SAMPLE = 1 << 12
+"""Bytes of the beginning, and of the end, that a fingerprint is made of."""
+
+
+class Change:
+    """A cluster, with what a build has learnt so far.
+
+    Attributes:
+        cluster: its name.
+        before: what was known.
+        files: of its tables, by path.
+        new: paths of those that tasks have written.
+        topic_names: by topic id.
+        damage: rows of that table, new ones.
+        reread: name of each file of which bytes were read, with their begin and end.
+        segments_read: how many segments had something new.
+        segments_skipped: how many had not.
+        bytes_read: of the former.
+        partitions: what is known of them now, but for their coverage.
+        coverages: of those of which more is known than before.
+    """
+
+    def __init__(self, writer: WarehouseWriter, cluster: str) -> None:
+        self.cluster = cluster
+        self.before = writer.state(cluster)
+        self.files = {file.path: file for file in self.before.files}
+        self.new: set[str] = set()
+        self.topic_names = dict(self.before.topic_names)
+        self.damage: list[DamageRow] = []
+        self.reread: list[tuple[str, int, int]] = []
+        self.segments_read = 0
+        self.segments_skipped = 0
+        self.bytes_read = 0
+        self.partitions = dict(self.before.partitions)
+        self.coverages: dict[int, Coverage] = {}
+        self._writer = writer
+        self._read: dict[int, Coverage] = {}
+
+    def partition(self, number: int) -> PartitionState:
+        """Tell what is known of a partition."""
+        return self.partitions.get(number, PartitionState())
+
+    def coverage(self, number: int) -> Coverage:
+        """Tell which offsets of a partition are known."""
+        if number in self.coverages:
+            return self.coverages[number]
+        if number not in self._read:
+            self._read[number] = self._writer.coverage(self.cluster, number)
+        return self._read[number]
+
+    def start(self, source: SegmentSource, end: int | None) -> int | None:
+        """Tell from which byte on a segment is to be read; None: there is nothing new in it.
+
+        Args:
+            source: the segment.
+            end: offset with which the next segment of this replica begins.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        number, base = source.offsets_partition, source.base_offset
+        fingerprints: dict[int, str] = {}
+        alike = [
+            seen
+            for seen in self.partition(number).seen
+            if seen.base_offset == base and seen.size <= source.size
+        ]
+        for seen in sorted(alike, key=lambda seen: seen.size, reverse=True):
+            if seen.size not in fingerprints:
+                fingerprints[seen.size] = fingerprint(source, seen.size)
+            if seen.fingerprint == fingerprints[seen.size]:
+                self._remember(number, seen)
+                return None if seen.size == source.size else seen.size
+        if base is not None and end is not None and base < end:
+            return None if self.coverage(number).is_dense(base, end - 1) else 0
+        return 0
+
+    def accept(self, result: TaskResult) -> bool:
+        """Take what a task has written, unless some of it is known by now: then take nothing."""
+        grown: dict[int, Coverage] = {}
+        for read in result.reads:
+            number = read.work.split.offsets_partition
+            before = grown.get(number) or self.coverage(number)
+            if before.overlaps(read.coverage):
+                return False
+            grown[number] = Coverage.union([before, read.coverage])
+        self.coverages |= grown
+        self.files |= {file.path: file for file in result.files}
+        self.new |= {file.path for file in result.files}
+        self.topic_names |= result.topic_names
+        for read in result.reads:
+            split = read.work.split
+            if isinstance(split.place, FileRange):
+                self.reread.append((split.name, split.place.start, split.place.end))
+            self.damage += damage_rows(read)
+        return True
+
+    def finish(self, source: SegmentSource, reads: Sequence[SplitRead]) -> None:
+        """Remember that a segment was read, as far as it was, with these results."""
+        if any(read.error for read in reads):
+            return
+        end = _sound_end(source.size, reads)
+        try:
+            seen = SeenSegment(source.base_offset, end, fingerprint(source, end))
+        except OSError:
+            return  # it is gone; what was read counts
+        self._remember(source.offsets_partition, seen)
+
+    def replace_files(self, old: Iterable[str], new: Iterable[WrittenFile]) -> None:
+        """Put files in the place of others."""
+        for path in old:
+            del self.files[path]
+        self.files |= {file.path: file for file in new}
+
+    def add_unreadable(self, source: SegmentSource, error: OSError) -> None:
+        """Take note of a segment that cannot be read."""
+        self.damage.append(
+            unreadable_row(source.name, source.offsets_partition, error.strerror or str(error))
+        )
+
+    def state(self) -> ClusterState:
+        """Give what is known now."""
+        return ClusterState(tuple(self.files.values()), self.partitions, self.topic_names)
+
+    def _remember(self, number: int, seen: SeenSegment) -> None:
+        state = self.partition(number)
+        others = [each for each in state.seen if each != seen]
+        self.partitions[number] = replace(state, seen=(*others, seen)[-MOST_SEEN:])
+
+
+def fingerprint(source: SegmentSource, size: int) -> str:
+    """Give a text that tells what a segment holds from its beginning on, in so many bytes.
+
+    It is made of both ends. Compaction, which alone changes what stands between them, takes
+    something away, and so the size changes too.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    head = source.read(0, min(_SAMPLE, size))
+    tail = source.read(max(0, size - _SAMPLE), min(_SAMPLE, size))
+    return blake2b(head + tail, digest_size=16).hexdigest()
+
+
+def _sound_end(size: int, reads: Iterable[SplitRead]) -> int:
+    """Tell where damage begins that goes on to the end of a segment: more may come in its place."""
+    end = size
+    damage = [each for read in reads for each in read.damage]
+    for each in sorted(damage, key=lambda each: each.position, reverse=True):
+        if each.position + each.size < end:
+            break
+        end = each.position
+    return end

@@ -1,0 +1,122 @@
+"""The table `damage`: what could not be read, and still cannot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroup.history.fact_file import FactWriter, WrittenFile
+from kgroup.history.table import TABLES
+from kgroup.history.table_file import read_rows
+from kgroup.history.task import SplitRead
+from kgroup.model.problem import Problem
+
+__all__ = ["DamageRow", "damage_rows", "problem_of", "replace_damage", "unreadable_row"]
+
+
+class DamageRow(TypedDict):
+    """A row of the table."""
+
+    offsets_partition: int | None
+    path: str | None
+    position: int | None
+    size: int | None
+    kind: str
+    reason: str
+    time_ms: int
+
+
+def damage_rows(read: SplitRead) -> list[DamageRow]:
+    """Give the rows for what of a split could not be read."""
+    name, number = read.work.split.name, read.work.split.offsets_partition
+    rows = [
+        _row(name, number, each.kind, each.reason, each.position, each.size) for each in read.damage
+    ]
+    if read.more_damage:
+        reason = f"{read.more_damage} further places behind these cannot be read."
+        rows.append(_row(name, number, "more", reason))
+    if read.error is not None:
+        rows.append(unreadable_row(name, number, read.error))
+    return rows
+
+
+def unreadable_row(name: str, partition: int, error: str) -> DamageRow:
+    """Give the row for a segment that cannot be read, or not to its end."""
+    return _row(name, partition, "unreadable", f"It cannot be read: {error}.")
+
+
+def problem_of(row: DamageRow) -> Problem:
+    """Give a row as a value that travels beside others."""
+    return Problem(
+        row["kind"],
+        row["reason"],
+        path=row["path"],
+        position=row["position"],
+        offsets_partition=row["offsets_partition"],
+    )
+
+
+def replace_damage(
+    warehouse: Path,
+    files: Iterable[WrittenFile],
+    rows: Sequence[DamageRow],
+    reread: Sequence[tuple[str, int, int]],
+    writer: FactWriter,
+) -> set[str]:
+    """Add rows, and leave out old ones of bytes that were read again.
+
+    Args:
+        warehouse: its folder.
+        files: of one cluster.
+        rows: new ones.
+        reread: name of each file of which bytes were read, with their begin and end.
+        writer: takes the rows.
+
+    Returns:
+        Paths of the files that count no more.
+    """
+    schema = TABLES["damage"].schema
+    replaced: set[str] = set()
+    names = pa.array([name for name, _, _ in reread], pa.string())
+    for file in files:
+        if file.table != "damage":
+            continue
+        old = read_rows(warehouse, file)
+        stays = np.ones(len(old), np.bool_)
+        for at in np.flatnonzero(pc.is_in(old["path"], names).to_numpy()):
+            path, position = old["path"][at].as_py(), old["position"][at].as_py()
+            stays[at] = not any(
+                name == path and (position is None or start <= position < end)
+                for name, start, end in reread
+            )
+        if not stays.all():
+            replaced.add(file.path)
+            writer.add({"damage": old.filter(pa.array(stays))})
+    if rows:
+        writer.add({"damage": pa.Table.from_pylist(list(rows), schema)})
+    return replaced
+
+
+def _row(
+    name: str,
+    partition: int,
+    kind: str,
+    reason: str,
+    position: int | None = None,
+    size: int | None = None,
+) -> DamageRow:
+    return {
+        "offsets_partition": partition,
+        "path": name,
+        "position": position,
+        "size": size,
+        "kind": kind,
+        "reason": reason,
+        "time_ms": time.time_ns() // 1_000_000,
+    }

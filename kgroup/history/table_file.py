@@ -1,0 +1,77 @@
+"""Rows of a table's file, read again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kgroup.errors import InputError
+from kgroup.history.fact_file import WrittenFile
+from kgroup.history.table import TABLES
+
+__all__ = ["read_parquet", "read_rows", "row_groups"]
+
+
+def read_rows(
+    warehouse: Path,
+    file: WrittenFile,
+    columns: Sequence[str] | None = None,
+    *,
+    partitions: Collection[int] | None = None,
+) -> pa.Table:
+    """Read a file with the types of its table.
+
+    Args:
+        warehouse: its folder.
+        file: in it.
+        columns: that are wanted; by default all.
+        partitions: of `__consumer_offsets`, whose rows are wanted; by default all.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    wanted = None if columns is None else [*dict.fromkeys(["offsets_partition", *columns])]
+    parts = list(row_groups(warehouse, file, wanted))
+    rows = pa.concat_tables(parts)
+    if partitions is not None and not file.offsets.keys() <= set(partitions):
+        rows = rows.filter(pc.is_in(rows["offsets_partition"], pa.array(partitions, pa.int32())))
+    return rows if columns is None else rows.select(columns)
+
+
+def row_groups(
+    warehouse: Path, file: WrittenFile, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """Read a file likewise, part by part.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    yield from _groups(warehouse / file.path, TABLES[file.table].schema, columns)
+
+
+def read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read any file that a build wrote.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return pa.concat_tables([schema.empty_table(), *_groups(path, schema, None)])
+
+
+def _groups(path: Path, schema: pa.Schema, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+    try:
+        # not read_table: that takes the folders' names for columns
+        with pq.ParquetFile(path) as parquet:
+            for number in range(parquet.num_row_groups):
+                rows = parquet.read_row_group(number, columns)
+                yield rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path}: expected what a build wrote there; {error}. Restore the file, or build the "
+            "tables anew in another folder.",
+            path=str(path),
+        ) from None

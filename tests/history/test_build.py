@@ -1,0 +1,90 @@
+"""A build's tables, compared with plain Python; and that it may be done bit by bit."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kgroup.history.build import Build, ClusterReport
+from kgroup.history.segment_source import find_sources
+from kgroup.history.warehouse import write_warehouse
+from kgroup.source.log_folder import read_topic_names
+from tests.examples import examples
+from tests.history.log_copy import Replica, read_log, write_log
+from tests.history.table_oracle import differences, expected_tables, read_tables
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "kgroup" / "sample" / "log-dir"
+RECORDED = [
+    SAMPLE,
+    *sorted(
+        {
+            path.parent.parent
+            for path in (ROOT / "tests" / "data").glob("*/__consumer_offsets-*/*.log")
+        }
+    ),
+]
+
+
+def build(root: Path, *places: Path, cluster: str = "c") -> ClusterReport:
+    with write_warehouse(root) as writer:
+        made = Build(writer)
+        sources = find_sources([str(place) for place in places], cluster)
+        assert not sources.problems
+        for name, names in sources.topic_names.items():
+            made.add_topic_names(name, names)
+        made.read(sources.segments)
+        (report,) = made.commit()
+        return report
+
+
+def assert_same(root: Path, directory: Path, cluster: str = "c") -> None:
+    found = read_tables(root, cluster)
+    expected = expected_tables(read_log(directory), read_topic_names([directory]))
+    assert differences(found, expected) == []
+    assert found == expected
+
+
+@pytest.mark.parametrize("directory", RECORDED, ids=lambda path: path.name)
+def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
+    report = build(tmp_path / "w", directory)
+    assert not report.damage
+    assert_same(tmp_path / "w", directory)
+    again = build(tmp_path / "w", directory)
+    assert again.segments_read == 0
+    assert all(table.new_rows == 0 for table in again.tables)
+    assert_same(tmp_path / "w", directory)
+
+
+@pytest.mark.parametrize("seed", range(examples(3)))
+@pytest.mark.parametrize("name", ["log-dir", "kafka-4.3.1", "kafka-1.1.1", "compacted-4.3.1"])
+def test_bit_by_bit(name: str, seed: int, tmp_path: Path) -> None:
+    directory = next(path for path in RECORDED if path.name == name)
+    log = read_log(directory)
+    random_ = random.Random(f"{name} {seed}")
+    replicas = [Replica(log, random_.randrange(1 << 32)) for _ in range(random_.choice([1, 2, 3]))]
+    seen: dict[int, set[int]] = {partition: set() for partition in log}
+    steps: list[list[Path]] = []
+    for step in range(random_.choice([2, 4, 6])):
+        steps.append([])
+        for replica in random_.sample(replicas, random_.randint(1, len(replicas))):
+            copy = replica.grown()
+            place = tmp_path / str(step) / str(replica.seed)
+            write_log(place, copy, replica.seed)
+            steps[-1].append(place)
+            for partition, batches in copy.items():
+                seen[partition] |= {batch.last_offset for batch in batches}
+    if random_.random() < 0.3:
+        random_.shuffle(steps)
+    for places in steps:
+        build(tmp_path / "w", *places)
+    write_log(
+        tmp_path / "seen",
+        {
+            partition: [batch for batch in batches if batch.last_offset in seen[partition]]
+            for partition, batches in log.items()
+        },
+    )
+    assert_same(tmp_path / "w", tmp_path / "seen")

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kgroup.errors import InputError, UsageError
+from kgroup.history.cut import cut_by_index, cut_by_lengths
 from kgroup.history.split import FileRange, Split
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment
@@ -55,12 +56,19 @@ class SegmentSource:
             return file.read(size)
 
     def splits(self, start: int = 0, split_size: int = SPLIT_SIZE) -> list[Split]:
-        """Cut it from a position on, at which a batch begins.
+        """Cut it into parts that are read by different tasks.
+
+        Args:
+            start: what stands before was read already. Where no batch begins there, as when one was
+                just being written, the first split begins before.
+            split_size: bytes of a split, about; what cannot be cut is one split.
 
         Raises:
             OSError: it cannot be read.
         """
-        bounds = [start, self.size]
+        if start >= self.size:
+            return []
+        begins = self._cut(start, -(-(self.size - start) // split_size))
         return [
             Split(
                 self.cluster,
@@ -70,9 +78,23 @@ class SegmentSource:
                 self.replica,
                 self.base_offset,
             )
-            for first, last in pairwise(bounds)
-            if first < last
+            for first, last in pairwise([*begins, self.size])
         ]
+
+    def _cut(self, start: int, parts: int) -> list[int]:
+        begins = [start]
+        if start == 0 and parts == 1:
+            return begins
+        path = Path(self.path)
+        with path.open("rb") as file:
+            index = path.with_suffix(".index")
+            if self.base_offset is not None and index.exists():
+                entries = index.read_bytes()
+                begins = cut_by_index(file, entries, self.base_offset, start, self.size, parts)
+        if len(begins) < parts:
+            other = cut_by_lengths(path, start, self.size, parts)
+            begins = max(begins, other, key=lambda begins: (len(begins), begins[0]))
+        return begins
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+
+from kgroup.model.instant import rfc3339
 
 __all__ = [
     "UNKNOWN",
@@ -154,15 +155,6 @@ def age(ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit} {seconds % size // part} {smaller}"
     return f"{seconds // 60} min {seconds % 60} s"
-
-
-def rfc3339(epoch_ms: int) -> str:
-    """Write epoch milliseconds as a time in UTC; what no calendar holds stays a number."""
-    try:
-        time = datetime.fromtimestamp(epoch_ms // 1000, UTC).replace(tzinfo=None)
-    except (OverflowError, ValueError, OSError):
-        return f"{epoch_ms} ms"
-    return f"{time.isoformat()}.{epoch_ms % 1000:03}Z"
 
 
 _WRITERS: Mapping[Kind, Callable[[int], str]] = {

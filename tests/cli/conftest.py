@@ -26,8 +26,8 @@ class Result:
 @pytest.fixture
 def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Runs a command line in this process, through the error boundary, without any default."""
-    for name in ("KGROUP_BOOTSTRAP_SERVER", "KGROUP_CONFIG", "KGROUP_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("BOOTSTRAP_SERVER", "CONFIG", "PROFILE", "WAREHOUSE"):
+        monkeypatch.delenv(f"KGROUP_{name}", raising=False)
 
     def run(*args: object) -> Result:
         capfdbinary.readouterr()

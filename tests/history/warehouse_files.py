@@ -8,7 +8,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgroup.history.fact_file import WrittenFile
 from kgroup.history.table import TABLES
+from kgroup.history.warehouse import ClusterState, write_warehouse
 
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
@@ -45,3 +47,30 @@ def write_rows(
             pq.write_table(pa.Table.from_pylist(full, schema=table.schema), path)
             files.setdefault(name, []).append(path)
     return files
+
+
+def make_warehouse(
+    root: Path, rows: Mapping[str, Mapping[str, Iterable[Mapping[str, object]]]]
+) -> Path:
+    """Make a warehouse with rows of tables, by cluster."""
+    states = {}
+    for cluster, of_tables in rows.items():
+        with write_warehouse(root) as writer:
+            files = write_rows(root, of_tables, cluster=cluster)
+            states[cluster] = ClusterState(
+                tuple(
+                    WrittenFile(
+                        table=name,
+                        cluster=cluster,
+                        path=path.relative_to(root).as_posix(),
+                        rows=pq.read_metadata(path).num_rows,
+                        size=path.stat().st_size,
+                        is_open=False,
+                        offsets={},
+                    )
+                    for name, paths in files.items()
+                    for path in paths
+                )
+            )
+            writer.commit(states, {})
+    return root

@@ -1,0 +1,34 @@
+"""`kgroup history`, and the table of its commands."""
+
+import click
+
+from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from kgroup.errors import ExitStatus
+
+__all__ = ["COMMANDS", "command"]
+
+COMMANDS: CommandTable = {
+    "owner": ("history_owner", "Tell who owned a partition at a time, or over time."),
+    "timeline": ("history_timeline", "Show who owned what in a group, over time."),
+    "sql": ("history_sql", "Answer any other question, by a SELECT on the tables."),
+}
+
+
+@click.group(
+    "history",
+    cls=LazyGroup,
+    table=COMMANDS,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    epilog="Run 'kgroup history COMMAND --help' for the options and examples of a command.",
+)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Ask what groups did in the past, from tables made of their records.
+
+    What groups did is in __consumer_offsets until compaction removes it. A warehouse keeps it: a
+    folder with tables of what the records say. Questions are answered from there alone.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(ExitStatus.USAGE)

@@ -1,0 +1,63 @@
+"""`kgroup history timeline`."""
+
+import click
+
+from kgroup.cli.context import documented, show
+from kgroup.cli.options import ID, Output, examples, output_options, parsed
+from kgroup.cli.parameter import parse_time
+from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "timeline",
+    epilog=examples(
+        "kgroup history timeline --warehouse w billing",
+        "kgroup history timeline --warehouse w billing --topic orders --since 2d -o csv",
+    ),
+)
+@click.argument("group_id", metavar="GROUP", type=ID)
+@click.option("--topic", type=ID, help="Only of this topic.")
+@click.option(
+    "--since",
+    "since_ms",
+    metavar="TIME",
+    callback=parsed(parse_time),
+    help="Leave out what ended by then.",
+)
+@click.option(
+    "--until",
+    "until_ms",
+    metavar="TIME",
+    callback=parsed(parse_time),
+    help="Leave out what began then or later.",
+)
+@warehouse_options
+@output_options
+def command(
+    group_id: str,
+    topic: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Show who owned what in a group, over time.
+
+    A row for each stretch of time in which a member owned a partition, or ran a task.
+    """
+    from kgroup.history.timeline import timeline
+    from kgroup.render.history import interval_sheet
+
+    with documented("history timeline", output), warehouse.open() as engine:
+        report = timeline(
+            engine,
+            group_id,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            topic=topic,
+            cluster=warehouse.cluster,
+        )
+    return show("history timeline", report, output, interval_sheet)

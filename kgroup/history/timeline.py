@@ -1,0 +1,66 @@
+"""Who owned what in a group, over time."""
+
+from __future__ import annotations
+
+from kgroup.history.engine import Engine, Parameter
+from kgroup.history.interval import Interval, read_intervals
+from kgroup.history.question import cluster_of_group
+from kgroup.operation.report import Report
+
+__all__ = ["timeline"]
+
+
+def timeline(
+    engine: Engine,
+    group_id: str,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    topic: str | None = None,
+    cluster: str | None = None,
+) -> Report[Interval]:
+    """Give the stretches of time in which members of a group owned partitions.
+
+    Args:
+        engine: to ask.
+        group_id: the group.
+        since_ms: leave out what ended by then.
+        until_ms: leave out what began then or later.
+        topic: only its partitions; a name, or an id.
+        cluster: that has the group.
+
+    Returns:
+        The stretches by topic, partition and time; those whose times are not known are never left
+        out.
+
+    Raises:
+        NotFoundError: the group is not there.
+        UsageError: it is in several clusters.
+    """
+    cluster = cluster_of_group(engine, group_id, cluster)
+    condition = "cluster = ? AND group_id = ?"
+    parameters: list[Parameter] = [cluster, group_id]
+    if topic is not None:
+        condition += " AND (topic = ? OR topic_id = ?)"
+        parameters += [topic, topic]
+    found = tuple(
+        interval
+        for interval in read_intervals(engine, condition, parameters)
+        if interval.overlaps(since_ms, until_ms)
+    )
+    notes = [] if found else [_why_none(engine, cluster, group_id)]
+    untimed = sum(not interval.is_timed for interval in found)
+    if untimed:
+        notes.append(f"The log has no times for {untimed} of the stretches, only offsets.")
+    return Report(found, notes=tuple(notes))
+
+
+def _why_none(engine: Engine, cluster: str, group_id: str) -> str:
+    """Say why there is nothing to show."""
+    parameters: list[Parameter] = [cluster, group_id]
+    if read_intervals(engine, "cluster = ? AND group_id = ?", parameters):
+        return f"Group {group_id!r} owned other partitions, or at other times."
+    return (
+        f"No member of group {group_id!r} is known to have owned a partition: it committed offsets "
+        "only, or speaks another protocol."
+    )

@@ -1,0 +1,111 @@
+"""Answers to questions about the past as sheets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgroup.render.cell import Column, Kind
+from kgroup.render.sheet import Sheet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgroup.history.ask_sql import Answer
+    from kgroup.history.interval import Interval
+    from kgroup.history.owner import Owner
+
+__all__ = ["INTERVAL_COLUMNS", "OWNER_COLUMNS", "answer_sheet", "interval_sheet", "owner_sheet"]
+
+_CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
+_GROUP = Column("group_id", Kind.NAME, "id of the group")
+_GROUP_TYPE = Column("group_type", Kind.TEXT, "classic, consumer, share or streams")
+_TOPIC = Column("topic", Kind.TEXT, "name of the topic")
+_PARTITION = Column("partition", Kind.NUMBER, "partition of that topic, or number of a task")
+_MEMBER = (
+    Column("member_id", Kind.NAME, "id of the member", is_reference=True),
+    Column("instance_id", Kind.NAME, "group.instance.id of a static member"),
+    Column("client_id", Kind.NAME, "as the client calls itself"),
+    Column("client_host", Kind.TEXT, "address that the broker saw"),
+    Column("generation_id", Kind.NUMBER, "generation, or epoch of the member, in which it got it"),
+)
+_ENDED_BY = Column("ended_by", Kind.TEXT, "moved, released, gone or deleted")
+_THING = (
+    Column("topic_id", Kind.TEXT, "id of the topic"),
+    Column("subtopology", Kind.TEXT, "of a task of a streams group"),
+    Column("role", Kind.TEXT, "of a task: active, standby or warmup"),
+)
+
+OWNER_COLUMNS = (
+    _CLUSTER,
+    _GROUP,
+    _TOPIC,
+    _PARTITION,
+    Column("status", Kind.TEXT, "owned, nobody or unknown"),
+    *_MEMBER,
+    Column("since_ms", Kind.TIME, "when it began"),
+    Column("until_ms", Kind.TIME, "when it ended; unknown: not yet"),
+    _ENDED_BY,
+    Column("reason", Kind.TEXT, "why nobody had it, or why that is not known"),
+    _GROUP_TYPE,
+    *_THING,
+)
+INTERVAL_COLUMNS = (
+    _CLUSTER,
+    _GROUP,
+    _GROUP_TYPE,
+    _TOPIC,
+    _PARTITION,
+    *_MEMBER,
+    Column("from_ms", Kind.TIME, "when it began"),
+    Column("to_ms", Kind.TIME, "when it ended; unknown: not yet"),
+    _ENDED_BY,
+    *_THING,
+    Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets that told it"),
+    Column("from_log_offset", Kind.NUMBER, "offset of the record that began it"),
+    Column("to_log_offset", Kind.NUMBER, "offset of the record that ended it"),
+)
+_TIMES = ("time_ms", "from_ms", "to_ms")
+"""Columns of the tables that are times; so are those that end in timestamp_ms. Other columns of
+milliseconds are lengths of time."""
+
+
+def owner_sheet(rows: Sequence[Owner]) -> Sheet:
+    """One row a stretch of time of a group."""
+    return Sheet.of(OWNER_COLUMNS, rows)
+
+
+def interval_sheet(rows: Sequence[Interval]) -> Sheet:
+    """One row a stretch of time."""
+    return Sheet.of(INTERVAL_COLUMNS, rows)
+
+
+def answer_sheet(answer: Answer) -> Sheet:
+    """One row a row of the query's answer."""
+    columns = tuple(
+        Column(name, _kind(name, type_), "column of the query")
+        for name, type_ in answer.columns.items()
+    )
+    rows = [[_text(row[name]) for name in answer.columns] for row in answer.report.data]
+    return Sheet(columns, rows)
+
+
+def _kind(name: str, type_: pa.DataType) -> Kind:
+    import pyarrow as pa
+
+    if pa.types.is_integer(type_) and (name in _TIMES or name.endswith("timestamp_ms")):
+        return Kind.TIME
+    if pa.types.is_integer(type_) and name.endswith("_ms"):
+        return Kind.DURATION
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return Kind.NUMBER
+    return Kind.TEXT
+
+
+def _text(value: Any) -> object:
+    """Write lists and objects as JSON: cells have to be hashable."""
+    if isinstance(value, dict | list):
+        import orjson
+
+        return orjson.dumps(value).decode()
+    return value

@@ -1,0 +1,153 @@
+"""The commands of `kgroup history` that ask: options, forms and exit statuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.history.test_owner import STORY, T, generation, interval
+from tests.history.warehouse_files import make_warehouse
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
+    rows = {
+        "assignments": STORY,
+        "group_generations": [generation(5), generation(90)],
+    }
+    other = {
+        "assignments": [interval("z", 0, None, group_id="only-west", partition=5)],
+        "group_generations": [generation(0), generation(0, "only-west")],
+    }
+    root = tmp_path_factory.mktemp("history") / "warehouse"
+    return str(make_warehouse(root, {"east": rows, "west": other}))
+
+
+def test_owner_as_a_table_and_as_json(cli: Cli, warehouse: str) -> None:
+    args = ("history", "owner", "--warehouse", warehouse, "orders", "3", "--at", str(T + 20_000))
+    result = cli(*args)
+    assert result.status == 0
+    head, row = result.out.splitlines()
+    assert head.split()[:5] == ["cluster", "group_id", "topic", "partition", "status"]
+    assert row.split()[:6] == ["east", "g", "orders", "3", "owned", "b"]
+    assert "2023-11-14T22:13:40.000Z" in row
+    document = json.loads(cli(*args, "-o", "json").out)
+    assert (document["command"], document["errors"]) == ("history owner", [])
+    (data,) = document["data"]
+    assert data | {"member_id": "b", "since_ms": T + 20_000, "reason": None} == data
+    columns = cli(*args, "-o", "csv", "--columns", "member_id,until", "--no-headers").out
+    assert columns == f"b,{T + 30_000}\n"
+
+
+def test_owner_over_time(cli: Cli, warehouse: str) -> None:
+    result = cli(
+        *("history", "owner", "--warehouse", warehouse, "orders", "3", "-o", "jsonl"),
+        *("--between", str(T + 25_000), "2023-11-14T22:14:05Z"),
+    )
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["status"] for row in rows] == ["owned", "nobody", "owned"]
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "reason"),
+    [
+        (("owner", "orders", "3"), 2, "--at TIME or --between FROM TO"),
+        (("owner", "orders", "3", "--at", "1", "--between", "1", "2"), 2, "--at"),
+        (("owner", "orders", "3", "--between", "2h", "3h"), 2, "the earlier time first"),
+        (("owner", "orders", "3", "--at", "yesterday"), 2, "'yesterday' is no time"),
+        (("owner", "payments", "3", "--at", "1d"), 3, "no group is known to have owned"),
+        (("owner", "orders", "3", "--at", "1d", "--cluster", "north"), 3, "are: east, west"),
+        (("timeline", "g"), 2, "in several clusters: east, west; choose one by --cluster"),
+        (("timeline", "h"), 3, "group 'h' is not in the warehouse"),
+        (("sql", "SELECT"), 2, "without selection list"),
+        (("sql", "SELECT 1 AS a, 2 AS a"), 2, "two columns are called a"),
+        (("sql", "DROP TABLE members"), 2, "expected one query"),
+    ],
+)
+def test_what_cannot_be_answered(
+    cli: Cli, warehouse: str, args: tuple[str, ...], status: int, reason: str
+) -> None:
+    result = cli("history", *args, "--warehouse", warehouse)
+    assert (result.status, result.out) == (status, "")
+    assert reason in result.err
+    assert "Traceback" not in result.err
+
+
+def test_warehouse_comes_from_the_environment(
+    cli: Cli, warehouse: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "--warehouse" in cli("history", "timeline", "g").err
+    monkeypatch.setenv("KGROUP_WAREHOUSE", warehouse)
+    result = cli("history", "timeline", "g", "--cluster", "east", "-o", "jsonl")
+    assert len(result.out.splitlines()) == len(STORY)
+    monkeypatch.setenv("KGROUP_WAREHOUSE", str(tmp_path))
+    result = cli("history", "timeline", "g", "-o", "json")
+    assert result.status == 1
+    assert "expected a warehouse, found an empty folder" in result.err
+    assert json.loads(result.out)["errors"][0]["kind"] == "unreadable"
+
+
+def test_one_cluster_needs_no_choice(cli: Cli, warehouse: str) -> None:
+    args = ("--warehouse", warehouse, "-o", "jsonl")
+    result = cli("history", "timeline", "only-west", *args)
+    assert json.loads(result.out)["cluster"] == "west"
+    result = cli("history", "owner", "orders", "5", "--at", "1h", *args)
+    assert json.loads(result.out)["group_id"] == "only-west"
+    assert "what came later is not" in result.err
+
+
+def test_sql_in_every_form(cli: Cli, warehouse: str) -> None:
+    query = (
+        "SELECT member_id, from_ms, to_ms - from_ms AS length_ms, NULL AS nothing, "
+        "CAST(1 AS DECIMAL(38, 0)) AS whole, 0.5 AS half, [1, 2] AS many, {'a': date} AS one "
+        "FROM assignments WHERE cluster = 'east' ORDER BY from_ms LIMIT 1"
+    )
+    args = ("history", "sql", "--warehouse", warehouse, query)
+    begin = T + 10_000
+    expected = {
+        "member_id": "a",
+        "from_ms": begin,
+        "length_ms": 10_000,
+        "nothing": None,
+        "whole": 1,
+        "half": 0.5,
+        "many": [1, 2],
+        "one": {"a": "2023-11-14"},
+    }
+    document = json.loads(cli(*args, "-o", "json").out)
+    assert document == {
+        "command": "history sql",
+        "schema_version": 1,
+        "data": [expected],
+        "errors": [],
+    }
+    assert json.loads(cli(*args, "-o", "jsonl").out) == expected
+    lines = cli(*args, "-o", "tsv").out.splitlines()
+    assert lines[0].split("\t") == list(expected)
+    assert lines[1].split("\t")[:3] == ["a", str(begin), "10000"]
+    table = cli(*args).out.splitlines()
+    assert table[0].split() == [name.removesuffix("_ms") for name in expected]
+    assert table[1].split()[:2] == ["a", "2023-11-14T22:13:30.000Z"]
+    assert "10 s" in table[1]
+    assert "'2023-11-14'" not in table[1]
+
+
+def test_sql_without_rows_has_its_columns(cli: Cli, warehouse: str) -> None:
+    result = cli("history", "sql", "--warehouse", warehouse, "SELECT * FROM damage")
+    assert result.status == 0
+    assert len(result.out.splitlines()) == 1
+    assert result.out.split()[0] == "offsets_partition"
+
+
+def test_cluster_that_is_named_is_all_that_sql_sees(cli: Cli, warehouse: str) -> None:
+    query = "SELECT DISTINCT cluster FROM group_generations"
+    args = ("history", "sql", "--warehouse", warehouse, query, "--no-headers")
+    assert cli(*args, "--cluster", "west").out == "west\n"
+
+
+def test_missing_engine_is_said(cli: Cli, warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    result = cli("history", "sql", "--warehouse", warehouse, "SELECT 1")
+    assert result.status == 1
+    assert "pip install 'kgroup[history]'" in result.err

@@ -1,0 +1,283 @@
+"""Who owned a partition: each case is rows of `assignments`, and what follows from them."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from kgroup.errors import NotFoundError, UsageError
+from kgroup.history.engine import DuckEngine
+from kgroup.history.owner import Owner, owners
+from kgroup.history.timeline import timeline
+from tests.history.warehouse_files import write_rows
+
+T = 1_700_000_000_000
+
+
+def interval(
+    member: str, begin: int | None, end: int | None, by: str | None = None, **more: Any
+) -> dict[str, Any]:
+    """Own orders-3 in group g, from so many seconds behind T to so many."""
+    offsets = {
+        "from_log_offset": 1000 if begin is None else begin,
+        "to_log_offset": None if end is None and by is None else end or 2000,
+    }
+    return {
+        "offsets_partition": 7,
+        "group_id": "g",
+        "group_type": "classic",
+        "topic": "orders",
+        "partition": 3,
+        "member_id": member,
+        "client_id": f"client of {member}",
+        "client_host": "/10.0.0.1",
+        "from_ms": None if begin is None else T + begin * 1000,
+        "to_ms": None if end is None else T + end * 1000,
+        "ended_by": by,
+        **offsets,
+        **more,
+    }
+
+
+def generation(second: int, group: str = "g") -> dict[str, Any]:
+    return {
+        "offsets_partition": 7,
+        "log_offset": second,
+        "time_ms": T + second * 1000,
+        "group_id": group,
+    }
+
+
+STORY = [
+    interval("a", 10, 20, "moved", generation_id=1),
+    interval("b", 20, 30, "gone", generation_id=2),
+    interval("c", 40, 50, "released", generation_id=4),
+    interval("c", 60, 70, "deleted", generation_id=6),
+]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[DuckEngine]:
+    rows = {
+        "assignments": [*STORY, interval("x", 0, None, partition=4)],
+        "group_generations": [generation(second) for second in (5, 10, 90)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        yield engine
+
+
+def said(row: Owner) -> tuple[str, str | None, float | None, float | None]:
+    def seconds(time_ms: int | None) -> float | None:
+        return None if time_ms is None else (time_ms - T) / 1000
+
+    return row.status, row.member_id, seconds(row.since_ms), seconds(row.until_ms)
+
+
+@pytest.mark.parametrize(
+    ("second", "expected", "reason"),
+    [
+        (4.999, ("unknown", None, None, 5), "before its first record"),
+        (5, ("nobody", None, 5, 10), "no member had had it yet"),
+        (10, ("owned", "a", 10, 20), None),
+        (19.999, ("owned", "a", 10, 20), None),
+        (20, ("owned", "b", 20, 30), None),
+        (30, ("nobody", None, 30, 40), "its owner had left"),
+        (39.999, ("nobody", None, 30, 40), "its owner had left"),
+        (40, ("owned", "c", 40, 50), None),
+        (55, ("nobody", None, 50, 60), "its owner had given it up"),
+        (70, ("nobody", None, 70, None), "the group had been deleted"),
+        (1000, ("nobody", None, 70, None), "the group had been deleted"),
+    ],
+)
+def test_one_instant(
+    engine: DuckEngine, second: float, expected: tuple[Any, ...], reason: str | None
+) -> None:
+    at_ms = T + int(second * 1000)
+    report = owners(engine, "orders", 3, at_ms, at_ms)
+    assert [said(row) for row in report.data] == [expected]
+    found = report.data[0].reason
+    assert found is None if reason is None else reason in (found or "")
+    # the last record is the generation at 90 seconds
+    assert len(report.notes) == (second > 90)
+
+
+def test_stretch_of_time_has_no_hole(engine: DuckEngine) -> None:
+    report = owners(engine, "orders", 3, T + 25_000, T + 60_000)
+    assert [said(row) for row in report.data] == [
+        ("owned", "b", 20, 30),
+        ("nobody", None, 30, 40),
+        ("owned", "c", 40, 50),
+        ("nobody", None, 50, 60),
+    ]
+    report = owners(engine, "orders", 3, T, T + 100_000)
+    times = [said(row)[2:] for row in report.data]
+    assert times[0] == (None, 5)
+    assert times[-1] == (70, None)
+    assert all(before[1] == after[0] for before, after in pairwise(times))
+
+
+def test_owner_has_what_the_table_tells(engine: DuckEngine) -> None:
+    row = owners(engine, "orders", 3, T + 20_000, T + 20_000).data[0]
+    assert (row.group_id, row.cluster, row.generation_id) == ("g", "test", 2)
+    assert (row.client_id, row.client_host, row.ended_by) == ("client of b", "/10.0.0.1", "gone")
+
+
+def test_partition_that_is_owned_still_is_so_behind_the_last_record(engine: DuckEngine) -> None:
+    report = owners(engine, "orders", 4, T + 500_000, T + 500_000)
+    assert [said(row) for row in report.data] == [("owned", "x", 0, None)]
+    assert "known up to 2023-11-14T22:14:50.000Z" in report.notes[0]
+
+
+def test_every_group_has_its_story(tmp_path: Path) -> None:
+    rows = {
+        "assignments": [
+            interval("a", 0, None),
+            interval("s2", 1, 9, "gone", group_id="shared", group_type="share"),
+            interval("s1", 2, 8, "gone", group_id="shared", group_type="share"),
+        ],
+        "group_generations": [generation(0)],
+        "consumer_group_epochs": [generation(1, "shared")],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        at_ms = T + 5000
+        both = owners(engine, "orders", 3, at_ms, at_ms)
+        one = owners(engine, "orders", 3, at_ms, at_ms, group_id="shared")
+        late = owners(engine, "orders", 3, T + 9000, T + 9000, group_id="shared")
+        with pytest.raises(NotFoundError, match="group 'h' is not known to have owned"):
+            owners(engine, "orders", 3, at_ms, at_ms, group_id="h")
+    assert [(row.group_id, row.member_id) for row in both.data] == [
+        ("g", "a"),
+        ("shared", "s2"),
+        ("shared", "s1"),
+    ]
+    assert one.data == both.data[1:]
+    assert [said(row) for row in late.data] == [("nobody", None, 9, None)]
+
+
+def test_times_that_the_log_does_not_have_are_unknown(tmp_path: Path) -> None:
+    # Kafka 0.9 writes GroupMetadata without times.
+    rows = {"assignments": [interval("a", None, None), interval("b", None, None, "gone")]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        report = owners(engine, "orders", 3, T, T)
+    assert {(row.status, row.member_id) for row in report.data} == {
+        ("unknown", "a"),
+        ("unknown", "b"),
+    }
+
+
+def test_what_cannot_be_read_is_unknown_and_not_nobody(tmp_path: Path) -> None:
+    rows = {"assignments": [interval("a", 0, 10, to_log_offset=10)]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        report = owners(engine, "orders", 3, T + 20_000, T + 20_000)
+    assert [said(row) for row in report.data] == [("unknown", None, 10, None)]
+    assert "cannot be read" in (report.data[0].reason or "")
+
+
+def test_streams_task_reads_the_partitions_of_its_topics(tmp_path: Path) -> None:
+    topology = {
+        "subtopologies": [
+            {
+                "subtopologyId": "1",
+                "sourceTopics": ["orders"],
+                "repartitionSourceTopics": [{"name": "by-user"}],
+            },
+            {"subtopologyId": "2", "sourceTopics": ["other"], "repartitionSourceTopics": []},
+        ]
+    }
+    task = {"group_type": "streams", "topic": None, "role": "active"}
+    rows = {
+        "assignments": [
+            interval("a", 0, None, subtopology="1", **task),
+            interval("b", 0, None, subtopology="2", **task),
+            interval("c", 0, None, subtopology="1", **task | {"role": "standby"}),
+        ],
+        "consumer_group_epochs": [
+            generation(0)
+            | {
+                "type": "StreamsGroupTopology",
+                "value_json": orjson.dumps({"version": 0, "data": topology}).decode(),
+            }
+        ],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        for topic in ("orders", "by-user"):
+            report = owners(engine, topic, 3, T, T)
+            found = [(row.member_id, row.topic, row.subtopology) for row in report.data]
+            assert found == [("a", topic, "1")]
+
+
+def test_topic_is_found_by_its_id(tmp_path: Path) -> None:
+    rows = {"assignments": [interval("a", 0, None, topic=None, topic_id="UX8f3nSqTZm0cRj1mY4Q9A")]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        report = owners(engine, "UX8f3nSqTZm0cRj1mY4Q9A", 3, T, T)
+        with pytest.raises(NotFoundError):
+            owners(engine, "orders", 3, T, T)
+    assert [row.member_id for row in report.data] == ["a"]
+
+
+def test_what_was_only_committed_has_no_owner_that_is_known(tmp_path: Path) -> None:
+    commit = {"group_id": "by-hand", "topic": "orders", "partition": 3, "time_ms": T}
+    with (
+        DuckEngine(write_rows(tmp_path, {"offset_commits": [commit]})) as engine,
+        pytest.raises(NotFoundError, match="'by-hand' committed offsets of it"),
+    ):
+        owners(engine, "orders", 3, T, T)
+
+
+def test_clusters_are_kept_apart(tmp_path: Path) -> None:
+    first = write_rows(tmp_path, {"assignments": [interval("a", 0, None)]}, cluster="east")
+    second = write_rows(tmp_path, {"assignments": [interval("b", 0, None)]}, cluster="west")
+    files = {"assignments": first["assignments"] + second["assignments"]}
+    with DuckEngine(files) as engine:
+        with pytest.raises(UsageError, match="east, west; choose one by --cluster"):
+            owners(engine, "orders", 3, T, T)
+        report = owners(engine, "orders", 3, T, T, cluster="west")
+    assert [(row.cluster, row.member_id) for row in report.data] == [("west", "b")]
+
+
+# --- timeline ------------------------------------------------------------------------------------
+
+
+def test_timeline_gives_the_rows_of_the_group(engine: DuckEngine) -> None:
+    report = timeline(engine, "g")
+    found = [(row.partition, row.member_id, row.from_ms, row.to_ms) for row in report.data]
+    assert found == [
+        *((3, row["member_id"], row["from_ms"], row["to_ms"]) for row in STORY),
+        (4, "x", T, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "members"),
+    [
+        (20, 40, "bx"),
+        (19.999, 40.001, "abcx"),
+        (50, None, "cx"),
+        (None, 10, "x"),
+        (None, 10.001, "ax"),
+        (70, 200, "x"),
+    ],
+)
+def test_timeline_of_some_time(
+    engine: DuckEngine, since: float | None, until: float | None, members: str
+) -> None:
+    report = timeline(
+        engine,
+        "g",
+        since_ms=None if since is None else T + int(since * 1000),
+        until_ms=None if until is None else T + int(until * 1000),
+    )
+    assert "".join(row.member_id for row in report.data) == members
+
+
+def test_timeline_says_why_it_is_empty(engine: DuckEngine) -> None:
+    report = timeline(engine, "g", topic="payments")
+    assert (report.data, len(report.notes)) == ((), 1)
+    assert "owned other partitions" in report.notes[0]
+    with pytest.raises(NotFoundError, match="group 'h' is not in the warehouse"):
+        timeline(engine, "h")
+    with pytest.raises(NotFoundError, match="not in cluster west, but in test"):
+        timeline(engine, "g", cluster="west")

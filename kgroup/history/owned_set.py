@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 
 from kgroup.history.record_order import Flags, Ints
 
-__all__ = ["Kinds", "OwnedSets", "dense", "flags", "numbers", "owned_sets", "places"]
+__all__ = ["Kinds", "OwnedSets", "dense", "flags", "numbers", "one_of_each", "owned_sets", "places"]
 
 _PARTITION_BITS = 32
-_BLOCK = 1 << 22
-"""Partitions compared at a time: bounds memory."""
+_PARTITION_MASK = 0xFFFF_FFFF
 
 _FIELDS = ("topic", "topic_id", "subtopology", "role")
 
@@ -40,12 +39,23 @@ def numbers(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
 
 def dense(first: Ints, *more: Ints) -> Ints:
     """Number the combinations of numbers (-1 and above), from 0."""
-    combined = first
+    combined = _dense(first)
     for each in more:
         if len(each) and (each != each[0]).any():
-            combined = np.unique(combined, return_inverse=True)[1]
-            combined = (combined << _PARTITION_BITS) + each
-    return np.unique(combined, return_inverse=True)[1]
+            combined = _dense((combined << _PARTITION_BITS) + each)
+    return combined
+
+
+def _dense(found: Ints) -> Ints:
+    codes: Ints = pa.array(found).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def one_of_each(codes: Ints) -> Ints:
+    """A place of each of dense numbers."""
+    place = np.empty(codes.max(initial=-1) + 1, dtype=np.int64)
+    place[codes] = np.arange(len(codes))
+    return place
 
 
 def places(found: Ints) -> pa.Array:
@@ -75,7 +85,7 @@ class Kinds:
 
     def by_name(self, things: Ints) -> Ints:
         """The numbers of things as `same_name` tells them apart."""
-        kinds, partitions = things >> _PARTITION_BITS, things & 0xFFFF_FFFF
+        kinds, partitions = things >> _PARTITION_BITS, things & _PARTITION_MASK
         named: Ints = self.same_name[kinds]
         return (named << _PARTITION_BITS) | partitions
 
@@ -88,38 +98,55 @@ class Kinds:
         """The texts of things, and their partition."""
         kinds = pa.array(things >> _PARTITION_BITS)
         found = {name: texts.take(kinds) for name, texts in self.texts.items()}
-        return {**found, "partition": pa.array((things & 0xFFFF_FFFF).astype(np.int32))}
+        return {**found, "partition": pa.array((things & _PARTITION_MASK).astype(np.int32))}
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedSets:
-    """Sets of things, by number of the set."""
+    """Sets of things, by number of the set.
+
+    A set is made of pieces, a piece is a list of partitions of one kind. `_contents` has the same
+    number for pieces of the same content.
+    """
 
     kinds: Kinds
     _starts: Ints
-    _things: Ints
-
-    def sizes(self, sets: Ints) -> Ints:
-        """How many things are in each."""
-        return self._starts[sets + 1] - self._starts[sets]
+    _pieces: Ints
+    _piece_kinds: Ints
+    _contents: Ints
+    _partition_starts: Ints
+    _partitions: Ints
 
     def things(self, sets: Ints) -> tuple[Ints, Ints]:
         """All things in these sets, one set after the other; and the place in `sets` of each."""
-        sizes = self.sizes(sets)
-        owner = np.repeat(np.arange(len(sets)), sizes)
-        first = np.repeat(self._starts[sets] - (np.cumsum(sizes) - sizes), sizes)
-        return self._things[first + np.arange(len(first))], owner
+        place, owner = _spread(self._starts, sets)
+        pieces = self._pieces[place]
+        partitions, piece = _spread(self._partition_starts, pieces)
+        kinds = self._piece_kinds[pieces[piece]]
+        return _thing(kinds, self._partitions[partitions]), owner[piece]
 
     def are_same(self, sets: Ints, others: Ints) -> Flags:
         """Whether each pair has the same things in the same order."""
-        same: Flags = self.sizes(sets) == self.sizes(others)
+        sizes = np.diff(self._starts)
+        same: Flags = sizes[sets] == sizes[others]
         pairs = np.flatnonzero(same)
-        block = np.cumsum(self.sizes(sets[pairs])) // _BLOCK
-        for some in np.split(pairs, np.flatnonzero(np.diff(block)) + 1):
-            mine, place = self.things(sets[some])
-            differing = place[mine != self.things(others[some])[0]]
-            same[some[differing]] = False
+        contents = self._contents[self._pieces]
+        mine, place = _spread(self._starts, sets[pairs])
+        theirs, _ = _spread(self._starts, others[pairs])
+        same[pairs[place[contents[mine] != contents[theirs]]]] = False
         return same
+
+
+def _spread(starts: Ints, which: Ints) -> tuple[Ints, Ints]:
+    """Places of what is in some of many stretches; and for each the place in `which`."""
+    sizes = starts[which + 1] - starts[which]
+    owner = np.repeat(np.arange(len(which)), sizes)
+    first = starts[which] - (np.cumsum(sizes) - sizes)
+    return first[owner] + np.arange(len(owner)), owner
+
+
+def _thing(kinds: Ints, partitions: Ints) -> Ints:
+    return (kinds << _PARTITION_BITS) | (partitions.astype(np.int64) & _PARTITION_MASK)
 
 
 def owned_sets(
@@ -142,17 +169,10 @@ def owned_sets(
     Returns:
         the sets, and the numbers of the single things.
     """
-    structs, set_of_struct, partitions = [], [], []
-    for column, sets in listed:
-        lists = pa.chunked_array(column.chunks, column.type).combine_chunks()
-        structs.append(lists.flatten())
-        set_of_struct.append(sets[pc.list_parent_indices(lists).to_numpy()])
-        partitions.append(pc.struct_field(structs[-1], "partitions"))
+    lists = [pa.chunked_array(column.chunks, column.type).combine_chunks() for column, _ in listed]
+    structs = pa.concat_arrays([each.flatten() for each in lists])
     coded = {
-        name: numbers(
-            pa.chunked_array([pc.struct_field(each, name) for each in structs], pa.string()),
-            single[name],
-        )
+        name: numbers(pa.chunked_array([pc.struct_field(structs, name)]), single[name])
         for name in _FIELDS
     }
     topics, topic_ids = coded["topic"][0], coded["topic_id"][0]
@@ -163,24 +183,37 @@ def owned_sets(
     combined = {name: np.concatenate(found) for name, (found, _) in coded.items()}
     kind = dense(*combined.values())
     kinds = _kinds(kind, combined, {name: texts for name, (_, texts) in coded.items()}, topic_names)
-    struct_count = sum(map(len, structs))
+    kind, single_kind = np.split(kind, [len(structs)])
 
-    set_of_thing, things, begin = [], [], 0
-    for lists, owner in zip(partitions, set_of_struct, strict=True):
-        parent = pc.list_parent_indices(lists).to_numpy()
-        set_of_thing.append(owner[parent])
-        things.append(
-            (kind[begin + parent] << _PARTITION_BITS) | lists.flatten().to_numpy().astype(np.int64)
-        )
-        begin += len(owner)
-    all_sets, all_things = np.concatenate(set_of_thing), np.concatenate(things)
-    if (all_sets[1:] < all_sets[:-1]).any():
-        order = np.argsort(all_sets, kind="stable")
-        all_sets, all_things = all_sets[order], all_things[order]
-    starts = np.searchsorted(all_sets, np.arange(count + 1))
-    partition = single["partition"].to_numpy().astype(np.int64)
-    alone = (kind[struct_count:] << _PARTITION_BITS) | partition
-    return OwnedSets(kinds, starts, all_things), alone
+    partitions = pc.struct_field(structs, "partitions")
+    owner = np.concatenate(
+        [
+            sets[pc.list_parent_indices(each).to_numpy()]
+            for each, (_, sets) in zip(lists, listed, strict=True)
+        ]
+    )
+    order = np.argsort(owner, kind="stable")
+    sets = OwnedSets(
+        kinds,
+        np.searchsorted(owner[order], np.arange(count + 1)),
+        order,
+        kind,
+        dense(kind, _same_lists(partitions)),
+        partitions.offsets.to_numpy().astype(np.int64),
+        partitions.values.to_numpy(),
+    )
+    return sets, _thing(single_kind, single["partition"].to_numpy())
+
+
+def _same_lists(lists: pa.ListArray) -> Ints:
+    """Number lists of int32, the same list alike."""
+    values = lists.values.to_numpy()
+    starts = lists.offsets.to_numpy().astype(np.int64) * values.itemsize
+    as_bytes = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(lists), [None, pa.py_buffer(starts), pa.py_buffer(values)]
+    )
+    found: Ints = as_bytes.dictionary_encode().indices.to_numpy().astype(np.int64)
+    return found
 
 
 def _kinds(
@@ -190,10 +223,10 @@ def _kinds(
     topic_names: Mapping[str, str],
 ) -> Kinds:
     """Say what each number stands for."""
-    one_of_each = np.unique(kind, return_index=True)[1]
+    place = one_of_each(kind)
     columns = {}
     for name, found in combined.items():
-        columns[name] = texts[name].take(places(found[one_of_each]))
+        columns[name] = texts[name].take(places(found[place]))
     rows = list(zip(*(columns[name].to_pylist() for name in _FIELDS), strict=True))
     named = [
         (topic or topic_names.get(topic_id), topic_id, *task) for topic, topic_id, *task in rows

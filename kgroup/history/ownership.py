@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.history.owned_set import dense, flags, numbers, owned_sets, places
+from kgroup.history.owned_set import dense, flags, numbers, one_of_each, owned_sets, places
 from kgroup.history.record_order import (
     ASSIGNMENT_GONE,
     CLASSIC,
@@ -212,7 +212,9 @@ class _Following:
         tombstones, members = tables["tombstones"], tables["members"]
         tombstones = tombstones.filter(pc.is_in(tombstones["type"], pa.array(list(_TOMBSTONES))))
         is_classic = pc.equal(members["group_type"], GROUP_TYPES[CLASSIC])
-        classic, described = members.filter(is_classic), members.filter(pc.invert(is_classic))
+        classic, described = members, members.slice(0, 0)
+        if not pc.all(is_classic).as_py():  # as a rule they are, and copying takes its time
+            classic, described = members.filter(is_classic), members.filter(pc.invert(is_classic))
         current = epochs.filter(pc.ends_with(epochs["type"], _CURRENT))
         self._held, self._known, self._classic, self._described = held, known, classic, described
         self._generations, self._current = generations, current
@@ -234,8 +236,8 @@ class _Following:
         self._member_count = np.cumsum([0, *(len(group) for group, _ in pairs)])
         group_of, id_of = (np.concatenate(each) for each in zip(*pairs, strict=True))
         member = dense(group_of, id_of)
-        one_of_each = np.unique(member, return_index=True)[1]
-        self._group, self._id = group_of[one_of_each], id_of[one_of_each]
+        place = one_of_each(member)
+        self._group, self._id = group_of[place], id_of[place]
         held_member, known_member, classic_member, described_member, current_member, gone_member = (
             np.split(member, self._member_count[1:-1])
         )

@@ -65,6 +65,7 @@ class _Decoder:
             self._rows = min(self._rows, 1 << 12)
         self._buffer = self._new_buffer()
         self._parts: list[pa.RecordBatch | Damage] = []
+        self._damages: list[Damage] = []
 
     def decode(self, runs: Runs) -> tuple[list[pa.RecordBatch | Damage], int | None]:
         stop = None
@@ -75,6 +76,7 @@ class _Decoder:
             if reason == memory.FULL:
                 if not self._buffer.is_empty:
                     size += self._flush()
+                    self._buffer = self._new_buffer()
                     enlarged = 0
                 elif enlarged < _MOST_ENLARGED:
                     self._buffer.enlarge()
@@ -91,14 +93,13 @@ class _Decoder:
             elif (stop := self._add_bad_batch()) is not None:
                 break
         self._flush()
-        return self._parts, stop
+        return self._parts + self._damages, stop
 
     def _flush(self) -> int:
         """Finish the rows so far; give the bytes that they take."""
         if self._buffer.is_empty:
             return 0
         self._parts.append(rows := self._buffer.finish(self._transactions))
-        self._buffer = self._new_buffer()
         return int(rows.nbytes)
 
     def _new_buffer(self) -> ColumnBuffer:
@@ -123,9 +124,5 @@ class _Decoder:
         batch = self._walk.read_bad_batch()
         if batch is None or (batch.record_count or 0) > _MOST_ROWS:
             return position
-        damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))
-        if not damages:
-            return None
-        self._flush()
-        self._parts += damages
-        return self._walk.position
+        self._damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))
+        return self._walk.position if self._damages else None

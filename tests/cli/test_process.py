@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -166,32 +167,30 @@ def test_standard_input_with_transactions_that_end_later(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_standard_input_gives_what_the_file_gives(cli: Cli) -> None:
+def test_standard_input_gives_what_the_file_gives(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = SAMPLE / "__consumer_offsets-6/00000000000000000000.log"
     command = ["decode-offsets", "-o", "jsonl"]
-    piped = subprocess.run(
-        [*COMMAND, *command, "-"], input=file.read_bytes(), capture_output=True, timeout=TIMEOUT_S
-    )
+    with file.open() as data:
+        monkeypatch.setattr(sys, "stdin", data)
+        piped = cli(*command, "-")
     read = cli(*command, file)
-    assert piped.stdout.decode() == read.out.replace(
-        '"partition":6,"offset"', '"partition":null,"offset"'
-    )
-    assert piped.returncode == read.status == 0
-    assert piped.stdout.count(b"\n") > 10
+    assert piped.out == read.out.replace('"partition":6,"offset"', '"partition":null,"offset"')
+    assert piped.status == read.status == 0
+    assert piped.out.count("\n") > 10
 
 
-def test_damage_in_standard_input_has_a_place_without_the_name_of_a_temporary_file() -> None:
+def test_damage_in_standard_input_has_a_place_without_the_name_of_a_temporary_file(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = batch([commit(0, "g")])
-    done = subprocess.run(
-        [*COMMAND, "decode-offsets", "-", "-o", "json"],
-        input=data + b"\xff" * 70,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.returncode == 4
-    (error,) = json.loads(done.stdout)["errors"]
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(data + b"\xff" * 70)))
+    done = cli("decode-offsets", "-", "-o", "json")
+    assert done.status == 4
+    (error,) = json.loads(done.out)["errors"]
     assert (error["path"], error["position"]) == ("-", len(data))
-    assert done.stderr.startswith(f"kgroup: -, byte {len(data)}: ".encode())
+    assert done.err.startswith(f"kgroup: -, byte {len(data)}: ")
 
 
 def on_terminal(*args: str, columns: int, **environment: str) -> str:

@@ -15,6 +15,7 @@ from kgroup.operation.assign_spec import SpecError, read_spec, read_specs
 from kgroup.operation.move import Move
 from kgroup.operation.what_if import AddedMembers
 from tests.assignor.random_group import RandomGroup
+from tests.examples import examples
 
 
 def group(strategy: str = "cooperative-sticky", **changes: Any) -> GroupSpec:
@@ -183,7 +184,7 @@ def test_a_rebalance_follows_only_where_a_member_that_stays_gives_up_something()
     assert (len(run.first.moves), run.following) == (2, ())
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(12)))
 @pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
 def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -> None:
     random = RandomGroup(seed, strategy)

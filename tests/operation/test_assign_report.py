@@ -12,8 +12,9 @@ from kgroup.operation import what_if
 from kgroup.operation.assign import AssignPlan, dry_run
 from kgroup.operation.assign_spec import read_spec
 from tests.assignor.random_group import RandomGroup
+from tests.examples import examples
 
-SEEDS = 40
+SEEDS = examples(12)
 ROUNDS = 4
 
 

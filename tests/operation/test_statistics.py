@@ -7,6 +7,7 @@ import pytest
 from kgroup.operation.decode import decode
 from kgroup.operation.selection import Selection
 from kgroup.operation.statistics import Count, count_records
+from kgroup.protocol import column_schema
 from kgroup.protocol.record_batch import Record, RecordBatch, read_batches, read_records
 from kgroup.source.segment_file import find_segments
 from tests.operation.log_files import Log, commit, commit_key, end, tombstone, transaction
@@ -121,9 +122,12 @@ def test_counts_of_a_selection(log: Log) -> None:
     ]
 
 
-def test_counts_of_many_rows_add_up_over_batches(tmp_path: Path) -> None:
+def test_counts_of_many_rows_add_up_over_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column_schema, "_MOST_ROWS", 1000)
     log = Log(tmp_path)
-    count = 40_000
+    count = 4000
     log.add(
         0,
         *(

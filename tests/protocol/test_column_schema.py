@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgroup.protocol import column_chunk, column_schema
+from kgroup.protocol import column_buffer, column_chunk, column_schema
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.columnar import decode_chunks
 from tests.operation.log_files import commit, commit_key
@@ -51,9 +51,10 @@ def test_a_chunk_that_becomes_too_large_is_left(
 ) -> None:
     """What comes behind is read by the reference, and then by the next chunk."""
     path = tmp_path / "log"
-    log = [batch([Plain(n, 0, b"\0\x63", b"v" * 9_000_000)], codec="zstd") for n in range(6)]
+    log = [batch([Plain(n, 0, b"\0\x63", b"v" * 90_000)], codec="zstd") for n in range(6)]
     path.write_bytes(b"".join(log))
-    monkeypatch.setattr(column_chunk, "_MOST_BYTES", 20 << 20)
+    monkeypatch.setattr(column_chunk, "_MOST_BYTES", 200_000)
+    monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (40_000, 240_000))
     rows = [(part.num_rows, part["offset"].to_pylist()) for part in parts_of(path, compiled=True)]
     assert [offset for _, offsets in rows for offset in offsets] == [*range(6)]
     assert len(rows) > 2

@@ -7,10 +7,10 @@ import zlib
 import google_crc32c
 import numpy as np
 
-from kgroup.protocol import machine
-
 
 def test_checksums() -> None:
+    from kgroup.protocol import machine  # and numba with it, which other tests do not need
+
     data = np.random.default_rng(7).integers(0, 256, 2100, np.uint8)
     for size in [*range(600), 1024, 2000]:
         start = size % 9
@@ -21,6 +21,8 @@ def test_checksums() -> None:
 
 
 def test_checksums_without_instructions() -> None:
+    from kgroup.protocol import machine
+
     crc = machine.compiled(machine._table_crc(machine._CASTAGNOLI))
     data = np.random.default_rng(8).integers(0, 256, 300, np.uint8)
     for size in range(300):
@@ -28,6 +30,8 @@ def test_checksums_without_instructions() -> None:
 
 
 def test_bytes_are_equal_up_to_their_end_only() -> None:
+    from kgroup.protocol import machine
+
     left = np.random.default_rng(9).integers(0, 256, 200, np.uint8)
     for size in range(100):
         right = left.copy()

@@ -18,7 +18,7 @@ from kgroup.model.segment import Segment
 from kgroup.protocol import log_chunk
 from kgroup.source.log_replay import read_segment, replay_groups
 from kgroup.source.segment_file import find_segments
-from tests.examples import examples
+from tests.examples import examples, some_of
 from tests.operation.log_files import Log, commit, end, group_metadata, tombstone, transaction
 from tests.protocol.log_writer import Plain, batch
 from tests.protocol.random_log import logs
@@ -66,7 +66,7 @@ def test_recorded_logs(name: str) -> None:
         assert assert_same(segments).groups(whole.topic_names) == whole.groups()
 
 
-@pytest.mark.parametrize("path", DAMAGED, ids=lambda path: path.parent.parent.name)
+@pytest.mark.parametrize("path", some_of(DAMAGED, 3), ids=lambda path: path.parent.parent.name)
 def test_damaged_logs(path: Path) -> None:
     assert_same(find_segments([path]))
 

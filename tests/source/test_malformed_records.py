@@ -22,7 +22,7 @@ from tests.examples import examples
 from tests.operation.sources import FakeSource
 from tests.source.scenarios import SCENARIOS, scenario
 
-RUNS = examples(4)
+RUNS = examples(2)
 
 
 def log(segments: Iterable[Segment]) -> list[tuple[RecordBatch, Record]]:
@@ -53,7 +53,7 @@ def test_malformed_share_state_never_raises(name: str) -> None:
     chance = random.Random(name)
     recorded = log(find_topic_segments([scenario(name).log_dir], SHARE_STATE_TOPIC))
     share = Group("notifications-share", GroupType.SHARE, None, share_offsets=())
-    for _ in range(RUNS * 10):
+    for _ in range(RUNS * 20):
         states = ShareStateLog()
         for record in _malformed(recorded, share_state_record.decode_record, 0.1, chance):
             states.replay(record)

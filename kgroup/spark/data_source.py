@@ -24,17 +24,26 @@ in Python nor, before rows are asked for, in the JVM.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from kgroup.errors import UsageError
+from kgroup.errors import BrokerError, UsageError
+from kgroup.history.live_source import LiveSource, ask_live
 from kgroup.history.segment_source import SPLIT_SIZE, find_sources
 from kgroup.history.split import Split, read_split
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.column_schema import DECODED
+from kgroup.source.client_config import ClientConfig, client_config
+from kgroup.source.segment_file import OFFSETS_TOPIC
 
 __all__ = ["ROWS", "KgroupDataSource", "rows_of"]
 
@@ -52,6 +61,10 @@ ROWS = pa.schema(
 )
 """A row: Spark takes no dictionaries."""
 
+MOST_SILENCE_S = 600.0
+"""How long a stream waits for a cluster that does not answer."""
+
+_KAFKA = "kafka."
 _TYPES = {"string": "string", "int64": "bigint", "int32": "int", "int16": "smallint"}
 
 
@@ -71,6 +84,10 @@ class KgroupDataSource(DataSource):
         """Read what is there."""
         return KgroupReader(self.options)
 
+    def streamReader(self, schema: StructType) -> KgroupStreamReader:  # noqa: N802
+        """Read the live topic as it grows."""
+        return KgroupStreamReader(self.options)
+
 
 class _Part(InputPartition):
     """A split, as Spark hands it to an executor."""
@@ -84,14 +101,73 @@ class KgroupReader(DataSourceReader):
     """Reads segments, or the live topic up to its present end."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = dict(options)
+        self._options = options  # their names are compared without case
 
     def partitions(self) -> Sequence[InputPartition]:
         """Find the splits, in the driver."""
-        return [_Part(split) for split in _file_splits(self._options)]
+        if _config_of(self._options) is None:
+            return [_Part(split) for split in _file_splits(self._options)]
+        if self._options.get("path") or self._options.get("paths"):
+            raise UsageError("a path and kafka.bootstrap.servers are two sources; choose one")
+        return [_Part(split) for split in _live(self._options).splits()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode a split, in an executor."""
+        assert isinstance(partition, _Part)
+        yield from rows_of(partition.split)
+
+
+class KgroupStreamReader(DataSourceStreamReader):
+    """Reads the live topic. An offset of the stream is the next one of each partition."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = options  # their names are compared without case
+        self._start = options.get("startingOffsets", "earliest")
+        if self._start not in ("earliest", "latest"):
+            raise UsageError(f"expected startingOffsets earliest or latest, found {self._start!r}")
+        if _config_of(self._options) is None:
+            raise UsageError("a stream needs the option kafka.bootstrap.servers; found none")
+        self._ends: dict[str, int] = {}
+        self._silent_since: float | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Tell where a stream begins that has never run."""
+        side = 0 if self._start == "earliest" else 1
+        return {str(number): ends[side] for number, ends in _live(self._options).ranges.items()}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+        """Tell how far it goes now; while no broker answers, how far it went before.
+
+        Raises:
+            BrokerError: none has answered for a while.
+        """
+        try:
+            ranges = _live(self._options).ranges
+        except BrokerError:
+            self._silent_since = self._silent_since or time.monotonic()
+            if not self._ends or time.monotonic() - self._silent_since > MOST_SILENCE_S:
+                raise
+            return self._ends
+        self._silent_since = None
+        for number, (_, end) in ranges.items():  # those without a leader stay where they were
+            self._ends[str(number)] = max(end, self._ends.get(str(number), 0))
+        return dict(self._ends)
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Cut what lies between two offsets of the stream."""
+        wanted = {int(number) for number in end if start.get(number, 0) < end[number]}
+        deadline = time.monotonic() + MOST_SILENCE_S
+        while (live := _live(self._options)) and not wanted <= live.ranges.keys():
+            if time.monotonic() > deadline:
+                missing = ", ".join(map(str, sorted(wanted - live.ranges.keys())))
+                raise BrokerError("moving", f"{OFFSETS_TOPIC}-{missing} has no leader")
+            time.sleep(1)
+        starts = {number: start.get(str(number), 0) for number in live.ranges}
+        ends = {number: end.get(str(number), 0) for number in live.ranges}
+        return [_Part(split) for split in live.splits(starts, ends)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Fetch and decode a split, in an executor."""
         assert isinstance(partition, _Part)
         yield from rows_of(partition.split)
 
@@ -136,6 +212,25 @@ def _file_splits(options: Mapping[str, str]) -> list[Split]:
     sources = find_sources(places, options.get("cluster"))
     size = _split_size(options.get("splitSize"))
     return [split for segment in sources.segments for split in segment.splits(0, size)]
+
+
+def _config_of(options: Mapping[str, str]) -> ClientConfig | None:
+    """Give how to connect; None where no server is named."""
+    settings = {
+        name.removeprefix(_KAFKA): value
+        for name, value in options.items()
+        if name.startswith(_KAFKA)
+    }
+    if not settings:
+        return None
+    overrides = [f"{name}={value}" for name, value in settings.items()]
+    return client_config(environment={}, overrides=overrides)
+
+
+def _live(options: Mapping[str, str]) -> LiveSource:
+    config = _config_of(options)
+    assert config is not None
+    return ask_live(config, options.get("cluster"))
 
 
 def _split_size(text: str | None) -> int:

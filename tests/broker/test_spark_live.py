@@ -1,0 +1,85 @@
+"""The live topic as rows of Spark: what is there, and what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kgroup.spark.data_source import KgroupDataSource
+from kgroup.spark.session import spark_session
+from tests.broker.servers import CLUSTER_ID, Broker, broker
+from tests.record.raw import await_coordinator, commit, create_topics
+from tests.record.wire import Wire
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.broker
+
+VERSION = "4.3.1"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with spark_session("local[2]", {"spark.sql.shuffle.partitions": "1"}) as session:
+        session.dataSource.register(KgroupDataSource)
+        yield session
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with broker(VERSION, tmp_path_factory.mktemp("kafka")) as found:
+        with Wire(VERSION, found.bootstrap) as wire:
+            create_topics(wire, {"orders": 3})
+            await_coordinator(wire)
+        yield found
+
+
+def commits(server: Broker, group: str, offsets: range) -> None:
+    with Wire(VERSION, server.bootstrap) as wire:
+        for number in offsets:
+            commit(wire, group, {("orders", 0): number})
+
+
+def committed(rows: list[Any], group: str) -> list[int]:
+    return [row["committed_offset"] for row in rows if row["group"] == group]
+
+
+def test_a_batch_reads_to_the_present_end(spark: SparkSession, server: Broker) -> None:
+    commits(server, "batch", range(5))
+    reader = spark.read.format("kgroup").option("kafka.bootstrap.servers", server.bootstrap)
+    rows = reader.load().orderBy("partition", "offset").collect()
+    assert committed(rows, "batch") == list(range(5))
+    assert {row["cluster"] for row in rows} == {CLUSTER_ID}
+
+
+def test_a_stream_goes_on_where_it_was(spark: SparkSession, server: Broker, tmp_path: Path) -> None:
+    batches: list[list[int]] = []
+
+    def run() -> None:
+        reader = spark.readStream.format("kgroup").option(
+            "kafka.bootstrap.servers", server.bootstrap
+        )
+        query = (
+            reader.load()
+            .writeStream.foreachBatch(
+                lambda rows, _: batches.append(
+                    committed(rows.orderBy("partition", "offset").collect(), "stream")
+                )
+            )
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+
+    commits(server, "stream", range(4))
+    run()
+    commits(server, "stream", range(4, 6))
+    run()
+    run()
+    assert [batch for batch in batches if batch] == [[0, 1, 2, 3], [4, 5]]

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby, pairwise
 from uuid import uuid4
 
 from kgroup.history.change import Change
 from kgroup.history.coverage import Coverage
-from kgroup.history.damage import problem_of, replace_damage
+from kgroup.history.damage import damage_row, problem_of, replace_damage
 from kgroup.history.derivation import derive_assignments
 from kgroup.history.fact_file import FactWriter
+from kgroup.history.live_source import LiveSource
 from kgroup.history.merge import merge_tasks, run_merge
 from kgroup.history.segment_source import SegmentSource
 from kgroup.history.settle import settle
@@ -26,7 +28,8 @@ from kgroup.history.split import Split
 from kgroup.history.table import TABLES
 from kgroup.history.task import Run, SplitRead, Task, TaskResult, Work, run_here, run_task
 from kgroup.history.warehouse import WarehouseWriter
-from kgroup.model.problem import Problem
+from kgroup.operation.report import Report
+from kgroup.source.segment_file import OFFSETS_TOPIC
 
 __all__ = ["Build", "ClusterReport", "TableCount"]
 
@@ -61,30 +64,30 @@ class ClusterReport:
         cluster: its name.
         segments_read: segments that had something new.
         segments_skipped: those that had not.
-        bytes_read: of the former.
+        bytes_read: of the former; 0 for a live topic.
+        damage: how many rows the build has found for the table of that name.
         tables: all of them.
-        damage: what could not be read.
     """
 
     cluster: str
     segments_read: int
     segments_skipped: int
     bytes_read: int
+    damage: int
     tables: tuple[TableCount, ...]
-    damage: tuple[Problem, ...]
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A segment that is being read.
+    """A segment, or a live partition, that is being read.
 
     Attributes:
-        source: the segment.
+        finish: called with all results.
         missing: how many of its splits are not read yet.
         reads: the results of the others.
     """
 
-    source: SegmentSource
+    finish: Callable[[Sequence[SplitRead]], None]
     missing: int
     reads: list[SplitRead] = field(default_factory=list)
 
@@ -100,20 +103,21 @@ class Build:
         self,
         writer: WarehouseWriter,
         run: Run = run_here,
-        tell: Callable[[int, int], None] = lambda done, size: None,
+        tell: Callable[[int, int, str], None] = lambda done, size, unit: None,
     ) -> None:
         """Begin.
 
         Args:
             writer: of the warehouse.
             run: does tasks.
-            tell: called with the bytes that are done with, and how many there are.
+            tell: called with how much is done, how much there is, and in what that is counted:
+                bytes or offsets.
         """
         self._writer = writer
         self._run = run
         self._tell = tell
         self._changes: dict[str, Change] = {}
-        self._reading: dict[Split, _Reading] = {}
+        self._reading: dict[_Key, _Reading] = {}
 
     def add_topic_names(self, cluster: str, names: Mapping[str, str]) -> None:
         """Take names of users' topics by id."""
@@ -132,51 +136,68 @@ class Build:
         """
         waiting = _replicas(sources)
         size = sum(source.size for source in sources)
-        done = 0
         again: list[Split] = []
         while waiting or again:
-            works = [self._work(split, None, None) for split in again]
-            again = []
+            works = list(map(self._work, again))
             for partition in list(waiting):
                 replica = waiting[partition].pop()
                 if not waiting[partition]:
                     del waiting[partition]
                 works += self._plan(replica)
-            planned = sum(work.split.size or 0 for work in works)
-            done = (
-                size
-                - planned
-                - sum(
-                    source.size
-                    for rest in waiting.values()
-                    for replica in rest
-                    for source in replica
-                )
+            left = sum(
+                source.size for rest in waiting.values() for replica in rest for source in replica
             )
-            for result in self._run(run_task, self._tasks(works)):
-                again += self.accept(result)
-                done += sum(read.work.split.size or 0 for read in result.reads)
-                self._tell(done, size)
+            again = self._do(works, left, size, "bytes")
+
+    def read_live(self, source: LiveSource) -> None:
+        """Read what is new in the live topic.
+
+        Raises:
+            OSError: a file of a table cannot be written.
+            InputError: a file of the warehouse, or of the configuration, cannot be read.
+        """
+        change = self._change(source.cluster)
+        change.topic_names |= source.topic_names
+        change.damage += map(damage_row, source.problems)
+        change.reread.append((OFFSETS_TOPIC, 0, 0))  # what was missing is told anew
+        starts = {
+            number: change.live_start(number, *limits) for number, limits in source.ranges.items()
+        }
+        splits: dict[int, list[Split]] = {}
+        for split in source.splits(starts):
+            splits.setdefault(split.offsets_partition, []).append(split)
+        change.segments_read += len(splits)
+        change.segments_skipped += len(source.ranges) - len(splits)
+        works: list[Work] = []
+        for number, parts in splits.items():
+            reading = _Reading(partial(change.finish_live, number), len(parts))
+            self._reading |= {_key(split): reading for split in parts}
+            works += [self._work(split, split.place.end) for split in parts]
+        size = sum(map(_size, works))
+        while works:
+            works = list(map(self._work, self._do(works, 0, size, "offsets")))
 
     def accept(self, result: TaskResult) -> list[Split]:
         """Take what a task has done; give its splits if they have to be read once more."""
-        splits = [read.work.split for read in result.reads]
         change = self._change(result.cluster)
         if not change.accept(result):
             for file in result.files:
                 (self._writer.root / file.path).unlink(missing_ok=True)
-            return splits
+            return [read.work.split for read in result.reads]
         for read in result.reads:
-            reading = self._reading.pop(read.work.split, None)
+            reading = self._reading.pop(_key(read.work.split), None)
             if reading is not None:
                 reading.missing -= 1
                 reading.reads.append(read)
                 if not reading.missing:
-                    change.finish(reading.source, reading.reads)
+                    reading.finish(reading.reads)
         return []
 
-    def commit(self) -> tuple[ClusterReport, ...]:
-        """Settle, derive, and let all of it count; tell what was done, by cluster.
+    def commit(self) -> Report[ClusterReport]:
+        """Settle, derive, and let all of it count.
+
+        Returns:
+            A row for each cluster, sorted; the damage as errors.
 
         Raises:
             OSError: a file cannot be written.
@@ -212,7 +233,10 @@ class Build:
                 },
             )
         self._changes = {}
-        return tuple(map(_report, changes))
+        return Report(
+            tuple(map(_report, changes)),
+            tuple(problem_of(row) for change in changes for row in change.damage),
+        )
 
     @property
     def _number(self) -> int:
@@ -243,15 +267,32 @@ class Build:
                 continue
             change.segments_read += 1
             change.bytes_read += sum(split.size or 0 for split in splits)
-            reading = _Reading(source, len(splits))
+            reading = _Reading(partial(change.finish, source), len(splits))
+            self._reading |= {_key(split): reading for split in splits}
             for split in splits:
-                self._reading[split] = reading
-                yield self._work(split, source.base_offset, end)
+                yield self._work(split, end)
 
-    def _work(self, split: Split, first: int | None, end: int | None) -> Work:
-        """Add what is known of the offsets that a split is expected to have."""
+    def _work(self, split: Split, end: int | None = None) -> Work:
+        """Add what is known of the offsets that a split may have, up to one that it should not."""
         known = self.known(split.cluster, split.offsets_partition)
-        return Work(split, known.within(first or 0, None if end is None else end - 1))
+        return Work(split, known.within(split.base_offset or 0, None if end is None else end - 1))
+
+    def _do(self, works: Sequence[Work], left: int, size: int, unit: str) -> list[Split]:
+        """Read; give what is to be read once more.
+
+        Args:
+            works: to be done.
+            left: how much there will be left then.
+            size: how much there is.
+            unit: in which that is counted.
+        """
+        again: list[Split] = []
+        left += sum(map(_size, works))
+        for result in self._run(run_task, self._tasks(works)):
+            again += self.accept(result)
+            left -= sum(_size(read.work) for read in result.reads)
+            self._tell(size - left, size, unit)
+        return again
 
     def _tasks(self, works: Iterable[Work]) -> list[Task]:
         """Let small splits of a cluster share a task."""
@@ -273,6 +314,24 @@ class Build:
 
     def _task(self, cluster: str, works: Sequence[Work]) -> Task:
         return Task(str(self._writer.root), cluster, self._number, tuple(works))
+
+
+_Key = tuple[str, int, str, int, int]
+
+
+def _key(split: Split) -> _Key:
+    return (
+        split.cluster,
+        split.offsets_partition,
+        split.name,
+        split.place.start,
+        split.place.end,
+    )
+
+
+def _size(work: Work) -> int:
+    """Bytes of a file, or offsets of a live partition."""
+    return work.split.place.end - work.split.place.start
 
 
 def _replicas(
@@ -300,8 +359,8 @@ def _report(change: Change) -> ClusterReport:
         change.segments_read,
         change.segments_skipped,
         change.bytes_read,
+        len(change.damage),
         tuple(_count(name, change) for name in TABLES),
-        tuple(map(problem_of, change.damage)),
     )
 
 

@@ -111,8 +111,10 @@ class Change:
         self.topic_names |= result.topic_names
         for read in result.reads:
             split = read.work.split
-            if isinstance(split.place, FileRange):
-                self.reread.append((split.name, split.place.start, split.place.end))
+            start, end = split.place.start, split.place.end
+            is_file = isinstance(split.place, FileRange)
+            # Of a live partition positions say nothing, but that it can be read now is told.
+            self.reread.append((split.name, start, end if is_file else start))
             self.damage += damage_rows(read)
         return True
 
@@ -126,6 +128,25 @@ class Change:
         except OSError:
             return  # it is gone; what was read counts
         self._remember(source.offsets_partition, seen)
+
+    def live_start(self, number: int, first: int, end: int) -> int:
+        """Tell from which offset on a live partition is to be read.
+
+        Args:
+            number: of the partition.
+            first: its first offset.
+            end: offset that its next record gets.
+        """
+        start = max(first, self.partition(number).live_end or 0)
+        return min(self.coverage(number).end_from(start), end)
+
+    def finish_live(self, number: int, reads: Sequence[SplitRead]) -> None:
+        """Remember how far a live partition was read, with these results."""
+        for read in sorted(reads, key=lambda read: read.work.split.place.start):
+            if read.error is not None:
+                break
+            end = read.work.split.place.end
+            self.partitions[number] = replace(self.partition(number), live_end=end)
 
     def replace_files(self, old: Iterable[str], new: Iterable[WrittenFile]) -> None:
         """Put files in the place of others."""

@@ -131,6 +131,11 @@ class Coverage:
         inside = self.within(first, last)
         return len(inside.firsts) == 1 and inside.firsts[0] == first and inside.lasts[0] == last
 
+    def end_from(self, first: int) -> int:
+        """Give the first offset from one on that is not in it."""
+        inside = self.within(first)
+        return int(inside.lasts[0]) + 1 if inside and inside.firsts[0] == first else first
+
     def overlaps(self, other: Coverage) -> bool:
         """Tell whether an offset is in both."""
         small, large = sorted((self, other), key=lambda each: len(each.firsts))

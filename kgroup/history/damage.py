@@ -16,8 +16,16 @@ from kgroup.history.table import TABLES
 from kgroup.history.table_file import read_rows
 from kgroup.history.task import SplitRead
 from kgroup.model.problem import Problem
+from kgroup.source.segment_file import OFFSETS_TOPIC
 
-__all__ = ["DamageRow", "damage_rows", "problem_of", "replace_damage", "unreadable_row"]
+__all__ = [
+    "DamageRow",
+    "damage_row",
+    "damage_rows",
+    "problem_of",
+    "replace_damage",
+    "unreadable_row",
+]
 
 
 class DamageRow(TypedDict):
@@ -49,6 +57,13 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
 def unreadable_row(name: str, partition: int, error: str) -> DamageRow:
     """Give the row for a segment that cannot be read, or not to its end."""
     return _row(name, partition, "unreadable", f"It cannot be read: {error}.")
+
+
+def damage_row(problem: Problem) -> DamageRow:
+    """Give the row for a live partition, or several, that cannot be read now."""
+    partition = problem.offsets_partition
+    name = OFFSETS_TOPIC if partition is None else f"{OFFSETS_TOPIC}-{partition}"
+    return _row(name, partition, problem.kind, problem.reason)
 
 
 def problem_of(row: DamageRow) -> Problem:
@@ -105,7 +120,7 @@ def replace_damage(
 
 def _row(
     name: str,
-    partition: int,
+    partition: int | None,
     kind: str,
     reason: str,
     position: int | None = None,

@@ -10,6 +10,7 @@ import pytest
 from kgroup.history.build import Build, ClusterReport
 from kgroup.history.segment_source import find_sources
 from kgroup.history.warehouse import write_warehouse
+from kgroup.operation.report import Report
 from kgroup.source.log_folder import read_topic_names
 from tests.examples import examples
 from tests.history.log_copy import Replica, read_log, write_log
@@ -28,7 +29,7 @@ RECORDED = [
 ]
 
 
-def build(root: Path, *places: Path, cluster: str = "c") -> ClusterReport:
+def build(root: Path, *places: Path, cluster: str = "c") -> Report[ClusterReport]:
     with write_warehouse(root) as writer:
         made = Build(writer)
         sources = find_sources([str(place) for place in places], cluster)
@@ -36,8 +37,7 @@ def build(root: Path, *places: Path, cluster: str = "c") -> ClusterReport:
         for name, names in sources.topic_names.items():
             made.add_topic_names(name, names)
         made.read(sources.segments)
-        (report,) = made.commit()
-        return report
+        return made.commit()
 
 
 def assert_same(root: Path, directory: Path, cluster: str = "c") -> None:
@@ -50,9 +50,9 @@ def assert_same(root: Path, directory: Path, cluster: str = "c") -> None:
 @pytest.mark.parametrize("directory", RECORDED, ids=lambda path: path.name)
 def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
     report = build(tmp_path / "w", directory)
-    assert not report.damage
+    assert not report.errors
     assert_same(tmp_path / "w", directory)
-    again = build(tmp_path / "w", directory)
+    (again,) = build(tmp_path / "w", directory).data
     assert again.segments_read == 0
     assert all(table.new_rows == 0 for table in again.tables)
     assert_same(tmp_path / "w", directory)

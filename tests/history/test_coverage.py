@@ -73,6 +73,7 @@ def test_it_is_what_sets_of_numbers_are(seed: int) -> None:
     assert members(one.within(first)) == {at for at in left if at >= first}
     assert members(one.within(first, last)) == {at for at in left if first <= at <= last}
     assert one.is_dense(first, last) == set(range(first, last + 1)).issubset(left)
+    assert one.end_from(first) == min(set(range(first, 41)) - left)
     assert one.overlaps(other) == bool(left & right)
     asked = np.arange(40, dtype=np.int64)
     assert set(asked[one.has(asked)].tolist()) == left

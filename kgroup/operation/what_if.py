@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -147,22 +147,23 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     streams = next(alike, {})
     if added.streams is not None:
         streams = dict.fromkeys(topics, added.streams)
-    members = list(spec.members)
-    for number in range(1, added.count + 1):
-        suffix = f"-{number}" if added.count > 1 else ""
-        members.append(
-            MemberSpec(
-                member_id=_new_id(members),
-                topics=tuple(dict.fromkeys(topics)),
-                instance_id=added.instance_id and f"{added.instance_id}{suffix}",
-                client_id=added.client_id,
-                rack=added.rack,
-                unknown_id=True,
-                host=added.host,
-                streams=streams,
-            )
+    topics = tuple(dict.fromkeys(topics))
+    new_ids = _new_ids(spec.members)
+    joined = (
+        MemberSpec(
+            member_id=next(new_ids),
+            topics=topics,
+            instance_id=added.instance_id
+            and f"{added.instance_id}{f'-{number}' if added.count > 1 else ''}",
+            client_id=added.client_id,
+            rack=added.rack,
+            unknown_id=True,
+            host=added.host,
+            streams=streams,
         )
-    return replace(spec, members=tuple(members))
+        for number in range(1, added.count + 1)
+    )
+    return replace(spec, members=(*spec.members, *joined))
 
 
 def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
@@ -259,7 +260,9 @@ def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
         host = consumer_host(spec.id or "", member.member_id)
         if host is None:
             return replace(spec, members=(*spec.members, _forgetful(member)))
-    back = replace(_forgetful(member), member_id=_new_id(spec.members), unknown_id=True, host=host)
+    back = replace(
+        _forgetful(member), member_id=next(_new_ids(spec.members)), unknown_id=True, host=host
+    )
     return replace(spec, members=(*spec.members, back))
 
 
@@ -281,9 +284,10 @@ def _with_topic(spec: GroupSpec, name: str, topic: Topic) -> GroupSpec:
     return replace(spec, topics={**spec.topics, name: topic}, topic_ids=ids)
 
 
-def _new_id(members: Sequence[MemberSpec]) -> str:
+def _new_ids(members: Iterable[MemberSpec]) -> Iterator[str]:
+    """Give ids that no member has, one after the other."""
     taken = {member.member_id for member in members}
-    return next(name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
+    return (name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
 
 
 def _check_topic(spec: GroupSpec, topic: str) -> None:

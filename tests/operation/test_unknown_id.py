@@ -110,7 +110,29 @@ def test_very_large_groups_are_not_assigned_again() -> None:
     plan = settled(spec).first
     assert set(unsure(plan).values()) == {None}
     assert {move.depends_on_id for move in plan.moves} == {None}
-    assert "above 5000 partitions it is not found out" in plan.warnings[-1]
+    assert "above 5000 partitions or members it is not found out" in plan.warnings[-1]
+
+
+def test_nor_are_groups_of_very_many_members() -> None:
+    assert unknown_id.is_small(what_if.add_members(group("range"), AddedMembers(4_998)))
+    assert not unknown_id.is_small(what_if.add_members(group("range"), AddedMembers(4_999)))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "strategy"), [("classic", "cooperative-sticky"), ("share", "simple")]
+)
+def test_whether_a_group_is_assigned_again_changes_the_marks_only(
+    protocol: str, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = what_if.add_members(group(strategy, protocol=protocol), AddedMembers(20))
+    marked = settled(spec).first
+    monkeypatch.setattr(unknown_id, "_MOST", 21)
+    unmarked = settled(spec).first
+    assert None not in unsure(marked).values()
+    assert set(unsure(unmarked).values()) == {None}
+    assert unmarked.assignment == marked.assignment
+    assert [move[:4] for move in unmarked.moves] == [move[:4] for move in marked.moves]
+    assert (unmarked.kept, unmarked.balance) == (marked.kept, marked.balance)
 
 
 def test_an_unknown_id_is_nowhere_in_a_plan() -> None:

@@ -152,17 +152,19 @@ def _bounce(spec: GroupSpec) -> list[Run]:
             runs.append(run)
             if run.error is not None:
                 break
+            spec = after(spec, run.last)
         run, spec = _settle(comes_back(spec, member), f"{name} comes back")
         runs.append(run)
         if run.error is not None:
             break
+        spec = after(spec, run.last)
     return runs
 
 
 def _settle(
     spec: GroupSpec, what: str | None = None, *, most: int = _MOST_REBALANCES, seed: int = 0
 ) -> tuple[Run, GroupSpec]:
-    """Give the run, with so many following rebalances at most, and the group as it is then.
+    """Give the run, with so many following rebalances at most, and the group before the last one.
 
     A rebalance follows where members have to give up partitions while they go on with others: they
     join again then (`ConsumerCoordinator.onJoinComplete`).
@@ -170,10 +172,10 @@ def _settle(
     first = plan = dry_run_as(spec, seed)
     following: list[AssignPlan] = []
     while plan.assignment is not None:
-        spec = after(spec, plan)
         revoked = any(move.from_member in plan.assignment for move in plan.moves)
         if plan.rebalance != "cooperative" or not revoked or len(following) == most:
             break
+        spec = after(spec, plan)
         plan = dry_run_as(spec, seed)
         following.append(plan)
     return Run(first, tuple(following), what), spec

@@ -24,7 +24,10 @@ from kgroup.protocol.batch import LOG_OVERHEAD, MAX_BATCH_SIZE, Damage, RecordBa
 from kgroup.protocol.byte_range import ByteRange
 from kgroup.protocol.record_batch import read_batches
 
-__all__ = ["cut_by_index", "cut_by_lengths"]
+__all__ = ["LARGEST_INDEX", "cut_by_index", "cut_by_lengths"]
+
+LARGEST_INDEX = 64 << 20
+"""Bytes that are read of an index; brokers allocate 10 MiB."""
 
 _SMALLEST_BATCH = 26
 _HEAD_SIZE = 17
@@ -51,7 +54,8 @@ def cut_by_index(
     Raises:
         OSError: the file cannot be read.
     """
-    entries = np.frombuffer(index, ">i4", len(index) // 8 * 2).reshape(-1, 2).astype(np.int64)
+    whole = index[: len(index) // 8 * 8]
+    entries = np.frombuffer(whole, ">i4").reshape(-1, 2).astype(np.int64)
     entries = entries[(entries[:, 1] > 0) & (entries[:, 1] < end)]
     positions, first = np.unique(entries[:, 1], return_index=True)
     offsets = base_offset + entries[first, 0]

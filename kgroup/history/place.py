@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kgroup.errors import BrokerError
+from kgroup.history.remote import RemoteFiles
 from kgroup.protocol.byte_range import WHOLE, ByteRange
 from kgroup.source.client_config import ClientConfig
 
@@ -62,9 +63,15 @@ class FileRange:
         """Give it as a local file, for as long as the context lasts.
 
         Raises:
+            InputError: there is no such file system.
             OSError: it cannot be read, or not copied.
         """
-        yield LocalPart(Path(self.path), ByteRange(self.start, self.end))
+        part = ByteRange(self.start, self.end)
+        if self.uri is None:
+            yield LocalPart(Path(self.path), part)
+            return
+        with RemoteFiles(self.uri).copied(Path(self.path), self.start, self.end) as copy:
+            yield LocalPart(copy, part)
 
     def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give those rows that are part of it: all that were read."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from kgroup.errors import InputError, UsageError
-from kgroup.history.cut import cut_by_index, cut_by_lengths
+from kgroup.history.cut import LARGEST_INDEX, cut_by_index, cut_by_lengths
+from kgroup.history.remote import RemoteFiles, first_line, is_uri
 from kgroup.history.split import FileRange, Split
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment
@@ -51,7 +52,10 @@ class SegmentSource:
         Raises:
             OSError: it cannot be read.
         """
-        with Path(self.path).open("rb") as file:
+        path = Path(self.path)
+        if self.uri is not None:
+            return RemoteFiles(self.uri).read(path, position, size)
+        with path.open("rb") as file:
             file.seek(position)
             return file.read(size)
 
@@ -82,19 +86,28 @@ class SegmentSource:
         ]
 
     def _cut(self, start: int, parts: int) -> list[int]:
-        begins = [start]
         if start == 0 and parts == 1:
-            return begins
+            return [start]
         path = Path(self.path)
-        with path.open("rb") as file:
-            index = path.with_suffix(".index")
-            if self.base_offset is not None and index.exists():
-                entries = index.read_bytes()
-                begins = cut_by_index(file, entries, self.base_offset, start, self.size, parts)
-        if len(begins) < parts:
+        with path.open("rb") if self.uri is None else RemoteFiles(self.uri).open(path) as file:
+            begins = cut_by_index(
+                file, self._index(), self.base_offset or 0, start, self.size, parts
+            )
+        if (len(begins) < parts or begins[0] < start) and self.uri is None:
             other = cut_by_lengths(path, start, self.size, parts)
             begins = max(begins, other, key=lambda begins: (len(begins), begins[0]))
         return begins
+
+    def _index(self) -> bytes:
+        """Give what the offset index holds; nothing where there is none."""
+        path = Path(self.path).with_suffix(".index")
+        try:
+            if self.uri is not None:
+                return RemoteFiles(self.uri).read(path, 0, LARGEST_INDEX)
+            with path.open("rb") as file:
+                return file.read(LARGEST_INDEX)
+        except OSError:
+            return b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,8 @@ def find_sources(places: Sequence[str], cluster: str | None = None) -> Sources:
     """Find segments.
 
     Args:
-        places: segment files, folders of them, log directories.
+        places: segment files, folders of them, log directories; paths, or URIs of pyarrow's file
+            systems.
         cluster: name of their cluster; by default the id in each log directory's
             ``meta.properties``.
 
@@ -129,38 +143,90 @@ def find_sources(places: Sequence[str], cluster: str | None = None) -> Sources:
     """
     problems = ProblemLog()
     notes: list[str] = []
-    found = []
-    for segment in find_segments([Path(place) for place in places], tell=problems.add):
+    found: list[tuple[_Directory, Segment]] = []
+    for files, segment in _find(places, problems):
+        path = segment.path.absolute() if files is None else segment.path
+        directory = _Directory(files, path.parent.parent)
+        name = directory.name(segment.path)
         if not segment.is_loaded:
-            notes.append(f"{segment.path} left out. {segment.reason}")
+            notes.append(f"{name} left out. {segment.reason}")
         elif segment.partition is None:
-            problems.add(_of_no_partition(segment))
+            problems.add(_of_no_partition(segment, name))
         else:
-            found.append((segment, segment.path.absolute().parent.parent))
-    directories = {directory: None for _, directory in found}
-    names = _clusters(directories, cluster)
+            found.append((directory, segment))
+    names = _clusters(dict.fromkeys(directory for directory, _ in found), cluster)
     topic_names: dict[str, dict[str, str]] = {}
-    for directory in directories:
-        topic_names.setdefault(names[directory], {}).update(read_topic_names([directory]))
-    segments = [_source(segment, names[directory]) for segment, directory in found]
+    for directory, name in names.items():
+        topic_names.setdefault(name, {}).update(directory.topic_names())
+    segments = (_source(segment, directory, names[directory]) for directory, segment in found)
     return Sources(
         tuple(sorted(segments, key=_order)), topic_names, problems.problems(), tuple(notes)
     )
 
 
-def _clusters(directories: Iterable[Path], cluster: str | None) -> dict[Path, str]:
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """A log directory, in a remote file system or (None) here."""
+
+    files: RemoteFiles | None
+    path: Path
+
+    def name(self, path: Path) -> str:
+        """Give what to call a file, or the directory, in messages."""
+        return str(path) if self.files is None else self.files.name(path)
+
+    def cluster_id(self) -> str | None:
+        path = self.path / META_PROPERTIES
+        found = read_pairs(path, "=") if self.files is None else self.files.read_pairs(path, "=")
+        return found.get("cluster.id") or None
+
+    def topic_names(self) -> dict[str, str]:
+        if self.files is None:
+            return read_topic_names([self.path])
+        return self.files.read_topic_names(self.path)
+
+
+def _find(
+    places: Iterable[str], problems: ProblemLog
+) -> Iterator[tuple[RemoteFiles | None, Segment]]:
+    """Yield segments, each with the file system that it is in if that is a remote one."""
+    local: list[Path] = []
+    seen: set[str] = set()
+    error: OSError | None = None
+    for place in dict.fromkeys(places):
+        files = RemoteFiles(place) if is_uri(place) else None
+        if files is None:
+            local.append(Path(place))
+        elif files.is_local:
+            local.append(files.place)
+        else:
+            try:
+                for segment in files.find():
+                    if (name := files.name(segment.path)) not in seen:
+                        seen.add(name)
+                        yield files, segment
+            except OSError as problem:
+                error = problem
+                reason = f"It cannot be read: {first_line(problem)}"
+                problems.add(Problem("unreadable", reason, path=files.shown))
+    if local:
+        for segment in find_segments(local, tell=problems.add):
+            yield None, segment
+    elif not seen and error is not None:
+        raise error
+
+
+def _clusters(directories: Iterable[_Directory], cluster: str | None) -> dict[_Directory, str]:
     """Name the cluster of each log directory."""
-    ids = {
-        directory: read_pairs(directory / META_PROPERTIES, "=").get("cluster.id") or None
-        for directory in directories
-    }
+    ids = {directory: directory.cluster_id() for directory in directories}
     if cluster is None:
         names = {directory: found for directory, found in ids.items() if found is not None}
         for directory in ids.keys() - names.keys():
+            name = directory.name(directory.path)
             raise InputError(
-                f"{directory}: expected a {META_PROPERTIES} with a cluster.id, found none; name "
-                "the cluster with --cluster NAME",
-                path=str(directory),
+                f"{name}: expected a {META_PROPERTIES} with a cluster.id, found none; name the "
+                "cluster with --cluster NAME",
+                path=name,
             )
         return names
     if len(several := sorted({found for found in ids.values() if found is not None})) > 1:
@@ -171,26 +237,28 @@ def _clusters(directories: Iterable[Path], cluster: str | None) -> dict[Path, st
     return dict.fromkeys(ids, cluster)
 
 
-def _source(segment: Segment, cluster: str) -> SegmentSource:
+def _source(segment: Segment, directory: _Directory, cluster: str) -> SegmentSource:
     assert segment.partition is not None
-    path = segment.path.absolute()
+    files, path = directory.files, segment.path
+    folder = path.absolute().parent.resolve() if files is None else path.parent
     return SegmentSource(
         cluster,
         segment.partition,
         segment.base_offset,
-        str(path),
+        str(path.absolute() if files is None else path),
         segment.size,
-        str(segment.path),
-        str(path.parent.resolve()),
+        directory.name(path),
+        directory.name(folder),
+        None if files is None else files.uri,
     )
 
 
-def _of_no_partition(segment: Segment) -> Problem:
+def _of_no_partition(segment: Segment, name: str) -> Problem:
     return Problem(
         "unknown-partition",
         "Expected a segment in a folder named __consumer_offsets-N, which tells its partition, "
         f"found it in {segment.path.absolute().parent.name!r}.",
-        path=str(segment.path),
+        path=name,
     )
 
 

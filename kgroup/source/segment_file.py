@@ -29,9 +29,14 @@ from kgroup.source.log_end import log_end
 __all__ = [
     "OFFSETS_TOPIC",
     "SHARE_STATE_TOPIC",
+    "as_broker",
     "find_segments",
     "find_topic_segments",
+    "is_segment_name",
+    "may_be_segment_name",
     "partition_of",
+    "segment_at",
+    "topic_folders",
 ]
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -150,7 +155,7 @@ class _Unreadable:
 def _segment_files(path: Path, unreadable: _Unreadable) -> Iterator[_File]:
     """Yield each segment file, and why it is not to be read if its folder says so."""
     if path.is_file():
-        if not _NO_SEGMENT.fullmatch(path.name):
+        if may_be_segment_name(path.name):
             yield path, None
         return
     if not path.exists():
@@ -170,21 +175,36 @@ def _segment_files(path: Path, unreadable: _Unreadable) -> Iterator[_File]:
         raise InputError(_nothing_in(str(path)), path=str(path))
 
 
-def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:
+def topic_folders(children: Iterable[Path], topic: str = OFFSETS_TOPIC) -> dict[Path, str | None]:
     """Return the folders of a topic's partitions, and why one of them is not to be read."""
     folders = {}
-    for child in directory.iterdir():
+    for child in children:
         name = _PARTITION_FOLDER.fullmatch(child.name)
-        if name and name[1] == topic and child.is_dir():
+        if name and name[1] == topic:
             folders[child] = _BESIDE[name[3]] if name[3] else None
     return folders
+
+
+def is_segment_name(name: str) -> bool:
+    """Tell whether a file of this name in a partition's folder is a segment."""
+    return _SEGMENT_NAME.fullmatch(name) is not None
+
+
+def may_be_segment_name(name: str) -> bool:
+    """Tell whether a file of this name is a segment if somebody says so."""
+    return _NO_SEGMENT.fullmatch(name) is None
+
+
+def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:
+    found = topic_folders(directory.iterdir(), topic)
+    return {folder: reason for folder, reason in found.items() if folder.is_dir()}
 
 
 def _log_files(folder: Path, reason: str | None, unreadable: _Unreadable) -> list[_File]:
     found: list[_File] = []
     with unreadable.noted(folder):
         for child in folder.iterdir():
-            if _SEGMENT_NAME.fullmatch(child.name) and child.is_file():
+            if is_segment_name(child.name) and child.is_file():
                 found.append((child, reason))
     return found
 
@@ -205,15 +225,25 @@ def _segments(
         with unreadable.noted(file):
             resolved = file.resolve()
             folder = folders.setdefault(resolved.parent, {})
-            folder.setdefault(resolved, _segment(file, topic, reason))
+            folder.setdefault(resolved, segment_at(file, file.stat().st_size, reason, topic))
     segments: list[Segment] = []
     for path, folder in folders.items():
         with unreadable.noted(path):
-            segments += _as_broker(folder.values(), frozenset(include))
+            segments += as_broker(folder.values(), frozenset(include))
     return sorted(segments, key=_order)
 
 
-def _segment(path: Path, topic: str, reason: str | None) -> Segment:
+def segment_at(
+    path: Path, size: int, reason: str | None = None, topic: str = OFFSETS_TOPIC
+) -> Segment:
+    """Make a segment of a file's names.
+
+    Args:
+        path: of the file.
+        size: in bytes.
+        reason: why it is not to be read, if its folder says so.
+        topic: that it should be of.
+    """
     name = _SEGMENT_NAME.fullmatch(path.name)
     base_offset = _BASE_OFFSET.match(path.name)
     return Segment(
@@ -221,14 +251,24 @@ def _segment(path: Path, topic: str, reason: str | None) -> Segment:
         partition_of(path.absolute().parent, topic),
         int(base_offset[0]) if base_offset else None,
         SegmentStatus(name[2]) if name and name[2] else SegmentStatus.LIVE,
-        path.stat().st_size,
+        size,
         reason is None,
         reason,
     )
 
 
-def _as_broker(segments: Iterable[Segment], include: frozenset[SegmentStatus]) -> Iterator[Segment]:
-    """Decide, for the segments of one folder, which of them a broker would read."""
+def as_broker(
+    segments: Iterable[Segment],
+    include: frozenset[SegmentStatus] = frozenset(),
+    end_of: Callable[[Segment], int] = lambda segment: log_end(segment.path, _base(segment)),
+) -> Iterator[Segment]:
+    """Decide, for the segments of one folder, which of them a broker would read.
+
+    Args:
+        segments: of the folder.
+        include: also read those that a broker would remove.
+        end_of: gives the offset that follows a segment.
+    """
     by_status: dict[SegmentStatus, list[Segment]] = {status: [] for status in SegmentStatus}
     for segment in segments:
         if segment.is_loaded:
@@ -242,7 +282,7 @@ def _as_broker(segments: Iterable[Segment], include: frozenset[SegmentStatus]) -
         if cleaned_from is None or _base(segment) < cleaned_from
     ]
     swap_from = min(map(_base, swaps), default=0)
-    swap_to = max((log_end(swap.path, _base(swap)) for swap in swaps), default=0)
+    swap_to = max(map(end_of, swaps), default=0)
     for status, found in by_status.items():
         for segment in found:
             reason = None

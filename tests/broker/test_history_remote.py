@@ -1,0 +1,241 @@
+"""Segments in S3, of a server on loopback that speaks its protocol."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
+
+from kgroup.errors import InputError
+from kgroup.history.place import FileRange
+from kgroup.history.segment_source import SegmentSource, find_sources
+from kgroup.history.split import Split, read_split
+from kgroup.protocol.batch import Damage
+from kgroup.protocol.column_schema import records
+from kgroup.sample import sample_log_dir
+from tests.broker.process import HOST, free_port
+from tests.history.test_cut import BASE, BATCHES, STARTS, index_of
+
+DATA = Path(__file__).parents[1] / "data"
+SPLIT_SIZE = 1 << 19
+
+
+@pytest.fixture(scope="module")
+def parameters() -> Iterator[str]:
+    """What follows the path in a URI, for a server that is there."""
+    port = free_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "kgroup")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "swordfish")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
+        server = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ.copy()
+        )
+        try:
+            end = time.monotonic() + 60
+            while True:
+                with suppress(OSError), socket.create_connection((HOST, port), 1):
+                    break
+                assert server.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            yield f"?endpoint_override={HOST}%3A{port}&scheme=http&region=us-east-1"
+        finally:
+            server.kill()
+            server.wait()
+
+
+def upload(folder: Path, bucket: str, parameters: str) -> None:
+    files, _ = FileSystem.from_uri(f"s3://{bucket}{parameters}&allow_bucket_creation=true")
+    files.create_dir(bucket)
+    copy_files(
+        str(folder),
+        f"{bucket}/logs",
+        source_filesystem=LocalFileSystem(),
+        destination_filesystem=files,
+    )
+
+
+@pytest.fixture(scope="module")
+def sample(parameters: str) -> str:
+    """URI of the sample's log directory."""
+    upload(sample_log_dir(), "sample", parameters)
+    return f"s3://sample/logs{parameters}"
+
+
+@pytest.fixture(scope="module")
+def large(parameters: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[SegmentSource, Path]:
+    """A segment of more than a megabyte, and the local file that it was made of."""
+    folder = tmp_path_factory.mktemp("large")
+    path = folder / "__consumer_offsets-3" / f"{BASE:020}.log"
+    path.parent.mkdir()
+    times = 12
+    path.write_bytes(b"".join(BATCHES * times))
+    path.with_suffix(".index").write_bytes(index_of(BATCHES * times, 4096))
+    upload(folder, "large", parameters)
+    (source,) = find_sources([f"s3://large/logs{parameters}"], "c").segments
+    return source, path
+
+
+def content(splits: list[Split]) -> list[Any]:
+    return [
+        item
+        for split in splits
+        for part in read_split(split)
+        for item in ([part] if isinstance(part, Damage) else records(part))
+    ]
+
+
+def comparable(source: SegmentSource) -> tuple[Any, ...]:
+    _, _, name = source.path.rpartition("/__consumer_offsets-")
+    return source.cluster, source.offsets_partition, source.base_offset, source.size, name
+
+
+def test_a_log_directory(sample: str) -> None:
+    expected = find_sources([str(sample_log_dir())])
+    found = find_sources([sample])
+    assert [*map(comparable, found.segments)] == [*map(comparable, expected.segments)]
+    assert found.topic_names == expected.topic_names
+    assert (found.problems, found.notes) == ((), ())
+    names = [segment.name for segment in found.segments]
+    assert names[1] == "s3://sample/logs/__consumer_offsets-1/00000000000000000000.log"
+    assert found.segments[1].replica == "s3://sample/logs/__consumer_offsets-1"
+    for segment, other in zip(found.segments, expected.segments, strict=True):
+        assert segment.read(0, 1 << 30) == Path(other.path).read_bytes()
+        assert segment.read(segment.size + 5, 10) == b""
+        assert content(segment.splits()) == content(other.splits())
+
+
+def test_a_folder_and_a_file(sample: str) -> None:
+    place, _, parameters = sample.partition("?")
+    folder = f"{place}/__consumer_offsets-1"
+    for uri in (f"{folder}?{parameters}", f"{folder}/{0:020}.log?{parameters}"):
+        sources = find_sources([uri, uri, sample])
+        assert len(sources.segments) == 8
+        (segment,) = find_sources([uri]).segments
+        assert (segment.cluster, segment.offsets_partition) == ("a2dyb3VwLXRlc3RzLTAwMQ", 1)
+        assert segment.name == f"{folder}/{0:020}.log"
+
+
+def test_beside_local_files(sample: str) -> None:
+    uri = f"file://{DATA / 'kafka-4.3.1'}"
+    sources = find_sources([sample, str(sample_log_dir()), uri])
+    folders = {segment.replica.rpartition("/")[0] for segment in sources.segments}
+    assert folders == {"s3://sample/logs", str(sample_log_dir()), str(DATA / "kafka-4.3.1")}
+
+
+def test_what_a_broker_would_not_read(parameters: str, tmp_path: Path) -> None:
+    folders = DATA / "compacted-4.3.1"
+    shutil.copytree(folders, tmp_path / "logs", ignore=shutil.ignore_patterns("leftovers"))
+    segment = next((tmp_path / "logs" / "__consumer_offsets-0").glob("*.log"))
+    shutil.copy(segment, f"{segment.with_name(f'{1:020}.log')}.deleted")
+    shutil.copy(segment, segment.with_name(f"{0:020}.log.swap"))
+    upload(tmp_path / "logs", "swap", parameters)
+    found = find_sources([f"s3://swap/logs{parameters}"], "c")
+    expected = find_sources([str(tmp_path / "logs")], "c")
+    assert [*map(comparable, found.segments)] == [*map(comparable, expected.segments)]
+    reasons = [[note.partition("left out.")[2] for note in s.notes] for s in (found, expected)]
+    assert sorted(reasons[0]) == sorted(reasons[1])
+    assert len(reasons[0]) > 1
+
+
+def test_cut_by_index(large: tuple[SegmentSource, Path]) -> None:
+    source, path = large
+    (local,) = find_sources([str(path)], "c").segments
+    splits = source.splits(split_size=SPLIT_SIZE)
+    assert [split.size for split in splits] == [s.size for s in local.splits(split_size=SPLIT_SIZE)]
+    assert len(splits) == 3
+    assert content(splits) == content(local.splits())
+    (first, *_) = source.splits(local.size - STARTS[-1] - 50)
+    assert isinstance(first.place, FileRange)
+    assert first.place.start % (STARTS[-1] + len(BATCHES[-1])) in STARTS
+
+
+def test_without_an_index_it_is_whole(
+    large: tuple[SegmentSource, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, _ = large
+    monkeypatch.setattr(SegmentSource, "_index", lambda source: b"")
+    assert len(source.splits(split_size=SPLIT_SIZE)) == 1
+    round_length = STARTS[-1] + len(BATCHES[-1])
+    starts = [split.place.start for split in source.splits(3 * round_length)]
+    assert starts == [3 * round_length]
+    starts = [split.place.start for split in source.splits(3 * round_length + 9)]
+    assert starts == [0]
+
+
+def test_only_a_part_is_copied(large: tuple[SegmentSource, Path]) -> None:
+    source, path = large
+    last = source.splits(split_size=SPLIT_SIZE)[-1]
+    assert isinstance(last.place, FileRange)
+    with last.place.local(3) as copy:
+        data = copy.path.read_bytes()
+        assert len(data) == source.size
+        assert data[last.place.start :] == path.read_bytes()[last.place.start :]
+        assert not any(data[: last.place.start])
+        assert 512 * copy.path.stat().st_blocks < 2 * SPLIT_SIZE
+        held = copy.path
+    assert not held.exists()
+
+
+def test_damage_at_the_end_of_a_part(parameters: str, tmp_path: Path) -> None:
+    """It is judged with what follows, and said once, at its place in the file."""
+    data = bytearray(b"".join(BATCHES))
+    data[STARTS[200] + 8 : STARTS[200] + 12] = (1 << 12).to_bytes(4, "big")
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    (folder / f"{BASE:020}.log").write_bytes(data)
+    upload(tmp_path, "damage", parameters)
+    (source,) = find_sources([f"s3://damage/logs{parameters}"], "c").segments
+    whole = content(source.splits())
+    (damage,) = (item for item in whole if isinstance(item, Damage))
+    assert damage.position == STARTS[200]
+    bounds = [0, STARTS[201], source.size]
+    parts = [
+        Split("c", 3, FileRange(source.path, first, last, source.uri), "n", "r", BASE)
+        for first, last in pairwise(bounds)
+    ]
+    assert content(parts) == whole
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("s3://sample/none", "s3://sample/none: No such file or directory"),
+        ("s3://sample/logs/meta.properties", "expected segments"),
+        ("s3://no-such-bucket/logs", "No such file or directory"),
+        ("xyz://sample/logs", "xyz://sample/logs: expected a path, or a URI"),
+    ],
+)
+def test_nothing_there(uri: str, reason: str, sample: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        find_sources([f"{uri}?{sample.partition('?')[2]}"])
+
+
+def test_secrets_are_not_shown(sample: str) -> None:
+    uri = sample.replace("s3://", "s3://kgroup:swordfish@")
+    segments = find_sources([uri]).segments
+    assert all("swordfish" not in each for s in segments for each in (s.name, s.replica))
+    with pytest.raises(InputError) as error:
+        find_sources([uri.replace("/logs", "/none")])
+    assert "swordfish" not in str(error.value)
+
+
+def test_gone_since_it_was_found(large: tuple[SegmentSource, Path]) -> None:
+    source, _ = large
+    place = FileRange(source.path + ".gone", 0, source.size, source.uri)
+    lost = Split("c", 3, place, "n", "r", BASE)
+    with pytest.raises(OSError, match="gone"):
+        list(read_split(lost))

@@ -55,9 +55,9 @@ def command(
 
     A row for each partition that is owned: the consumer and its stream, the Java thread that should
     be fetching it, the broker that is asked, and the offset at which a fetcher begins that is
-    started now. Partitions without a leader that lives wait for one. Offsets are those in
-    ZooKeeper; consumers with offsets.storage=kafka begin at those in Kafka. The settings of the
-    consumers are not in ZooKeeper, hence the options.
+    started now. Partitions without a leader that lives wait for one. Of commits to ZooKeeper and to
+    Kafka the larger one counts. The settings of the consumers are not in ZooKeeper, hence the
+    options.
     """
     from kgroup.operation.fetcher import OffsetReset, list_fetches
     from kgroup.render.zookeeper import fetch_sheet

@@ -1,8 +1,20 @@
 """What a group has committed."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-__all__ = ["CommittedOffset", "PendingOffset", "ShareOffset"]
+__all__ = ["CommitStore", "CommittedOffset", "PendingOffset", "ShareOffset"]
+
+
+class CommitStore(StrEnum):
+    """Where ZooKeeper consumers have committed."""
+
+    ZOOKEEPER = "zookeeper"
+    """To ZooKeeper; to Kafka nothing, or a smaller offset, or nobody tells."""
+    KAFKA = "kafka"
+    """To Kafka; to ZooKeeper nothing, or a smaller offset."""
+    BOTH = "both"
+    """The same to both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from kgroup.operation.assign_zookeeper import (
     with_strategy,
 )
 from kgroup.operation.chosen import read_chosen
+from kgroup.operation.commit import with_kafka_commits
 from kgroup.source.base import ClusterSource, GroupSource, Question
 
 __all__ = ["GroupToAssign", "read_group"]
@@ -140,13 +141,16 @@ def read_group(
     if protocol == "zookeeper":
         spec, note = with_strategy(spec, strategy)
         notes.append(note)
+    committing = with_kafka_commits(source, [group])
+    (group,) = committing.groups
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
     lags = {}
     for offset in group.offsets:
         end = ends.ranges.get((offset.topic, offset.partition))
         if end is not None and end.end is not None:
             lags[offset.topic, offset.partition] = end.end - offset.committed_offset
-    return GroupToAssign(spec, lags, (*reading.problems, *ends.problems), tuple(notes))
+    problems = (*reading.problems, *committing.problems, *ends.problems)
+    return GroupToAssign(spec, lags, problems, (*notes, *committing.notes))
 
 
 def _protocol(group: Group) -> str:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Membership, Topology
 from kgroup.model.log_range import LogRange, OffsetMark
-from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.offset import CommitStore, CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.pattern import Pattern
 from kgroup.operation.chosen import read_chosen
+from kgroup.operation.commit import with_kafka_commits
 from kgroup.operation.report import Report
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
@@ -24,6 +25,7 @@ _SETTLED = (GroupState.STABLE, GroupState.RECONCILING)
 """States in which what nobody owns shall have no owner, or has none yet."""
 _At = tuple[str, int]
 _Ranges = Mapping[_At, LogRange]
+_Stores = Mapping[tuple[str, str, int], CommitStore]
 _UNKNOWN = LogRange()
 
 
@@ -73,6 +75,7 @@ class OffsetDescription:
         time_lag_ms: how long ago that was; 0 where nothing is left to read.
         owner_thread: ZooKeeper consumers: number of the owner's stream that reads the partition.
         owned_since_ms: ZooKeeper consumers: when the owner took it.
+        committed_in: ZooKeeper consumers: where the commit was found; see `with_kafka_commits`.
     """
 
     topic: str | None
@@ -93,6 +96,7 @@ class OffsetDescription:
     time_lag_ms: int | None = None
     owner_thread: int | None = None
     owned_since_ms: int | None = None
+    committed_in: CommitStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +188,13 @@ def describe(
     """
     question = Question(regex=regex, log_budget=log_budget)
     reading, missing = read_chosen(source, group_ids, question)
-    chosen = reading.image.groups.values()
+    committing = with_kafka_commits(source, reading.image.groups.values())
+    chosen = committing.groups
     forgotten = _forgotten(source, chosen)
     logs = source.log_ranges(
         {at for group in chosen for at in group.partitions}, committed=committed
     )
-    notes = reading.notes
+    notes = reading.notes + committing.notes
     if committed and Capability.LAST_STABLE_OFFSETS not in source.capabilities:
         notes += ("This source does not know of open transactions; lags count them in.",)
     if Capability.SHARE_START_OFFSETS not in source.capabilities and any(
@@ -201,9 +206,10 @@ def describe(
         )
     return Report(
         data=tuple(
-            _describe(group, logs.ranges, forgotten.get(group.group_id, ())) for group in chosen
+            _describe(group, logs.ranges, forgotten.get(group.group_id, ()), committing.stores)
+            for group in chosen
         ),
-        errors=missing + reading.problems + logs.problems,
+        errors=missing + reading.problems + committing.problems + logs.problems,
         notes=notes,
     )
 
@@ -236,8 +242,10 @@ def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Ite
     }
 
 
-def _describe(group: Group, ranges: _Ranges, forgotten: Iterable[_At]) -> GroupDescription:
-    rows = [*_offsets(group, ranges), *map(_forgotten_row, forgotten)]
+def _describe(
+    group: Group, ranges: _Ranges, forgotten: Iterable[_At], stores: _Stores
+) -> GroupDescription:
+    rows = [*_offsets(group, ranges, stores), *map(_forgotten_row, forgotten)]
     offsets = tuple(sorted(rows, key=_order))
     share_offsets = tuple(_share_offset(offset, ranges) for offset in group.share_offsets or ())
     lags = [o.lag for o in offsets if o.lag is not None]
@@ -265,7 +273,7 @@ def _describe(group: Group, ranges: _Ranges, forgotten: Iterable[_At]) -> GroupD
     )
 
 
-def _offsets(group: Group, ranges: _Ranges) -> Iterator[OffsetDescription]:
+def _offsets(group: Group, ranges: _Ranges, stores: _Stores) -> Iterator[OffsetDescription]:
     owners = _owners(group)
     by_name = {(owned.topic, owned.partition): owned for owned in owners}
     orphan_mark = OffsetMark.NO_OWNER if _tells_owners(group) else None
@@ -278,7 +286,8 @@ def _offsets(group: Group, ranges: _Ranges) -> Iterator[OffsetDescription]:
         else:
             owner, topic_id = owners[owned], owned.topic_id or offset.topic_id
         mark = orphan_mark if owner is _NOBODY else None
-        yield _offset(at, offset, ranges.get(at, _UNKNOWN), owner, topic_id, mark)
+        log, store = ranges.get(at, _UNKNOWN), stores.get((group.group_id, *at))
+        yield _offset(at, offset, log, owner, topic_id, mark, store)
     for owned, owner in owners.items():
         if owned.topic is None or (owned.topic, owned.partition) in by_name:
             log = _UNKNOWN
@@ -305,6 +314,7 @@ def _offset(
     owner: _Owner,
     topic_id: str | None,
     mark: OffsetMark | None = None,
+    store: CommitStore | None = None,
 ) -> OffsetDescription:
     return OffsetDescription(
         topic=at[0],
@@ -323,6 +333,7 @@ def _offset(
         mark=_mark(commit, log) or mark or (OffsetMark.OWNER_GONE if owner.is_stray else None),
         owner_thread=owner.thread,
         owned_since_ms=owner.since_ms,
+        committed_in=store,
     )
 
 

@@ -5,8 +5,8 @@ streams it has. A partition that it owns belongs to the fetcher of its leader an
 ``abs(31 * topic.hashCode + partition) % num.consumer.fetchers`` (in Java's 32 bits, where the least
 number counts as 0; 0.8.1 drops the sign bit instead, and 0.8.0 has one fetcher for each broker).
 Partitions without a leader that lives wait for one, and are asked for again and again. A fetcher
-begins at the committed offset; where there is none, or no record has it any more or yet, at the end
-of the log that `auto.offset.reset` names.
+begins at the committed offset (`kgroup.operation.commit`); where there is none, or no record has it
+any more or yet, at the end of the log that `auto.offset.reset` names.
 
 Source: kafka.consumer.ConsumerFetcherManager, kafka.consumer.ConsumerFetcherThread and
 kafka.server.AbstractFetcherManager of Kafka 0.8.0, 0.8.1.1 and 0.8.2.2.
@@ -19,8 +19,10 @@ from enum import StrEnum
 from kgroup.assignor.java_hash import string_hash
 from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
+from kgroup.model.offset import CommitStore
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import GroupNodes, ZookeeperView
+from kgroup.operation.commit import differing_note, kafka_offsets, larger
 from kgroup.operation.report import Report
 from kgroup.operation.zookeeper import read_groups
 from kgroup.source.base import GroupSource, Question
@@ -42,6 +44,7 @@ KAFKA_VERSIONS = ("0.8.2.2", "0.8.1.1", "0.8.0")
 _EVERYTHING = Question(nodes=True, log_budget=0)
 _LEAST_INT = -(1 << 31)
 _UNKNOWN = LogRange()
+_NOTHING: Mapping[tuple[str, int], int] = {}
 
 
 class OffsetReset(StrEnum):
@@ -114,11 +117,12 @@ class Fetch:
         topic: name.
         partition: number.
         state: whether anything can be fetched, and why not.
-        committed_offset: in ZooKeeper; None where there is none.
+        committed_offset: in ZooKeeper or Kafka, the larger one; None where there is none.
         log_start_offset: offset of the first record; None where it is not known.
         log_end_offset: offset that the next record gets; likewise.
         fetch_offset: where a fetcher begins that is started now; None where it is not known.
         reset: why that is not the committed offset; None where it is, or the log is not known.
+        committed_in: where the commit was found; None where there is none.
     """
 
     group_id: str
@@ -135,6 +139,7 @@ class Fetch:
     log_end_offset: int | None
     fetch_offset: int | None
     reset: ResetCause | None
+    committed_in: CommitStore | None
 
 
 def fetcher_id(
@@ -180,18 +185,28 @@ def list_fetches(
         for each in group.owners
         if _leader(found.view, (each.topic, each.partition))[1] is not None
     ]
+    told = kafka_offsets(source, [group_id])
+    kafka = {at[1:]: offset for at, offset in (told.offsets or {}).items()}
     logs = source.log_ranges(led)
     fetches = fetches_of(
-        found.view, group, logs.ranges, count=count, reset=reset, kafka_version=kafka_version
+        found.view,
+        group,
+        logs.ranges,
+        kafka,
+        count=count,
+        reset=reset,
+        kafka_version=kafka_version,
     )
-    problems = found.problems + logs.problems + _left_out(group)
-    return Report(fetches, problems, (*found.notes, *_notes(group)))
+    problems = found.problems + told.problems + logs.problems + _left_out(group)
+    differing = differing_note(group_id, _in_zookeeper(group), kafka)
+    return Report(fetches, problems, (*found.notes, *differing, *_notes(group)))
 
 
 def fetches_of(
     view: ZookeeperView,
     group: GroupNodes,
     ranges: Mapping[tuple[str, int], LogRange],
+    kafka: Mapping[tuple[str, int], int] = _NOTHING,
     *,
     count: int,
     reset: OffsetReset,
@@ -203,6 +218,7 @@ def fetches_of(
         view: brokers, and who leads.
         group: owners, consumers and offsets.
         ranges: where partitions begin and end, as far as that is known.
+        kafka: what the group has committed to Kafka.
         count: the consumers' `num.consumer.fetchers`.
         reset: their `auto.offset.reset`.
         kafka_version: theirs, one of `KAFKA_VERSIONS`.
@@ -210,7 +226,7 @@ def fetches_of(
     Returns:
         Rows sorted by consumer, fetcher, topic and partition; those that wait come last.
     """
-    committed = {(each.topic, each.partition): each.offset for each in group.offsets}
+    commits = larger(_in_zookeeper(group), kafka)
     consumers = {each.consumer_id for each in group.registrations}
     rows = []
     for owner in group.owners:
@@ -222,7 +238,8 @@ def fetches_of(
             state, broker = FetchState.CONSUMER_GONE, None
         number = fetcher_id(*at, count, kafka_version)
         log = ranges.get(at, _UNKNOWN)
-        cause = _cause(committed.get(at), log)
+        committed, store = commits.get(at, (None, None))
+        cause = _cause(committed, log)
         rows.append(
             Fetch(
                 group_id=group.group_id,
@@ -234,11 +251,12 @@ def fetches_of(
                 topic=owner.topic,
                 partition=owner.partition,
                 state=state,
-                committed_offset=committed.get(at),
+                committed_offset=committed,
                 log_start_offset=log.start,
                 log_end_offset=log.end,
-                fetch_offset=committed.get(at) if cause is None else _end(log, reset),
+                fetch_offset=committed if cause is None else _end(log, reset),
                 reset=cause,
+                committed_in=store,
             )
         )
     return tuple(
@@ -254,6 +272,14 @@ def fetches_of(
             ),
         )
     )
+
+
+def _in_zookeeper(group: GroupNodes) -> dict[tuple[str, int], int]:
+    return {
+        (each.topic, each.partition): each.offset
+        for each in group.offsets
+        if each.broker is None and each.offset >= 0
+    }
 
 
 def _thread_name(consumer_id: str, number: int, broker: Broker | None) -> str | None:
@@ -273,7 +299,7 @@ def _leader(view: ZookeeperView, at: tuple[str, int]) -> tuple[FetchState, Broke
 
 
 def _cause(committed: int | None, log: LogRange) -> ResetCause | None:
-    if committed is None or committed < 0:
+    if committed is None:
         return ResetCause.NO_COMMIT
     if log.start is not None and committed < log.start:
         return ResetCause.BEFORE_START

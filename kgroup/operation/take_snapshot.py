@@ -6,7 +6,7 @@ from typing import TypeVar
 from kgroup import __version__
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView
-from kgroup.model.group import Group
+from kgroup.model.group import Group, GroupType
 from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -23,14 +23,13 @@ from kgroup.model.snapshot import (
     SnapshotTopic,
 )
 from kgroup.operation.chosen import read_chosen
+from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.report import Report
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
     Capability,
     ClusterSource,
     GroupSource,
-    KafkaOffsets,
-    KafkaOffsetSource,
     Question,
 )
 
@@ -76,7 +75,12 @@ def take_snapshot(
     # What nodes say is found again, with what is wrong about it, whenever they are read.
     problems = list(reading.problems if tree is None else tree.problems)
     log_problems: list[Problem] = []
+    kafka = kafka_offsets(
+        source,
+        [each.group_id for each in image.groups.values() if each.type is GroupType.ZOOKEEPER],
+    )
     partitions = {at for group in image.groups.values() for at in group.partitions}
+    partitions.update((topic, partition) for _, topic, partition in kafka.offsets or ())
 
     def ranges(*, committed: bool) -> Mapping[tuple[str, int], LogRange]:
         found = _attempt(
@@ -106,10 +110,6 @@ def take_snapshot(
             "the coordinators of groups",
             problems,
         )
-    kafka = KafkaOffsets(None)
-    if isinstance(source, KafkaOffsetSource):
-        committing = [each.group_id for each in image.groups.values() if each.offsets]
-        kafka = source.kafka_offsets(committing) if committing else KafkaOffsets({})
     snapshot = Snapshot(
         command="snapshot",
         schema_version=SNAPSHOT_VERSION,
@@ -140,7 +140,7 @@ def take_snapshot(
         if tree is None
         else tuple(SnapshotNode.of(node) for node in tree.nodes.values()),
         kafka_commits=None
-        if kafka.offsets is None
+        if tree is None or kafka.offsets is None
         else tuple(SnapshotCommit(*at, offset) for at, offset in sorted(kafka.offsets.items())),
         kafka_problems=kafka.problems,
     )

@@ -27,12 +27,13 @@ from kgroup.model.zookeeper import (
     ZookeeperView,
 )
 from kgroup.operation.assign_zookeeper import departed_consumers, registered_consumer
+from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.ownership import Ownership, ownership
 from kgroup.operation.report import Report
 from kgroup.operation.zookeeper import read_groups
 from kgroup.operation.zookeeper_fault import FaultKind, Finding
 from kgroup.protocol.zookeeper_group import groups_of
-from kgroup.source.base import GroupSource, KafkaOffsets, KafkaOffsetSource, Question
+from kgroup.source.base import GroupSource, Question
 
 __all__ = ["check_groups"]
 
@@ -373,9 +374,7 @@ def _kafka_offsets(
     committing = [group for group in groups if _commits(group)]
     if not committing:
         return [], (), ()
-    told = KafkaOffsets(None)
-    if isinstance(source, KafkaOffsetSource):
-        told = source.kafka_offsets([group.group_id for group in committing])
+    told = kafka_offsets(source, [group.group_id for group in committing])
     kafka = told.offsets
     if kafka is None:
         return [], told.problems, (() if told.problems else (_NO_KAFKA,))

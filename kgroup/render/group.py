@@ -184,6 +184,7 @@ OFFSET_COLUMNS = (
     Column("leader_epoch", Kind.NUMBER, "epoch of the last record read"),
     Column("metadata", Kind.TEXT, "text stored with the offset"),
     Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
+    Column("committed_in", Kind.TEXT, "zookeeper: where the commit is: zookeeper, kafka or both"),
     Column("expire_timestamp_ms", Kind.TIME, "only of a commit with a retention of its own"),
     Column("member_id", Kind.NAME, "member that owns the partition", is_reference=True),
     Column("owner_thread", Kind.NUMBER, "zookeeper: number of its thread that reads it"),

@@ -81,6 +81,7 @@ class Zookeeper:
         self._broker_options = dict(brokers or {})
         self._nodes: ZookeeperTree | None = None
         self._cluster: Cluster | None = None
+        self._silence: BrokerError | None = None
 
     def __enter__(self) -> "Zookeeper":
         return self
@@ -96,6 +97,7 @@ class Zookeeper:
     def renew(self, *, anew: bool = False) -> None:
         """Prepare another round; see `RenewableSource`."""
         self._client.deadline = Deadline(self._timeout_s, of_silence=self._of_silence)
+        self._silence = None
         if anew:
             self.close()
         elif self._cluster is not None:
@@ -181,12 +183,15 @@ class Zookeeper:
     def _of_brokers(
         self, loss: str, ask: "Callable[[Cluster], T]"
     ) -> tuple[T | None, tuple[Problem, ...]]:
-        """Ask the brokers something; where none answers, say what is lost."""
+        """Ask the brokers something; where none answers, say what is lost, and wait but once."""
         try:
+            if self._silence is not None:
+                raise self._silence
             if self._cluster is None:
                 self._cluster = self._open_cluster()
             return ask(self._cluster), ()
         except BrokerError as error:
+            self._silence = error
             self._close_cluster()
             text = f"{error}; {loss}."
             reason = f"{text[:1].upper()}{text[1:]}"

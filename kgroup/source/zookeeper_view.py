@@ -1,9 +1,9 @@
 """What ZooKeeper's nodes say, as sources answer it: live ones and snapshots alike."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from kgroup.model.cluster import ClusterView, Partition, Topic
-from kgroup.model.group import Broker, Group
+from kgroup.model.group import Broker
 from kgroup.model.image import Image
 from kgroup.model.placement import Placement
 from kgroup.model.zookeeper import BrokerNode, ZookeeperTree, ZookeeperView
@@ -25,7 +25,6 @@ ZOOKEEPER_CAPABILITIES = frozenset(
     }
 )
 
-_MOST_NAMES = 5
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
@@ -48,19 +47,7 @@ def reading_of(
         cluster_id=view.cluster_id,
         offsets_partition_count=len(offsets.partitions) if offsets else None,
     )
-    notes = tuple(_note_on_storage(image.groups.values())) if question.offsets else ()
-    return Reading(image, view.problems + problems, notes, zookeeper=tree, view=view)
-
-
-def _note_on_storage(groups: Iterable[Group]) -> Iterator[str]:
-    """Say where else commits may be."""
-    silent = [group.group_id for group in groups if group.members and not group.offsets]
-    if silent:
-        names = ", ".join(map(repr, silent[:_MOST_NAMES])) + (", …" if silent[_MOST_NAMES:] else "")
-        yield (
-            f"Nothing is committed to ZooKeeper by {names}; consumers with offsets.storage=kafka "
-            "commit to Kafka, and --bootstrap-server shows that."
-        )
+    return Reading(image, view.problems + problems, zookeeper=tree, view=view)
 
 
 def cluster_view(view: ZookeeperView, topics: Collection[str]) -> ClusterView:

@@ -31,6 +31,8 @@ from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
 from tests.cli.test_completion import suggested
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.saved import saved
+from tests.record.raw import commit
+from tests.record.wire import Wire
 from tests.record.zookeeper_tree import read_tree
 
 VERSION = "0.8.2.2"
@@ -174,6 +176,56 @@ def test_same_offsets_and_lags_as_the_tool(live: Live, ask: Any, group: str, top
         )
         for row in found["offsets"]
     } == theirs
+
+
+@pytest.mark.parametrize("dual", ["true", "false"])
+def test_consumers_that_commit_to_kafka_begin_where_they_are_said_to(
+    live: Live,
+    ask: Any,
+    tmp_path: Path,
+    cli: Cli,  # noqa: F811
+    dual: str,
+) -> None:
+    consumers, name = live.consumers, f"stored-{dual}"
+    config = {"offsets_storage": "kafka", "dual_commit_enabled": dual}
+    consumers.join(name, name, Streams({"orders": 1}), **config)
+    consumers.read(46, name)
+    consumers.commit(name)
+    consumers.leave(name)
+    if dual == "true":
+        for partition, offset in ((1, 3), (2, 5)):
+            consumers.zookeeper.set(f"/consumers/{name}/offsets/orders/{partition}", b"%d" % offset)
+        moved = {("orders", 0): 4, ("orders", 2): 2}
+        # in ZooKeeper and in Kafka: 10 and 4, 3 and 11, 5 and 2, 13 and 13
+        commits = {0: (10, "zookeeper"), 1: (11, "kafka"), 2: (5, "zookeeper"), 3: (13, "both")}
+    else:
+        moved = {("orders", 0): 4}
+        commits = {0: (4, "kafka"), 1: (11, "kafka"), 2: (12, "kafka"), 3: (13, "kafka")}
+    with Wire(VERSION, live.server.bootstrap) as wire:
+        commit(wire, name, moved)
+    file = str(tmp_path / "snapshot.json")
+    assert cli("snapshot", name, "--zookeeper", live.connect, "-f", file).status == 0
+    for source in (["--snapshot", file], ["--zookeeper", live.connect]):
+        (group,) = json.loads(cli("describe", name, *source, "-o", "json").out)["data"]
+        assert {
+            row["partition"]: (row["committed_offset"], row["committed_in"])
+            for row in group["offsets"]
+        } == commits
+        assert group["total_lag"] == 46 - sum(offset for offset, _ in commits.values())
+    # The consumer reads what is left from there on, and nothing else.
+    consumers.join(name, name, Streams({"orders": 1}), **config)
+    consumers.settle()
+    fetches = json.loads(ask("zk", "fetchers", name, "-o", "json").out)["data"]
+    assert {row["partition"]: row["fetch_offset"] for row in fetches} == {
+        partition: offset for partition, (offset, _) in commits.items()
+    }
+    while [each.offset for each in consumers.settled_fetches(name)] != [10, 11, 12, 13]:
+        time.sleep(0.1)
+    time.sleep(0.3)
+    left = group["total_lag"]
+    assert int(consumers.host().call("old-read", names=name, count=left)) == left
+    consumers.leave(name)
+    consumers.zookeeper.delete(f"/consumers/{name}", recursive=True)
 
 
 def test_lists_are_the_topics_that_they_come_to(live: Live, ask: Any) -> None:

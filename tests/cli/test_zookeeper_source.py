@@ -61,8 +61,12 @@ def test_brokers_that_a_setting_names_are_asked_instead(cli: Cli, server: FakeZo
     settings = ["-X", f"bootstrap.servers={named}", "-X", "client.id=me"]
     result = cli("describe", "billing", "--zookeeper", server.connect, *settings, "-o", "json")
     assert result.status == 4
-    (error,) = json.loads(result.out)["errors"]
-    assert named in error["reason"]
+    errors = json.loads(result.out)["errors"]
+    assert all(named in error["reason"] for error in errors)
+    assert [error["reason"].rpartition("; ")[2] for error in errors] == [
+        "commits to Kafka are not known.",
+        "ends of partitions are not known.",
+    ]
 
 
 def test_coordinators_are_computed_and_their_leaders_known(cli: Cli, server: FakeZookeeper) -> None:

@@ -10,7 +10,7 @@ from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper_tree import decode_tree
-from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
 from kgroup.source.zookeeper_view import ZOOKEEPER_CAPABILITIES, cluster_view, reading_of
 
 
@@ -83,3 +83,19 @@ class TreeSource:
 
     def view(self, topics: Collection[str]) -> ClusterView:
         return cluster_view(decode_tree(self.next_tree()), topics)
+
+
+class KafkaSource(TreeSource):
+    """The same beside a Kafka that has commits; implements `KafkaOffsetSource` too."""
+
+    def __init__(
+        self,
+        tree: ZookeeperTree,
+        ranges: Mapping[tuple[str, int], LogRange],
+        kafka: Mapping[tuple[str, str, int], int],
+    ) -> None:
+        super().__init__(tree, ranges)
+        self._kafka = kafka
+
+    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
+        return KafkaOffsets({at: n for at, n in self._kafka.items() if at[0] in group_ids})

@@ -17,9 +17,8 @@ from kgroup.operation.zookeeper_check import check_groups
 from kgroup.operation.zookeeper_fault import FaultKind, Finding
 from kgroup.protocol.zookeeper_tree import tree_of
 from kgroup.render.cell import rfc3339
-from kgroup.source.base import KafkaOffsets
 from kgroup.source.snapshot import snapshot_source
-from tests.operation.sources import TreeSource
+from tests.operation.sources import KafkaSource
 from tests.recorded_tree import (
     OLDER_TREES,
     recorded,
@@ -36,17 +35,6 @@ ORDERS_0 = f"{BILLING}/owners/orders/0"
 DAY_MS = 86_400_000
 
 
-class KafkaSource(TreeSource):
-    """ZooKeeper beside a Kafka that has commits; implements `KafkaOffsetSource`."""
-
-    def __init__(self, tree: ZookeeperTree, kafka: Mapping[tuple[str, str, int], int]) -> None:
-        super().__init__(tree, recorded_ranges())
-        self._kafka = kafka
-
-    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
-        return KafkaOffsets({at: n for at, n in self._kafka.items() if at[0] in group_ids})
-
-
 def changed(
     nodes: Mapping[str, str | None], *, session: str | None = None, gone: Collection[str] = ()
 ) -> ZookeeperTree:
@@ -60,7 +48,7 @@ def changed(
 
 
 def check(tree: ZookeeperTree, *groups: str, strategy: str | None = None) -> Report[Finding]:
-    source = KafkaSource(tree, {})
+    source = KafkaSource(tree, recorded_ranges(), {})
     now_ms = recorded_now_ms() + 3 * DAY_MS
     return check_groups(source, groups, now_ms=now_ms, strategy=strategy)
 
@@ -241,7 +229,7 @@ def test_commits_that_differ_between_zookeeper_and_kafka() -> None:
         ("migrating", "shipments", 3): 4,
         ("migrating", "returns", 0): 9,  # only there
     }
-    source = KafkaSource(recorded_tree(), kafka)
+    source = KafkaSource(recorded_tree(), recorded_ranges(), kafka)
     report = check_groups(source, ["migrating"], now_ms=recorded_now_ms())
     finding = only(report)
     assert finding.code is FaultKind.OFFSETS_DIFFER
@@ -253,7 +241,7 @@ def test_commits_that_differ_between_zookeeper_and_kafka() -> None:
 def test_a_commit_between_the_two_readings_is_no_difference() -> None:
     """Kafka is asked after ZooKeeper, and ZooKeeper once more where they differ."""
     path = "/consumers/migrating/offsets/shipments/3"
-    source = KafkaSource(recorded_tree(), {("migrating", "shipments", 3): 13})
+    source = KafkaSource(recorded_tree(), recorded_ranges(), {("migrating", "shipments", 3): 13})
     late = [changed({path: "12"}), recorded_tree()]
     source.next_tree = lambda: late.pop(0) if len(late) > 1 else late[0]
     assert check_groups(source, ["migrating"], now_ms=recorded_now_ms()).data == ()
@@ -266,7 +254,9 @@ def test_a_snapshot_tells_of_kafka_what_it_was_told() -> None:
     assert bare.notes[0] == (
         "this source does not tell what groups of ZooKeeper consumers have committed to Kafka"
     )
-    source = KafkaSource(recorded_tree(), {("migrating", "shipments", 3): 4, ("audit", "x", 0): 1})
+    source = KafkaSource(
+        recorded_tree(), recorded_ranges(), {("migrating", "shipments", 3): 4, ("audit", "x", 0): 1}
+    )
     taken = take_snapshot(source, Origin("zookeeper"), taken_ms=1).data[0]
     assert taken.kafka_commits == (
         SnapshotCommit("audit", "x", 0, 1),

@@ -1,0 +1,116 @@
+"""Where groups of ZooKeeper consumers begin: at what is committed to ZooKeeper, or to Kafka.
+
+A consumer of 0.8.2 with `offsets.storage=kafka` commits to Kafka, with `dual.commit.enabled` to
+both, and begins then at the larger of the two. No node tells these settings, so that is what is
+shown of every group: the only commit that there is, or the larger one, and where it was found.
+
+Source: kafka.consumer.ZookeeperConsumerConnector (fetchOffsets) of Kafka 0.8.2.2.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from kgroup.model.group import Group, GroupType
+from kgroup.model.offset import CommitStore, CommittedOffset
+from kgroup.model.problem import Problem
+from kgroup.source.base import GroupSource, KafkaOffsets, KafkaOffsetSource
+
+__all__ = ["CommittedGroups", "differing_note", "kafka_offsets", "larger", "with_kafka_commits"]
+
+At = TypeVar("At", bound=Hashable)
+
+_MOST_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedGroups:
+    """Groups with all that they have committed.
+
+    Attributes:
+        groups: as they were, those of ZooKeeper consumers with their commits to Kafka, too.
+        stores: of these, where the commit was found that is shown, by group, topic and partition.
+        problems: what could not be learnt.
+        notes: for people.
+    """
+
+    groups: tuple[Group, ...]
+    stores: Mapping[tuple[str, str, int], CommitStore]
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def kafka_offsets(source: GroupSource, group_ids: Collection[str]) -> KafkaOffsets:
+    """Ask for commits to Kafka of groups of ZooKeeper consumers; unknown where nobody can tell."""
+    if not group_ids:
+        return KafkaOffsets({})
+    if not isinstance(source, KafkaOffsetSource):
+        return KafkaOffsets(None)
+    return source.kafka_offsets(group_ids)
+
+
+def larger(
+    zookeeper: Mapping[At, int], kafka: Mapping[At, int]
+) -> dict[At, tuple[int, CommitStore]]:
+    """Give each offset that is committed, or the larger of two, and where it was found."""
+    found = {at: (offset, CommitStore.ZOOKEEPER) for at, offset in zookeeper.items()}
+    for at, offset in kafka.items():
+        there = zookeeper.get(at)
+        if there is None or offset > there:
+            found[at] = offset, CommitStore.KAFKA
+        elif offset == there:
+            found[at] = offset, CommitStore.BOTH
+    return found
+
+
+def with_kafka_commits(source: GroupSource, groups: Iterable[Group]) -> CommittedGroups:
+    """Add what groups of ZooKeeper consumers have committed to Kafka; others stay as they are."""
+    groups = tuple(groups)
+    of_zookeeper = [each for each in groups if each.type is GroupType.ZOOKEEPER]
+    told = kafka_offsets(source, [each.group_id for each in of_zookeeper])
+    kafka: dict[str, dict[tuple[str, int], int]] = {}
+    for (group_id, topic, partition), offset in (told.offsets or {}).items():
+        kafka.setdefault(group_id, {})[topic, partition] = offset
+    joined, stores = [], {}
+    notes = list(_notes_on_silence(of_zookeeper) if told.offsets is None else ())
+    for group in groups:
+        if group.type is not GroupType.ZOOKEEPER:
+            joined.append(group)
+            continue
+        known = {(each.topic, each.partition): each for each in group.offsets}
+        in_zookeeper = {at: each.committed_offset for at, each in known.items()}
+        in_kafka = kafka.get(group.group_id, {})
+        commits = larger(in_zookeeper, in_kafka)
+        stores.update({(group.group_id, *at): store for at, (_, store) in commits.items()})
+        notes += differing_note(group.group_id, in_zookeeper, in_kafka)
+        offsets = tuple(
+            CommittedOffset(*at, offset) if store is CommitStore.KAFKA else known[at]
+            for at, (offset, store) in sorted(commits.items())
+        )
+        joined.append(replace(group, offsets=offsets))
+    return CommittedGroups(tuple(joined), stores, told.problems, tuple(notes))
+
+
+def differing_note(
+    group_id: str, zookeeper: Mapping[At, int], kafka: Mapping[At, int]
+) -> tuple[str, ...]:
+    """Say that commits differ, if any do, and which are shown."""
+    count = sum(zookeeper.get(at, offset) != offset for at, offset in kafka.items())
+    if not count:
+        return ()
+    partitions = f"{count} partition{'' if count == 1 else 's'}"
+    return (
+        f"{group_id}: ZooKeeper and Kafka have different commits for {partitions}; shown is the "
+        "larger one, at which consumers with dual.commit.enabled begin.",
+    )
+
+
+def _notes_on_silence(groups: Iterable[Group]) -> Iterator[str]:
+    """Say where else commits may be, when nobody tells those in Kafka."""
+    silent = [each.group_id for each in groups if each.members and not each.offsets]
+    if silent:
+        names = ", ".join(map(repr, silent[:_MOST_NAMES])) + (", …" if silent[_MOST_NAMES:] else "")
+        yield (
+            f"Nothing is committed to ZooKeeper by {names}; consumers with offsets.storage=kafka "
+            "commit to Kafka, of which nothing is known here."
+        )

@@ -6,7 +6,15 @@ into a line on standard error and an exit status.
 
 from enum import IntEnum
 
-__all__ = ["BrokerError", "ExitStatus", "InputError", "KgroupError", "NotFoundError", "UsageError"]
+__all__ = [
+    "BrokerError",
+    "BusyError",
+    "ExitStatus",
+    "InputError",
+    "KgroupError",
+    "NotFoundError",
+    "UsageError",
+]
 
 
 class ExitStatus(IntEnum):
@@ -45,6 +53,12 @@ class InputError(KgroupError):
     """A file, a stream or an answer that cannot be used at all."""
 
     kind = "unreadable"
+
+
+class BusyError(KgroupError):
+    """Something that another process is changing."""
+
+    kind = "busy"
 
 
 class UsageError(KgroupError):

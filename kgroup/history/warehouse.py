@@ -31,7 +31,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kgroup.errors import InputError, KgroupError
+from kgroup.errors import BusyError, InputError
 from kgroup.history.coverage import Coverage
 from kgroup.history.fact_file import WrittenFile
 from kgroup.history.table import TABLES
@@ -295,7 +295,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
     What a build left that did not come to its end is removed, at the beginning and at the end.
 
     Raises:
-        KgroupError: another process changes it.
+        BusyError: another process changes it.
         InputError: there is something else.
         OSError: it cannot be written.
     """
@@ -312,7 +312,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
     ) as is_alone:
         if not is_alone:
             holder = (own / "lock").read_text("utf-8", "replace").strip() or "another process"
-            raise KgroupError(
+            raise BusyError(
                 f"{root}: {holder} is changing this warehouse; one build works at a time, so wait "
                 "until that has come to its end",
                 path=str(root),

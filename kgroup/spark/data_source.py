@@ -37,7 +37,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kgroup.errors import BrokerError, UsageError
-from kgroup.history.live_source import LiveSource, ask_live
+from kgroup.history.live_source import ask_live
 from kgroup.history.segment_source import SPLIT_SIZE, find_sources
 from kgroup.history.split import Split, read_split
 from kgroup.protocol.batch import Damage
@@ -45,7 +45,7 @@ from kgroup.protocol.column_schema import DECODED
 from kgroup.source.client_config import ClientConfig, client_config
 from kgroup.source.segment_file import OFFSETS_TOPIC
 
-__all__ = ["ROWS", "KgroupDataSource", "rows_of"]
+__all__ = ["ROWS", "KgroupDataSource", "KgroupStreamReader", "SplitPart", "rows_of"]
 
 DAMAGE = "Damage"
 """The `type` of a row that is no record."""
@@ -86,10 +86,16 @@ class KgroupDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> KgroupStreamReader:  # noqa: N802
         """Read the live topic as it grows."""
-        return KgroupStreamReader(self.options)
+        config = _config_of(self.options)
+        if config is None:
+            raise UsageError("a stream needs the option kafka.bootstrap.servers; found none")
+        start = self.options.get("startingOffsets", "earliest")
+        if start not in ("earliest", "latest"):
+            raise UsageError(f"expected startingOffsets earliest or latest, found {start!r}")
+        return KgroupStreamReader(config, self.options.get("cluster"), at_end=start == "latest")
 
 
-class _Part(InputPartition):
+class SplitPart(InputPartition):
     """A split, as Spark hands it to an executor."""
 
     def __init__(self, split: Split) -> None:
@@ -101,39 +107,38 @@ class KgroupReader(DataSourceReader):
     """Reads segments, or the live topic up to its present end."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = options  # their names are compared without case
+        self._options = options  # their names are told without case
 
     def partitions(self) -> Sequence[InputPartition]:
         """Find the splits, in the driver."""
-        if _config_of(self._options) is None:
-            return [_Part(split) for split in _file_splits(self._options)]
+        config = _config_of(self._options)
+        if config is None:
+            return [SplitPart(split) for split in _file_splits(self._options)]
         if self._options.get("path") or self._options.get("paths"):
             raise UsageError("a path and kafka.bootstrap.servers are two sources; choose one")
-        return [_Part(split) for split in _live(self._options).splits()]
+        live = ask_live(config, self._options.get("cluster"))
+        return [SplitPart(split) for split in live.splits()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode a split, in an executor."""
-        assert isinstance(partition, _Part)
+        assert isinstance(partition, SplitPart)
         yield from rows_of(partition.split)
 
 
 class KgroupStreamReader(DataSourceStreamReader):
     """Reads the live topic. An offset of the stream is the next one of each partition."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = options  # their names are compared without case
-        self._start = options.get("startingOffsets", "earliest")
-        if self._start not in ("earliest", "latest"):
-            raise UsageError(f"expected startingOffsets earliest or latest, found {self._start!r}")
-        if _config_of(self._options) is None:
-            raise UsageError("a stream needs the option kafka.bootstrap.servers; found none")
+    def __init__(self, config: ClientConfig, cluster: str | None, *, at_end: bool = False) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._at_end = at_end
         self._ends: dict[str, int] = {}
         self._silent_since: float | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Tell where a stream begins that has never run."""
-        side = 0 if self._start == "earliest" else 1
-        return {str(number): ends[side] for number, ends in _live(self._options).ranges.items()}
+        ranges = ask_live(self._config, self._cluster).ranges
+        return {str(number): ends[self._at_end] for number, ends in ranges.items()}
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802
         """Tell how far it goes now; while no broker answers, how far it went before.
@@ -142,7 +147,7 @@ class KgroupStreamReader(DataSourceStreamReader):
             BrokerError: none has answered for a while.
         """
         try:
-            ranges = _live(self._options).ranges
+            ranges = ask_live(self._config, self._cluster).ranges
         except BrokerError:
             self._silent_since = self._silent_since or time.monotonic()
             if not self._ends or time.monotonic() - self._silent_since > MOST_SILENCE_S:
@@ -157,18 +162,18 @@ class KgroupStreamReader(DataSourceStreamReader):
         """Cut what lies between two offsets of the stream."""
         wanted = {int(number) for number in end if start.get(number, 0) < end[number]}
         deadline = time.monotonic() + MOST_SILENCE_S
-        while (live := _live(self._options)) and not wanted <= live.ranges.keys():
+        while not wanted <= (live := ask_live(self._config, self._cluster)).ranges.keys():
             if time.monotonic() > deadline:
                 missing = ", ".join(map(str, sorted(wanted - live.ranges.keys())))
                 raise BrokerError("moving", f"{OFFSETS_TOPIC}-{missing} has no leader")
             time.sleep(1)
         starts = {number: start.get(str(number), 0) for number in live.ranges}
         ends = {number: end.get(str(number), 0) for number in live.ranges}
-        return [_Part(split) for split in live.splits(starts, ends)]
+        return [SplitPart(split) for split in live.splits(starts, ends)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Fetch and decode a split, in an executor."""
-        assert isinstance(partition, _Part)
+        assert isinstance(partition, SplitPart)
         yield from rows_of(partition.split)
 
 
@@ -225,12 +230,6 @@ def _config_of(options: Mapping[str, str]) -> ClientConfig | None:
         return None
     overrides = [f"{name}={value}" for name, value in settings.items()]
     return client_config(environment={}, overrides=overrides)
-
-
-def _live(options: Mapping[str, str]) -> LiveSource:
-    config = _config_of(options)
-    assert config is not None
-    return ask_live(config, options.get("cluster"))
 
 
 def _split_size(text: str | None) -> int:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from signal import SIGINT, getsignal, signal
 from tempfile import TemporaryFile
+from threading import current_thread, main_thread
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import kgroup
@@ -82,10 +84,13 @@ def spark_session(
     builder: Any = SparkSession.builder
     for name, value in chosen.items():
         builder = builder.config(name, value)
+    interrupted = getsignal(SIGINT)
     with TemporaryFile() as said:
         try:
             with nullcontext() if is_submitted else _errors_to(said):
                 session = builder.getOrCreate()
+                if current_thread() is main_thread():
+                    signal(SIGINT, interrupted)  # PySpark put its own in the place
         except (PySparkException, Py4JError, OSError) as error:
             said.seek(0)
             lines = said.read().decode("utf-8", "replace").splitlines()

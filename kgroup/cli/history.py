@@ -8,6 +8,7 @@ from kgroup.errors import ExitStatus
 __all__ = ["COMMANDS", "command"]
 
 COMMANDS: CommandTable = {
+    "build": ("history_build", "Make or extend a warehouse from segments or a cluster."),
     "owner": ("history_owner", "Tell who owned a partition at a time, or over time."),
     "timeline": ("history_timeline", "Show who owned what in a group, over time."),
     "sql": ("history_sql", "Answer any other question, by a SELECT on the tables."),

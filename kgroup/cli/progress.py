@@ -35,6 +35,13 @@ class Progress:
         """Show how many of the bytes that there are have been read, if it is time to."""
         self._tell(f"read {done >> 20:,} of {size >> 20:,} MiB")
 
+    def tell_share(self, done: int, size: int, unit: str) -> None:
+        """Show how much of what there is has been read, if it is time to."""
+        if unit == "bytes":
+            self.tell_bytes(done, size)
+        else:
+            self._tell(f"read {done:,} of {size:,} {unit}")
+
     def tell_copied(self, topic: "LiveLog") -> None:
         """Show how much of a live topic has been fetched, if it is time to."""
         self._tell(f"fetched {topic.bytes_copied >> 20:,} MiB")

@@ -50,6 +50,11 @@ class Derivation:
     before: Ownership
     files: tuple[WrittenFile, ...]
 
+    @property
+    def size(self) -> int:
+        """Bytes of what the files have of the partition, about."""
+        return sum(file.size // len(file.offsets) for file in self.files)
+
 
 @dataclass(frozen=True, slots=True)
 class DerivationTask:
@@ -68,6 +73,11 @@ class DerivationTask:
     build: int
     topic_names: Mapping[str, str]
     derivations: tuple[Derivation, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, about."""
+        return sum(each.size for each in self.derivations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +197,7 @@ def _tasks(
     size = 0
     for each in derivations:
         some.append(each)
-        size += sum(file.size // len(file.offsets) for file in each.files)
+        size += each.size
         if size >= TASK_BYTES:
             yield task()
             some, size = [], 0

@@ -42,6 +42,11 @@ class MergeTask:
     build: int
     files: tuple[WrittenFile, ...]
 
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(file.size for file in self.files)
+
 
 def merge_tasks(
     warehouse: str, cluster: str, build: int, files: Iterable[WrittenFile]

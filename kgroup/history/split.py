@@ -42,7 +42,10 @@ class Split:
 
 
 def read_split(
-    split: Split, *, announce: Callable[[], None] | None = None
+    split: Split,
+    *,
+    compiled: bool | None = None,
+    announce: Callable[[], None] | None = None,
 ) -> Iterator[pa.RecordBatch | Damage]:
     """Yield the records as batches of `column_schema.DECODED` in the log's order, and the damage.
 
@@ -52,6 +55,7 @@ def read_split(
 
     Args:
         split: to read.
+        compiled: whether to use compiled code; by default where there is much to read.
         announce: called before code is compiled, see `columnar.decode_chunks`.
 
     Raises:
@@ -65,6 +69,7 @@ def read_split(
             part=found.part,
             partition=split.offsets_partition,
             workers=1,
+            compiled=compiled,
             announce=announce,
         ):
             yield item if isinstance(item, Damage) else split.place.wanted(item)

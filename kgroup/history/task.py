@@ -6,7 +6,7 @@ what it returns is small; the rows go straight into Parquet files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -24,26 +24,39 @@ from kgroup.history.split import Split, read_split
 from kgroup.history.topic_name import topic_names_in
 from kgroup.protocol.batch import Damage
 
-__all__ = ["Run", "SplitRead", "Task", "TaskResult", "Work", "run_here", "run_task"]
+__all__ = ["Job", "Run", "SplitRead", "Task", "TaskResult", "Work", "run_here", "run_task"]
+
+COMPILED_BYTES = 8 << 20
+"""Bytes of all its splits from which on compiled code decodes each of them."""
 
 MOST_DAMAGE = 1000
 """Places in a split that are told one by one."""
 
-_T = TypeVar("_T")
+
+class Job(Protocol):
+    """Something to be done by itself; it can be pickled."""
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, about."""
+        ...
+
+
+_J = TypeVar("_J", bound=Job)
 _R = TypeVar("_R")
 
 
 class Run(Protocol):
-    """Calls a function with each of some things, here or elsewhere, in any order."""
+    """Calls a function with each of some jobs, here or elsewhere."""
 
-    def __call__(self, function: Callable[[_T], _R], things: Sequence[_T], /) -> Iterator[_R]:
-        """Yield the results, in any order. All can be pickled."""
+    def __call__(self, function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
+        """Yield the results, in any order; they can be pickled too."""
         ...
 
 
-def run_here(function: Callable[[_T], _R], things: Iterable[_T]) -> Iterator[_R]:
+def run_here(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
     """Do it in this process, one after the other."""
-    return map(function, things)
+    return map(function, jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,11 @@ class Task:
     cluster: str
     build: int
     works: tuple[Work, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, as far as that is known."""
+        return sum(work.split.size or 0 for work in self.works)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +143,8 @@ def run_task(task: Task) -> TaskResult:
     stem = f"{task.build}-{uuid4().hex}"
     with FactWriter(Path(task.warehouse), task.cluster, stem) as writer:
         rows = _Rows(writer)
-        reads = tuple(map(rows.read, task.works))
+        compiled = True if task.size >= COMPILED_BYTES else None
+        reads = tuple(rows.read(work, compiled) for work in task.works)
         return TaskResult(task.cluster, writer.finish(), reads, rows.topic_names)
 
 
@@ -141,15 +160,15 @@ class _Rows:
         self._writer = writer
         self._taken: dict[int, Coverage] = {}
 
-    def read(self, work: Work) -> SplitRead:
-        """Write the records of a split."""
+    def read(self, work: Work, compiled: bool | None) -> SplitRead:
+        """Write the records of a split, decoded by compiled code or by what suits its size."""
         partition = work.split.offsets_partition
         taken = self._taken.get(partition, Coverage())
         unseen = _Unseen(Coverage.union([work.known, taken]))
         damage: list[Damage] = []
         count = 0
         error: str | None = None
-        parts = read_split(work.split)
+        parts = read_split(work.split, compiled=compiled)
         while True:
             try:
                 part = next(parts, None)

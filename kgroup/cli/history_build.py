@@ -1,0 +1,199 @@
+"""`kgroup history build`."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.connection import Connection, connection_options
+from kgroup.cli.context import complain, documented, show
+from kgroup.cli.options import ID, PATH, Output, examples, output_options, parsed
+from kgroup.cli.progress import Progress
+from kgroup.errors import ExitStatus, KgroupError
+
+if TYPE_CHECKING:
+    from kgroup.history.build import Build, ClusterReport
+    from kgroup.operation.report import Report
+
+    _Read = Callable[[Build], Report[ClusterReport]]
+
+__all__ = ["command"]
+
+
+def _parse_settings(texts: Sequence[str]) -> Mapping[str, str]:
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ValueError(f"expected NAME=VALUE, found {text!r}")
+        settings[name] = value
+    return settings
+
+
+@click.command(
+    "build",
+    epilog=examples(
+        "kgroup history build --sample --to warehouse",
+        "kgroup history build --from /var/lib/kafka/data --to warehouse",
+        "kgroup history build --from /backup/broker-1 /backup/broker-2 --to warehouse",
+        "kgroup history build -b kafka-1:9092 --to warehouse --cluster prod",
+        "kgroup history build --from s3://logs/kafka --to warehouse --master spark://spark-1:7077",
+    ),
+)
+@click.option(
+    "--from",
+    "places",
+    metavar="PATH",
+    multiple=True,
+    help="A log directory, a folder of segments or a segment of __consumer_offsets; also a URI "
+    "such as s3://bucket/folder. Name more behind it, those of several brokers too.",
+)
+@click.argument("more", metavar="[PATH...]", nargs=-1)
+@click.option("--sample", is_flag=True, help="Recorded data inside the package.")
+@click.option(
+    "--to",
+    "root",
+    metavar="DIR",
+    type=PATH,
+    required=True,
+    help="The warehouse: a new folder, or one that was made so before.",
+)
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    type=ID,
+    help="Name of the cluster.  [default: the id in meta.properties, or that the brokers tell]",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Spark's master to do the work, such as local[4] or spark://host:7077.  "
+    "[default: none where there is little to read, else local[*]]",
+)
+@click.option(
+    "--spark-conf",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parsed(_parse_settings),
+    help="A setting of Spark. Repeat it for more.",
+)
+@connection_options
+@output_options
+def command(
+    places: Sequence[str],
+    more: Sequence[str],
+    sample: bool,
+    root: Path,
+    cluster: str | None,
+    master: str | None,
+    settings: Mapping[str, str],
+    connection: Connection,
+    output: Output,
+) -> ExitStatus:
+    """Make a warehouse of what the records of __consumer_offsets say, or bring it up to date.
+
+    What was read before is not read again, and what several brokers have is taken once: run it as
+    often as new records are wanted, before compaction removes them. What one run writes counts as a
+    whole when it ends. Nothing is written to the cluster.
+
+    Without a cluster's name in --cluster, a warehouse takes as many clusters as there are.
+    """
+    if more and not places:
+        raise click.UsageError(f"{more[0]}: name it behind --from")
+    places = (*places, *more)
+    if "" in places:
+        raise click.UsageError("--from: expected a path, found an empty text")
+    given = {"--from": places, "--sample": sample, connection.chosen_by: connection.chosen_by}
+    chosen = [option for option, is_given in given.items() if option and is_given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
+    if not (chosen or connection.is_default):
+        raise click.UsageError(
+            "what is to be read? Choose --from PATH... (files and folders), --bootstrap-server "
+            "HOST:PORT or --profile NAME (a cluster), or --sample"
+        )
+    if sample:
+        from kgroup.sample import sample_log_dir
+
+        places = (str(sample_log_dir()),)
+
+    from kgroup.history.build import Build
+    from kgroup.history.warehouse import write_warehouse
+    from kgroup.render.history_build import build_sheet
+    from kgroup.spark.runner import runner
+
+    progress = Progress(writes_rows=False)
+
+    def note(text: str) -> None:
+        progress.clear()
+        complain(f"note: {text}")
+
+    with documented("history build", output):
+        read = _files(places, cluster) if places else _cluster(connection, cluster)
+        with (
+            _told(root),
+            write_warehouse(root) as writer,
+            runner(master, settings, note, progress.announce_compiling) as run,
+        ):
+            report = read(Build(writer, run, progress.tell_share))
+        progress.finish()
+    return show("history build", report, output, build_sheet)
+
+
+@contextmanager
+def _told(root: Path) -> Iterator[None]:
+    """Say of errors of writing, such as a full disk, what they mean for the tables."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise KgroupError(
+            f"{error.filename or root}: {reason}. Nothing has changed: the tables are as they were."
+        ) from None
+
+
+def _files(places: Sequence[str], cluster: str | None) -> "_Read":
+    from kgroup.history.segment_source import find_sources
+
+    sources = find_sources(places, cluster)
+
+    def read(build: "Build") -> "Report[ClusterReport]":
+        for name, topic_names in sources.topic_names.items():
+            build.add_topic_names(name, topic_names)
+        build.read(sources.segments)
+        report = build.commit()
+        return replace(
+            report,
+            errors=(*sources.problems, *report.errors),
+            notes=(*sources.notes, *(_summary(each, "segments") for each in report.data)),
+        )
+
+    return read
+
+
+def _cluster(connection: Connection, cluster: str | None) -> "_Read":
+    from kgroup.history.live_source import ask_live
+
+    config = connection.client_config()
+    for note in config.notes:
+        complain(f"note: {note}")
+    source = ask_live(config, cluster)
+
+    def read(build: "Build") -> "Report[ClusterReport]":
+        build.read_live(source)
+        report = build.commit()
+        return replace(report, notes=tuple(_summary(each, "partitions") for each in report.data))
+
+    return read
+
+
+def _summary(report: "ClusterReport", what: str) -> str:
+    return (
+        f"{report.cluster}: {report.segments_read:,} {what} read, {report.segments_skipped:,} had "
+        "nothing new."
+    )

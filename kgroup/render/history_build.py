@@ -1,0 +1,36 @@
+"""What a build did, as a sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kgroup.render.cell import Column, Kind
+from kgroup.render.sheet import Sheet
+
+if TYPE_CHECKING:
+    from kgroup.history.build import ClusterReport
+
+__all__ = ["BUILD_COLUMNS", "build_sheet"]
+
+BUILD_COLUMNS = (
+    Column("cluster", Kind.NAME, "name of the cluster in the warehouse"),
+    Column("table", Kind.TEXT, "name of the table"),
+    Column("new_rows", Kind.NUMBER, "how many rows it has more than before"),
+    Column("rows", Kind.NUMBER, "how many it has now"),
+    Column("files", Kind.NUMBER, "in how many files"),
+    Column("size", Kind.NUMBER, "bytes of these files"),
+)
+
+
+def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
+    """A row for each table of each cluster; those that never had a row are left out."""
+    return Sheet(
+        BUILD_COLUMNS,
+        [
+            [report.cluster, *(getattr(table, column.name) for column in BUILD_COLUMNS[1:])]
+            for report in reports
+            for table in report.tables
+            if table.rows or table.new_rows
+        ],
+    )

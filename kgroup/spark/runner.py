@@ -1,0 +1,62 @@
+"""Where the tasks of a build are done: here where there is little to read, else by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from kgroup.errors import KgroupError
+from kgroup.history.task import Job, Run, run_here
+from kgroup.spark.session import run_on, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["runner"]
+
+LARGE = 256 << 20
+"""Bytes to read from which on starting Spark costs less than it saves."""
+
+_J = TypeVar("_J", bound=Job)
+_R = TypeVar("_R")
+
+
+@contextmanager
+def runner(
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    note: Callable[[str], None] = lambda text: None,
+    announce: Callable[[], None] | None = None,
+) -> Iterator[Run]:
+    """Give what does tasks, for as long as the context lasts.
+
+    Args:
+        master: of a Spark cluster; given, Spark does all tasks.
+        settings: of Spark; likewise.
+        note: called with a sentence where Spark would help, and cannot be had.
+        announce: called before code is compiled.
+    """
+    with ExitStack() as stack:
+        session: SparkSession | None = None
+        is_wanted = master is not None or bool(settings)
+        can_help = True
+
+        def run(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
+            nonlocal session, can_help
+            is_large = sum(job.size for job in jobs) >= LARGE
+            if is_large:
+                from kgroup.protocol.compiled import kernels
+
+                kernels(announce)  # once here, and not by each executor
+            if session is None and jobs and (is_wanted or (is_large and can_help)):
+                try:
+                    session = stack.enter_context(spark_session(master, settings))
+                except KgroupError as error:
+                    if is_wanted:
+                        raise
+                    can_help = False
+                    note(f"{error}. Without it, one processor does the work.")
+            return run_here(function, jobs) if session is None else run_on(session, function, jobs)
+
+        yield run

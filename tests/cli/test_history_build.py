@@ -1,0 +1,134 @@
+"""`kgroup history build`: sources, what it tells, and its exit statuses."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.history.table_oracle import read_tables
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+SAMPLE = ROOT / "kgroup" / "sample" / "log-dir"
+SAMPLE_ID = "a2dyb3VwLXRlc3RzLTAwMQ"
+
+
+def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
+    result = cli("history", "build", "--sample", "--to", tmp_path / "w")
+    assert result.status == 0, result.err
+    head, *rows = [line.split() for line in result.out.splitlines()]
+    assert head == ["cluster", "table", "new_rows", "rows", "files", "size"]
+    found = read_tables(tmp_path / "w", SAMPLE_ID)
+    assert {(row[0], row[1], int(row[3])) for row in rows} == {
+        (SAMPLE_ID, name, len(rows)) for name, rows in found.items()
+    }
+    assert "7 segments read, 1 had nothing new" in result.err
+    again = cli("history", "build", "--from", SAMPLE, "--to", tmp_path / "w", "-o", "csv")
+    assert {line.split(",")[2] for line in again.out.splitlines()[1:]} == {"0"}
+    assert "0 segments read, 8 had nothing new" in again.err
+
+
+def test_several_clusters_in_one_warehouse(cli: Cli, tmp_path: Path) -> None:
+    places = (SAMPLE, DATA / "compacted-3.9.2")
+    args = ("history", "build", "--to", tmp_path / "w", "-o", "json")
+    result = cli(*args, "--from", *places)
+    # all recorded brokers have the same id
+    (one,) = json.loads(result.out)["data"]
+    assert one["cluster"] == SAMPLE_ID
+    result = cli(*args, "--from", DATA / "kafka-0.8.2.2-none", "--cluster", "prod/eu 1")
+    (other,) = json.loads(result.out)["data"]
+    assert other["cluster"] == "prod/eu 1"
+    assert (other["segments_read"], other["damage"]) == (4, 0)
+    answer = cli(
+        *("history", "sql", "--warehouse", tmp_path / "w", "-o", "csv", "--no-headers"),
+        "SELECT cluster, COUNT(*) FROM offset_commits GROUP BY cluster ORDER BY cluster",
+    )
+    counts = {
+        row["cluster"]: table["rows"]
+        for row in (one, other)
+        for table in row["tables"]
+        if table["table"] == "offset_commits"
+    }
+    assert answer.out == "".join(f"{name},{counts[name]}\n" for name in sorted(counts))
+
+
+def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    shutil.copytree(SAMPLE, log)
+    segment = next(path for path in sorted(log.glob("*/*.log")) if path.stat().st_size > 2000)
+    data = bytearray(segment.read_bytes())
+    data[1000] ^= 0xFF
+    segment.write_bytes(data)
+    result = cli("history", "build", "--from", log, "--to", tmp_path / "w", "-o", "json")
+    assert result.status == 4
+    document = json.loads(result.out)
+    (error,) = document["errors"]
+    assert (error["path"], error["kind"]) == (str(segment), "bad-crc")
+    assert str(segment) in result.err
+    rows = cli(
+        *("history", "sql", "--warehouse", tmp_path / "w", "-o", "json"),
+        "SELECT path, position, size, kind FROM damage",
+    )
+    (row,) = json.loads(rows.out)["data"]
+    assert row["path"] == str(segment)
+    assert row["position"] <= 1000 < row["position"] + row["size"]
+    assert cli("history", "build", "--from", log, "--to", tmp_path / "w").status == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (("--to", "w"), "what is to be read?"),
+        (("--sample", "--from", "x", "--to", "w"), "--from and --sample are two sources"),
+        (("--from", "x", "-b", "h:1", "--to", "w"), "--from and --bootstrap-server are two"),
+        (("x", "--to", "w"), "x: name it behind --from"),
+        (("--sample", "--to", "w", "--spark-conf", "a"), "expected NAME=VALUE, found 'a'"),
+        (("--sample",), "Missing option '--to'"),
+    ],
+)
+def test_wrong_usage(
+    cli: Cli, args: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli("history", "build", *args)
+    assert (result.status, result.out) == (2, "")
+    assert reason in result.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_read_makes_no_warehouse(cli: Cli, tmp_path: Path) -> None:
+    result = cli("history", "build", "--from", tmp_path / "none", "--to", tmp_path / "w")
+    assert result.status == 1
+    assert "No such file or directory" in result.err
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_full_disk_leaves_the_old_state(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    assert cli("history", "build", "--sample", "--to", root).status == 0
+    before = read_tables(root, SAMPLE_ID)
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
+
+    args = ("history", "build", "--from", DATA / "kafka-4.3.1", "--to", root)
+    failed = subprocess.run(
+        [sys.executable, "-m", "kgroup", *args], capture_output=True, text=True, preexec_fn=limit
+    )
+    assert failed.returncode == 1
+    assert "File too large" in failed.stderr
+    assert str(root) in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert read_tables(root, SAMPLE_ID) == before
+    left = {path for path in root.rglob("*") if path.is_file()} - {root / "_kgroup" / "unfinished"}
+    assert sorted(left) == files
+    assert cli(*args).status == 0
+    assert not (root / "_kgroup" / "unfinished").exists()

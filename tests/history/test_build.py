@@ -12,7 +12,7 @@ from kgroup.history.segment_source import find_sources
 from kgroup.history.warehouse import write_warehouse
 from kgroup.operation.report import Report
 from kgroup.source.log_folder import read_topic_names
-from tests.examples import examples
+from tests.examples import examples, some_of
 from tests.history.log_copy import Replica, read_log, write_log
 from tests.history.table_oracle import differences, expected_tables, read_tables
 
@@ -47,7 +47,7 @@ def assert_same(root: Path, directory: Path, cluster: str = "c") -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("directory", RECORDED, ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", some_of(RECORDED, 4), ids=lambda path: path.name)
 def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
     report = build(tmp_path / "w", directory)
     assert not report.errors
@@ -58,7 +58,7 @@ def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
     assert_same(tmp_path / "w", directory)
 
 
-@pytest.mark.parametrize("seed", range(examples(3)))
+@pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize("name", ["log-dir", "kafka-4.3.1", "kafka-1.1.1", "compacted-4.3.1"])
 def test_bit_by_bit(name: str, seed: int, tmp_path: Path) -> None:
     directory = next(path for path in RECORDED if path.name == name)

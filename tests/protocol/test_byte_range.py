@@ -19,7 +19,7 @@ from kgroup.protocol.byte_range import WHOLE, ByteRange
 from kgroup.protocol.column_schema import DECODED
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.protocol.record_batch import read_batches
-from tests.examples import examples
+from tests.examples import examples, some_of
 from tests.operation.log_files import commit, end, transaction
 from tests.protocol.log_writer import batch
 from tests.protocol.random_log import logs
@@ -64,7 +64,7 @@ def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 5000)
     choice = random.Random(11)
     cuts = damaged = 0
-    for path in FILES:
+    for path in some_of(FILES, 5):
         parts = cut(path, choice)
         rows, damages = content(path, [WHOLE], compiled=compiled)
         found, found_damages = content(path, parts, compiled=compiled)
@@ -72,11 +72,11 @@ def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPa
         assert found_damages == damages, path
         cuts += len(parts) - 1
         damaged += bool(damages)
-    assert cuts > 1000
-    assert damaged > 50
+    assert cuts > 300
+    assert damaged > 20
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(12))
 @given(log=logs(), size=st.integers(200, 3000), seed=st.integers(0, 1 << 32))
 def test_any_log(
     log: bytes, size: int, seed: int, tmp_path_factory: pytest.TempPathFactory

@@ -17,8 +17,9 @@ from kgroup.model.delta import Delta
 from kgroup.model.record import DecodedRecord
 from kgroup.protocol.column_schema import records
 from kgroup.protocol.columnar import decode_chunks
-from tests.examples import some_of
+from tests.examples import examples, some_of
 from tests.history.owner_oracle import assignments
+from tests.history.random_history import RandomHistory
 
 ROOT = Path(__file__).parents[2]
 LOGS = sorted(
@@ -102,11 +103,24 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
     "folder", some_of(LOGS, 4), ids=lambda folder: f"{folder.parent.name}/{folder.name}"
 )
 def test_recorded_groups(folder: Path) -> None:
+    check(folder)
+
+
+def check(folder: Path, names: Mapping[str, str] | None = None) -> None:
+    """All at once and in parts it is what a coordinator says."""
     partition = int(folder.name.split("-")[-1])
     batches = decoded(folder)
     log = [record for batch in batches for record in records(batch)]
-    names = topic_names(log)
+    names = topic_names(log) if names is None else names
     expected = in_order(assignments(log, names))
     assert in_order(derived(partition, [tables(batches)], names)) == expected
     parts = [tables([part]) for batch in batches for part in by_time(batch)]
     assert in_order(derived(partition, parts, names)) == expected
+
+
+@pytest.mark.parametrize("seed", range(examples(25)))
+def test_random_groups(seed: int, tmp_path: Path) -> None:
+    history = RandomHistory(seed)
+    history.write(tmp_path)
+    for folder in sorted(tmp_path.glob("__consumer_offsets-*")):
+        check(folder, history.topic_names)

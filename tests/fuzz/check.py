@@ -33,6 +33,7 @@ from kgroup.render.jsonl import json_lines
 from kgroup.source.log_end import log_end
 from kgroup.source.log_replay import replay_groups
 from kgroup.source.segment_file import find_segments
+from tests.fresh_file import write_fresh
 
 __all__ = ["DifferentError", "check"]
 
@@ -77,7 +78,7 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
     partition = folder / "__consumer_offsets-3"
     partition.mkdir(exist_ok=True)
     path = partition / "00000000000000000000.log"
-    path.write_bytes(data)
+    write_fresh(path, data)
     log_end(path, 0)
     expected = _decoded(path, compiled=False)
     with (
@@ -95,7 +96,7 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
         _check_json_lines(path, expected, compiled)
         chosen = _COMMANDS if every_command else [random.choice(_COMMANDS)]
         plain = folder / "some.log"
-        plain.write_bytes(data)
+        write_fresh(plain, data)
         names = {"FILE": path, "PLAIN": plain, "FOLDER": folder, "PARQUET": folder / "some.parquet"}
         for command in chosen:
             _run([str(names.get(word, word)) for word in command])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kgroup.model.segment import Segment
 from kgroup.source.segment_file import find_segments
+from tests.fresh_file import write_fresh
 from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker
 
 __all__ = ["Log", "commit", "commit_key", "group_metadata", "tombstone"]
@@ -60,7 +61,7 @@ class Log:
         folder = self.root / name
         folder.mkdir(exist_ok=True)
         path = folder / f"{base_offset:020}.log"
-        path.write_bytes(b"".join(batches))
+        write_fresh(path, b"".join(batches))
         return path
 
     def segments(self) -> list[Segment]:

@@ -12,6 +12,7 @@ from kgroup.protocol import log_chunk, scan_chunk
 from kgroup.protocol.batch_scan import BatchKind, Marker, Scan, scan_batches, scan_transactions
 from kgroup.protocol.record_batch import RecordBatch, read_batches
 from tests.examples import examples, some_of
+from tests.fresh_file import write_fresh
 from tests.operation.log_files import commit, end, transaction
 from tests.protocol.log_writer import batch
 from tests.protocol.random_log import logs
@@ -49,7 +50,7 @@ def test_any_log(
     log: bytes, size: int, controls: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "scan.log"
-    path.write_bytes(log)
+    write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
         patch.setattr(scan_chunk, "_CONTROLS", controls)

@@ -20,6 +20,7 @@ from kgroup.protocol.column_schema import DECODED
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.protocol.record_batch import read_batches
 from tests.examples import examples, some_of
+from tests.fresh_file import write_fresh
 from tests.operation.log_files import commit, end, transaction
 from tests.protocol.log_writer import batch
 from tests.protocol.random_log import logs
@@ -82,7 +83,7 @@ def test_any_log(
     log: bytes, size: int, seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "range.log"
-    path.write_bytes(log)
+    write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
         parts = cut(path, random.Random(seed))

@@ -32,6 +32,7 @@ from kgroup.protocol.kernel_memory import PADDING
 from kgroup.protocol.last_record import Limits, last_records
 from kgroup.protocol.transaction import TransactionIndex
 from tests.examples import examples, some_of
+from tests.fresh_file import write_fresh
 from tests.operation.log_files import commit, tombstone
 from tests.protocol.log_writer import CODECS, Plain, batch, compress, marker, record
 from tests.protocol.random_log import logs
@@ -112,7 +113,7 @@ def test_ordinary_records_take_no_python(odd_records: list[str]) -> None:
 @given(log=logs(), size=st.integers(200, 3000))
 def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.log"
-    path.write_bytes(log)
+    write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
         patch.setattr(log_chunk, "_RUN_SIZE", size)
@@ -250,7 +251,7 @@ def test_last_records_of_any_log(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "last.log"
-    path.write_bytes(log)
+    write_fresh(path, log)
     limits = Limits(lambda: scan_transactions([path]), offset, time_ms, with_open, with_removals)
     (expected,) = last_records([path], limits, compiled=False)
     with pytest.MonkeyPatch.context() as patch:

@@ -20,6 +20,7 @@ from kgroup.protocol.compiled import kernels
 from kgroup.render import row_text
 from kgroup.render.jsonl import json_lines
 from tests.examples import examples, some_of
+from tests.fresh_file import write_fresh
 from tests.operation.log_files import commit
 from tests.protocol.random_log import logs
 
@@ -83,7 +84,7 @@ def test_some_rows_of_recorded_files() -> None:
 @given(log=logs(), size=st.integers(1, 2000))
 def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.log"
-    path.write_bytes(log)
+    write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_text, "_BLOCK_SIZE", size)
         for batch in batches(path):

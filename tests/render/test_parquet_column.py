@@ -21,6 +21,7 @@ from kgroup.render import parquet, parquet_column
 from kgroup.render.parquet import write_parquet
 from kgroup.render.record import RECORD_COLUMNS
 from tests.examples import examples
+from tests.fresh_file import write_fresh
 from tests.protocol.random_log import logs
 
 NAMES = [column.name for column in RECORD_COLUMNS]
@@ -30,6 +31,7 @@ SIZES = (1, 7, 8, 9, 127, 128, 129, 130, 160, 161, 257, 400)
 
 def written(batch: pa.RecordBatch, path: Path, *, as_it_is: bool, compiled: bool) -> pq.ParquetFile:
     """Write a batch as a row group of its own, or as one of the small ones put together."""
+    path.unlink(missing_ok=True)  # see `write_fresh`
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet, "_ROWS", 0 if as_it_is else 1 << 20)
         patch.setattr(parquet_column, "loaded", kernels if compiled else lambda: None)
@@ -132,7 +134,7 @@ def test_any_log(
     log: bytes, as_it_is: bool, compiled: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.log"
-    path.write_bytes(log)
+    write_fresh(path, log)
     for part in decode_chunks(path, partition=7, compiled=False):
         if not isinstance(part, Damage):
             rows = part.select(NAMES)

@@ -8,6 +8,7 @@ import pytest
 from kgroup.protocol.batch import RecordBatch
 from kgroup.protocol.record_batch import read_batches
 from kgroup.source.log_end import log_end
+from tests.fresh_file import write_fresh
 from tests.source.scenarios import SCENARIOS, scenario
 
 SEGMENTS = sorted(
@@ -42,7 +43,7 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
     first, second = batches(data)[:2]
     path = tmp_path / OFFSETS.name
     for size in range(second.position + second.size):
-        path.write_bytes(data[:size])
+        write_fresh(path, data[:size])
         assert log_end(path, 0) == (first.last_offset + 1 if size >= first.size else 0), size
 
 

@@ -19,6 +19,7 @@ from kgroup.protocol import log_chunk
 from kgroup.source.log_replay import read_segment, replay_groups
 from kgroup.source.segment_file import find_segments
 from tests.examples import examples, some_of
+from tests.fresh_file import write_fresh
 from tests.operation.log_files import Log, commit, end, group_metadata, tombstone, transaction
 from tests.protocol.log_writer import Plain, batch
 from tests.protocol.random_log import logs
@@ -77,7 +78,7 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.getbasetemp() / "__consumer_offsets-0"
     folder.mkdir(exist_ok=True)
     path = folder / f"{0:020}.log"
-    path.write_bytes(log)
+    write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
         assert_same(find_segments([path]))

@@ -30,6 +30,7 @@ from kgroup.model.snapshot import (
 from kgroup.model.zookeeper import Node, Stat
 from kgroup.source.snapshot_file import read_snapshot, snapshot_lines, write_gzip
 from tests.examples import some_of
+from tests.fresh_file import write_fresh
 
 BROKER = Broker(1, "kafka-1", 9092, "rack-a")
 SNAPSHOT = Snapshot(
@@ -257,7 +258,7 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
     for size in some_of(
         range(len(whole) - 2), 5
     ):  # the last bytes are a brace and the end of the line
-        file.write_bytes(whole[:size])
+        write_fresh(file, whole[:size])
         assert "expected" in complaint(file)
 
 
@@ -267,10 +268,10 @@ def test_truncated_and_damaged_gzip(tmp_path: Path) -> None:
         write_gzip(out, snapshot_lines(SNAPSHOT))
     whole = file.read_bytes()
     for size in some_of(range(2, len(whole)), 5):
-        file.write_bytes(whole[:size])
+        write_fresh(file, whole[:size])
         assert complaint(file).startswith("expected whole gzip data, found damage: ")
     for position in [*range(2, 12), *some_of(range(12, len(whole)), 5)]:
-        file.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+        write_fresh(file, whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
         if 3 <= position < 10:  # a hint, time, level, system: they say nothing about the data
             assert read_snapshot(file) == SNAPSHOT
         else:

@@ -10,7 +10,7 @@ from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol import schema_program as op
 from kgroup.protocol.machine import (
     compiled,
-    copy,
+    copy_block,
     equal,
     get,
     inlined,
@@ -34,7 +34,7 @@ NO_ROOM = -2
 """The text does not fit into the room that is left."""
 
 _MAX_STRING = 32767
-_SLACK = 32  # a word written over the end of a text, or a number, takes no more
+_SLACK = 32  # a block or a word written over the end of a text, or a number, takes no more
 
 _LOW_BITS = 0x0101010101010101
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80
@@ -337,23 +337,26 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
     stack = block + 8 * memory.BLOCK_STACK
     depth = 0
     while True:
-        instruction = code + 32 * ip
+        instruction = code + 8 * op.WORDS * ip
         operation = get(instruction, 0)
         a = get(instruction, 1)
         b = get(instruction, 2)
         c = get(instruction, 3)
+        text = texts + get(instruction, 4)
+        text_size = get(instruction, 5)
         ip += 1
         # a fixed part may end up to 16 bytes behind the limit, where the next check finds it
         if at > limit:
             return GIVE_UP
-        if out + _SLACK > room:
+        if out + text_size + _SLACK > room:
             return NO_ROOM
+        copy_block(out, text)
+        for done in range(32, text_size, 32):
+            copy_block(out + done, text + done)
+        out += text_size
         if operation == op.TEXT:
-            if out + b + _SLACK > room:
-                return NO_ROOM
-            copy(out, texts + a, b)
-            out += b
-        elif operation == op.STRING:
+            continue
+        if operation == op.STRING:
             size, at = _length(at, limit, False, a)
             if at < 0 or size > _MAX_STRING or (size < 0 and b == 0):
                 return GIVE_UP

@@ -5,7 +5,8 @@ writes what `orjson` makes of the reference decoder's result; it knows only the 
 tagged fields, bytes left over, or text that is no UTF-8 it gives the record up, and the reference
 decoder takes it.
 
-An instruction is four numbers, `(operation, a, b, c)`; a jump's target is an instruction's index.
+An instruction is six numbers, `(operation, a, b, c, text, size)`: write `size` bytes of `texts`
+from `text` on, then do the operation. A jump's target is an instruction's index.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ __all__ = [
     "USER_DATA",
     "UUID",
     "VERSIONS",
+    "WORDS",
     "Programs",
     "machine_block",
     "programs",
@@ -57,7 +59,7 @@ __all__ = [
 
 # Operations. "null" may only come where b is 1.
 END = 0  # of the program: of a record's, or of one that MEMBER or USER_DATA called
-TEXT = 1  # write b bytes of `texts` from a
+TEXT = 1  # nothing but the text
 INT = 2  # read an integer of a bytes (signed, or not where b is 1) and write it
 STRING = 3  # a: compact, b: nullable, c: the note that keeps where it is, or -1
 BYTES = 4  # a: compact, b: nullable; written as base64
@@ -75,6 +77,9 @@ IF_TAG = 15  # go on at c if the tagged field has number a
 NOT = 16  # the tagged field must not be the b bytes of `texts` from a, its default
 JUMP = 17  # go on at a
 UNKNOWN = 18  # give up
+
+WORDS = 6
+"""Numbers in an instruction."""
 
 # Notes: strings that decide about others
 GROUP = 0
@@ -217,16 +222,15 @@ class _Writer:
         self._pending += text
 
     def emit(self, operation: int, a: int = 0, b: int = 0, c: int = 0) -> int:
-        """Append an instruction behind the text that waits; give its index."""
-        self.label()
-        self.code.append([operation, a, b, c])
+        """Append an instruction, with the text that waits; give its index."""
+        text, self._pending = self._pending.encode(), ""
+        self.code.append([operation, a, b, c, *self.piece(text)])
         return len(self.code) - 1
 
     def label(self) -> int:
         """Give the index of the next instruction, behind the text that waits."""
         if self._pending:
-            piece, self._pending = self._pending.encode(), ""
-            self.code.append([TEXT, *self.piece(piece), 0])
+            self.emit(TEXT)
         return len(self.code)
 
     def piece(self, piece: bytes) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol import schema_program as op
 from kgroup.protocol.machine import (
+    BLOCK,
     compiled,
     copy_block,
     equal,
@@ -19,6 +20,7 @@ from kgroup.protocol.machine import (
     load_int64,
     load_uint8,
     load_word,
+    odd_bytes,
     put,
     store_uint8,
     store_word,
@@ -38,25 +40,11 @@ _SLACK = 32  # a block or a word written over the end of a text, or a number, ta
 
 _LOW_BITS = 0x0101010101010101
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80
-_QUOTES = 0x22 * _LOW_BITS
-_BACKSLASHES = 0x5C * _LOW_BITS
-_SPACES = 0x20 * _LOW_BITS
 _ZEROS = 0x30 * _LOW_BITS
 
 _1E8 = 10**8
 _POSITIVE = (1 << 63) - 1  # with it the compiler sees a division of what is not negative
 _SMALLEST_HIGH, _SMALLEST_LOW = divmod(1 << 63, _1E8)
-
-
-@compiled
-def _is_plain(word: int) -> bool:
-    """Whether eight bytes stand in JSON as they are, and are ASCII."""
-    quotes = word ^ _QUOTES
-    backslashes = word ^ _BACKSLASHES
-    odd = word | ((word - _SPACES) & ~word)
-    odd |= (quotes - _LOW_BITS) & ~quotes
-    odd |= (backslashes - _LOW_BITS) & ~backslashes
-    return odd & _HIGH_BITS == 0
 
 
 @compiled
@@ -157,26 +145,19 @@ def write_string(at: int, size: int, out: int, room: int) -> int:
     out += 1
     end = at + size
     while at < end:
-        word = load_word(at)
         left = end - at
-        if left < 8:
-            # what lies behind the string is made plain
-            keep = (1 << (8 * left)) - 1
-            if not _is_plain((word & keep) | (_SPACES & ~keep)):
-                break
-            store_word(out, word)
-            out += left
-            at = end
-            continue
-        if not _is_plain(word):
+        odd = odd_bytes(at)
+        if left < BLOCK:
+            odd &= (1 << left) - 1
+        copy_block(out, at)
+        plain = min(left, BLOCK) if odd == 0 else trailing_zeros(odd)
+        at += plain
+        out += plain
+        if odd != 0:
+            out = _write_odd_string(at, end, out, room)
+            if out < 0:
+                return out
             break
-        store_word(out, word)
-        out += 8
-        at += 8
-    if at < end:
-        out = _write_odd_string(at, end, out, room)
-        if out < 0:
-            return out
     store_uint8(out, 0x22)
     return out + 1
 
@@ -351,7 +332,7 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
         if out + text_size + _SLACK > room:
             return NO_ROOM
         copy_block(out, text)
-        for done in range(32, text_size, 32):
+        for done in range(BLOCK, text_size, BLOCK):
             copy_block(out + done, text + done)
         out += text_size
         if operation == op.TEXT:

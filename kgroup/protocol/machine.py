@@ -20,6 +20,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
+    "BLOCK",
     "compiled",
     "copy",
     "copy_block",
@@ -54,9 +55,11 @@ __all__ = [
 ]
 
 _INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
-_BLOCK = 32
 _Builder = Any
 _F = TypeVar("_F", bound=Callable[..., object])
+
+BLOCK = 32
+"""Bytes that are copied or compared at once."""
 
 
 def _load(width: Any, signed: bool, swap: bool) -> Any:
@@ -274,12 +277,12 @@ def tail(at: int, size: int) -> int:
 
 def _unlike(typing_context: Any, left: Any, right: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        block = ir.VectorType(_INT8, _BLOCK)
+        block = ir.VectorType(_INT8, BLOCK)
         left, right = (
             builder.load(builder.inttoptr(argument, block.as_pointer()), align=1)
             for argument in arguments
         )
-        bits = builder.bitcast(builder.icmp_unsigned("!=", left, right), ir.IntType(_BLOCK))
+        bits = builder.bitcast(builder.icmp_unsigned("!=", left, right), ir.IntType(BLOCK))
         return builder.zext(bits, _INT64)
 
     return types.int64(types.int64, types.int64), generate
@@ -289,16 +292,35 @@ _unlike_bytes: Callable[[int, int], int] = intrinsic(_unlike)
 """Which of the 32 bytes at two places differ: a bit for each."""
 
 
+def _odd(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        block = ir.VectorType(_INT8, BLOCK)
+        found = builder.load(builder.inttoptr(arguments[0], block.as_pointer()), align=1)
+        control, quote, backslash = (
+            ir.Constant(block, [byte] * BLOCK) for byte in (0x20, 0x22, 0x5C)
+        )
+        odd = builder.icmp_signed("<", found, control)  # and what is not ASCII, as negative
+        odd = builder.or_(odd, builder.icmp_signed("==", found, quote))
+        odd = builder.or_(odd, builder.icmp_signed("==", found, backslash))
+        return builder.zext(builder.bitcast(odd, ir.IntType(BLOCK)), _INT64)
+
+    return types.int64(types.int64), generate
+
+
+odd_bytes: Callable[[int], int] = intrinsic(_odd)
+"""Which of 32 bytes do not stand in JSON as they are, or are no ASCII: a bit for each."""
+
+
 @inlined
 def equal(left: int, right: int, size: int) -> bool:
     """Whether bytes at two places are the same."""
     # most are names of one block, of any length: nothing here depends on it
-    while size > _BLOCK:
+    while size > BLOCK:
         if _unlike_bytes(left, right) != 0:
             return False
-        left += _BLOCK
-        right += _BLOCK
-        size -= _BLOCK
+        left += BLOCK
+        right += BLOCK
+        size -= BLOCK
     return _unlike_bytes(left, right) & ((1 << size) - 1) == 0
 
 

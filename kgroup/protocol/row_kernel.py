@@ -13,6 +13,7 @@ from __future__ import annotations
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol.json_machine import write_integer, write_string
 from kgroup.protocol.machine import (
+    BLOCK,
     compiled,
     copy,
     copy_block,
@@ -29,7 +30,6 @@ from kgroup.protocol.machine import (
 
 __all__ = ["quote", "write_rows"]
 
-_BLOCK = 32
 _LONG = 256
 """Bytes from which on a call of the library's copy is no loss."""
 
@@ -43,8 +43,8 @@ def _copy_text(out: int, text: int, size: int) -> int:
         return end
     while True:
         copy_block(out, text)
-        out += _BLOCK
-        text += _BLOCK
+        out += BLOCK
+        text += BLOCK
         if out >= end:
             return end
 

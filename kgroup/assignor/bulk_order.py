@@ -8,6 +8,7 @@ so crowded that it becomes a tree, its map is made there, key by key.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,24 +72,45 @@ def bulk_order(
     ordered: Ints = np.sort(buckets * (2 * count) + chained + count) % (2 * count) - count
     ordered = np.where(ordered < 0, -1 - ordered, ordered)
     ordered = ordered[~removed[ordered]]
-    ends, live_ends = np.cumsum(put), np.cumsum(put - gone)
+    starts, live_ends = np.cumsum(put) - put, np.cumsum(put - gone)
     for number in _crowded(maps, spreads, begin, sizes, gone):
-        keys = range(ends[number] - put[number], ends[number])
-        steps = [(key, False) for key in keys if not late[key]]
-        gone_keys = sorted((key for key in keys if removed[key]), key=removals.__getitem__)
-        steps += [(~key, False) for key in gone_keys]
-        steps += [(key, prepend) for key in keys if late[key]]
-        steps += [(keys[-1], prepend)] if again[number] else []
-        table = JavaHashMap[int](int(capacities[number]))
-        for key, is_first in steps:
-            if key < 0:
-                table.remove(~key)
-            else:
-                text = b"" if order is None else order(key)
-                table.put(key, int(hashes[key]), text, prepend=is_first)
-        end = live_ends[number]
-        ordered[end - len(table) : end] = list(table)
+        start, end = int(starts[number]), int(starts[number] + put[number])
+        went = np.argsort(removals[start:end])[put[number] - gone[number] :]
+        found = _replayed(
+            int(capacities[number]),
+            tuple(hashes[start:end].tolist()),
+            () if order is None else tuple(map(order, range(start, end))),
+            tuple(went.tolist()),
+            int(early[number]),
+            prepend,
+            bool(again[number]),
+        )
+        ordered[live_ends[number] - len(found) : live_ends[number]] = start + np.array(found)
     return ordered
+
+
+@lru_cache(maxsize=1 << 12)  # many sets are alike: those of every 64th partition of a topic, say
+def _replayed(
+    capacity: int,
+    hashes: tuple[int, ...],
+    texts: tuple[bytes, ...],
+    removed: tuple[int, ...],
+    early: int,
+    prepend: bool,
+    called_again: bool,
+) -> list[int]:
+    """Give the order of one map; keys are removed when `early` ones were put."""
+    steps = [(key, False) for key in range(early)]
+    steps += [(~key, False) for key in removed]
+    steps += [(key, prepend) for key in range(early, len(hashes))]
+    steps += [(len(hashes) - 1, prepend)] if called_again else []
+    table = JavaHashMap[int](capacity)
+    for key, is_first in steps:
+        if key < 0:
+            table.remove(~key)
+        else:
+            table.put(key, hashes[key], texts[key] if texts else b"", prepend=is_first)
+    return list(table)
 
 
 def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) -> list[int]:

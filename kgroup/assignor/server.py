@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from kgroup.assignor.base import Assignment, TopicPartition, static_first
 from kgroup.assignor.java_hash import (
@@ -69,19 +69,10 @@ class IntSet:
             removed = len(put) - len(self._numbers)
             size = uncrowded_size([n ^ n >> 16 for n in put], self._peak, self._capacity, removed)
         if size is None:
-            return self._replayed()
+            return iter(_replayed(tuple(self._steps or self._numbers), self._capacity))
         if max(self._numbers) < min(size, 1 << 16):
             return iter(sorted(self._numbers))
         return iter(sorted(self._numbers, key=lambda n: (n ^ n >> 16) & (size - 1)))
-
-    def _replayed(self) -> Iterator[int]:
-        table = JavaHashMap[int](self._capacity)
-        for step in self._steps or self._numbers:
-            if step < 0:
-                table.remove(~step)
-            else:
-                table.put(step, step)
-        return iter(table)
 
     def add(self, numbers: Iterable[int]) -> None:
         """Put numbers."""
@@ -99,6 +90,18 @@ class IntSet:
         self._steps.append(~number)
         del self._numbers[number]
         return True
+
+
+@lru_cache(maxsize=1 << 12)  # many sets are alike: those of every 64th partition of a topic, say
+def _replayed(steps: tuple[int, ...], capacity: int | None) -> list[int]:
+    """Give the order of one set; a step is a number that is put, or removed: ~number."""
+    table = JavaHashMap[int](capacity)
+    for step in steps:
+        if step < 0:
+            table.remove(~step)
+        else:
+            table.put(step, step)
+    return list(table)
 
 
 Partitions = IntSet | range

@@ -1,11 +1,12 @@
 """`kgroup describe`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.context import documented, is_terminal, show
+from kgroup.cli.context import documented
+from kgroup.cli.described import check_sections, section_options, show_groups
 from kgroup.cli.options import (
     ID,
     Output,
@@ -47,9 +48,7 @@ __all__ = ["command"]
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @source_options(required=True)
-@click.option("--state", is_flag=True, help="Section: state, generation or epochs, leader, lag.")
-@click.option("--members", is_flag=True, help="Section: members and what they own.")
-@click.option("--offsets", is_flag=True, help="Section: committed offsets and lag.")
+@section_options
 @click.option(
     "--isolation",
     type=click.Choice(["read-uncommitted", "read-committed"]),
@@ -87,9 +86,7 @@ def command(
     every: bool,
     regex: Pattern | None,
     source: Source,
-    state: bool,
-    members: bool,
-    offsets: bool,
+    sections: tuple[str, ...],
     isolation: str,
     time_lag: bool,
     log_budget_mib: int | None,
@@ -103,12 +100,7 @@ def command(
     chosen; json always has everything.
     """
     check_choice(groups, regex, every=every)
-    chosen = {"state": state, "members": members, "offsets": offsets}
-    sections = [name for name, wanted in chosen.items() if wanted]
-    if (output.columns or output.form in ("csv", "tsv")) and len(sections) > 1:
-        raise click.UsageError(
-            "csv, tsv and --columns take one section: choose --state, --members or --offsets"
-        )
+    check_sections(sections, output)
     if watch_s is not None and source.snapshot is not None:
         raise click.UsageError("--watch needs a source that goes on; a snapshot does not change")
     if watch_s is not None and (output.form not in ("table", "jsonl") or output.columns):
@@ -116,12 +108,9 @@ def command(
             "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "
             "has no other forms, and no --columns"
         )
-    section = (sections or ["offsets"])[0]
-    _check_columns(output.columns, section)
     from kgroup.operation.describe import describe
     from kgroup.operation.time_lag import with_time_lags
-    from kgroup.render.description import SECTIONS, description_text
-    from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
+    from kgroup.render.description import SECTIONS
     from kgroup.source.base import DEFAULT_LOG_BUDGET, NextRecordSource, RenewableSource
 
     if log_budget_mib is None:
@@ -140,18 +129,6 @@ def command(
                 "--bootstrap-server or --profile"
             )
         return with_time_lags(report, found, committed=committed)
-
-    def page(descriptions: "tuple[GroupDescription, ...]") -> Iterator[str]:
-        for number, group in enumerate(descriptions):
-            yield "\n" if number else ""
-            yield from description_text(
-                group,
-                sections or SECTIONS,
-                output.form,
-                now_ms=now_ms,
-                headers=output.headers,
-                terminal=is_terminal(),
-            )
 
     in_rounds = watch_s is not None
     source = source.that_has(groups)
@@ -174,26 +151,4 @@ def command(
                 lines=output.form == "jsonl" or not is_screen(),
             )
         report, now_ms = read(found), source.instant_ms(found)
-    sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
-    return show("describe", report, output, sheets[section], page)
-
-
-def _check_columns(names: Sequence[str], section: str) -> None:
-    """Make sure that a section has the columns that are chosen, before anybody is asked."""
-    if not names:
-        return
-    from kgroup.render.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
-
-    columns = {"state": STATE_COLUMNS, "members": MEMBER_COLUMNS, "offsets": OFFSET_COLUMNS}
-    known = {
-        name: {title for column in own for title in (column.name, column.title)}
-        for name, own in columns.items()
-    }
-    missing = [name for name in names if name not in known[section]]
-    if missing:
-        there = ", ".join(column.name for column in columns[section])
-        others = [f"--{other}" for other in known if known[other].issuperset(missing)]
-        meant = f"; see {' and '.join(others)}" if others else ""
-        raise click.UsageError(
-            f"no column {', '.join(missing)} in the section --{section}; it has: {there}{meant}"
-        )
+    return show_groups("describe", report, output, sections, now_ms)

@@ -11,6 +11,7 @@ COMMANDS: CommandTable = {
     "build": ("history_build", "Make or extend a warehouse from segments or a cluster."),
     "owner": ("history_owner", "Tell who owned a partition at a time, or over time."),
     "timeline": ("history_timeline", "Show who owned what in a group, over time."),
+    "as-of": ("history_as_of", "Describe a group as it was at a time."),
     "sql": ("history_sql", "Answer any other question, by a SELECT on the tables."),
 }
 

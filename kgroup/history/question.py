@@ -9,12 +9,23 @@ from typing import Any
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.history.engine import Engine, Parameter
 
-__all__ = ["Row", "Span", "cluster_of_group", "in_cluster", "rows_of", "span_of"]
+__all__ = [
+    "GROUP_TABLES",
+    "RECORD_TABLES",
+    "Row",
+    "Span",
+    "cluster_of_group",
+    "in_cluster",
+    "rows_of",
+    "span_of",
+]
 
 Row = dict[str, Any]
 
-_GROUP_TABLES = ("group_generations", "consumer_group_epochs", "offset_commits", "tombstones")
+GROUP_TABLES = ("group_generations", "consumer_group_epochs", "offset_commits", "tombstones")
 """Record tables whose rows are about groups, as far as they can be read."""
+RECORD_TABLES = (*GROUP_TABLES, "transactions")
+"""Those of all records that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +69,9 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
         UsageError: it is in several, and none was chosen.
     """
     sql = " UNION ".join(
-        f"SELECT cluster FROM {table} WHERE group_id = ?" for table in _GROUP_TABLES
+        f"SELECT cluster FROM {table} WHERE group_id = ?" for table in GROUP_TABLES
     )
-    answer = rows_of(engine, sql, [group_id] * len(_GROUP_TABLES))
+    answer = rows_of(engine, sql, [group_id] * len(GROUP_TABLES))
     found: list[str] = sorted(row["cluster"] for row in answer)
     if not found:
         raise NotFoundError(f"group {group_id!r} is not in the warehouse", group_id=group_id)
@@ -86,12 +97,11 @@ def span_of(engine: Engine, cluster: str, offsets_partition: int | None = None) 
     if offsets_partition is not None:
         condition += " AND offsets_partition = ?"
         parameters.append(offsets_partition)
-    tables = (*_GROUP_TABLES, "transactions")
     sql = " UNION ALL ".join(
         f"SELECT MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM {table} WHERE {condition}"
-        for table in tables
+        for table in RECORD_TABLES
     )
-    found = rows_of(engine, sql, parameters * len(tables))
+    found = rows_of(engine, sql, parameters * len(RECORD_TABLES))
     firsts = [row["first_ms"] for row in found if row["first_ms"] is not None]
     lasts = [row["last_ms"] for row in found if row["last_ms"] is not None]
     return Span(min(firsts, default=None), max(lasts, default=None))

@@ -39,6 +39,7 @@ __all__ = [
     "Decode",
     "Replay",
     "decode_group_record",
+    "decode_subscriptions",
     "read_segment",
     "replay_groups",
     "replay_log",
@@ -82,7 +83,7 @@ def decode_group_record(key: bytes | None, value: bytes | None) -> tuple[str, _D
     still speaks the classic protocol in a consumer group.
     """
     kind, decoded_key, decoded = decode_record(key, value)
-    _decode_subscriptions(kind, decoded)
+    decode_subscriptions(kind, decoded)
     return kind, decoded_key, decoded
 
 
@@ -321,7 +322,7 @@ def _replay_columns(rows: pa.RecordBatch, target: Delta) -> None:
             _replay_commit(cells, target)
             continue
         record = next(others)
-        _decode_subscriptions(record.type, record.value)
+        decode_subscriptions(record.type, record.value)
         is_open = record.transaction == "open"
         target.replay(record if is_open else replace(record, transaction=None))
 
@@ -361,7 +362,8 @@ def _cells(column: pa.Array) -> list[Any]:
 # --- both ----------------------------------------------------------------------------------------
 
 
-def _decode_subscriptions(kind: str, decoded: Mapping[str, Any] | None) -> None:
+def decode_subscriptions(kind: str, decoded: Mapping[str, Any] | None) -> None:
+    """Decode, in a value of `coordinator_record`, the subscriptions of classic consumers."""
     if kind == "ConsumerGroupMemberMetadata" and decoded and decoded["data"]:
         classic = decoded["data"].get("classicMemberMetadata")
         for protocol in classic["supportedProtocols"] if classic else ():

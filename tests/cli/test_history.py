@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
+from tests.history.test_build import build
 from tests.history.test_owner import STORY, T, generation, interval
 from tests.history.warehouse_files import make_warehouse
 
@@ -151,3 +153,58 @@ def test_missing_engine_is_said(cli: Cli, warehouse: str, monkeypatch: pytest.Mo
     result = cli("history", "sql", "--warehouse", warehouse, "SELECT 1")
     assert result.status == 1
     assert "pip install 'kgroup[history]'" in result.err
+
+
+# --- as-of, on recorded groups -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("history") / "sample"
+    build(root, sample_log_dir())
+    return str(root)
+
+
+@pytest.mark.parametrize("sections", [(), ("--state",), ("--members", "--offsets")])
+def test_as_of_the_end_says_what_describe_says(
+    cli: Cli, sample: str, sections: tuple[str, ...]
+) -> None:
+    end_ms = 1_790_000_000_000 + 10**12
+    described = cli("describe", "--sample", "order-service", *sections)
+    found = cli("history", "as-of", "--warehouse", sample, str(end_ms), "order-service", *sections)
+    assert found.status == described.status == 0
+    # The ends of the logs are in the sample, but not in the tables; and ages are as of then.
+    kept = [line for line in found.out.splitlines() if "ago" not in line]
+    if "--state" in sections:
+        assert [line for line in kept if line.split()[0] != "lag"] == [
+            line
+            for line in described.out.splitlines()
+            if line.split()[0] != "lag" and "ago" not in line
+        ]
+    assert "what came later is not" in found.err
+    ours = json.loads(
+        cli(
+            *("history", "as-of", "--warehouse", sample, str(end_ms), "order-service"),
+            *("-o", "jsonl"),
+        ).out
+    )
+    theirs = json.loads(cli("describe", "--sample", "order-service", "-o", "jsonl").out)
+    assert ours.keys() == theirs.keys()
+    unknown = {"log_end_offset": None, "lag": None, "log_start_offset": None, "mark": None}
+    theirs["offsets"] = [offset | unknown for offset in theirs["offsets"]]
+    ours["offsets"] = [offset | unknown for offset in ours["offsets"]]
+    assert ours | {"total_lag": None} == theirs | {"total_lag": None}
+
+
+def test_as_of_a_time_before_the_group(cli: Cli, sample: str) -> None:
+    result = cli("history", "as-of", "--warehouse", sample, "2001-01-01", "order-service")
+    assert (result.status, result.out) == (3, "")
+    assert "its first record in the warehouse is of 20" in result.err
+
+
+def test_sections_of_as_of_are_those_of_describe(cli: Cli, sample: str) -> None:
+    args = ("history", "as-of", "--warehouse", sample, "now", "order-service")
+    result = cli(*args, "--members", "--offsets", "-o", "csv")
+    assert (result.status, result.out) == (2, "")
+    result = cli(*args, "--members", "-o", "csv", "--columns", "member_id,client_id")
+    assert result.out.splitlines()[0] == "member_id,client_id"

@@ -1,0 +1,45 @@
+"""`kgroup history as-of`."""
+
+import click
+
+from kgroup.cli.context import documented
+from kgroup.cli.described import check_sections, section_options, show_groups
+from kgroup.cli.options import ID, Output, examples, output_options, parsed
+from kgroup.cli.parameter import parse_time
+from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "as-of",
+    epilog=examples(
+        "kgroup history as-of --warehouse w 2026-11-20T09:15:00Z billing",
+        "kgroup history as-of --warehouse w 3h billing --members",
+    ),
+)
+@click.argument("at_ms", metavar="TIME", callback=parsed(parse_time))
+@click.argument("group_id", metavar="GROUP", type=ID)
+@section_options
+@warehouse_options
+@output_options
+def command(
+    at_ms: int,
+    group_id: str,
+    sections: tuple[str, ...],
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Describe a group as it was at a time.
+
+    Shows what 'kgroup describe' would have: the records up to then are replayed as a coordinator
+    would. What no record tells is not known: a rebalance that went on, say. Lag is known where a
+    snapshot recorded the log's end after the commit.
+    """
+    check_sections(sections, output)
+    from kgroup.history.past_group import describe_past
+
+    with documented("history as-of", output), warehouse.open() as engine:
+        report = describe_past(engine, group_id, at_ms, cluster=warehouse.cluster)
+    return show_groups("history as-of", report, output, sections, at_ms)

@@ -1,0 +1,327 @@
+"""Groups as they were: what records up to an instant say, replayed as a coordinator would."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import orjson
+
+from kgroup.errors import NotFoundError
+from kgroup.history.engine import Engine, Parameter
+from kgroup.history.log_ends import ends_at
+from kgroup.history.question import (
+    GROUP_TABLES,
+    RECORD_TABLES,
+    Row,
+    cluster_of_group,
+    rows_of,
+    span_of,
+)
+from kgroup.model.delta import Delta, Producer
+from kgroup.model.group import Group
+from kgroup.model.image import Image
+from kgroup.model.instant import rfc3339
+from kgroup.model.log_range import LogRange, LogReading
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.problem import Problem
+from kgroup.model.record import DecodedRecord, known
+from kgroup.operation.describe import GroupDescription, describe
+from kgroup.operation.report import Report
+from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.log_replay import decode_subscriptions
+
+__all__ = ["PastGroups", "describe_past"]
+
+_CAPABILITIES = frozenset(
+    {
+        Capability.GENERATION,
+        Capability.PENDING_OFFSETS,
+        Capability.COMMIT_TIMESTAMPS,
+        Capability.LOG_START_OFFSETS,
+        Capability.LOG_END_OFFSETS,
+        Capability.RECORDS,
+    }
+)
+_REGEX = "ConsumerGroupRegularExpression"
+"""Type of records of which the tables do not have the whole key; describing needs none of them."""
+
+
+def describe_past(
+    engine: Engine, group_id: str, at_ms: int, *, cluster: str | None = None
+) -> Report[GroupDescription]:
+    """Describe a group as it was.
+
+    Args:
+        engine: to ask.
+        group_id: the group.
+        at_ms: epoch milliseconds; records of that time count.
+        cluster: that has the group.
+
+    Returns:
+        One description, or an error that the group did not exist then. Log ends are those that were
+        recorded last, of partitions that were not committed again since.
+
+    Raises:
+        NotFoundError: the group is not there, or nothing is known of it so early.
+        UsageError: it is in several clusters.
+    """
+    cluster = cluster_of_group(engine, group_id, cluster)
+    first_ms = _first_ms(engine, cluster, group_id)
+    if first_ms is None or first_ms > at_ms:
+        when = "has no time" if first_ms is None else f"is of {rfc3339(first_ms)}"
+        raise NotFoundError(
+            f"group {group_id!r} at {rfc3339(at_ms)}: not known; its first record in the warehouse "
+            f"{when}",
+            group_id=group_id,
+        )
+    report = describe(PastGroups(engine, cluster, at_ms), [group_id])
+    errors = tuple(
+        Problem("not-found", f"It did not exist at {rfc3339(at_ms)}.", group_id=group_id)
+        if problem.kind == "not-found"
+        else problem
+        for problem in report.errors
+    )
+    notes = list(report.notes)
+    last_ms = span_of(engine, cluster).last_ms
+    if last_ms is not None and at_ms > last_ms:
+        notes.append(
+            f"Records of cluster {cluster} are known up to {rfc3339(last_ms)}; what came later is "
+            "not."
+        )
+    return Report(report.data, errors, tuple(notes))
+
+
+class PastGroups:
+    """The groups of a cluster as they were at an instant; implements `GroupSource`.
+
+    A partition of `__consumer_offsets` is replayed up to its last record that is not later.
+
+    Args:
+        engine: to ask.
+        cluster: whose groups.
+        at_ms: epoch milliseconds.
+    """
+
+    def __init__(self, engine: Engine, cluster: str, at_ms: int) -> None:
+        self._engine = engine
+        self._cluster = cluster
+        self._at_ms = at_ms
+        self._committed: dict[tuple[str, int], int] = {}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What is known of the past; see `GroupSource.capabilities`."""
+        return _CAPABILITIES
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Replay what the tables have; see `GroupSource.read`."""
+        groups: dict[str, Group] = {}
+        changed: dict[str, int] = {}
+        problems: list[Problem] = []
+        names = self._topic_names()
+        for partition, cutoff in self._cutoffs(group_ids).items():
+            delta = Delta(partition)
+            self._replay(delta, partition, cutoff, group_ids)
+            for group, changed_ms in delta.drain({**delta.topic_names, **names}):
+                if changed_ms >= changed.get(group.group_id, 0):
+                    groups[group.group_id], changed[group.group_id] = group, changed_ms
+            problems += delta.problems()
+        wanted = {
+            group_id: groups[group_id]
+            for group_id in sorted(groups)
+            if question.names(group_id, group_ids)
+        }
+        for group in wanted.values():
+            for offset in group.offsets:
+                at = (offset.topic, offset.partition)
+                when = max(self._committed.get(at, 0), offset.commit_timestamp_ms or 0)
+                self._committed[at] = when
+        return Reading(Image(groups=wanted, topic_names=names), tuple(problems))
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Tell the log ends that were recorded last; see `GroupSource.log_ranges`.
+
+        An end that is older than what was committed since would make a lag that never was, so it is
+        left out.
+        """
+        return LogReading(
+            {
+                (end.topic, end.partition): LogRange(end.log_start_offset, end.log_end_offset)
+                for end in ends_at(self._engine, self._cluster, self._at_ms)
+                if (end.topic, end.partition) in partitions
+                and end.time_ms >= self._committed.get((end.topic, end.partition), 0)
+            }
+        )
+
+    def _topic_names(self) -> dict[str, str]:
+        sql = (
+            "SELECT DISTINCT topic_id, topic FROM assignments WHERE cluster = ? "
+            "AND topic_id IS NOT NULL AND topic IS NOT NULL ORDER BY topic_id, topic"
+        )
+        found = rows_of(self._engine, sql, [self._cluster])
+        return {row["topic_id"]: row["topic"] for row in found}
+
+    def _cutoffs(self, group_ids: Collection[str] | None) -> dict[int, int]:
+        """Find the last record that counts, by partition of those that have the groups."""
+        named = _named(group_ids)
+        holders = " UNION ".join(
+            f"SELECT offsets_partition FROM {table} WHERE cluster = ?{named}"
+            for table in GROUP_TABLES
+        )
+        ends = " UNION ALL ".join(
+            f"SELECT offsets_partition, log_offset FROM {table} WHERE cluster = ? AND time_ms <= ?"
+            for table in RECORD_TABLES
+        )
+        sql = (
+            "SELECT offsets_partition, MAX(log_offset) AS cutoff "
+            f"FROM ({ends}) AS ends WHERE offsets_partition IN ({holders}) "
+            "GROUP BY offsets_partition ORDER BY offsets_partition"
+        )
+        in_time: list[Parameter] = [self._cluster, self._at_ms]
+        of_groups: list[Parameter] = [self._cluster, *(group_ids or ())]
+        found = rows_of(
+            self._engine, sql, in_time * len(RECORD_TABLES) + of_groups * len(GROUP_TABLES)
+        )
+        return {row["offsets_partition"]: row["cutoff"] for row in found}
+
+    def _replay(
+        self, delta: Delta, partition: int, cutoff: int, group_ids: Collection[str] | None
+    ) -> None:
+        """Feed what compaction would keep of the records up to one to a delta, in their order."""
+        condition = f"cluster = ? AND offsets_partition = ? AND log_offset <= ?{_named(group_ids)}"
+        parameters: list[Parameter] = [self._cluster, partition, cutoff, *(group_ids or ())]
+        found = [
+            *self._values(condition, parameters),
+            *self._removals(condition, parameters),
+            *self._commits(condition, parameters, partition, cutoff),
+        ]
+        for row in sorted(found, key=lambda row: int(row["log_offset"])):
+            if "committed_offset" in row:
+                _commit(delta, row)
+            elif row["topic"] is not None:
+                delta.remove_offset(row["group_id"], row["topic"], row["partition"])
+            else:
+                delta.replay(_record(row))
+
+    def _values(self, condition: str, parameters: Sequence[Parameter]) -> Iterator[Row]:
+        columns = ["group_id", "log_offset", "time_ms", "value_json"]
+        for row in self._latest("group_generations", columns, ["group_id"], condition, parameters):
+            yield {"type": "GroupMetadata", "member_id": None, "topic": None, **row}
+        columns += ["type", "member_id"]
+        key = ["group_id", "type", "member_id"]
+        for row in self._latest("consumer_group_epochs", columns, key, condition, parameters):
+            yield {"topic": None, **row}
+
+    def _removals(self, condition: str, parameters: Sequence[Parameter]) -> list[Row]:
+        key = ("group_id", "type", "member_id", "topic", "partition")
+        return self._latest(
+            "tombstones", (*key, "log_offset", "time_ms"), key, condition, parameters
+        )
+
+    def _latest(
+        self,
+        table: str,
+        columns: Sequence[str],
+        key: Sequence[str],
+        condition: str,
+        parameters: Sequence[Parameter],
+    ) -> list[Row]:
+        """Read the last row of each key."""
+        names = ", ".join(columns)
+        known_key = f" AND type <> '{_REGEX}'" if "type" in columns else ""
+        sql = (
+            f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER "
+            f"(PARTITION BY {', '.join(key)} ORDER BY log_offset DESC) AS place "
+            f"FROM {table} WHERE {condition}{known_key}) AS ranked "
+            "WHERE place = 1 ORDER BY log_offset"
+        )
+        return rows_of(self._engine, sql, parameters)
+
+    def _commits(
+        self, condition: str, parameters: Sequence[Parameter], partition: int, cutoff: int
+    ) -> list[Row]:
+        """Find the commits that counted then, and the last of each transaction that was open.
+
+        A producer has one transaction at a time: what lies behind its last marker was open.
+        """
+        sql = (
+            "WITH markers AS (SELECT producer_id AS marked_id, MAX(log_offset) AS marker "
+            "FROM transactions WHERE cluster = ? AND offsets_partition = ? AND log_offset <= ? "
+            "GROUP BY producer_id), "
+            "commits AS (SELECT group_id, topic, partition, committed_offset, leader_epoch, "
+            "metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, "
+            "producer_id, producer_epoch, CASE WHEN transaction IS NULL THEN NULL "
+            "WHEN marker IS NULL OR log_offset > marker THEN 'open' ELSE transaction END AS fate "
+            f"FROM offset_commits LEFT JOIN markers ON producer_id = marked_id WHERE {condition}), "
+            "ranked AS (SELECT group_id, topic, partition, committed_offset, leader_epoch, "
+            "metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, "
+            "producer_id, producer_epoch, fate, ROW_NUMBER() OVER (PARTITION BY group_id, topic, "
+            "partition, CASE WHEN fate = 'open' THEN producer_id END, "
+            "CASE WHEN fate = 'open' THEN 1 ELSE 0 END ORDER BY log_offset DESC) AS place "
+            "FROM commits WHERE fate IS NULL OR fate <> 'aborted') "
+            "SELECT group_id, topic, partition, committed_offset, leader_epoch, metadata, "
+            "commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, producer_id, "
+            "producer_epoch, fate FROM ranked WHERE place = 1 ORDER BY log_offset"
+        )
+        return rows_of(self._engine, sql, [self._cluster, partition, cutoff, *parameters])
+
+
+def _named(group_ids: Collection[str] | None) -> str:
+    if group_ids is None:
+        return ""
+    return f" AND group_id IN ({', '.join('?' for _ in group_ids)})"
+
+
+def _first_ms(engine: Engine, cluster: str, group_id: str) -> int | None:
+    sql = " UNION ALL ".join(
+        f"SELECT MIN(time_ms) AS first_ms FROM {table} WHERE cluster = ? AND group_id = ?"
+        for table in GROUP_TABLES
+    )
+    times = [
+        row["first_ms"] for row in rows_of(engine, sql, [cluster, group_id] * len(GROUP_TABLES))
+    ]
+    return min((time for time in times if time is not None), default=None)
+
+
+def _commit(delta: Delta, row: Row) -> None:
+    commit = CommittedOffset(
+        row["topic"],
+        row["partition"],
+        row["committed_offset"],
+        row["leader_epoch"],
+        row["metadata"],
+        known(row["commit_timestamp_ms"]),
+        row["expire_timestamp_ms"],
+        row["topic_id"],
+        row["log_offset"],
+    )
+    is_open = row["fate"] == "open"
+    producer = Producer(row["producer_id"], row["producer_epoch"]) if is_open else None
+    delta.commit(row["group_id"], commit, producer)
+
+
+def _record(row: Row) -> DecodedRecord:
+    """Make the record of a row again, as far as `Delta` looks at it."""
+    kind = row["type"]
+    name = "group" if kind == "GroupMetadata" else "groupId"
+    value: Mapping[str, object] | None = None
+    if row.get("value_json") is not None:
+        value = orjson.loads(row["value_json"])
+        decode_subscriptions(kind, value)
+    return DecodedRecord(
+        partition=None,
+        offset=row["log_offset"],
+        timestamp_ms=row["time_ms"],
+        timestamp_type=None,
+        leader_epoch=None,
+        producer_id=None,
+        producer_epoch=None,
+        transaction=None,
+        type=kind,
+        key={"data": {name: row["group_id"], "memberId": row["member_id"]}},
+        value=value,
+    )

@@ -1,0 +1,46 @@
+"""Recorded logs as warehouses, each built once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kgroup.history.engine import DuckEngine
+from kgroup.history.warehouse import read_warehouse
+from kgroup.model.problem import ProblemLog
+from kgroup.model.record import DecodedRecord
+from kgroup.source.log_replay import read_segment
+from kgroup.source.segment_file import find_segments
+from tests.history.test_build import RECORDED, build
+
+__all__ = ["RECORDED", "log_of", "recorded_engine", "time_of"]
+
+
+@contextmanager
+def recorded_engine(directory: Path, folder: Path) -> Iterator[DuckEngine]:
+    """Build a warehouse of cluster "c" in a new folder, and ask it."""
+    root = folder / "warehouse"
+    if not root.exists():
+        build(root, directory)
+    with read_warehouse(root) as warehouse, DuckEngine(warehouse.files()) as engine:
+        yield engine
+
+
+def log_of(directory: Path) -> dict[int, list[DecodedRecord]]:
+    """Decode all records of a log directory, by partition; transactional ones are all "open"."""
+    log: dict[int, list[DecodedRecord]] = {}
+    for segment in find_segments([directory], tell=lambda problem: None):
+        assert segment.partition is not None
+        if segment.path.suffix != ".log" or segment.path.parent.parent != directory:
+            continue  # what the log cleaner left, in copies of the folder too
+        records = read_segment(segment, ProblemLog())
+        log.setdefault(segment.partition, []).extend(records)
+    return {partition: sorted(log[partition], key=lambda each: each.offset) for partition in log}
+
+
+def time_of(record: DecodedRecord) -> int | None:
+    """The time of a record, as the tables have it."""
+    if record.timestamp_ms is None and record.value and record.type.endswith("OffsetCommit"):
+        return (record.value["data"] or {}).get("commitTimestamp")
+    return record.timestamp_ms

@@ -1,0 +1,188 @@
+"""Groups as they were: compared with a replay of all records up to each instant."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.errors import NotFoundError
+from kgroup.history.engine import DuckEngine
+from kgroup.history.past_group import PastGroups, describe_past
+from kgroup.model.delta import Delta
+from kgroup.model.group import Group
+from kgroup.operation.describe import describe
+from kgroup.source.log_dir import LogDir
+from tests.examples import examples
+from tests.history.recorded import RECORDED, log_of, recorded_engine, time_of
+from tests.history.warehouse_files import write_rows
+
+T = 1_700_000_000_000
+
+LOGS = [
+    path
+    for path in RECORDED
+    if path.name
+    in (
+        "log-dir",
+        "compacted-4.3.1",
+        "kafka-0.9.0.1",
+        "kafka-2.8.2",
+        "kafka-4.3.1",
+        "streams-3.9.2",
+    )
+]
+"""Each type of group, transactions, no times, and what compaction leaves."""
+
+
+def expected_groups(directory: Path, at_ms: int, names: dict[str, str]) -> dict[str, Group]:
+    found: dict[str, Group] = {}
+    for partition, records in log_of(directory).items():
+        in_time = [each.offset for each in records if (time_of(each) or at_ms + 1) <= at_ms]
+        delta = Delta(partition)
+        for record in records:
+            if record.offset <= max(in_time, default=-1):
+                delta.replay(record)
+        found |= delta.groups(names)
+    # The tables do not have the keys of resolved expressions, and no description shows them.
+    return {
+        name: replace(group, resolved_regexes={}) if group.resolved_regexes else group
+        for name, group in found.items()
+    }
+
+
+@pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
+def test_recorded_groups_at_any_time(directory: Path, tmp_path: Path) -> None:
+    log = log_of(directory)
+    times = sorted({time_of(each) or 0 for records in log.values() for each in records} - {0})
+    step = max(1, len(times) // examples(4))
+    with recorded_engine(directory, tmp_path) as engine:
+        for at_ms in [times[0] - 1, *times[::step], times[-1]]:
+            source = PastGroups(engine, "c", at_ms)
+            reading = source.read()
+            expected = expected_groups(directory, at_ms, dict(reading.image.topic_names))
+            assert reading.image.groups == expected
+            assert not reading.problems
+
+
+@pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
+def test_at_its_end_a_group_is_as_in_the_log_directory(directory: Path, tmp_path: Path) -> None:
+    log = log_of(directory)
+    # Kafka 0.9 writes GroupMetadata without times: nothing tells when what comes last was written.
+    timed = {
+        partition
+        for partition, records in log.items()
+        if records and time_of(records[-1]) is not None
+    }
+    groups = {
+        group_id: group
+        for group_id, group in LogDir([directory]).read().image.groups.items()
+        if group.offsets_partition in timed
+    }
+    end_ms = max(time_of(each) or 0 for records in log.values() for each in records)
+    with recorded_engine(directory, tmp_path) as engine:
+        for group_id, group in list(groups.items())[:5]:
+            source = PastGroups(engine, "c", end_ms)
+            found = source.read([group_id]).image.groups
+            assert list(found) == [group_id]
+            assert found[group_id].offsets == group.offsets
+            assert found[group_id].state == group.state
+            members = [member.member_id for member in found[group_id].members]
+            assert members == [member.member_id for member in group.members]
+            (described,) = describe(source, [group_id]).data
+            assert described.generation_id == group.generation_id
+
+
+def commit(offset: int, committed: int, **more: Any) -> dict[str, Any]:
+    return {
+        "offsets_partition": 7,
+        "log_offset": offset,
+        "time_ms": T + offset,
+        "group_id": "g",
+        "topic": "orders",
+        "partition": 0,
+        "committed_offset": committed,
+        "commit_timestamp_ms": T + offset,
+        "metadata": "",
+        **more,
+    }
+
+
+def end(second: int, log_end: int | None, partition: int = 0) -> dict[str, Any]:
+    return {
+        "topic": "orders",
+        "partition": partition,
+        "log_start_offset": 0,
+        "log_end_offset": log_end,
+        "time_ms": T + second,
+    }
+
+
+def test_lag_is_what_was_recorded_since_the_commit(tmp_path: Path) -> None:
+    rows = {
+        "offset_commits": [commit(1, 10), commit(5, 50), commit(2, 7, partition=1)],
+        "log_ends": [end(3, 30), end(3, 9, partition=1), end(8, 80)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        lags = {}
+        for at in (2, 4, 6, 9):
+            (group,) = describe_past(engine, "g", T + at).data
+            lags[at] = [(offset.partition, offset.lag) for offset in group.offsets]
+    assert lags == {
+        2: [(0, None), (1, None)],
+        4: [(0, 20), (1, 2)],
+        6: [(0, None), (1, 2)],  # the end is older than the commit
+        9: [(0, 30), (1, 2)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("at", "offsets", "pending"),
+    [(4, [1], []), (6, [1], [5]), (7, [1], [5]), (8, [5], []), (9, [5], [9]), (20, [5], [])],
+)
+def test_transactions_were_open_until_their_markers(
+    tmp_path: Path, at: int, offsets: list[int], pending: list[int]
+) -> None:
+    producer = {"producer_id": 3, "producer_epoch": 0}
+    rows = {
+        "offset_commits": [
+            commit(1, 1),
+            commit(5, 5, transaction="committed", **producer),
+            commit(9, 9, transaction="aborted", **producer),
+        ],
+        "transactions": [
+            {
+                "offsets_partition": 7,
+                "log_offset": at,
+                "time_ms": T + at,
+                "outcome": how,
+                **producer,
+            }
+            for at, how in ((8, "committed"), (10, "aborted"))
+        ],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        (group,) = describe_past(engine, "g", T + at).data
+    assert [offset.committed_offset for offset in group.offsets] == offsets
+    assert [offset.committed_offset for offset in group.pending_offsets] == pending
+
+
+def test_what_is_not_known(tmp_path: Path) -> None:
+    tombstone = {
+        "offsets_partition": 7,
+        "log_offset": 5,
+        "time_ms": T + 5,
+        "group_id": "g",
+        "type": "OffsetCommit",
+        "topic": "orders",
+        "partition": 0,
+    }
+    rows = {"offset_commits": [commit(1, 1)], "tombstones": [tombstone]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        with pytest.raises(NotFoundError, match="first record in the warehouse is of 2023-11-14T"):
+            describe_past(engine, "g", T)
+        assert len(describe_past(engine, "g", T + 4).data) == 1
+        gone = describe_past(engine, "g", T + 6)
+    assert (gone.data, [error.kind for error in gone.errors]) == ((), ["not-found"])
+    assert "did not exist at 2023-11-14T22:13:20.006Z" in gone.errors[0].reason
+    assert "what came later is not" in gone.notes[0]

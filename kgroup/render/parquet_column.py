@@ -181,9 +181,10 @@ def _add_page(
         parts = [varint(size), *map(_snappy_body, [b"".join(parts[:-1]), parts[-1]])]
     details = {1: i32(chunk.rows), 2: i32(encoding), 3: i32(_RLE), 4: i32(_RLE)}
     packed = sum(map(len, parts))
-    head = {1: i32(_DATA_PAGE), 2: i32(size), 3: i32(packed), 5: struct(details)}
-    chunk.parts += [struct(head).data, *parts]
-    chunk.unpacked_size += len(struct(head).data) + size
+    fields = {1: i32(_DATA_PAGE), 2: i32(size), 3: i32(packed), 5: struct(details)}
+    head = struct(fields).data
+    chunk.parts += [head, *parts]
+    chunk.unpacked_size += len(head) + size
     if encoding not in chunk.encodings:
         chunk.encodings += (encoding,)
 
@@ -273,13 +274,13 @@ def _differences(numbers: _Array) -> list[bytes | memoryview]:
 def _texts(column: pa.Array) -> list[bytes | memoryview]:
     """Write the lengths of texts as their differences, then all texts."""
     ends = _ends(column)
-    sizes = np.diff(ends).astype(np.int64)
+    starts, ends = ends[:-1], ends[1:]
     if column.null_count:
-        sizes = _pick(sizes, column)
-        if sizes.sum() != ends[-1] - ends[0]:
+        starts, ends = _pick(starts, column), _pick(ends, column)
+        if (starts[1:] != ends[:-1]).any():
             return _texts(column.drop_null())  # there is something behind null
-    text = np.frombuffer(column.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
-    return [*_differences(sizes), text.data]
+    text = np.frombuffer(column.buffers()[2] or b"", np.uint8)[starts[0] : ends[-1]]
+    return [*_differences((ends - starts).astype(np.int64)), text.data]
 
 
 def _plain_texts(texts: pa.Array) -> memoryview:

@@ -123,6 +123,20 @@ def test_any_texts(name: str, data: st.DataObject, tmp_path_factory: Any) -> Non
     check((some * size)[:size], name, tmp_path_factory.getbasetemp() / "texts.parquet")
 
 
+@pytest.mark.parametrize("nulls", [{0}, {1}, {3}, {0, 1}, {1, 2}, {0, 3}])
+def test_a_text_behind_null_is_left_out(nulls: set[int], tmp_path: Path) -> None:
+    texts = ["one", "", "three", "four"]
+    is_known = np.array([index not in nulls for index in range(4)], np.uint8)
+    column = pa.array(texts).buffers()
+    column[0] = pa.py_buffer(np.packbits(is_known, bitorder="little"))
+    batch = pa.RecordBatch.from_arrays(
+        [pa.StringArray.from_buffers(4, column[1], column[2], column[0])], names=["value_json"]
+    )
+    file = written(batch, tmp_path / "x.parquet", as_it_is=True, compiled=True)
+    cells = [None if index in nulls else text for index, text in enumerate(texts)]
+    assert file.read()["value_json"].to_pylist() == cells
+
+
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 65_535, 65_536, 65_537])
 def test_dictionaries_of_every_size(count: int, tmp_path: Path) -> None:
     check([f"text {number}" for number in range(count)], "group", tmp_path / "x.parquet")

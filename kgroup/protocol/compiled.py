@@ -23,7 +23,7 @@ from kgroup.interrupt import kept_signals
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-__all__ = ["kernels", "loaded", "why_unkept"]
+__all__ = ["are_kept", "kernels", "loaded", "why_unkept"]
 
 _FUNCTIONS = {
     "decode": ("columnar_kernel", 1),
@@ -94,15 +94,26 @@ def loaded() -> Any | None:
     return _loaded[0] if _loaded else None
 
 
+def are_kept() -> bool:
+    """Tell whether the functions were compiled before, so that loading them takes little."""
+    return _cache_path(_processor()).exists()
+
+
+def _processor() -> tuple[str, str]:
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 def _load(announce: Callable[[], None] | None) -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    processor = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    processor = _processor()
     machine = target.create_target_machine(*processor, opt=3, jit=True)
-    path = _cache_path("".join(processor))
+    path = _cache_path(processor)
     try:
         code = path.read_bytes()
     except OSError:
@@ -126,8 +137,8 @@ def _load(announce: Callable[[], None] | None) -> Any:
     return functions
 
 
-def _cache_path(processor: str) -> Path:
-    digest = crc32(processor.encode())
+def _cache_path(processor: tuple[str, str]) -> Path:
+    digest = crc32("".join(processor).encode())
     folder = Path(__file__).parent
     for source in _SOURCES:
         digest = crc32((folder / f"{source}.py").read_bytes(), digest)

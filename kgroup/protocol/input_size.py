@@ -5,11 +5,15 @@ from pathlib import Path
 
 from kgroup.protocol.batch import LOG_OVERHEAD
 from kgroup.protocol.byte_range import WHOLE, ByteRange
+from kgroup.protocol.compiled import are_kept, loaded
 
 __all__ = ["is_large"]
 
 _LARGE = 8 << 20
-"""Bytes of files."""
+"""Bytes of files, where the code has to be compiled first."""
+_LARGE_IF_KEPT = 1 << 20
+"""Bytes of files, where it has to be loaded only: decoding so many without it takes as long."""
+_LARGE_IF_LOADED = 1 << 15
 _MANY = 1 << 16
 """Records that the headers in a smaller file claim: compressed ones may be a million."""
 _SMALLEST_BATCH = 26
@@ -23,9 +27,12 @@ def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
     """
     paths = list(paths)
     sizes = [part.size_in(path.stat().st_size) for path in paths]
-    return sum(sizes) >= _LARGE or any(
-        _has_many(path, part.start, size) for path, size in zip(paths, sizes, strict=True)
-    )
+    size = sum(sizes)
+    if size >= _LARGE or (size >= _LARGE_IF_LOADED and loaded() is not None):
+        return True
+    if size >= _LARGE_IF_KEPT and are_kept():
+        return True
+    return any(_has_many(path, part.start, size) for path, size in zip(paths, sizes, strict=True))
 
 
 def _has_many(path: Path, start: int, size: int) -> bool:

@@ -141,10 +141,7 @@ def test_that_compiled_code_cannot_be_kept_is_said(
     def write(path: Path, code: bytes) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    import llvmlite.binding as llvm
-
-    processor = llvm.get_host_cpu_name() + llvm.get_host_cpu_features().flatten()
-    code = compiled._cache_path(processor).read_bytes()
+    code = compiled._cache_path(compiled._processor()).read_bytes()
     monkeypatch.setattr(compiled, "_compile", lambda machine: code)
     monkeypatch.setattr(compiled, "_write", write)
     monkeypatch.setattr(compiled, "_unkept", [])

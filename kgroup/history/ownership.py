@@ -130,8 +130,8 @@ def derive(
         offsets_partition: its number.
         before: what was owned before them, as an earlier call gave it.
         records: rows of the tables in `NEEDED` with their columns, in any order, all behind the
-            records of that call; what follows them in the log is not among these. A coordinator's
-            batch is not cut in two.
+            records of that call. What a coordinator wrote at once is not cut in two; whole batches
+            of the log are enough for that.
         topic_names: by topic id, as far as they are known.
     """
     tables = {name: records[name].select(columns) for name, columns in NEEDED.items()}

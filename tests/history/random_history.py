@@ -115,12 +115,13 @@ class RandomHistory:
         if not entries:
             return
         log = self._logs[offsets_partition(group_id, self._partitions)]
-        records = [self._plain(log, entry) for entry in entries]
         last = log.batches[-1] if log.batches else None
         is_plain = last is not None and last.producer_id is None
         if last and is_plain and self._random.random() < 0.2:
-            last.records += records
+            last.records += [self._plain(log, entry) for entry in entries]
         else:
+            self._world.now_ms += 1  # so that a log may be cut between any two batches
+            records = [self._plain(log, entry) for entry in entries]
             log.batches.append(_Batch(records, log.leader_epoch))
 
     def _plain(self, log: _Log, entry: Entry) -> Plain:

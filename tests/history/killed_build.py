@@ -1,0 +1,80 @@
+"""Builds that are killed, each in a process of its own.
+
+    python -m tests.history.killed_build SOURCE FOLDER
+
+For each of `STAGES` there is a warehouse of that name in the folder, which SOURCE is built into
+until the stage is reached.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kgroup.history import build, derivation, fact_file, task, warehouse
+from kgroup.history.segment_source import find_sources
+
+__all__ = ["COMMITTED", "STAGES"]
+
+STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
+    "warehouse-read": (warehouse.WarehouseWriter, "__init__", 1, True),
+    "file-begun": (fact_file._File, "write", 3, True),
+    "file-written": (fact_file._File, "close", 3, True),
+    "records-read": (task, "facts_of", 6, True),
+    "tasks-done": (build.Build, "read", 1, True),
+    "settled": (build, "settle", 1, True),
+    "derived": (derivation, "run_derivation", 1, True),
+    "assignments-written": (build, "derive_assignments", 1, True),
+    "coverage-written": (warehouse, "_write", 2, True),
+    "synced": (warehouse, "_sync", 1, True),
+    "manifest-unnamed": (os, "replace", 1, False),
+    "manifest-named": (os, "replace", 1, True),
+    "removing": (warehouse, "_remove", 2, True),
+    "committed": (warehouse.WarehouseWriter, "commit", 1, True),
+}
+"""What is called, for which time, and whether the process is killed behind that or before."""
+
+COMMITTED = ("manifest-named", "removing", "committed")
+"""Stages behind the commit point."""
+
+
+def kill_at(place: Any, name: str, times: int, behind: bool) -> None:
+    """Have this process killed when a function is called for the so manieth time."""
+    function: Callable[..., Any] = getattr(place, name)
+    count = 0
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == times and not behind:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = function(*args, **options)
+        if count == times:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(place, name, counted)
+
+
+def main(source: str, folder: str) -> None:
+    """See the module."""
+    for name, stage in STAGES.items():
+        # Forked while there is no thread yet: a start of Python costs more than a build.
+        pid = os.fork()
+        if pid == 0:
+            kill_at(*stage)
+            with warehouse.write_warehouse(Path(folder) / name) as writer:
+                made = build.Build(writer)
+                made.read(find_sources([source], "c").segments)
+                made.commit()
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        print(name, os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,61 @@
+"""A build that is killed changes nothing, and the next one completes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from kgroup.history.warehouse import read_warehouse
+from tests.history.killed_build import COMMITTED, STAGES
+from tests.history.log_copy import read_log, write_log
+from tests.history.table_oracle import read_tables
+from tests.history.test_build import SAMPLE, build
+
+
+def write_halves(early: Path, late: Path) -> None:
+    """Write the sample as it once was, and as it is, each partition in some segments."""
+    log = read_log(SAMPLE)
+    write_log(early, {number: batches[: len(batches) // 2] for number, batches in log.items()}, 1)
+    write_log(late, log, 1)
+
+
+def files_on_disk(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*.parquet")}
+
+
+def files_that_count(root: Path) -> set[str]:
+    with read_warehouse(root) as found:
+        tables = {path for paths in found.files().values() for path in paths}
+        states = [found.state(name) for name in found.clusters]
+    members = {each.members for state in states for each in state.partitions.values()}
+    paths = tables | {root / path for path in members if path}
+    return {path.relative_to(root).as_posix() for path in paths}
+
+
+def test_killed_at_every_stage(tmp_path: Path) -> None:
+    early, late, base = tmp_path / "early", tmp_path / "late", tmp_path / "base"
+    write_halves(early, late)
+    build(base, early)
+    before = read_tables(base, "c")
+    for name in STAGES:
+        shutil.copytree(base, tmp_path / "w" / name)
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.history.killed_build", late, tmp_path / "w"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.splitlines() == [f"{name} -9" for name in STAGES], run.stderr
+    build(base, late)
+    after = read_tables(base, "c")
+    assert after != before
+    for name in STAGES:
+        root = tmp_path / "w" / name
+        assert read_tables(root, "c") == (after if name in COMMITTED else before), name
+        assert files_on_disk(root) >= files_that_count(root), name
+        build(root, late)
+        assert read_tables(root, "c") == after, name
+        if name not in COMMITTED:  # behind it the files go when something changes again
+            assert files_on_disk(root) == files_that_count(root), name

@@ -212,8 +212,10 @@ def _by_day(rows: pa.Table, column: str) -> Iterator[tuple[int | None, pa.Table]
     times = rows[column].combine_chunks()
     known = times.fill_null(-1).to_numpy()
     days = np.where((known >= 0) & (known // _DAY_MS <= _LAST_DAY), known // _DAY_MS, -1)
-    for day in np.unique(days).tolist():
-        yield None if day < 0 else day, rows.filter(pa.array(days == day))
+    there = np.unique(days).tolist()
+    for day in there:
+        of_day = rows if len(there) == 1 else rows.filter(pa.array(days == day))
+        yield None if day < 0 else day, of_day
 
 
 def _day_name(day: int | None) -> str:

@@ -182,7 +182,8 @@ class _Rows:
                 if count <= MOST_DAMAGE:
                     damage.append(part)
             else:
-                self._write(part.filter(pa.array(unseen.take(part["offset"].to_numpy()))))
+                is_new = unseen.take(part["offset"].to_numpy())
+                self._write(part if is_new.all() else part.filter(pa.array(is_new)))
         coverage = unseen.taken()
         self._taken[partition] = Coverage.union([taken, coverage])
         return SplitRead(work, coverage, tuple(damage), count - len(damage), error)

@@ -58,7 +58,7 @@ def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
     assert_same(tmp_path / "w", directory)
 
 
-@pytest.mark.parametrize("seed", range(examples(1)))
+@pytest.mark.parametrize("seed", range(examples(1, 24)))
 @pytest.mark.parametrize("name", ["log-dir", "kafka-4.3.1", "kafka-1.1.1", "compacted-4.3.1"])
 def test_bit_by_bit(name: str, seed: int, tmp_path: Path) -> None:
     directory = next(path for path in RECORDED if path.name == name)

@@ -77,7 +77,7 @@ def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPa
     assert damaged > 20
 
 
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(12, 160))
 @given(log=logs(), size=st.integers(200, 3000), seed=st.integers(0, 1 << 32))
 def test_any_log(
     log: bytes, size: int, seed: int, tmp_path_factory: pytest.TempPathFactory

@@ -45,7 +45,7 @@ contents = (
 )
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(25, 480))
 @given(data=st.data())
 def test_any_contents(data: st.DataObject) -> None:
     nodes = dict(recorded_tree().nodes)
@@ -60,7 +60,7 @@ def test_any_contents(data: st.DataObject) -> None:
         assert len(problem.reason) < 400
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(25, 480))
 @given(
     names=st.lists(
         st.lists(

@@ -22,7 +22,7 @@ from tests.examples import examples
 from tests.operation.sources import FakeSource
 from tests.source.scenarios import SCENARIOS, scenario
 
-RUNS = examples(2)
+RUNS = examples(2, 32)
 
 
 def log(segments: Iterable[Segment]) -> list[tuple[RecordBatch, Record]]:

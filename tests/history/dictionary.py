@@ -1,0 +1,60 @@
+"""The data dictionary of the warehouse, made of `kgroup.history.table`.
+
+python -m tests.history.dictionary      # write it into docs/history.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from kgroup.history.table import ASSIGNED, TABLES, Table
+
+__all__ = ["BEGIN", "END", "PAGE", "dictionary"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "history.md"
+BEGIN = "<!-- made by: python -m tests.history.dictionary -->\n"
+END = "<!-- end -->\n"
+
+_NAMES = {
+    pa.int16(): "int16",
+    pa.int32(): "int32",
+    pa.int64(): "int64",
+    pa.string(): "text",
+    pa.list_(pa.string()): "list of texts",
+    ASSIGNED: "assigned",
+}
+
+
+def dictionary() -> str:
+    """Give the part of the page that tells of tables and columns."""
+    return "".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    for table in TABLES.values():
+        yield f"\n### {table.name}\n\n{table.row}"
+        if table.day != "time_ms":
+            yield f" `date` is the day of `{table.day}`."
+        yield "\n\n| column | type | meaning |\n|---|---|---|\n"
+        yield from _columns(table)
+    fields = ", ".join(f"`{field.name}`" for field in ASSIGNED.value_type)
+    yield (
+        f"\n`assigned` is a list of structs: {fields}. A struct stands for the partitions of a\n"
+        "topic (by name, id or both), or the tasks of a subtopology in a role (active, standby,\n"
+        "warmup).\n"
+    )
+
+
+def _columns(table: Table) -> Iterator[str]:
+    for name, (kind, meaning) in table.columns.items():
+        yield f"| `{name}` | {_NAMES[kind]} | {meaning.replace('|', chr(92) + '|')} |\n"
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text("utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(before + BEGIN + dictionary() + END + after, "utf-8")

@@ -182,6 +182,7 @@ def list_consumers(
     rows = []
     for group in found.groups:
         owned: dict[str, int] = {}
+        owned_topics = frozenset(owner.topic for owner in group.owners)
         for owner in group.owners:
             owned[owner.consumer_id] = owned.get(owner.consumer_id, 0) + 1
         for each in sorted(group.registrations, key=lambda node: node.consumer_id):
@@ -192,7 +193,7 @@ def list_consumers(
                     host=each.host,
                     pattern=each.pattern,
                     streams=each.subscription,
-                    topics=_topics(each, found.view),
+                    topics=_topics(each, found.view, owned_topics),
                     owned_count=owned.get(each.consumer_id, 0),
                     version=each.version,
                     registered_ms=each.stat.ctime_ms,
@@ -335,8 +336,10 @@ def _value(node: Any) -> dict[str, Any]:
     }
 
 
-def _topics(node: RegistrationNode, view: ZookeeperView) -> tuple[str, ...] | None:
+def _topics(
+    node: RegistrationNode, view: ZookeeperView, owned: Collection[str]
+) -> tuple[str, ...] | None:
     try:
-        return subscribed_topics(node, view.topics)
+        return subscribed_topics(node, view.topics, owned)
     except ValueError:
         return None

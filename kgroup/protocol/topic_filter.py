@@ -7,7 +7,7 @@ is refused: unknown is better than wrong.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.zookeeper import RegistrationNode, SubscriptionPattern
@@ -15,7 +15,7 @@ from kgroup.model.zookeeper import RegistrationNode, SubscriptionPattern
 __all__ = ["INTERNAL_TOPICS", "filter_regex", "parse_filter", "subscribed_topics"]
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
-"""Left out of every list as long as ``exclude.internal.topics`` is true, as it is by default."""
+"""Left out of every list by consumers since 0.8.2, but for ``exclude.internal.topics=false``."""
 
 _QUOTES = "\"'"
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
@@ -51,8 +51,16 @@ def parse_filter(text: str) -> Pattern:
         raise ValueError(f"{regex!r} is no regular expression: {error}") from None
 
 
-def subscribed_topics(registration: RegistrationNode, topics: Iterable[str]) -> tuple[str, ...]:
-    """Return the topics that a consumer reads, sorted: of a list those of `topics` that it allows.
+def subscribed_topics(
+    registration: RegistrationNode, topics: Iterable[str], owned: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the topics that a consumer reads, sorted: of a list those that it allows.
+
+    Args:
+        registration: of the consumer.
+        topics: those that exist.
+        owned: topics of which the group owns partitions. No node tells whether consumers leave
+            internal topics out of their lists: those that own them do not.
 
     Raises:
         ValueError: the list's expression cannot be evaluated.
@@ -65,7 +73,7 @@ def subscribed_topics(registration: RegistrationNode, topics: Iterable[str]) -> 
         sorted(
             topic
             for topic in topics
-            if topic not in INTERNAL_TOPICS
+            if topic not in INTERNAL_TOPICS or topic in owned
             if (pattern.fullmatch(topic) is not None) is wanted
         )
     )

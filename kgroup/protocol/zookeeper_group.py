@@ -6,7 +6,7 @@ topic has an owner that is registered; else Reconciling: its consumers know what
 and not each has taken it (a rebalance is going on, or has failed).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kgroup.model.assignment import AssignedPartition, StrayOwner
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
@@ -43,8 +43,11 @@ def _group(nodes: GroupNodes, topics: Mapping[str, TopicNode], problems: list[Pr
     owned: dict[str, list[AssignedPartition]] = {}
     for owner in owners:
         owned.setdefault(owner.consumer_id, []).append(_owned(owner))
+    owned_topics = frozenset(owner.topic for owner in owners)
     known = [
-        _member(registration, owned.get(registration.consumer_id, ()), topics, problems)
+        _member(
+            registration, owned.get(registration.consumer_id, ()), topics, owned_topics, problems
+        )
         for registration in nodes.registrations
     ]
     known += [
@@ -93,11 +96,12 @@ def _member(
     node: RegistrationNode,
     owned: Sequence[AssignedPartition],
     topics: Mapping[str, TopicNode],
+    owned_topics: Collection[str],
     problems: list[Problem],
 ) -> Member:
     names: tuple[str, ...] | None
     try:
-        names = subscribed_topics(node, topics)
+        names = subscribed_topics(node, topics, owned_topics)
     except ValueError as error:
         names = None
         reason = f"What {node.consumer_id} reads is not known: {error}."

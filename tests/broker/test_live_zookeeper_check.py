@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.old_consumers import OldConsumers, Streams, old_consumers
+from tests.broker.old_consumers import Black, OldConsumers, Streams, old_consumers
 from tests.broker.servers import Broker, broker
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.record.raw import commit
@@ -175,6 +175,26 @@ def test_commits_to_zookeeper_and_to_kafka(
     saved = cli("zk", "check", "dual", "--snapshot", file, "-o", "jsonl")
     assert saved.status == 5
     assert [json.loads(line) for line in saved.out.splitlines()] == [finding]
+
+
+def test_a_list_that_comes_to_internal_topics(
+    live: Live,
+    check: Check,
+    cli: Cli,  # noqa: F811
+) -> None:
+    """Comes when there are some, which the test before sees to."""
+    for number, options in enumerate([{"exclude_internal_topics": "false"}, {}]):
+        name = f"internal-{number}"
+        live.consumers.join(name, name, Black("nothing", 1), **options)
+        owned = {topic for topic, _ in live.consumers.owners(name)}
+        assert owned == {"orders", *(["__consumer_offsets"] if options else [])}
+        assert check(name) == []
+        where = ["--zookeeper", live.connect]
+        (plan,) = json.loads(cli("assign", name, "--dry-run", *where, "-o", "json").out)["data"]
+        assert (plan["moves"], len(plan["owners"])) == ([], len(live.consumers.owners(name)))
+        (row,) = json.loads(cli("zk", "ids", name, *where, "-o", "json").out)["data"]
+        assert set(row["topics"]) == owned
+        live.consumers.leave(name)
 
 
 def test_a_consumer_that_crashed_within_its_session(live: Live, check: Check) -> None:

@@ -54,6 +54,24 @@ def test_every_partition_has_its_thread() -> None:
     assert (group.unowned, group.stray_owners) == ((), ())
 
 
+@pytest.mark.parametrize("owned", [True, False])
+def test_internal_topics_are_in_lists_of_those_who_own_them(owned: bool) -> None:
+    """No node has the consumer's version, nor its `exclude.internal.topics`."""
+    group, _ = read(
+        {
+            "/brokers/topics/__consumer_offsets": '{"version":1,"partitions":{"0":[1]}}',
+            "/consumers/g/ids/c": registered("white_list", **{".*": 1}),
+            "/consumers/g/owners/orders/0": "c-0",
+            **({"/consumers/g/owners/__consumer_offsets/0": "c-0"} if owned else {}),
+            **ORDERS,
+        }
+    )
+    (member,) = group.members
+    assert member.subscription is not None
+    assert member.subscription.topics == (*(["__consumer_offsets"] if owned else []), "orders")
+    assert {each.topic for each in group.unowned} == {"orders"}
+
+
 def test_partitions_without_an_owner_and_owners_that_are_gone() -> None:
     group, _ = read(
         {

@@ -93,6 +93,8 @@ def test_registrations_of_every_version(
         ("{", "expected JSON"),
         ("[1]", "expected a JSON object"),
         ("*x*white", "expected JSON"),
+        ("*4!white", "expected JSON"),
+        ("!4*black", "expected JSON"),
         ("*0*white", "at least 1"),
         ('{"version":1,"pattern":"static"}', "subscription: expected an object, found none"),
         ('{"version":1,"subscription":{"t":1}}', "pattern: expected a text, found none"),
@@ -248,6 +250,8 @@ def test_topics_of_every_version() -> None:
         with pytest.raises(ValueError, match="partition"):
             decoder.decode_topic(node(text), "t")
     assert decoder.decode_legacy_topic(node("5"), "t", "2").partition_count == 5
+    with pytest.raises(ValueError, match="expected the count of partitions, found -1"):
+        decoder.decode_legacy_topic(node("-1"), "t", "2")
 
 
 def test_partition_states_and_controllers() -> None:
@@ -264,9 +268,12 @@ def test_partition_states_and_controllers() -> None:
 
 def test_what_an_administrator_asked_for() -> None:
     moved = decoder.decode_reassignment(
-        node('{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[2,1]}]}')
+        node(
+            '{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[2,1]},'
+            '{"topic":"a","partition":0,"replicas":[3]}]}'
+        )
     )
-    assert moved == {("t", 1): (2, 1)}
+    assert list(moved.items()) == [(("a", 0), (3,)), (("t", 1), (2, 1))]
     elected = decoder.decode_election(
         node('{"version":1,"partitions":[{"topic":"t","partition":1},{"topic":"a","partition":0}]}')
     )

@@ -3,8 +3,8 @@
 import click
 
 from kgroup.cli.context import documented, show
-from kgroup.cli.options import ID, Output, examples, output_options, parsed
-from kgroup.cli.parameter import parse_time
+from kgroup.cli.history_time import time_options
+from kgroup.cli.options import ID, Output, examples, output_options
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -20,20 +20,7 @@ __all__ = ["command"]
 )
 @click.argument("group_id", metavar="GROUP", type=ID)
 @click.option("--topic", type=ID, help="Only of this topic.")
-@click.option(
-    "--since",
-    "since_ms",
-    metavar="TIME",
-    callback=parsed(parse_time),
-    help="Leave out what ended by then.",
-)
-@click.option(
-    "--until",
-    "until_ms",
-    metavar="TIME",
-    callback=parsed(parse_time),
-    help="Leave out what began then or later.",
-)
+@time_options("Leave out what ended by then.", "Leave out what began then or later.")
 @warehouse_options
 @output_options
 def command(

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import nan
 
-__all__ = ["parse_bytes", "parse_end", "parse_instant", "parse_seconds", "parse_time"]
+__all__ = [
+    "parse_bytes",
+    "parse_duration",
+    "parse_end",
+    "parse_instant",
+    "parse_seconds",
+    "parse_time",
+]
 
 LEAST_EPOCH_MS = 100_000_000_000
 """Smaller numbers are offsets where both could be meant: no Kafka ran in March 1973."""
@@ -46,8 +53,7 @@ def parse_instant(text: str) -> int:
         if re.fullmatch(r"-?\d+", text):
             return _int64(int(text))
         if _DURATION.fullmatch(text):
-            ago = sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))
-            return _int64(_now_ms() - ago)
+            return _int64(_now_ms() - _duration_ms(text))
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
@@ -88,6 +94,17 @@ def parse_seconds(text: str) -> float:
     if not 0 < seconds <= LONGEST_S:
         raise ValueError(f"expected seconds, more than 0, found {text!r}")
     return seconds
+
+
+def parse_duration(text: str) -> int:
+    """Read a length of time as milliseconds: ``2h``, ``1d12h``, ``90s``, ``500ms``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _DURATION.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} is no length of time; expected 90s, 5m, 2h or 1d12h")
+    return _int64(_duration_ms(text.strip()))
 
 
 def parse_end(text: str) -> tuple[int | None, int | None]:
@@ -140,9 +157,13 @@ def parse_bytes(text: str) -> bytes:
         raise ValueError(f"{rest!r} is neither hexadecimal nor base64") from None
 
 
+def _duration_ms(text: str) -> int:
+    return sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))
+
+
 def _int64(number: int) -> int:
     if not -_INT64 <= number < _INT64:
-        raise ValueError
+        raise ValueError("expected a number of 64 bits")
     return number
 
 

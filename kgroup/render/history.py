@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgroup.render.cell import Column, Kind
-from kgroup.render.sheet import Sheet
+from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgroup.history.ask_sql import Answer
+    from kgroup.history.commit_story import CommitStory
     from kgroup.history.interval import Interval
     from kgroup.history.owner import Owner
 
-__all__ = ["INTERVAL_COLUMNS", "OWNER_COLUMNS", "answer_sheet", "interval_sheet", "owner_sheet"]
+__all__ = [
+    "COMMIT_COLUMNS",
+    "INTERVAL_COLUMNS",
+    "JUMP_COLUMNS",
+    "OWNER_COLUMNS",
+    "PAUSE_COLUMNS",
+    "answer_sheet",
+    "commit_sheet",
+    "commit_text",
+    "interval_sheet",
+    "jump_sheet",
+    "owner_sheet",
+    "pause_sheet",
+]
 
 _CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
 _GROUP = Column("group_id", Kind.NAME, "id of the group")
@@ -65,6 +79,52 @@ INTERVAL_COLUMNS = (
     Column("from_log_offset", Kind.NUMBER, "offset of the record that began it"),
     Column("to_log_offset", Kind.NUMBER, "offset of the record that ended it"),
 )
+COMMIT_COLUMNS = (
+    _CLUSTER,
+    _GROUP,
+    _TOPIC,
+    _PARTITION,
+    Column("commit_count", Kind.NUMBER, "commits, without those of transactions not committed"),
+    Column("commits_per_minute", Kind.NUMBER, "between the first and the last one"),
+    Column("first_ms", Kind.TIME, "time of the first one"),
+    Column("last_ms", Kind.TIME, "time of the last one"),
+    Column("first_offset", Kind.NUMBER, "that the first one committed"),
+    Column("last_offset", Kind.NUMBER, "that the last one committed"),
+    Column("longest_pause_ms", Kind.AGE, "longest time between two that follow each other"),
+    Column("longest_pause_since_ms", Kind.TIME, "when that began"),
+    Column(
+        "pause_count",
+        Kind.NUMBER,
+        "pauses longer than --longer-than",
+        lambda item: len(item.pauses),
+    ),
+    Column("jump_count", Kind.NUMBER, "backward jumps", lambda item: len(item.jumps)),
+)
+PAUSE_COLUMNS = (
+    _GROUP,
+    _TOPIC,
+    _PARTITION,
+    Column("since_ms", Kind.TIME, "time of the commit before it"),
+    Column("until_ms", Kind.TIME, "time of the commit behind it"),
+    Column("pause_ms", Kind.AGE, "how long it took"),
+    Column("member_id", Kind.NAME, "owner of the partition before it", is_reference=True),
+    Column("next_member_id", Kind.NAME, "owner of it behind it", is_reference=True),
+)
+JUMP_COLUMNS = (
+    _GROUP,
+    _TOPIC,
+    _PARTITION,
+    Column("time_ms", Kind.TIME, "time of the commit"),
+    Column("from_offset", Kind.NUMBER, "that was committed before"),
+    Column("to_offset", Kind.NUMBER, "that it committed"),
+    Column("from_ms", Kind.TIME, "time of the commit before"),
+    Column("was_deleted", Kind.FLAG, "whether the offset was deleted between the two"),
+    Column("member_id", Kind.NAME, "owner of the partition then", is_reference=True),
+    Column("client_id", Kind.NAME, "as that client calls itself"),
+    Column("client_host", Kind.TEXT, "its address"),
+    Column("before_member_id", Kind.NAME, "owner at the commit before", is_reference=True),
+    Column("log_offset", Kind.NUMBER, "offset of the commit's record"),
+)
 _TIMES = ("time_ms", "from_ms", "to_ms")
 """Columns of the tables that are times; so are those that end in timestamp_ms. Other columns of
 milliseconds are lengths of time."""
@@ -78,6 +138,47 @@ def owner_sheet(rows: Sequence[Owner]) -> Sheet:
 def interval_sheet(rows: Sequence[Interval]) -> Sheet:
     """One row a stretch of time."""
     return Sheet.of(INTERVAL_COLUMNS, rows)
+
+
+def commit_sheet(rows: Sequence[CommitStory]) -> Sheet:
+    """One row a partition."""
+    return Sheet.of(COMMIT_COLUMNS, rows)
+
+
+def pause_sheet(rows: Sequence[CommitStory]) -> Sheet:
+    """One row a pause."""
+    return _parts(PAUSE_COLUMNS, ((row.group_id, row.pauses) for row in rows))
+
+
+def jump_sheet(rows: Sequence[CommitStory]) -> Sheet:
+    """One row a backward jump."""
+    return _parts(JUMP_COLUMNS, ((row.group_id, row.jumps) for row in rows))
+
+
+def _parts(columns: tuple[Column, ...], stories: Iterable[tuple[str, Sequence[object]]]) -> Sheet:
+    rows = [
+        [group_id, *(column.of(part) for column in columns[1:])]
+        for group_id, parts in stories
+        for part in parts
+    ]
+    return Sheet(columns, rows)
+
+
+def commit_text(
+    rows: Sequence[CommitStory], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write the stories of a group as a page: what it committed, where it paused and went back."""
+    for title, sheet in (
+        (None, commit_sheet(rows)),
+        ("Pauses", pause_sheet(rows)),
+        ("Backward jumps", jump_sheet(rows)),
+    ):
+        if title is not None:
+            if not sheet.rows:
+                continue
+            yield "\n"
+            yield from title_text(title, form, level=3, terminal=terminal)
+        yield from sheet_text(sheet.without_blank(), form, headers=headers, terminal=terminal)
 
 
 def answer_sheet(answer: Answer) -> Sheet:

@@ -17,6 +17,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     rows = {
         "assignments": STORY,
         "group_generations": [generation(5), generation(90)],
+        "offset_commits": [
+            generation(second)
+            | {"topic": "orders", "partition": 3, "committed_offset": offset, "log_offset": second}
+            for second, offset in ((100, 10), (420, 50), (430, 20))
+        ],
     }
     other = {
         "assignments": [interval("z", 0, None, group_id="only-west", partition=5)],
@@ -208,3 +213,29 @@ def test_sections_of_as_of_are_those_of_describe(cli: Cli, sample: str) -> None:
     assert (result.status, result.out) == (2, "")
     result = cli(*args, "--members", "-o", "csv", "--columns", "member_id,client_id")
     assert result.out.splitlines()[0] == "member_id,client_id"
+
+
+# --- commits, on recorded groups -----------------------------------------------------------------
+
+
+def test_commits_as_page_and_as_columns(cli: Cli, warehouse: str) -> None:
+    args = ("history", "commits", "--warehouse", warehouse, "g", "--cluster", "east")
+    page = cli(*args).out
+    first, *rest = page.split("\n\n")
+    assert [line.split()[2:5] for line in first.splitlines()[1:]] == [["orders", "3", "3"]]
+    assert [part.splitlines()[0] for part in rest] == ["Pauses", "Backward jumps"]
+    assert "5 min 20 s" in rest[0]
+    jumps = cli(*args, "--jumps", "-o", "csv", "--columns", "from_offset,to_offset,member_id").out
+    assert jumps.splitlines() == ["from_offset,to_offset,member_id", "50,20,"]
+    pauses = cli(*args, "--pauses", "--longer-than", "6m", "-o", "tsv", "--no-headers").out
+    assert pauses == ""
+    result = cli(*args, "--pauses", "--jumps")
+    assert (result.status, result.out) == (2, "")
+    (row,) = (json.loads(line) for line in cli(*args, "-o", "jsonl").out.splitlines())
+    assert (row["commit_count"], len(row["jumps"]), len(row["pauses"])) == (3, 1, 1)
+
+
+def test_length_of_time_that_is_none(cli: Cli, warehouse: str) -> None:
+    result = cli("history", "commits", "--warehouse", warehouse, "g", "--longer-than", "soon")
+    assert result.status == 2
+    assert "'soon' is no length of time" in result.err

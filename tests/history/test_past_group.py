@@ -11,9 +11,11 @@ from kgroup.history.engine import DuckEngine
 from kgroup.history.past_group import PastGroups, describe_past
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group
+from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import describe
 from kgroup.source.log_dir import LogDir
 from tests.examples import examples
+from tests.history.random_history import RandomHistory
 from tests.history.recorded import RECORDED, log_of, recorded_engine, time_of
 from tests.history.warehouse_files import write_rows
 
@@ -35,9 +37,11 @@ LOGS = [
 """Each type of group, transactions, no times, and what compaction leaves."""
 
 
-def expected_groups(directory: Path, at_ms: int, names: dict[str, str]) -> dict[str, Group]:
+def expected_groups(
+    log: dict[int, list[DecodedRecord]], at_ms: int, names: dict[str, str]
+) -> dict[str, Group]:
     found: dict[str, Group] = {}
-    for partition, records in log_of(directory).items():
+    for partition, records in log.items():
         in_time = [each.offset for each in records if (time_of(each) or at_ms + 1) <= at_ms]
         delta = Delta(partition)
         for record in records:
@@ -53,16 +57,26 @@ def expected_groups(directory: Path, at_ms: int, names: dict[str, str]) -> dict[
 
 @pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
 def test_recorded_groups_at_any_time(directory: Path, tmp_path: Path) -> None:
+    with recorded_engine(directory, tmp_path) as engine:
+        check_groups(engine, directory)
+
+
+@pytest.mark.parametrize("seed", range(examples(2)))
+def test_random_groups_at_any_time(seed: int, tmp_path: Path) -> None:
+    RandomHistory(seed).write(tmp_path / "log")
+    with recorded_engine(tmp_path / "log", tmp_path) as engine:
+        check_groups(engine, tmp_path / "log")
+
+
+def check_groups(engine: DuckEngine, directory: Path) -> None:
     log = log_of(directory)
     times = sorted({time_of(each) or 0 for records in log.values() for each in records} - {0})
     step = max(1, len(times) // examples(4))
-    with recorded_engine(directory, tmp_path) as engine:
-        for at_ms in [times[0] - 1, *times[::step], times[-1]]:
-            source = PastGroups(engine, "c", at_ms)
-            reading = source.read()
-            expected = expected_groups(directory, at_ms, dict(reading.image.topic_names))
-            assert reading.image.groups == expected
-            assert not reading.problems
+    for at_ms in [times[0] - 1, *times[::step], times[-1]]:
+        reading = PastGroups(engine, "c", at_ms).read()
+        assert not reading.problems
+        names = dict(reading.image.topic_names)
+        assert reading.image.groups == expected_groups(log, at_ms, names)
 
 
 @pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)

@@ -1,0 +1,82 @@
+"""`kgroup history commits`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.context import documented, is_terminal, show
+from kgroup.cli.history_time import time_options
+from kgroup.cli.options import ID, Output, examples, output_options, parsed
+from kgroup.cli.parameter import parse_duration
+from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.history.commit_story import CommitStory
+
+__all__ = ["command"]
+
+
+@click.command(
+    "commits",
+    epilog=examples(
+        "kgroup history commits --warehouse w billing",
+        "kgroup history commits --warehouse w billing --since 2d --longer-than 1m",
+        "kgroup history commits --warehouse w billing --jumps -o csv",
+    ),
+)
+@click.argument("group_id", metavar="GROUP", type=ID)
+@click.option("--topic", type=ID, help="Only of this topic.")
+@time_options("Only commits from then on.", "Only commits before then.")
+@click.option(
+    "--longer-than",
+    "pause_ms",
+    metavar="TIME",
+    default="5m",
+    show_default=True,
+    callback=parsed(parse_duration),
+    help="Tell pauses one by one that are longer than this.",
+)
+@click.option("--pauses", is_flag=True, help="Columns of pauses in csv, tsv and with --columns.")
+@click.option("--jumps", is_flag=True, help="Columns of backward jumps likewise.")
+@warehouse_options
+@output_options
+def command(
+    group_id: str,
+    topic: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    pause_ms: int,
+    pauses: bool,
+    jumps: bool,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Show how a group committed: how often, where it paused, where it went back.
+
+    A backward jump is a commit below the one before it: offsets were reset, or records are read
+    again. Owners are those of the partition when the commits were written; where nobody is known to
+    have owned it, somebody else committed: an administrator, say. Commits of transactions that were
+    aborted, or are open, are left out.
+    """
+    if pauses and jumps:
+        raise click.UsageError("--pauses and --jumps have different columns; choose one of them")
+    from kgroup.history.commit_story import commit_story
+    from kgroup.render.history import commit_sheet, commit_text, jump_sheet, pause_sheet
+
+    def page(rows: "tuple[CommitStory, ...]") -> Iterator[str]:
+        return commit_text(rows, output.form, headers=output.headers, terminal=is_terminal())
+
+    with documented("history commits", output), warehouse.open() as engine:
+        report = commit_story(
+            engine,
+            group_id,
+            pause_ms=pause_ms,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            topic=topic,
+            cluster=warehouse.cluster,
+        )
+    sheet = pause_sheet if pauses else jump_sheet if jumps else commit_sheet
+    return show("history commits", report, output, sheet, None if pauses or jumps else page)

@@ -1,0 +1,151 @@
+"""How groups committed: compared with plain Python on recorded logs, and cases by hand."""
+
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.history.commit_story import CommitStory, commit_story
+from kgroup.history.engine import DuckEngine
+from kgroup.model.record import DecodedRecord
+from tests.examples import examples
+from tests.history.random_history import RandomHistory
+from tests.history.recorded import log_of, recorded_engine, time_of
+from tests.history.test_owner import interval
+from tests.history.test_past_group import LOGS, T, commit
+from tests.history.warehouse_files import write_rows
+
+
+def settled_commits(records: list[DecodedRecord]) -> dict[Any, list[DecodedRecord]]:
+    """Commits that count, by group, topic and partition, in the log's order."""
+    found = defaultdict(list)
+    for number, record in enumerate(records):
+        if not record.type.endswith("OffsetCommit") or not record.value or not record.key:
+            continue
+        if record.transaction is not None:
+            ends = (
+                later.type
+                for later in records[number + 1 :]
+                if later.type.startswith("Control") and later.producer_id == record.producer_id
+            )
+            if next(ends, None) != "ControlCommit":
+                continue
+        key = record.key["data"]
+        found[key["group"], key["topic"], key["partition"]].append(record)
+    return found
+
+
+@pytest.mark.parametrize("directory", LOGS[:3], ids=lambda path: path.name)
+def test_recorded_commits(directory: Path, tmp_path: Path) -> None:
+    with recorded_engine(directory, tmp_path) as engine:
+        check_all(engine, directory, 200)
+
+
+@pytest.mark.parametrize("seed", range(examples(2)))
+def test_random_commits(seed: int, tmp_path: Path) -> None:
+    RandomHistory(seed).write(tmp_path / "log")
+    with recorded_engine(tmp_path / "log", tmp_path) as engine:
+        check_all(engine, tmp_path / "log", 5000)
+
+
+def check_all(engine: DuckEngine, directory: Path, pause_ms: int) -> None:
+    for records in log_of(directory).values():
+        by_partition = settled_commits(records)
+        for group_id in {group_id for group_id, _, _ in by_partition}:
+            report = commit_story(engine, group_id, pause_ms=pause_ms)
+            assert [(row.topic, row.partition) for row in report.data] == sorted(
+                (topic, partition) for name, topic, partition in by_partition if name == group_id
+            )
+            for row in report.data:
+                check(row, by_partition[group_id, row.topic, row.partition], pause_ms)
+
+
+def check(row: CommitStory, commits: list[DecodedRecord], pause_ms: int) -> None:
+    def committed(record: DecodedRecord) -> int:
+        assert record.value is not None
+        offset: int = record.value["data"]["offset"]
+        return offset
+
+    times = [time for time in map(time_of, commits) if time is not None]
+    assert (row.commit_count, row.first_offset) == (len(commits), committed(commits[0]))
+    assert row.last_offset == committed(commits[-1])
+    assert (row.first_ms, row.last_ms) == (min(times), max(times))
+    pauses = [
+        (time_of(before), time_of(after))
+        for before, after in pairwise(commits)
+        if (time_of(after) or 0) - (time_of(before) or 0) > pause_ms
+    ]
+    assert [(pause.since_ms, pause.until_ms) for pause in row.pauses] == pauses
+    lengths = [(time_of(b) or 0) - (time_of(a) or 0) for a, b in pairwise(commits)]
+    assert row.longest_pause_ms == max(lengths, default=None)
+    jumps = [
+        (committed(before), committed(after), after.offset)
+        for before, after in pairwise(commits)
+        if committed(after) < committed(before)
+    ]
+    assert [(jump.from_offset, jump.to_offset, jump.log_offset) for jump in row.jumps] == jumps
+
+
+def test_pauses_and_jumps_name_the_owners(tmp_path: Path) -> None:
+    topic = {"partition": 3}
+    rows = {
+        "offset_commits": [
+            commit(100, 10, **topic),
+            commit(200, 30, **topic),
+            commit(60_000, 5, **topic),
+            commit(60_100, 7, **topic),
+            commit(60_200, 2, **topic),
+        ],
+        "assignments": [
+            interval("a", 0, None, "gone", from_log_offset=50, to_log_offset=300),
+            interval("b", 0, None, from_log_offset=300, to_log_offset=60_150, ended_by="gone"),
+        ],
+        "tombstones": [
+            {
+                "offsets_partition": 7,
+                "log_offset": 60_150,
+                "group_id": "g",
+                "type": "OffsetCommit",
+                "topic": "orders",
+                "partition": 3,
+            }
+        ],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        (story,) = commit_story(engine, "g", pause_ms=10_000).data
+        (part,) = commit_story(engine, "g", pause_ms=10_000, since_ms=T + 60_000).data
+        (early,) = commit_story(engine, "g", pause_ms=10_000, until_ms=T + 60_000).data
+    (pause,) = story.pauses
+    assert (pause.member_id, pause.next_member_id, pause.pause_ms) == ("a", "b", 59_800)
+    assert (story.longest_pause_ms, story.longest_pause_since_ms) == (59_800, T + 200)
+    assert story.commits_per_minute == pytest.approx(4 * 60_000 / 60_100, abs=0.001)
+    found = [
+        (jump.from_offset, jump.to_offset, jump.member_id, jump.before_member_id, jump.was_deleted)
+        for jump in story.jumps
+    ]
+    assert found == [(30, 5, "b", "a", False), (7, 2, None, "b", True)]
+    assert (story.jumps[0].client_id, story.jumps[0].client_host) == ("client of b", "/10.0.0.1")
+    assert (part.commit_count, len(part.jumps), len(early.pauses)) == (3, 1, 0)
+
+
+def test_what_did_not_count_is_left_out(tmp_path: Path) -> None:
+    rows = {
+        "offset_commits": [
+            commit(1, 10),
+            commit(2, 3, transaction="aborted", producer_id=1),
+            commit(3, 4, transaction="open", producer_id=1),
+            commit(4, 12, transaction="committed", producer_id=1),
+        ]
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        report = commit_story(engine, "g", pause_ms=1000)
+        nothing = commit_story(engine, "g", pause_ms=1000, topic="payments")
+    (story,) = report.data
+    assert (story.commit_count, story.jumps, story.last_offset) == (2, (), 12)
+    assert report.notes == (
+        "Commits of aborted transactions left out: 1.",
+        "Commits of open transactions left out: 1.",
+    )
+    assert (nothing.data, len(nothing.notes)) == ((), 1)

@@ -1,7 +1,9 @@
 import java.lang.reflect.Method;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -22,8 +24,9 @@ import org.apache.kafka.common.TopicPartition;
  *
  * <p>Verbs: join (name, topics | pattern | regex, config.*); settle (names, partitions): waits until
  * each of the named owns a partition, all together own that many, and nothing moves for a second;
- * owned (name); commit (name, offsets, metadata); leave (name). Methods that changed between versions are found
- * by reflection.
+ * owned (name); commit (name, offsets, metadata); leave (name); diary (name): a line for each assignment
+ * that the consumer was told of, and one for now: time, member id, generation (since 2.4) and what
+ * it owns. Methods that changed between versions are found by reflection.
  */
 public final class Consumers implements Session.Actor {
     private final Map<String, Member> members = new ConcurrentHashMap<>();
@@ -38,6 +41,14 @@ public final class Consumers implements Session.Actor {
             consumer.commitSync(offsets(arguments.get("offsets"), arguments.get("metadata")));
             return "";
         }));
+        verbs.put("diary", arguments -> {
+            Member member = member(arguments);
+            return member.call(consumer -> {
+                List<String> lines = new ArrayList<>(member.diary);
+                lines.add(member.line());
+                return String.join("\n", lines);
+            });
+        });
         verbs.put("leave", arguments -> {
             Member member = member(arguments);
             members.remove(member.getName());
@@ -59,7 +70,8 @@ public final class Consumers implements Session.Actor {
         Member member = new Member(arguments.get("name"), new KafkaConsumer<byte[], byte[]>(config));
         Consumer<byte[], byte[]> consumer = member.consumer;
         if (arguments.containsKey("topics")) {
-            consumer.subscribe(Arrays.asList(arguments.get("topics").split(",")));
+            consumer.subscribe(
+                Arrays.asList(arguments.get("topics").split(",")), new Diary(member));
         } else if (arguments.containsKey("pattern")) {
             Method subscribe = Consumer.class.getMethod("subscribe", Pattern.class,
                 Class.forName("org.apache.kafka.clients.consumer.ConsumerRebalanceListener"));
@@ -137,6 +149,7 @@ public final class Consumers implements Session.Actor {
         private final LinkedBlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
         volatile Set<String> owned = Collections.emptySet();
         volatile Throwable failure;
+        final List<String> diary = new ArrayList<>();
 
         Member(String name, Consumer<byte[], byte[]> consumer) {
             super(name);
@@ -164,6 +177,26 @@ public final class Consumers implements Session.Actor {
                 failure = problem;
                 problem.printStackTrace();
             }
+        }
+
+        /** Time, member id, generation and partitions, as the consumer itself sees them. */
+        String line() throws Exception {
+            String id = "";
+            String generation = "";
+            try {
+                Object group = Consumer.class.getMethod("groupMetadata").invoke(consumer);
+                id = (String) group.getClass().getMethod("memberId").invoke(group);
+                generation = String.valueOf(
+                    group.getClass().getMethod("generationId").invoke(group));
+            } catch (NoSuchMethodException unknown) {
+                // before 2.4
+            }
+            Set<String> now = new TreeSet<>();
+            for (TopicPartition partition : consumer.assignment()) {
+                now.add(partition.toString());
+            }
+            return String.join(" ", String.valueOf(System.currentTimeMillis()), id, generation,
+                String.join(",", now));
         }
 
         String call(Task task) throws Exception {
@@ -202,6 +235,28 @@ public final class Consumers implements Session.Actor {
                 method.invoke(consumer, timeout);
             } catch (java.lang.reflect.InvocationTargetException wrapped) {
                 throw wrapped.getCause();
+            }
+        }
+    }
+
+    /** Notes what the consumer owns whenever it is told. */
+    private static final class Diary
+            implements org.apache.kafka.clients.consumer.ConsumerRebalanceListener {
+        private final Member member;
+
+        Diary(Member member) {
+            this.member = member;
+        }
+
+        @Override
+        public void onPartitionsRevoked(java.util.Collection<TopicPartition> partitions) { }
+
+        @Override
+        public void onPartitionsAssigned(java.util.Collection<TopicPartition> partitions) {
+            try {
+                member.diary.add(member.line());
+            } catch (Exception problem) {
+                throw new IllegalStateException(problem);
             }
         }
     }

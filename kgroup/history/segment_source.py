@@ -137,7 +137,8 @@ def find_sources(places: Sequence[str], cluster: str | None = None) -> Sources:
             ``meta.properties``.
 
     Raises:
-        InputError: a place does not exist or holds no segment, or it does not tell its cluster.
+        InputError: a place does not exist or holds no segment, or it does not tell its cluster;
+            no file system can be reached.
         UsageError: one name for what belongs to several clusters.
         OSError: a place cannot be read, and nothing else is there.
     """
@@ -192,7 +193,7 @@ def _find(
     """Yield segments, each with the file system that it is in if that is a remote one."""
     local: list[Path] = []
     seen: set[str] = set()
-    error: OSError | None = None
+    error: InputError | None = None
     for place in dict.fromkeys(places):
         files = RemoteFiles(place) if is_uri(place) else None
         if files is None:
@@ -206,9 +207,11 @@ def _find(
                         seen.add(name)
                         yield files, segment
             except OSError as problem:
-                error = problem
-                reason = f"It cannot be read: {first_line(problem)}"
-                problems.add(Problem("unreadable", reason, path=files.shown))
+                reason = first_line(problem)
+                error = InputError(f"{files.shown}: cannot be read: {reason}", path=files.shown)
+                problems.add(
+                    Problem("unreadable", f"It cannot be read: {reason}", path=files.shown)
+                )
     if local:
         for segment in find_segments(local, tell=problems.add):
             yield None, segment

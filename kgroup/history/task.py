@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.errors import BrokerError
+from kgroup.errors import KgroupError
 from kgroup.history.coverage import Coverage, Offsets
 from kgroup.history.fact import facts_of
 from kgroup.history.fact_file import FactWriter, WrittenFile
@@ -172,7 +172,7 @@ class _Rows:
         while True:
             try:
                 part = next(parts, None)
-            except (OSError, BrokerError) as problem:
+            except (OSError, KgroupError) as problem:
                 error = str(getattr(problem, "strerror", None) or problem)
                 break
             if part is None:

@@ -19,8 +19,10 @@ from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
 from kgroup.errors import InputError
 from kgroup.history.place import FileRange
+from kgroup.history.remote import RemoteFiles
 from kgroup.history.segment_source import SegmentSource, find_sources
 from kgroup.history.split import Split, read_split
+from kgroup.model.segment import Segment
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.column_schema import records
 from kgroup.sample import sample_log_dir
@@ -222,6 +224,25 @@ def test_damage_at_the_end_of_a_part(parameters: str, tmp_path: Path) -> None:
 def test_nothing_there(uri: str, reason: str, sample: str) -> None:
     with pytest.raises(InputError, match=reason):
         find_sources([f"{uri}?{sample.partition('?')[2]}"])
+
+
+def test_a_place_that_cannot_be_read(sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = RemoteFiles.find
+
+    def find_or_fail(files: RemoteFiles) -> list[Segment]:
+        if "other" in files.shown:
+            raise OSError("AWS Error NETWORK_CONNECTION\nand what else was tried")
+        return find(files)
+
+    monkeypatch.setattr(RemoteFiles, "find", find_or_fail)
+    other = sample.replace("//sample", "//other")
+    with pytest.raises(InputError) as error:
+        find_sources([other])
+    assert str(error.value) == "s3://other/logs: cannot be read: AWS Error NETWORK_CONNECTION"
+    sources = find_sources([other, sample])
+    assert len(sources.segments) == 8
+    (problem,) = sources.problems
+    assert (problem.kind, problem.path) == ("unreadable", "s3://other/logs")
 
 
 def test_secrets_are_not_shown(sample: str) -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from kgroup.history.place import OffsetRange
+from kgroup.history.coverage import Coverage
+from kgroup.history.place import FileRange, OffsetRange
+from kgroup.history.segment_source import find_sources
 from kgroup.history.split import Split
+from kgroup.history.task import Task, Work, run_task
 from kgroup.source.client_config import client_config
+from tests.operation.log_files import commit
+from tests.protocol.log_writer import batch
 
 LOGIN = "org.apache.kafka.common.security.{} required {};"
 PASSWORD = 'username="kgroup" password="swordfish"'
@@ -19,6 +26,20 @@ SETTINGS = {
         "oauthbearer.OAuthBearerLoginModule", 'unsecuredLoginStringClaim_sub="kgroup"'
     ),
 }
+
+
+def test_a_place_that_only_others_can_reach(tmp_path: Path) -> None:
+    """A process that lacks a file system's library, say: that split is not read, others are."""
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(batch([commit(0, "g"), commit(1, "g")]))
+    (segment,) = find_sources([str(tmp_path)], "c").segments
+    (split,) = segment.splits()
+    elsewhere = replace(split, place=FileRange("/x.log", 0, 9, "xyz://somewhere/x.log"))
+    works = tuple(Work(each, Coverage()) for each in (elsewhere, split))
+    failed, read = run_task(Task(str(tmp_path / "tables"), "c", 1, works)).reads
+    assert "xyz://somewhere/x.log: expected" in (failed.error or "")
+    assert (failed.coverage.count, read.coverage.count, read.error) == (0, 2, None)
 
 
 @pytest.mark.parametrize("mechanism", SETTINGS)

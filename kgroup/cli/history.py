@@ -9,12 +9,14 @@ __all__ = ["COMMANDS", "command"]
 
 COMMANDS: CommandTable = {
     "build": ("history_build", "Make or extend a warehouse from segments or a cluster."),
+    "show": ("history_show", "Show what a warehouse has: clusters, records, times, damage."),
     "owner": ("history_owner", "Tell who owned a partition at a time, or over time."),
     "timeline": ("history_timeline", "Show who owned what in a group, over time."),
     "commits": (
         "history_commits",
         "Show how a group committed: how often, where it paused, where it went back.",
     ),
+    "lag": ("history_lag", "Show how far a group was behind, where ends of logs were recorded."),
     "as-of": ("history_as_of", "Describe a group as it was at a time."),
     "sql": ("history_sql", "Answer any other question, by a SELECT on the tables."),
 }

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from kgroup.history.engine import Engine
 from kgroup.history.question import rows_of
+from kgroup.model.snapshot import Snapshot
 
-__all__ = ["LogEnd", "ends_at"]
+__all__ = ["LogEnd", "all_ends", "ends_at", "ends_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +33,27 @@ def ends_at(engine: Engine, cluster: str, at_ms: int) -> Sequence[LogEnd]:
         "WHERE place = 1 ORDER BY topic, partition"
     )
     return [LogEnd(**row) for row in rows_of(engine, sql, [cluster, at_ms])]
+
+
+def all_ends(engine: Engine, cluster: str) -> list[LogEnd]:
+    """Give all that were recorded, in order of time."""
+    sql = (
+        "SELECT topic, partition, log_start_offset, log_end_offset, time_ms FROM log_ends "
+        "WHERE cluster = ? ORDER BY time_ms, topic, partition, log_end_offset"
+    )
+    return [LogEnd(**row) for row in rows_of(engine, sql, [cluster])]
+
+
+def ends_of(snapshot: Snapshot) -> list[LogEnd]:
+    """Give those that a snapshot knows."""
+    return [
+        LogEnd(
+            found.topic,
+            found.partition,
+            found.log_start_offset,
+            found.log_end_offset,
+            snapshot.taken_ms,
+        )
+        for found in snapshot.log_ranges
+        if found.log_end_offset is not None
+    ]

@@ -14,20 +14,28 @@ if TYPE_CHECKING:
     from kgroup.history.ask_sql import Answer
     from kgroup.history.commit_story import CommitStory
     from kgroup.history.interval import Interval
+    from kgroup.history.lag import Lag
     from kgroup.history.owner import Owner
+    from kgroup.history.stock import ClusterStock
 
 __all__ = [
+    "CLUSTER_STOCK_COLUMNS",
     "COMMIT_COLUMNS",
     "INTERVAL_COLUMNS",
     "JUMP_COLUMNS",
+    "LAG_COLUMNS",
     "OWNER_COLUMNS",
+    "PARTITION_STOCK_COLUMNS",
     "PAUSE_COLUMNS",
     "answer_sheet",
+    "cluster_stock_sheet",
     "commit_sheet",
     "commit_text",
     "interval_sheet",
     "jump_sheet",
+    "lag_sheet",
     "owner_sheet",
+    "partition_stock_sheet",
     "pause_sheet",
 ]
 
@@ -100,6 +108,18 @@ COMMIT_COLUMNS = (
     ),
     Column("jump_count", Kind.NUMBER, "backward jumps", lambda item: len(item.jumps)),
 )
+LAG_COLUMNS = (
+    _CLUSTER,
+    _GROUP,
+    Column("time_ms", Kind.TIME, "when the end of the log was recorded"),
+    _TOPIC,
+    _PARTITION,
+    Column("committed_offset", Kind.NUMBER, "offset that counted then"),
+    Column("log_end_offset", Kind.NUMBER, "offset that the next record would have got"),
+    Column("lag", Kind.NUMBER, "log_end_offset minus committed_offset"),
+    Column("commit_timestamp_ms", Kind.TIME, "when the offset was committed"),
+    Column("log_start_offset", Kind.NUMBER, "offset of the first record that was still there"),
+)
 PAUSE_COLUMNS = (
     _GROUP,
     _TOPIC,
@@ -125,6 +145,33 @@ JUMP_COLUMNS = (
     Column("before_member_id", Kind.NAME, "owner at the commit before", is_reference=True),
     Column("log_offset", Kind.NUMBER, "offset of the commit's record"),
 )
+_RECORDS = (
+    Column("record_count", Kind.NUMBER, "records that were read"),
+    Column("first_ms", Kind.TIME, "time of the earliest"),
+    Column("last_ms", Kind.TIME, "time of the latest"),
+    Column("damage_count", Kind.NUMBER, "stretches of bytes that could not be read"),
+)
+CLUSTER_STOCK_COLUMNS = (
+    _CLUSTER,
+    Column(
+        "partition_count",
+        Kind.NUMBER,
+        "partitions of __consumer_offsets",
+        lambda item: len(item.partitions),
+    ),
+    *_RECORDS,
+    Column("file_count", Kind.NUMBER, "files of the tables"),
+    Column("file_bytes", Kind.NUMBER, "their size"),
+    Column("build", Kind.NUMBER, "number of the warehouse's last build"),
+)
+PARTITION_STOCK_COLUMNS = (
+    _CLUSTER,
+    Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets"),
+    *_RECORDS,
+    Column("first_offset", Kind.NUMBER, "lowest offset that was read"),
+    Column("last_offset", Kind.NUMBER, "highest offset that was read"),
+    Column("missing_count", Kind.NUMBER, "offsets between them that were not"),
+)
 _TIMES = ("time_ms", "from_ms", "to_ms")
 """Columns of the tables that are times; so are those that end in timestamp_ms. Other columns of
 milliseconds are lengths of time."""
@@ -145,6 +192,11 @@ def commit_sheet(rows: Sequence[CommitStory]) -> Sheet:
     return Sheet.of(COMMIT_COLUMNS, rows)
 
 
+def lag_sheet(rows: Sequence[Lag]) -> Sheet:
+    """One row a partition and a time."""
+    return Sheet.of(LAG_COLUMNS, rows)
+
+
 def pause_sheet(rows: Sequence[CommitStory]) -> Sheet:
     """One row a pause."""
     return _parts(PAUSE_COLUMNS, ((row.group_id, row.pauses) for row in rows))
@@ -153,6 +205,16 @@ def pause_sheet(rows: Sequence[CommitStory]) -> Sheet:
 def jump_sheet(rows: Sequence[CommitStory]) -> Sheet:
     """One row a backward jump."""
     return _parts(JUMP_COLUMNS, ((row.group_id, row.jumps) for row in rows))
+
+
+def cluster_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:
+    """One row a cluster."""
+    return Sheet.of(CLUSTER_STOCK_COLUMNS, rows)
+
+
+def partition_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:
+    """One row a partition of `__consumer_offsets`."""
+    return _parts(PARTITION_STOCK_COLUMNS, ((row.cluster, row.partitions) for row in rows))
 
 
 def _parts(columns: tuple[Column, ...], stories: Iterable[tuple[str, Sequence[object]]]) -> Sheet:

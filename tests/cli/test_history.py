@@ -7,6 +7,7 @@ import pytest
 
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
+from tests.history.recorded import log_of, time_of
 from tests.history.test_build import build
 from tests.history.test_owner import STORY, T, generation, interval
 from tests.history.warehouse_files import make_warehouse
@@ -239,3 +240,53 @@ def test_length_of_time_that_is_none(cli: Cli, warehouse: str) -> None:
     result = cli("history", "commits", "--warehouse", warehouse, "g", "--longer-than", "soon")
     assert result.status == 2
     assert "'soon' is no length of time" in result.err
+
+
+# --- lag -----------------------------------------------------------------------------------------
+
+
+def test_lag_from_a_snapshot_is_that_of_describe(cli: Cli, sample: str, tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.json"
+    assert cli("snapshot", "--sample", "--all", "-f", file).status == 0
+    args = ("history", "lag", "--warehouse", sample, "order-service", "--snapshot", file)
+    result = cli(*args, "-o", "jsonl")
+    described = json.loads(cli("describe", "--sample", "order-service", "-o", "jsonl").out)
+    names = ("topic", "partition", "committed_offset", "log_end_offset", "lag")
+    assert [[json.loads(line)[name] for name in names] for line in result.out.splitlines()] == [
+        [offset[name] for name in names]
+        for offset in described["offsets"]
+        if offset["committed_offset"] is not None
+    ]
+    result = cli(*args[:-2], "-o", "csv", "--columns", "lag", "--no-headers")
+    assert set(result.out.split()) <= {""}
+    assert "snapshots tell them" in result.err
+    assert cli(*args, "--at", "now", "--since", "1d").status == 2
+
+
+# --- show ----------------------------------------------------------------------------------------
+
+
+def test_what_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:
+    log = log_of(sample_log_dir())
+    times = [time_of(record) for records in log.values() for record in records]
+    known = [time for time in times if time is not None]
+    (row,) = (
+        json.loads(line)
+        for line in cli("history", "show", "--warehouse", sample, "-o", "jsonl").out.splitlines()
+    )
+    assert (row["cluster"], row["build"], row["damage_count"]) == ("c", 1, 0)
+    assert (row["first_ms"], row["last_ms"]) == (min(known), max(known))
+    assert row["record_count"] == sum(map(len, log.values()))
+    assert [
+        (each["offsets_partition"], each["first_offset"], each["last_offset"])
+        for each in row["partitions"]
+        if each["record_count"]
+    ] == [
+        (partition, records[0].offset, records[-1].offset)
+        for partition, records in sorted(log.items())
+        if records
+    ]
+    table = cli("history", "show", "--warehouse", warehouse).out.splitlines()
+    assert [line.split()[0] for line in table[1:]] == ["east", "west"]
+    result = cli("history", "show", "--warehouse", sample, "--partitions", "-o", "csv")
+    assert len(result.out.splitlines()) == 1 + len(row["partitions"])

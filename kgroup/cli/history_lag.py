@@ -1,0 +1,82 @@
+"""`kgroup history lag`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kgroup.cli.context import documented, show
+from kgroup.cli.history_time import time_options
+from kgroup.cli.options import ID, PATH, Output, examples, output_options, parsed
+from kgroup.cli.parameter import parse_time
+from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "lag",
+    epilog=examples(
+        "kgroup history lag --warehouse w billing --at 2026-11-17T09:00:00Z",
+        "kgroup history lag --warehouse w billing --since 7d -o csv",
+        "kgroup history lag --warehouse w billing --snapshot monday.json --snapshot tuesday.json",
+    ),
+)
+@click.argument("group_id", metavar="GROUP", type=ID)
+@click.option("--topic", type=ID, help="Only of this topic.")
+@click.option(
+    "--at",
+    "at_ms",
+    metavar="TIME",
+    callback=parsed(parse_time),
+    help="Then: with the ends of logs that were recorded last.  [default: the newest known]",
+)
+@time_options("Instead: each time from then on that ends were recorded,", "and before then.")
+@click.option(
+    "--snapshot",
+    "snapshots",
+    metavar="FILE",
+    multiple=True,
+    type=PATH,
+    help="Take the ends of logs from a file of 'kgroup snapshot' too; repeat it for several.",
+)
+@warehouse_options
+@output_options
+def command(
+    group_id: str,
+    topic: str | None,
+    at_ms: int | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    snapshots: Sequence[Path],
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Show how far a group was behind, where ends of logs were recorded.
+
+    __consumer_offsets does not tell where the logs of topics end; snapshots do. A row compares an
+    end with the offset that counted when it was recorded. Where no end is known, neither is the
+    lag.
+    """
+    if at_ms is not None and (since_ms is not None or until_ms is not None):
+        raise click.UsageError("--at is one time; choose it, or --since and --until")
+    from kgroup.history.lag import lags
+    from kgroup.history.log_ends import ends_of
+    from kgroup.render.history import lag_sheet
+    from kgroup.source.snapshot_file import read_snapshot
+
+    with documented("history lag", output):
+        given = [end for path in snapshots for end in ends_of(read_snapshot(path))]
+        with warehouse.open() as engine:
+            report = lags(
+                engine,
+                group_id,
+                at_ms=at_ms,
+                since_ms=since_ms,
+                until_ms=until_ms,
+                topic=topic,
+                given=given,
+                cluster=warehouse.cluster,
+            )
+    return show("history lag", report, output, lag_sheet)

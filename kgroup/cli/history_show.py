@@ -1,0 +1,36 @@
+"""`kgroup history show`."""
+
+import click
+
+from kgroup.cli.context import documented, show
+from kgroup.cli.options import Output, examples, output_options
+from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "show",
+    epilog=examples(
+        "kgroup history show --warehouse w",
+        "kgroup history show --warehouse w --cluster prod --partitions",
+    ),
+)
+@click.option(
+    "--partitions", is_flag=True, help="A row for each partition of __consumer_offsets instead."
+)
+@warehouse_options
+@output_options
+def command(partitions: bool, warehouse: WarehouseChoice, output: Output) -> ExitStatus:
+    """Show what a warehouse has: clusters, records, from when to when, damage.
+
+    json always has the partitions too.
+    """
+    from kgroup.history.stock import stock_of
+    from kgroup.render.history import cluster_stock_sheet, partition_stock_sheet
+
+    with documented("history show", output), warehouse.open_both() as (opened, engine):
+        report = stock_of(opened, engine, warehouse.cluster)
+    sheet = partition_stock_sheet if partitions else cluster_stock_sheet
+    return show("history show", report, output, sheet)

@@ -88,6 +88,19 @@ def test_partitions_without_an_owner_and_owners_that_are_gone() -> None:
     assert group.partitions == {("orders", 0), ("orders", 1), ("orders", 2)}
 
 
+def test_a_group_with_owners_that_are_gone_alone_is_no_stable_one() -> None:
+    group, _ = read(
+        {
+            "/consumers/g/ids/c": registered(orders=1),
+            "/consumers/g/owners/orders/0": "c-0",
+            "/consumers/g/owners/orders/1": "gone-0",
+            "/consumers/g/owners/orders/2": "c-0",
+            **ORDERS,
+        }
+    )
+    assert (group.state, group.unowned) == (GroupState.RECONCILING, ())
+
+
 def test_a_group_without_consumers_is_empty() -> None:
     group, _ = read({"/consumers/g/offsets/orders/0": "1", **ORDERS})
     assert (group.state, group.members, group.unowned) == (GroupState.EMPTY, (), ())

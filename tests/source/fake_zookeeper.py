@@ -29,6 +29,8 @@ class FakeZookeeper:
         denied: paths that need `secret`.
         secret: ``user:password`` that is accepted.
         waits_for: gives no answer before so many requests are there.
+        notices: sends a notification, which nobody asked for, before each answer.
+        wrong_xid: answers as if to another request.
         breaks_after: closes each of the first connections after so many answers; one a connection.
         opcodes: of all requests.
         asked: opcode and path of those about nodes.
@@ -40,6 +42,8 @@ class FakeZookeeper:
         self.denied: Collection[str] = ()
         self.secret: str | None = None
         self.waits_for = 1
+        self.notices = False
+        self.wrong_xid = False
         self.breaks_after: list[int] = []
         self.opcodes: list[int] = []
         self.asked: list[tuple[int, str]] = []
@@ -110,6 +114,9 @@ class FakeZookeeper:
                         path = request[12:-1].decode()
                         self.asked.append((opcode, path))
                         error, body = self._answer(opcode, path, is_known)
+                    if self.notices:
+                        connection.sendall(_frame(struct.pack(">iqi", -1, 1, 0) + bytes(12)))
+                    xid += self.wrong_xid
                     connection.sendall(_frame(struct.pack(">iqi", xid, 1, error) + body))
                     limit = None if limit is None else limit - 1
                 waiting.clear()
@@ -146,7 +153,7 @@ def _frame(body: bytes) -> bytes:
 def _stat(stat: Stat) -> bytes:
     owner = int(stat.ephemeral_owner or "0", 16)
     return struct.pack(
-        ">qqqqiiiqiiq",
+        ">qqqqiiiQiiq",
         *(1, 1, stat.ctime_ms or 0, stat.mtime_ms or 0, stat.version or 0, stat.cversion or 0, 0),
         *(owner, 0, stat.children or 0, 1),
     )

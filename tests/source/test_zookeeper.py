@@ -11,15 +11,20 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import BrokerError, InputError, UsageError
-from kgroup.model.group import GroupState
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.image import Image
 from kgroup.model.log_range import OffsetMark
-from kgroup.model.zookeeper import Node, ZookeeperTree
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
 from kgroup.protocol.zookeeper_group import groups_of
 from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
-from kgroup.source.base import Question
+from kgroup.source.base import KafkaOffsets, Question, Reading
 from kgroup.source.client_setting import Secret
+from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper import Zookeeper
 from kgroup.source.zookeeper_address import ZookeeperAddress, parse_address
+from kgroup.source.zookeeper_client import ZookeeperClient
 from tests.recorded_tree import recorded_tree
 from tests.source.fake_broker import FakeBroker
 from tests.source.fake_zookeeper import (
@@ -83,6 +88,16 @@ def test_one_group_does_not_read_the_others(server: FakeZookeeper) -> None:
     assert below == {"web"}
 
 
+def test_what_can_be_no_name_is_not_asked_for(server: FakeZookeeper) -> None:
+    names = ["web/ids", "", ".", "..", "a\0b"]
+    with source(server.connect) as zookeeper:
+        assert zookeeper.read(names).image.groups == {}
+        assert zookeeper.view(["orders/partitions", ".."]).topics["orders/partitions"].error
+    for _, path in server.asked:
+        assert not path.startswith(("/consumers/", "/brokers/topics/orders/partitions"))
+        assert ".." not in path
+
+
 def test_only_names_are_read_where_nothing_else_matters(server: FakeZookeeper) -> None:
     question = Question(state=False, members=False, offsets=False)
     with source(server.connect) as zookeeper:
@@ -131,6 +146,53 @@ def test_a_connection_that_breaks_is_made_anew(server: FakeZookeeper, answers: i
     with source(server.connect) as zookeeper:
         assert dict(zookeeper.read().image.groups) == dict(expected)
     assert server.sessions == 2
+
+
+def test_one_that_breaks_again_and_again_is_asked_as_long_as_it_answers() -> None:
+    with fake_zookeeper(large_tree(500)) as server, source(server.connect) as zookeeper:
+        server.breaks_after = [100] * 10
+        assert len(zookeeper.read(["g"]).image.groups["g"].offsets) == 500
+    assert server.sessions == 11
+
+
+def test_answers_belong_to_their_questions(server: FakeZookeeper) -> None:
+    server.notices = True
+    with source(server.connect) as zookeeper:
+        assert len(zookeeper.read().image.groups) == 9
+        server.wrong_xid = True
+        with pytest.raises(BrokerError, match="something else than ZooKeeper's protocol"):
+            zookeeper.read()
+
+
+def test_no_more_questions_are_open_than_a_server_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper reads no more from a client when 1000 of all are open."""
+    open_now: list[int] = []
+    most = 0
+
+    class Link:
+        def send(self, requests: list[object]) -> None:
+            nonlocal most
+            open_now.extend([0] * len(requests))
+            most = max(most, len(open_now))
+
+        def answer(self) -> tuple[int, bytes]:
+            open_now.pop()
+            return -101, b""
+
+    client = ZookeeperClient(parse_address("a"), Deadline(30))
+    monkeypatch.setattr(client, "_connected", Link)
+    assert client.contents(f"/{number}" for number in range(3000)) == [None] * 3000
+    assert 256 <= most < 500
+
+
+def test_sessions_of_servers_with_large_numbers() -> None:
+    """The first byte of a session's id is the server's number: above 127 Java's long is below 0."""
+    known = {**recorded_tree().nodes}
+    path = "/consumers/web/owners/orders/0"
+    stat = replace(known[path].stat, ephemeral_owner="0xff0221016e0016ab")
+    known[path] = replace(known[path], stat=stat)
+    with fake_zookeeper(tree_of(known.values())) as server, source(server.connect) as zookeeper:
+        assert zookeeper.subtree(path).nodes[path].stat.ephemeral_owner == "0xff0221016e0016ab"
 
 
 def test_one_that_breaks_whenever_it_is_asked_is_given_up(server: FakeZookeeper) -> None:
@@ -246,6 +308,15 @@ def test_nodes_that_may_not_be_read(server: FakeZookeeper) -> None:
     assert "wrong" not in str(caught.value)
 
 
+def test_nodes_of_nobody_below_a_group() -> None:
+    nodes = [*recorded_tree().nodes.values(), Node("/consumers/web/mine", b"5")]
+    with fake_zookeeper(tree_of(nodes)) as server, source(server.connect) as zookeeper:
+        problems = zookeeper.read(["web"]).problems
+    assert [(p.kind, p.path, p.group_id) for p in problems] == [
+        ("foreign-node", "/consumers/web/mine", "web")
+    ]
+
+
 def test_a_zookeeper_that_may_not_be_read_at_all(server: FakeZookeeper) -> None:
     server.denied = ("/consumers", "/brokers/ids", "/brokers/topics")
     with source(server.connect) as zookeeper:
@@ -321,6 +392,33 @@ def test_a_subtree(server: FakeZookeeper) -> None:
     }
 
 
+def test_no_more_levels_of_a_subtree_are_read_than_were_asked_for(server: FakeZookeeper) -> None:
+    with source(server.connect) as zookeeper:
+        for depth in (0, 1, 2):
+            found = zookeeper.subtree("/consumers", depth).nodes
+            assert set(found) == {
+                path
+                for path in recorded_tree().nodes
+                if path.startswith("/consumers") and path.count("/") <= depth + 1
+            }
+
+
+def test_topics_of_kafka_0_7_are_read_with_their_brokers() -> None:
+    folders = ("/", "/consumers", "/consumers/g", "/consumers/g/ids", "/brokers", "/brokers/ids")
+    texts = {
+        **dict.fromkeys((*folders, "/brokers/topics"), b""),
+        "/consumers/g/ids/c": b'{ "t": 2 }',
+        "/brokers/topics/t/0": b"3",
+        "/brokers/topics/t/1": b"2",
+    }
+    nodes = [Node(path, text) for path, text in texts.items()]
+    nodes.append(Node("/brokers/topics/t", None, Stat(children=2)))
+    with fake_zookeeper(tree_of(nodes)) as server, source(server.connect) as zookeeper:
+        view = zookeeper.read(["g"]).view
+    assert view is not None
+    assert [(each.broker, each.partition_count) for each in view.legacy_topics] == [(0, 3), (1, 2)]
+
+
 def test_credentials_are_not_read() -> None:
     texts = {"/": b"", "/consumers": b"", "/config": b"", "/config/users": b""}
     secret = "/config/users/alice"
@@ -343,6 +441,65 @@ def test_brokers_that_do_not_answer_cost_the_ends_only(server: FakeZookeeper) ->
     (problem,) = found.problems
     assert (problem.kind, problem.path) == ("unreachable", None)
     assert problem.reason.endswith("; ends of partitions are not known.")
+
+
+class Brokers:
+    """What stands for the brokers; nobody is there where there is no answer."""
+
+    def __init__(self, answer: Reading | None) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    def read(self, *_: object) -> Reading:
+        self.asked += 1
+        if self.answer is None:
+            raise BrokerError("unreachable", "nobody is there")
+        return self.answer
+
+    log_ranges = read
+
+    def close(self) -> None:
+        pass
+
+    def renew(self) -> None:
+        pass
+
+
+def test_brokers_that_do_not_answer_are_waited_for_once_in_a_round(
+    server: FakeZookeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers = Brokers(None)
+    with source(server.connect) as zookeeper:
+        monkeypatch.setattr(zookeeper, "_open_cluster", lambda: brokers)
+        for asked in (1, 2):
+            commits = zookeeper.kafka_offsets(["web"])
+            assert commits.offsets is None
+            assert [each.reason for each in commits.problems] == [
+                "Nobody is there; commits to Kafka are not known."
+            ]
+            assert [each.reason for each in zookeeper.log_ranges([("t", 0)]).problems] == [
+                "Nobody is there; ends of partitions are not known."
+            ]
+            assert brokers.asked == asked
+            zookeeper.renew()
+
+
+def test_commits_to_kafka_and_what_could_not_be_learnt_of_them(
+    server: FakeZookeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem("not-authorized", "The group may not be described.", group_id="audit")
+    group = Group("web", GroupType.CLASSIC, None, offsets=(CommittedOffset("t", 1, 7),))
+    reading = Reading(Image({"web": group}), (problem,))
+    with source(server.connect) as zookeeper:
+        monkeypatch.setattr(zookeeper, "_open_cluster", lambda: Brokers(reading))
+        found = zookeeper.kafka_offsets(["web", "audit"])
+    assert found == KafkaOffsets({("web", "t", 1): 7}, (problem,))
+
+
+def test_nothing_is_known_of_coordinators_of_transactions(server: FakeZookeeper) -> None:
+    with source(server.connect) as zookeeper:
+        assert list(zookeeper.placements(["web"])) == ["web"]
+        assert zookeeper.placements(["web"], transactional=True) == {}
 
 
 def test_what_brokers_have_not_learnt_of_is_not_gone(

@@ -16,6 +16,10 @@ COMMANDS: CommandTable = {
         "history_commits",
         "Show how a group committed: how often, where it paused, where it went back.",
     ),
+    "stale": (
+        "history_stale",
+        "Find offsets that nobody commits any more, or that are about to expire.",
+    ),
     "lag": ("history_lag", "Show how far a group was behind, where ends of logs were recorded."),
     "as-of": ("history_as_of", "Describe a group as it was at a time."),
     "sql": ("history_sql", "Answer any other question, by a SELECT on the tables."),

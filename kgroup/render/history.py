@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kgroup.history.interval import Interval
     from kgroup.history.lag import Lag
     from kgroup.history.owner import Owner
+    from kgroup.history.stale import StaleOffset
     from kgroup.history.stock import ClusterStock
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "OWNER_COLUMNS",
     "PARTITION_STOCK_COLUMNS",
     "PAUSE_COLUMNS",
+    "STALE_COLUMNS",
     "answer_sheet",
     "cluster_stock_sheet",
     "commit_sheet",
@@ -37,6 +39,7 @@ __all__ = [
     "owner_sheet",
     "partition_stock_sheet",
     "pause_sheet",
+    "stale_sheet",
 ]
 
 _CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
@@ -172,6 +175,25 @@ PARTITION_STOCK_COLUMNS = (
     Column("last_offset", Kind.NUMBER, "highest offset that was read"),
     Column("missing_count", Kind.NUMBER, "offsets between them that were not"),
 )
+STALE_COLUMNS = (
+    _CLUSTER,
+    _GROUP,
+    Column("type", Kind.TEXT, "classic, consumer or streams"),
+    Column("state", Kind.TEXT, "state of the group then"),
+    _TOPIC,
+    _PARTITION,
+    Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
+    Column("last_commit_ms", Kind.TIME, "when it was committed"),
+    Column("silent_ms", Kind.AGE, "how long ago that was"),
+    Column("group_last_commit_ms", Kind.TIME, "when the group committed anything last"),
+    Column("member_id", Kind.NAME, "owner of the partition, if any", is_reference=True),
+    Column("expires_ms", Kind.TIME, "when the coordinator may remove it; unknown: it is kept"),
+    Column(
+        "expires_by",
+        Kind.TEXT,
+        "stored, empty, commit; kept: subscribed, members, pending; or unknown",
+    ),
+)
 _TIMES = ("time_ms", "from_ms", "to_ms")
 """Columns of the tables that are times; so are those that end in timestamp_ms. Other columns of
 milliseconds are lengths of time."""
@@ -205,6 +227,11 @@ def pause_sheet(rows: Sequence[CommitStory]) -> Sheet:
 def jump_sheet(rows: Sequence[CommitStory]) -> Sheet:
     """One row a backward jump."""
     return _parts(JUMP_COLUMNS, ((row.group_id, row.jumps) for row in rows))
+
+
+def stale_sheet(rows: Sequence[StaleOffset]) -> Sheet:
+    """One row an offset."""
+    return Sheet.of(STALE_COLUMNS, rows)
 
 
 def cluster_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:

@@ -290,3 +290,25 @@ def test_what_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:
     assert [line.split()[0] for line in table[1:]] == ["east", "west"]
     result = cli("history", "show", "--warehouse", sample, "--partitions", "-o", "csv")
     assert len(result.out.splitlines()) == 1 + len(row["partitions"])
+
+
+# --- stale ---------------------------------------------------------------------------------------
+
+
+def test_stale_offsets_of_the_sample(cli: Cli, sample: str) -> None:
+    args = ("history", "stale", "--warehouse", sample)
+    result = cli(*args, "--for", "0s", "-o", "jsonl")
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    listed = cli("describe", "--sample", "--all", "-o", "jsonl").out.splitlines()
+    committed = [
+        (group["group_id"], offset["topic"], offset["partition"])
+        for group in map(json.loads, listed)
+        if group["type"] != "zookeeper"
+        for offset in group["offsets"]
+        if offset["commit_timestamp_ms"] is not None
+    ]
+    assert [(row["group_id"], row["topic"], row["partition"]) for row in rows] == committed
+    assert "as of its last record that is known" in result.err
+    assert {row["expires_by"] for row in rows} >= {"subscribed", "empty"}
+    nothing = cli(*args, "--for", "1000d", "--expiring", "0s", "-o", "csv", "--no-headers")
+    assert (nothing.status, nothing.out) == (0, "")

@@ -1,0 +1,86 @@
+"""`kgroup history stale`."""
+
+import click
+
+from kgroup.cli.context import documented, show
+from kgroup.cli.options import Output, examples, output_options, parsed
+from kgroup.cli.parameter import parse_duration, parse_time
+from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+_duration = parsed(parse_duration)
+
+
+@click.command(
+    "stale",
+    epilog=examples(
+        "kgroup history stale --warehouse w",
+        "kgroup history stale --warehouse w --for 3d --retention 14d -o csv",
+    ),
+)
+@click.option(
+    "--for",
+    "silent_ms",
+    metavar="TIME",
+    default="1d",
+    show_default=True,
+    callback=_duration,
+    help="Offsets that were not committed for so long.",
+)
+@click.option(
+    "--expiring",
+    "expiring_ms",
+    metavar="TIME",
+    default="1d",
+    show_default=True,
+    callback=_duration,
+    help="Also those that expire within so long.",
+)
+@click.option(
+    "--retention",
+    "retention_ms",
+    metavar="TIME",
+    default="7d",
+    show_default=True,
+    callback=_duration,
+    help="offsets.retention.minutes of the brokers.",
+)
+@click.option(
+    "--at",
+    "at_ms",
+    metavar="TIME",
+    callback=parsed(parse_time),
+    help="As of then.  [default: the last record of each cluster]",
+)
+@warehouse_options
+@output_options
+def command(
+    silent_ms: int,
+    expiring_ms: int,
+    retention_ms: int,
+    at_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Find offsets that nobody commits any more, or that are about to expire.
+
+    A row for each partition: how long it was not committed, who owned it all the same, when the
+    coordinator may remove the offset, and what decides that (Kafka 2.1 and later): a time stored
+    with the offset, since when the group has been empty, or the commit; offsets of topics that the
+    group subscribes to are kept.
+    """
+    from kgroup.history.stale import stale_offsets
+    from kgroup.render.history import stale_sheet
+
+    with documented("history stale", output), warehouse.open() as engine:
+        report = stale_offsets(
+            engine,
+            silent_ms=silent_ms,
+            expiring_ms=expiring_ms,
+            retention_ms=retention_ms,
+            at_ms=at_ms,
+            cluster=warehouse.cluster,
+        )
+    return show("history stale", report, output, stale_sheet)

@@ -1,0 +1,168 @@
+"""What expires when: each case is a group as KIP-211 speaks of it, and when its offset goes."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from kgroup.history.engine import DuckEngine
+from kgroup.history.stale import StaleOffset, stale_offsets
+from tests.history.test_past_group import T, commit
+from tests.history.warehouse_files import write_rows
+
+HOUR = 3_600_000
+WEEK = 168 * HOUR
+
+
+def generation(topics: list[str] | None, state_ms: int, **more: Any) -> dict[str, Any]:
+    """A GroupMetadata record; `topics` of its member, None for a group without members."""
+    subscription = {"version": 0, "topics": topics, "userData": None}
+    member = {
+        "memberId": "m",
+        "groupInstanceId": None,
+        "clientId": "c",
+        "clientHost": "/h",
+        "rebalanceTimeout": 1000,
+        "sessionTimeout": 1000,
+        "subscription": subscription,
+        "assignment": {
+            "version": 0,
+            "assignedPartitions": [{"topic": "orders", "partitions": [0]}],
+            "userData": None,
+        },
+    }
+    data = {
+        "protocolType": "consumer",
+        "generation": 4,
+        "protocol": None if topics is None else "range",
+        "leader": None if topics is None else "m",
+        "currentStateTimestamp": state_ms,
+        "members": [] if topics is None else [member],
+        **more,
+    }
+    return {
+        "offsets_partition": 7,
+        "log_offset": 50,
+        "time_ms": T + 50,
+        "group_id": "g",
+        "value_json": orjson.dumps({"version": 3, "data": data}).decode(),
+    }
+
+
+def metadata(kind: str, value: dict[str, Any], offset: int, member: str | None) -> dict[str, Any]:
+    return {
+        "offsets_partition": 7,
+        "log_offset": offset,
+        "time_ms": T + 50,
+        "group_id": "g",
+        "group_type": "consumer",
+        "type": kind,
+        "member_id": member,
+        "value_json": orjson.dumps({"version": 0, "data": value}).decode(),
+    }
+
+
+def member(topics: list[str], regex: str | None) -> list[dict[str, Any]]:
+    """A consumer group with one member."""
+    value = {
+        "instanceId": None,
+        "rackId": None,
+        "clientId": "c",
+        "clientHost": "/h",
+        "subscribedTopicNames": topics,
+        "subscribedTopicRegex": regex,
+        "rebalanceTimeoutMs": 1000,
+        "serverAssignor": None,
+    }
+    return [
+        metadata("ConsumerGroupMetadata", {"epoch": 3}, 40, None),
+        metadata("ConsumerGroupMemberMetadata", value, 41, "m"),
+    ]
+
+
+def ask(folder: Path, rows: dict[str, Any], **more: Any) -> list[StaleOffset]:
+    chosen = {"silent_ms": HOUR, "expiring_ms": HOUR, "retention_ms": WEEK, "at_ms": T + 2 * HOUR}
+    with DuckEngine(write_rows(folder, rows)) as engine:
+        return list(stale_offsets(engine, **(chosen | more)).data)
+
+
+@pytest.mark.parametrize(
+    ("rows", "by", "expires"),
+    [
+        ({}, "commit", T + 1 + WEEK),
+        ({"group_generations": [generation(None, T + 30)]}, "empty", T + 30 + WEEK),
+        ({"group_generations": [generation(None, -1)]}, "empty", T + 1 + WEEK),
+        ({"group_generations": [generation(["orders"], T)]}, "subscribed", None),
+        ({"group_generations": [generation(["others"], T)]}, "commit", T + 1 + WEEK),
+        (
+            {"group_generations": [generation(["orders"], T, protocolType="connect")]},
+            "members",
+            None,
+        ),
+        ({"consumer_group_epochs": member(["orders"], None)}, "subscribed", None),
+        ({"consumer_group_epochs": member(["others"], None)}, "commit", T + 1 + WEEK),
+        ({"consumer_group_epochs": member([], "o.*")}, "unknown", None),
+        ({"consumer_group_epochs": member([], None)[:1]}, "commit", T + 1 + WEEK),
+    ],
+)
+def test_when_an_offset_expires(
+    tmp_path: Path, rows: dict[str, Any], by: str, expires: int | None
+) -> None:
+    (row,) = ask(tmp_path, {"offset_commits": [commit(1, 10)], **rows})
+    assert (row.expires_by, row.expires_ms) == (by, expires)
+    assert (row.last_commit_ms, row.silent_ms) == (T + 1, 2 * HOUR - 1)
+    assert row.committed_offset == 10
+
+
+def test_time_stored_with_the_offset_counts_unless_it_is_kept(tmp_path: Path) -> None:
+    commits = [commit(1, 10, expire_timestamp_ms=T + 99)]
+    (row,) = ask(tmp_path / "a", {"offset_commits": commits})
+    assert (row.expires_by, row.expires_ms) == ("stored", T + 99)
+    kept = {"offset_commits": commits, "group_generations": [generation(["orders"], T)]}
+    (row,) = ask(tmp_path / "b", kept)
+    assert (row.expires_by, row.expires_ms) == ("subscribed", None)
+    assert row.member_id == "m"
+
+
+def test_offset_of_an_open_transaction_is_kept(tmp_path: Path) -> None:
+    commits = [commit(1, 10), commit(2, 20, transaction="open", producer_id=1, producer_epoch=0)]
+    (row,) = ask(tmp_path, {"offset_commits": commits})
+    assert (row.expires_by, row.expires_ms, row.committed_offset) == ("pending", None, 10)
+
+
+def test_which_are_told(tmp_path: Path) -> None:
+    old, young = commit(1, 10), commit(2, 7, partition=1, commit_timestamp_ms=T + 2 * HOUR - 60_000)
+    young["time_ms"] = T + 2 * HOUR - 60_000
+    soon = young | {"partition": 2, "log_offset": 3, "expire_timestamp_ms": T + 3 * HOUR}
+    gone = commit(4, 7, partition=3)
+    tombstone = {
+        **{name: gone[name] for name in ("offsets_partition", "group_id", "topic", "partition")},
+        "log_offset": 5,
+        "time_ms": T + 5,
+        "type": "OffsetCommit",
+    }
+    rows = {"offset_commits": [old, young, soon, gone], "tombstones": [tombstone]}
+    told = ask(tmp_path, rows)
+    assert [row.partition for row in told] == [0, 2]
+    assert {row.group_last_commit_ms for row in told} == {T + 2 * HOUR - 60_000}
+    assert [row.partition for row in ask(tmp_path, rows, expiring_ms=0)] == [0]
+    assert [row.partition for row in ask(tmp_path, rows, silent_ms=1)] == [0, 1, 2]
+    assert [row.partition for row in ask(tmp_path, rows, silent_ms=3 * HOUR, expiring_ms=0)] == []
+
+
+def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
+    rows = {"offset_commits": [commit(1, 10), commit(2, 7, topic="x", time_ms=T + 5 * HOUR)]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        report = stale_offsets(engine, silent_ms=HOUR, expiring_ms=0, retention_ms=WEEK)
+        late = stale_offsets(
+            engine, silent_ms=HOUR, expiring_ms=0, retention_ms=WEEK, at_ms=T + 9 * HOUR
+        )
+    assert [(row.topic, row.silent_ms) for row in report.data] == [
+        ("orders", 5 * HOUR - 1),
+        ("x", 5 * HOUR - 2),
+    ]
+    assert report.notes == (
+        "Cluster test as of its last record that is known, of 2023-11-15T03:13:20.000Z.",
+    )
+    assert "what was committed later is not" in late.notes[0]

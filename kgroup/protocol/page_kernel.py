@@ -94,7 +94,16 @@ def pack_runs(numbers: int, width: int, count: int, out: int) -> int:
     Zeros follow the numbers that fill up the last group. There is room for all, a byte for each
     eight of them, and `PADDING`.
     """
-    ones = 0x0101010101010101 if width == 1 else 0x0001000100010001 if width == 2 else 0x100000001
+    # a loop for each width, which is a constant in it
+    if width == 1:
+        return _pack_runs(numbers, 1, 0x0101010101010101, count, out)
+    if width == 2:
+        return _pack_runs(numbers, 2, 0x0001000100010001, count, out)
+    return _pack_runs(numbers, 4, 0x100000001, count, out)
+
+
+@inlined
+def _pack_runs(numbers: int, width: int, ones: int, count: int, out: int) -> int:
     mask = (1 << 8 * width) - 1
     alike = 0
     value = 0

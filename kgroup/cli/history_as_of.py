@@ -15,8 +15,8 @@ __all__ = ["command"]
 @click.command(
     "as-of",
     epilog=examples(
-        "kgroup history as-of --warehouse w 2026-11-20T09:15:00Z billing",
-        "kgroup history as-of --warehouse w 3h billing --members",
+        "kgroup history as-of --warehouse warehouse 2026-11-21T22:12:20Z order-service",
+        "kgroup history as-of --warehouse warehouse now order-service --members -o csv",
     ),
 )
 @click.argument("at_ms", metavar="TIME", callback=parsed(parse_time))

@@ -21,9 +21,10 @@ __all__ = ["command"]
 @click.command(
     "commits",
     epilog=examples(
-        "kgroup history commits --warehouse w billing",
-        "kgroup history commits --warehouse w billing --since 2d --longer-than 1m",
-        "kgroup history commits --warehouse w billing --jumps -o csv",
+        "kgroup history commits --warehouse warehouse order-service",
+        "kgroup history commits --warehouse warehouse order-service --longer-than 10s "
+        "--pauses -o csv",
+        "kgroup history commits --warehouse warehouse billing --since 2d --topic orders",
     ),
 )
 @click.argument("group_id", metavar="GROUP", type=ID)

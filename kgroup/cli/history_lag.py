@@ -18,9 +18,9 @@ __all__ = ["command"]
 @click.command(
     "lag",
     epilog=examples(
-        "kgroup history lag --warehouse w billing --at 2026-11-17T09:00:00Z",
-        "kgroup history lag --warehouse w billing --since 7d -o csv",
-        "kgroup history lag --warehouse w billing --snapshot monday.json --snapshot tuesday.json",
+        "kgroup history lag --warehouse warehouse order-service --snapshot snapshot.json",
+        "kgroup history lag --warehouse warehouse order-service --at 2026-11-21T22:12:30Z",
+        "kgroup history lag --warehouse warehouse billing --since 7d -o csv",
     ),
 )
 @click.argument("group_id", metavar="GROUP", type=ID)

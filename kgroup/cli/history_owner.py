@@ -14,8 +14,10 @@ __all__ = ["command"]
 @click.command(
     "owner",
     epilog=examples(
-        "kgroup history owner --warehouse w orders 3 --at 2026-11-20T09:15:00Z",
-        "kgroup history owner --warehouse w orders 3 --between 3d now --group billing -o json",
+        "kgroup history owner --warehouse warehouse orders 2 --at 2026-11-21T22:12:20Z",
+        "kgroup history owner --warehouse warehouse orders 2 --group order-service "
+        "--between 2026-11-21 now",
+        "kgroup history owner --warehouse warehouse orders 0 --at 2h --cluster prod -o json",
     ),
 )
 @click.argument("topic", type=ID)

@@ -13,8 +13,8 @@ __all__ = ["command"]
 @click.command(
     "show",
     epilog=examples(
-        "kgroup history show --warehouse w",
-        "kgroup history show --warehouse w --cluster prod --partitions",
+        "kgroup history show --warehouse warehouse",
+        "kgroup history show --warehouse warehouse --cluster prod --partitions",
     ),
 )
 @click.option(

@@ -15,9 +15,9 @@ __all__ = ["command"]
 @click.command(
     "sql",
     epilog=examples(
-        "kgroup history sql --warehouse w 'SELECT group_id, COUNT(*) AS commits FROM "
-        "offset_commits GROUP BY group_id ORDER BY commits DESC'",
-        "kgroup history sql --warehouse w 'DESCRIBE assignments'",
+        "kgroup history sql --warehouse warehouse 'SELECT group_id, COUNT(*) AS commits "
+        "FROM offset_commits GROUP BY group_id'",
+        "kgroup history sql --warehouse warehouse 'DESCRIBE assignments'",
     ),
 )
 @click.argument("query", metavar="SELECT")

@@ -16,8 +16,8 @@ _duration = parsed(parse_duration)
 @click.command(
     "stale",
     epilog=examples(
-        "kgroup history stale --warehouse w",
-        "kgroup history stale --warehouse w --for 3d --retention 14d -o csv",
+        "kgroup history stale --warehouse warehouse --for 10s",
+        "kgroup history stale --warehouse warehouse --for 3d --retention 14d -o csv",
     ),
 )
 @click.option(

@@ -14,8 +14,9 @@ __all__ = ["command"]
 @click.command(
     "timeline",
     epilog=examples(
-        "kgroup history timeline --warehouse w billing",
-        "kgroup history timeline --warehouse w billing --topic orders --since 2d -o csv",
+        "kgroup history timeline --warehouse warehouse order-service",
+        "kgroup history timeline --warehouse warehouse fraud-check --topic orders "
+        "--since 2026-11-21 -o csv",
     ),
 )
 @click.argument("group_id", metavar="GROUP", type=ID)

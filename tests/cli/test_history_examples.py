@@ -1,0 +1,76 @@
+"""Every example of a question, in the help and in docs/history.md, is run on the sample."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from kgroup.cli.history import COMMANDS
+from kgroup.history.commit_story import CommitStory, Jump, Pause
+from kgroup.history.lag import Lag
+from kgroup.history.owner import Owner
+from kgroup.history.stale import StaleOffset
+from kgroup.history.stock import ClusterStock, PartitionStock
+from kgroup.sample import sample_log_dir
+from tests.cli.conftest import Cli
+from tests.history.test_build import build
+
+PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
+ASKING = PAGE.split("## Asking\n")[1].split("\n## ")[0]
+QUESTIONS = ("owner", "timeline", "commits", "stale", "lag", "as-of", "show", "sql")
+
+
+def help_lines() -> Iterator[str]:
+    for name in QUESTIONS:
+        epilog = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command.epilog
+        yield from (line.strip() for line in epilog.splitlines() if "kgroup " in line)
+
+
+LINES = sorted({*help_lines(), *re.findall(r"^kgroup .*", ASKING, re.MULTILINE)})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    build(folder / "warehouse", sample_log_dir(), cluster="prod")
+    return folder
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_example(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.chdir(folder)
+    assert cli("snapshot", "--sample", "--all", "-f", "snapshot.json").status == 0
+    program, *args = shlex.split(line.replace(" billing", " order-service"))
+    assert program == "kgroup"
+    result = cli(*args)
+    assert result.status == 0, result.err
+    assert result.out or args[0] == "snapshot"
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_question_is_in_the_page(name: str) -> None:
+    assert f"### {name}\n" in ASKING
+    assert any(line.startswith(f"kgroup history {name} ") for line in LINES)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("owner", [Owner]),
+        ("commits", [CommitStory, Pause, Jump]),
+        ("stale", [StaleOffset]),
+        ("lag", [Lag]),
+        ("show", [ClusterStock, PartitionStock]),
+    ],
+)
+def test_every_field_is_in_the_page(name: str, rows: list[type]) -> None:
+    part = ASKING.split(f"### {name}\n")[1].split("\n### ")[0]
+    told = set()
+    for line in part.splitlines():
+        if line.startswith("| `"):
+            told.update(re.findall("`([a-z_]+)`", line.split("|")[1]))
+    assert told == {field.name for row in rows for field in fields(row)}

@@ -17,7 +17,7 @@ from kgroup.history.warehouse import ClusterState, PartitionState, SeenSegment, 
 __all__ = ["Change", "fingerprint"]
 
 MOST_SEEN = 1000
-"""Segment files that are remembered of a partition, those that were met last."""
+"""Segment files that are remembered of a partition, those that were read last."""
 
 _SAMPLE = 1 << 12
 """Bytes of the beginning, and of the end, that a fingerprint is made of."""
@@ -90,7 +90,6 @@ class Change:
             if seen.size not in fingerprints:
                 fingerprints[seen.size] = fingerprint(source, seen.size)
             if seen.fingerprint == fingerprints[seen.size]:
-                self._remember(number, seen)
                 return None if seen.size == source.size else seen.size
         if base is not None and end is not None and base < end:
             return None if self.coverage(number).is_dense(base, end - 1) else 0
@@ -127,7 +126,11 @@ class Change:
             seen = SeenSegment(source.base_offset, end, fingerprint(source, end))
         except OSError:
             return  # it is gone; what was read counts
-        self._remember(source.offsets_partition, seen)
+        state = self.partition(source.offsets_partition)
+        others = [each for each in state.seen if each != seen]
+        self.partitions[source.offsets_partition] = replace(
+            state, seen=(*others, seen)[-MOST_SEEN:]
+        )
 
     def live_start(self, number: int, first: int, end: int) -> int:
         """Tell from which offset on a live partition is to be read.
@@ -163,11 +166,6 @@ class Change:
     def state(self) -> ClusterState:
         """Give what is known now."""
         return ClusterState(tuple(self.files.values()), self.partitions, self.topic_names)
-
-    def _remember(self, number: int, seen: SeenSegment) -> None:
-        state = self.partition(number)
-        others = [each for each in state.seen if each != seen]
-        self.partitions[number] = replace(state, seen=(*others, seen)[-MOST_SEEN:])
 
 
 def fingerprint(source: SegmentSource, size: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.history.build import Build, ClusterReport
 from kgroup.history.segment_source import find_sources
-from kgroup.history.warehouse import write_warehouse
+from kgroup.history.warehouse import read_warehouse, write_warehouse
 from kgroup.operation.report import Report
 from kgroup.source.log_folder import read_topic_names
 from tests.examples import examples, some_of
@@ -53,6 +53,8 @@ def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
     assert not report.errors
     assert_same(tmp_path / "w", directory)
     (again,) = build(tmp_path / "w", directory).data
+    with read_warehouse(tmp_path / "w") as warehouse:
+        assert warehouse.build == 1  # there was nothing to commit
     assert again.segments_read == 0
     assert all(table.new_rows == 0 for table in again.tables)
     assert_same(tmp_path / "w", directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from kgroup.history.build import Build, ClusterReport
 from kgroup.history.segment_source import find_sources
 from kgroup.history.warehouse import read_warehouse, write_warehouse
 from kgroup.operation.report import Report
+from kgroup.protocol.batch import Damage
+from kgroup.protocol.columnar import decode_chunks
 from kgroup.source.log_folder import read_topic_names
 from tests.examples import examples, some_of
 from tests.history.log_copy import Replica, read_log, write_log
@@ -90,3 +93,31 @@ def test_bit_by_bit(name: str, seed: int, tmp_path: Path) -> None:
         },
     )
     assert_same(tmp_path / "w", tmp_path / "seen")
+
+
+DAMAGED = sorted((ROOT / "tests" / "data" / "damaged").glob("*/__consumer_offsets-*"))
+
+
+@pytest.mark.parametrize(
+    "folder", DAMAGED[:: 16 // min(examples(1), 16)], ids=lambda p: p.parent.name
+)
+def test_damage_among_sound_records(folder: Path, tmp_path: Path) -> None:
+    """A damaged log beside a sound one: of all that can be read nothing is missing."""
+    log = tmp_path / "log"
+    number = int(folder.name.rpartition("-")[2])
+    shutil.copytree(folder, log / folder.name)
+    found = [
+        part
+        for path in sorted(folder.glob("*.log"))
+        for part in decode_chunks(path, partition=number, compiled=False)
+    ]
+    damage = [part for part in found if isinstance(part, Damage)]
+    write_log(log, {number + 1: read_log(SAMPLE)[2]})
+    report = build(tmp_path / "w", log)
+    assert [(error.kind, error.position) for error in report.errors] == [
+        (part.kind, part.position) for part in damage
+    ]
+    assert_same(tmp_path / "w", log)
+    again = build(tmp_path / "w", log)
+    assert sum(table.new_rows for table in again.data[0].tables) == 0
+    assert_same(tmp_path / "w", log)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from kgroup.history.build import Build, ClusterReport
+from kgroup.history.merge import MANY
 from kgroup.history.segment_source import find_sources
 from kgroup.history.warehouse import read_warehouse, write_warehouse
 from kgroup.operation.report import Report
@@ -121,3 +123,61 @@ def test_damage_among_sound_records(folder: Path, tmp_path: Path) -> None:
     again = build(tmp_path / "w", log)
     assert sum(table.new_rows for table in again.data[0].tables) == 0
     assert_same(tmp_path / "w", log)
+
+
+def test_names_of_topics_may_come_late(tmp_path: Path) -> None:
+    """Groups of Kafka 4 name topics by their ids; what lies beside the segments has the names."""
+    directory = ROOT / "tests" / "data" / "kafka-4.1.1"
+    log = read_log(directory)
+    write_log(tmp_path / "log", log)
+    assert expected_tables(log, {}) != expected_tables(log, read_topic_names([directory]))
+    build(tmp_path / "w", tmp_path / "log")
+    assert_same(tmp_path / "w", tmp_path / "log")
+    build(tmp_path / "w", directory)
+    assert_same(tmp_path / "w", directory)
+
+
+def test_segments_that_are_as_large_are_told_apart(tmp_path: Path) -> None:
+    batches = read_log(SAMPLE)[2]
+    one, other = next(
+        (one, other)
+        for one, other in combinations(batches[1:-1], 2)
+        if one.size == other.size and bytes(one.data) != bytes(other.data)
+    )
+    for name, missing in (("a", one), ("b", other)):
+        write_log(tmp_path / name, {2: [batch for batch in batches if batch is not missing]})
+        build(tmp_path / "w", tmp_path / name)
+    write_log(tmp_path / "all", {2: batches})
+    assert_same(tmp_path / "w", tmp_path / "all")
+
+
+def test_a_segment_that_has_grown_is_read_from_where_it_ended(tmp_path: Path) -> None:
+    batches = read_log(SAMPLE)[2]
+    write_log(tmp_path / "log", {2: batches[:-3]})
+    build(tmp_path / "w", tmp_path / "log")
+    (path,) = (tmp_path / "log" / "__consumer_offsets-2").iterdir()
+    torn = bytes(batches[-3].data)[:40]
+    with path.open("ab") as file:
+        file.write(torn)
+    (error,) = build(tmp_path / "w", tmp_path / "log").errors
+    assert (error.kind, error.position) == ("torn-tail", path.stat().st_size - len(torn))
+    with path.open("ab") as file:
+        file.write(bytes(batches[-3].data)[40:])
+        file.writelines(bytes(batch.data) for batch in batches[-2:])
+    report = build(tmp_path / "w", tmp_path / "log")
+    assert report.errors == ()
+    assert report.data[0].bytes_read == sum(batch.size for batch in batches[-3:])
+    with read_warehouse(tmp_path / "w") as warehouse:
+        assert not warehouse.files()["damage"]  # what was torn has come
+    assert_same(tmp_path / "w", tmp_path / "log")
+
+
+def test_many_small_files_become_one(tmp_path: Path) -> None:
+    batches = read_log(SAMPLE)[2][: 2 * MANY + 1]
+    for end in range(1, len(batches) + 1):
+        write_log(tmp_path / "log", {2: batches[:end]})
+        build(tmp_path / "w", tmp_path / "log")
+        with read_warehouse(tmp_path / "w") as warehouse:
+            assert all(len(paths) < 2 * MANY for paths in warehouse.files().values())
+    assert len(batches) > 2 * MANY
+    assert_same(tmp_path / "w", tmp_path / "log")

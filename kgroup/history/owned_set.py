@@ -176,10 +176,9 @@ def owned_sets(
         for name in _FIELDS
     }
     topics, topic_ids = coded["topic"][0], coded["topic_id"][0]
-    # An id says more than a name, which may be given again.
-    topics[0] = np.where(topic_ids[0] >= 0, -1, topics[0])
     topic_ids[1] = np.where(by_name & (topics[1] >= 0), -1, topic_ids[1])
-    topics[1] = np.where(topic_ids[1] >= 0, -1, topics[1])
+    # An id says more than a name, which may be given again.
+    topics[:] = [np.where(at >= 0, -1, topic) for topic, at in zip(topics, topic_ids, strict=True)]
     combined = {name: np.concatenate(found) for name, (found, _) in coded.items()}
     kind = dense(*combined.values())
     kinds = _kinds(kind, combined, {name: texts for name, (_, texts) in coded.items()}, topic_names)

@@ -16,6 +16,8 @@ from tests.model.records import TOPIC_ID, classic, classic_member, consumer_memb
 
 Row = dict[str, Any]
 A, B = "a", "b"
+NEW_ID = "B" * 22
+"""Of the topic `orders`, when it has been deleted and made again."""
 MEMBER_A = {"groupId": "g", "memberId": A}
 
 
@@ -40,7 +42,7 @@ def derived(*parts: Iterable[DecodedRecord]) -> list[Row]:
             )
             for name, rows in found.items()
         }
-        step = derive(0, owned, tables, {TOPIC_ID: "orders"})
+        step = derive(0, owned, tables, {TOPIC_ID: "orders", NEW_ID: "orders"})
         rows += step.closed.to_pylist()
         owned = step.now
     rows += owned.open.to_pylist()
@@ -169,6 +171,43 @@ def test_tombstone_of_another_type_says_nothing() -> None:
     foreign = record("ShareGroupCurrentMemberAssignment", MEMBER_A, None)
     rows = derived(at(1, *consumer_member("g", A, epoch=1, partitions=[0])), at(2, foreign))
     assert short(rows) == {(A, 0, 2, None, None)}
+
+
+def test_classic_tombstone_removes_a_group_of_any_type() -> None:
+    """As in the coordinator: `GroupMetadataManager.replay(GroupMetadataKey, ...)`."""
+    tombstone = record("GroupMetadata", {"group": "g"}, None)
+    rows = derived(at(1, *consumer_member("g", A, epoch=1, partitions=[0])), at(2, tombstone))
+    assert short(rows) == {(A, 0, 2, 3, "deleted")}
+
+
+def test_member_that_stays_without_its_assignment() -> None:
+    start = consumer_member("g", A, epoch=1, partitions=[0])
+    rows = derived(at(1, *start), at(2, gone("CurrentMemberAssignment")))
+    assert short(rows) == {(A, 0, 2, 3, "released")}
+
+
+def test_conversion_whose_tombstones_are_lost() -> None:
+    before, (_, *members) = upgrade(7)
+    assert short(derived(before, members)) == {
+        (A, 0, 0, None, None),
+        (B, 1, 0, 1, "released"),
+    }
+
+
+def test_topic_that_was_made_again() -> None:
+    """Another topic of the same name: nobody else has the old one's partition."""
+    first = consumer_member("g", A, epoch=1, partitions=[0])
+    value = {
+        "memberEpoch": 2,
+        "previousMemberEpoch": 1,
+        "state": 0,
+        "assignedPartitions": [{"topicId": NEW_ID, "partitions": [0]}],
+        "partitionsPendingRevocation": [],
+    }
+    again = record("ConsumerGroupCurrentMemberAssignment", MEMBER_A, value)
+    rows = derived(at(1, *first), at(2, again))
+    assert short(rows) == {(A, 0, 2, 3, "released"), (A, 0, 3, None, None)}
+    assert [row["topic_id"] for row in rows] == [TOPIC_ID, NEW_ID]
 
 
 def test_several_owners_at_once() -> None:

@@ -28,7 +28,9 @@ import org.apache.kafka.coordinator.group.generated.OffsetCommitValue;
  * commits of some of its partitions or its metadata. Two thirds of the values are of the versions
  * that brokers before 4.1 write, one third of those since; one commit in a hundred is a tombstone.
  *
- * Arguments: file, size in bytes, most commits in a batch, codec, partitions of a group.
+ * Arguments: file, size in bytes, most commits in a batch, codec, partitions of a group; then,
+ * if wanted, a number for other random data, and a second file that goes on where the first ends,
+ * named after its first offset in the folder given, with its size in bytes.
  */
 public final class WriteSegment {
     private static final int GROUPS = 2_000;
@@ -38,7 +40,7 @@ public final class WriteSegment {
     private static final String[] TEAMS = {"billing", "search", "fraud", "mail", "risk", "ads", "log", "crm"};
     private static final String[] JOBS = {"indexer", "sync", "sink", "audit", "enrich", "alerts", "etl"};
 
-    private final Random random = new Random(20260101);
+    private final Random random;
     private final Group[] groups = new Group[GROUPS];
     private final Compression compression;
     private long now = 1_760_000_000_000L;
@@ -62,7 +64,8 @@ public final class WriteSegment {
         long[] positions;
     }
 
-    private WriteSegment(String codec, int partitionsOfGroup) {
+    private WriteSegment(String codec, int partitionsOfGroup, long seed) {
+        random = new Random(20260101 + seed);
         compression = Compression.of(CompressionType.forName(codec)).build();
         Topic[] topics = new Topic[TOPICS];
         for (int i = 0; i < TOPICS; i++)
@@ -118,7 +121,6 @@ public final class WriteSegment {
             }
             flush(out, channel);
         }
-        System.out.println(records);
     }
 
     private static void flush(ByteBuffer out, FileChannel channel) throws Exception {
@@ -219,7 +221,14 @@ public final class WriteSegment {
     }
 
     public static void main(String[] args) throws Exception {
-        WriteSegment writer = new WriteSegment(args[3], Integer.parseInt(args[4]));
-        writer.run(Path.of(args[0]), Long.parseLong(args[1]), Integer.parseInt(args[2]));
+        long seed = args.length > 5 ? Long.parseLong(args[5]) : 0;
+        WriteSegment writer = new WriteSegment(args[3], Integer.parseInt(args[4]), seed);
+        int mostCommits = Integer.parseInt(args[2]);
+        writer.run(Path.of(args[0]), Long.parseLong(args[1]), mostCommits);
+        System.out.println(writer.records);
+        if (args.length > 7) {
+            String name = String.format("%020d.log", writer.nextOffset);
+            writer.run(Path.of(args[6], name), Long.parseLong(args[7]), mostCommits);
+        }
     }
 }

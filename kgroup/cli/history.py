@@ -9,6 +9,7 @@ __all__ = ["COMMANDS", "command"]
 
 COMMANDS: CommandTable = {
     "build": ("history_build", "Make or extend a warehouse from segments or a cluster."),
+    "stream": ("history_stream", "Keep a warehouse current from a cluster."),
     "show": ("history_show", "Show what a warehouse has: clusters, records, times, damage."),
     "owner": ("history_owner", "Tell who owned a partition at a time, or over time."),
     "timeline": ("history_timeline", "Show who owned what in a group, over time."),

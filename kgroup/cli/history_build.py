@@ -1,8 +1,6 @@
 """`kgroup history build`."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +9,11 @@ import click
 
 from kgroup.cli.connection import Connection, connection_options
 from kgroup.cli.context import complain, documented, show
-from kgroup.cli.options import ID, PATH, Output, examples, output_options, parsed
+from kgroup.cli.options import ID, PATH, Output, examples, output_options
 from kgroup.cli.progress import Progress
-from kgroup.errors import ExitStatus, KgroupError
+from kgroup.cli.spark import SparkChoice, spark_options
+from kgroup.cli.warehouse import unchanged_if_failed
+from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kgroup.history.build import Build, ClusterReport
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     _Read = Callable[[Build], Report[ClusterReport]]
 
 __all__ = ["command"]
-
-
-def _parse_settings(texts: Sequence[str]) -> Mapping[str, str]:
-    settings = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise ValueError(f"expected NAME=VALUE, found {text!r}")
-        settings[name] = value
-    return settings
 
 
 @click.command(
@@ -68,20 +58,7 @@ def _parse_settings(texts: Sequence[str]) -> Mapping[str, str]:
     type=ID,
     help="Name of the cluster.  [default: the id in meta.properties, or that the brokers tell]",
 )
-@click.option(
-    "--master",
-    metavar="URL",
-    help="Spark's master to do the work, such as local[4] or spark://host:7077.  "
-    "[default: none where there is little to read, else local[*]]",
-)
-@click.option(
-    "--spark-conf",
-    "settings",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=parsed(_parse_settings),
-    help="A setting of Spark. Repeat it for more.",
-)
+@spark_options("none where there is little to read, else local[*]")
 @connection_options
 @output_options
 def command(
@@ -90,8 +67,7 @@ def command(
     sample: bool,
     root: Path,
     cluster: str | None,
-    master: str | None,
-    settings: Mapping[str, str],
+    spark: SparkChoice,
     connection: Connection,
     output: Output,
 ) -> ExitStatus:
@@ -136,25 +112,13 @@ def command(
     with documented("history build", output):
         read = _files(places, cluster) if places else _cluster(connection, cluster)
         with (
-            _told(root),
+            unchanged_if_failed(root),
             write_warehouse(root) as writer,
-            runner(master, settings, note, progress.announce_compiling) as run,
+            runner(spark.master, spark.settings, note, progress.announce_compiling) as run,
         ):
             report = read(Build(writer, run, progress.tell_share))
         progress.finish()
     return show("history build", report, output, build_sheet)
-
-
-@contextmanager
-def _told(root: Path) -> Iterator[None]:
-    """Say of errors of writing, such as a full disk, what they mean for the tables."""
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise KgroupError(
-            f"{error.filename or root}: {reason}. Nothing has changed: the tables are as they were."
-        ) from None
 
 
 def _files(places: Sequence[str], cluster: str | None) -> "_Read":

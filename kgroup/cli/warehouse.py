@@ -1,5 +1,6 @@
 """Which warehouse is asked, by which engine."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.options import PATH
-from kgroup.errors import NotFoundError
+from kgroup.errors import KgroupError, NotFoundError
 
 if TYPE_CHECKING:
     from kgroup.history.engine import Engine
     from kgroup.history.warehouse import Warehouse
 
-__all__ = ["WarehouseChoice", "warehouse_options"]
+__all__ = ["WarehouseChoice", "unchanged_if_failed", "warehouse_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +83,15 @@ def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Only of this cluster; needed where several have what is asked for.",
     )
     return root(cluster(with_warehouse))
+
+
+@contextmanager
+def unchanged_if_failed(root: Path) -> Iterator[None]:
+    """Say of errors of writing, such as a full disk, what they mean for the tables."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise KgroupError(
+            f"{error.filename or root}: {reason}. Nothing has changed: the tables are as they were."
+        ) from None

@@ -1,0 +1,199 @@
+"""Build a warehouse with Spark: rate, scaling over cores and sizes, increments, memory.
+
+The log is written once into `bench/data`: partitions with a segment each, and a second folder with
+the same and 5 % more behind each.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter, sleep
+
+from bench.decoding import PARTITIONS_OF_A_GROUP
+from bench.measure import ENVIRONMENT, HERE, KAFKA, print_heads, print_row
+from tests.broker import maven
+
+__all__ = ["bench"]
+
+FILE_SIZE = 4 * (1 << 30) // 40
+MORE = 0.05
+COMMITS = 8
+
+
+@dataclass(frozen=True)
+class Build:
+    """Seconds of a build's stages, and the most memory of all its processes in MiB."""
+
+    start: float
+    read: float
+    rest: float
+    whole: float
+    records: int
+    memory: float
+
+    @property
+    def work(self) -> float:
+        return self.read + self.rest
+
+
+def bench(files: int = 40, *, linear: bool = True) -> None:
+    """Print the tables."""
+    print_heads("build of", "cores", "start, s", "read, s", "derive, s", "records/s", "peak, MB")
+    one = _row(files, 1)
+    two = _row(files, 2)
+    more = _build(files, 2, more=True)
+    _print(f"the same and {MORE:.0%} more, the first built before", 2, more)
+    print()
+    print_heads("what", "figure", "bar")
+    print_row("two cores, times as fast as one", f"{one.work / two.work:.2f}", "1.6")
+    print_row("records/s on two cores", f"{two.records / two.work:,.0f}", "600,000")
+    print_row("second run, of the first", f"{more.work / two.work:.1%}", "12 %")
+    print_row("second run, of the first, whole process", f"{more.whole / two.whole:.1%}", "")
+    print_row("memory, GiB", f"{two.memory / 1024:.2f}", "4")
+    if linear:
+        print()
+        print_heads("GiB", "read and derive, s", "s per GiB")
+        for count in (files // 4, files // 2, files, files * 2):
+            size = count * FILE_SIZE / (1 << 30)
+            work = _build(count, 2).work if count != files else two.work
+            print_row(f"{size:.0f}", f"{work:.1f}", f"{work / size:.2f}")
+
+
+def _row(files: int, cores: int) -> Build:
+    build = _build(files, cores)
+    _print(f"{files} files, {files * FILE_SIZE / (1 << 30):.1f} GiB", cores, build)
+    return build
+
+
+def _print(what: str, cores: int, build: Build) -> None:
+    print_row(
+        what,
+        str(cores),
+        f"{build.start:.1f}",
+        f"{build.read:.1f}",
+        f"{build.rest:.1f}",
+        f"{build.records / build.work:,.0f}",
+        f"{build.memory:.0f}",
+    )
+
+
+def _build(files: int, cores: int, *, more: bool = False) -> Build:
+    log = _log(files)
+    warehouse = HERE / "data" / "warehouse"
+    if not more:
+        shutil.rmtree(warehouse, ignore_errors=True)
+    folder = log / ("more" if more else "first")
+    places = [str(folder / f"__consumer_offsets-{number}") for number in range(files)]
+    command = [sys.executable, "-m", "bench.history", str(warehouse), f"local[{cores}]", *places]
+    begin = perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT, cwd=HERE.parent)
+    with _peak_of(process.pid) as peak:
+        said, _ = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command[:5])} …: status {process.returncode}")
+    stages = json.loads(said)
+    return Build(**stages, whole=perf_counter() - begin, memory=max(peak) / 1024)
+
+
+def _log(files: int) -> Path:
+    """Write the partitions that are not there yet."""
+    classes = maven.compile_java([HERE / "java" / "WriteSegment.java"], KAFKA)
+    root = HERE / "data" / f"{classes.name}-history"
+    for number in range(files):
+        name = f"__consumer_offsets-{number}"
+        done = root / f"{number}.records"
+        if done.exists():
+            continue
+        for part in ("first", "more"):
+            shutil.rmtree(root / part / name, ignore_errors=True)
+            (root / part / name).mkdir(parents=True)
+        segment = root / "first" / name / f"{5_000_000_000:020}.log"
+        sizes = (FILE_SIZE, int(FILE_SIZE * MORE))
+        arguments = [segment, sizes[0], COMMITS, "none", PARTITIONS_OF_A_GROUP]
+        arguments += [number, root / "more" / name, sizes[1]]
+        written = maven.run_java(
+            KAFKA, "WriteSegment", list(map(str, arguments)), classes=classes, timeout=900
+        )
+        (root / "more" / name / segment.name).hardlink_to(segment)
+        done.write_bytes(written.stdout)
+    return root
+
+
+@contextmanager
+def _peak_of(pid: int) -> Iterator[list[int]]:
+    """Watch the memory of a process and of all below it, in KiB; what they share counts once."""
+    found = [0]
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.is_set():
+            found.append(sum(map(_memory, _family(pid))))
+            sleep(0.3)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _family(pid: int) -> list[int]:
+    members = [pid]
+    for member in members:
+        try:
+            for children in Path(f"/proc/{member}/task").glob("*/children"):
+                members += map(int, children.read_text().split())
+        except OSError:
+            continue
+    return members
+
+
+def _memory(pid: int) -> int:
+    """The proportional size, without the pages of files."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    sizes = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.endswith("kB")}
+    return sizes.get("Pss_Anon", 0) + sizes.get("Pss_Shmem", 0)
+
+
+def main() -> None:
+    """Build once, in a process of its own; print the seconds of the stages."""
+    from functools import partial
+
+    from kgroup.history.build import Build as WarehouseBuild
+    from kgroup.history.segment_source import find_sources
+    from kgroup.history.warehouse import write_warehouse
+    from kgroup.spark.session import run_on, spark_session
+
+    warehouse, master, *places = sys.argv[1:]
+    times = [perf_counter()]
+    with spark_session(master) as session:
+        list(run_on(session, len, ["" for _ in range(2)]))  # the workers are started, too
+        times.append(perf_counter())
+        sources = find_sources(places, "bench")
+        with write_warehouse(Path(warehouse)) as writer:
+            build = WarehouseBuild(writer, partial(run_on, session))
+            build.read(sources.segments)
+            times.append(perf_counter())
+            report = build.commit()
+            times.append(perf_counter())
+    tables = [table for each in report.data for table in each.tables]
+    own = ("offset_commits", "group_generations", "tombstones")
+    records = sum(table.new_rows for table in tables if table.table in own)
+    start, read, rest = (after - before for before, after in pairwise(times))
+    print(json.dumps({"start": start, "read": read, "rest": rest, "records": records}))
+
+
+if __name__ == "__main__":
+    main()

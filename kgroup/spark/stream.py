@@ -1,0 +1,189 @@
+"""Keep a warehouse current from the live topic: Structured Streaming, batch after batch.
+
+A batch of the stream is a set of splits of the topic, which Spark plans and remembers in its
+checkpoint. They are done as those of a build are (`history.task`), and what comes of them counts
+when the warehouse's manifest does: a batch that was cut off is planned again, and what of it is
+known already is left out. So every record is in the tables exactly once.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from kgroup.errors import BusyError, KgroupError
+from kgroup.history.build import Build, ClusterReport
+from kgroup.history.live_source import LiveSource, ask_live
+from kgroup.history.split import Split
+from kgroup.history.warehouse import write_warehouse
+from kgroup.interrupt import kept_signals
+from kgroup.spark.data_source import KgroupDataSource, KgroupStreamReader, SplitPart
+from kgroup.spark.session import first_line, run_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kgroup.operation.report import Report
+    from kgroup.source.client_config import ClientConfig
+
+__all__ = ["stream_history"]
+
+LOCK_WAIT_S = 600.0
+"""How long a batch waits for a build to be done with the warehouse."""
+_CONFIG = "secretConfig"
+"""Option with the pickled configuration; Spark does not show options of such names."""
+
+
+def stream_history(
+    session: SparkSession,
+    config: ClientConfig,
+    cluster: str | None,
+    root: Path,
+    *,
+    every_s: float,
+    tell: Callable[[Report[ClusterReport]], None],
+) -> None:
+    """Write what comes into the tables, until a signal ends it; a batch that runs is finished.
+
+    Args:
+        session: to run on.
+        config: how to connect.
+        cluster: name to give the cluster; by default its id.
+        root: the warehouse's folder.
+        every_s: seconds from the begin of a batch to that of the next.
+        tell: called with what a batch did.
+
+    Raises:
+        BrokerError: the cluster does not answer, or has no leader for a partition, for long.
+        KgroupError: the stream failed.
+        OSError: a file cannot be written.
+    """
+    live = ask_live(config, cluster)
+    checkpoint = root / "_kgroup" / "stream" / quote(live.cluster, safe="")
+    with write_warehouse(root):  # so that what is no warehouse is told at once
+        checkpoint.mkdir(parents=True, exist_ok=True)
+    batch = _Batch(session, config, live.cluster, root, tell)
+    session.dataSource.register(_SplitSource)
+    reader = session.readStream.format(_SplitSource.name()).option(
+        _CONFIG, b64encode(pickle.dumps(config)).decode()
+    )
+    ended = threading.Event()
+    with kept_signals(ended.set) as kept:
+        query = (
+            reader.option("cluster", live.cluster)
+            .load()
+            .writeStream.foreachBatch(batch.write)
+            .option("checkpointLocation", checkpoint.as_uri())
+            .trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+            .start()
+        )
+        try:
+            while not ended.wait(1) and query.isActive and batch.error is None:
+                pass
+        finally:
+            with batch.running:  # what has begun comes to its end
+                query.stop()
+        failure = query.exception()
+    if kept:
+        raise kept[0]
+    if batch.error is not None:
+        raise batch.error
+    if failure is not None:
+        raise KgroupError(f"the stream failed: {first_line(failure)}")
+
+
+class _Batch:
+    """Writes batches.
+
+    Attributes:
+        running: held while one is written.
+        error: what went wrong with the last.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        config: ClientConfig,
+        cluster: str,
+        root: Path,
+        tell: Callable[[Report[ClusterReport]], None],
+    ) -> None:
+        self.running = threading.Lock()
+        self.error: Exception | None = None
+        self._session = session
+        self._config = config
+        self._cluster = cluster
+        self._root = root
+        self._tell = tell
+
+    def write(self, rows: DataFrame, number: int) -> None:
+        """Write one batch; Spark calls it, and does not go on where it raises."""
+        with self.running:
+            try:
+                splits: list[Split] = [pickle.loads(row["split"]) for row in rows.collect()]
+                if splits:
+                    self._tell(self._commit(splits))
+            except Exception as error:
+                self.error = error
+                raise
+
+    def _commit(self, splits: list[Split]) -> Report[ClusterReport]:
+        live = ask_live(self._config, self._cluster)
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                with write_warehouse(self._root) as writer:
+                    build = Build(writer, partial(run_on, self._session))
+                    build.read_live(_up_to(live, splits))
+                    return build.commit()
+            except BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
+
+
+def _up_to(live: LiveSource, splits: list[Split]) -> LiveSource:
+    """Give the topic as far as splits go."""
+    ends: dict[int, int] = {}
+    for split in splits:
+        number = split.offsets_partition
+        ends[number] = max(ends.get(number, 0), split.place.end)
+    ranges = {
+        number: (first, min(end, ends[number]))
+        for number, (first, end) in live.ranges.items()
+        if number in ends
+    }
+    return replace(live, ranges=ranges)
+
+
+class _SplitSource(KgroupDataSource):
+    """The stream of `KgroupDataSource` as its splits, unread."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kgroup-splits"
+
+    def schema(self) -> str:
+        return "split binary"
+
+    def streamReader(self, schema: StructType) -> _SplitStreamReader:  # noqa: N802
+        config = pickle.loads(b64decode(self.options[_CONFIG]))
+        return _SplitStreamReader(config, self.options.get("cluster"))
+
+
+class _SplitStreamReader(KgroupStreamReader):
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SplitPart)
+        yield pa.RecordBatch.from_pydict({"split": [pickle.dumps(partition.split)]})

@@ -34,7 +34,9 @@ def read_rows(
     Raises:
         InputError: it cannot be read.
     """
-    wanted = None if columns is None else [*dict.fromkeys(["offsets_partition", *columns])]
+    wanted = columns
+    if columns is not None and partitions is not None:
+        wanted = [*dict.fromkeys(["offsets_partition", *columns])]
     parts = list(row_groups(warehouse, file, wanted))
     rows = pa.concat_tables(parts)
     if partitions is not None and not file.offsets.keys() <= set(partitions):

@@ -100,7 +100,8 @@ def describe_past(
 class PastGroups:
     """The groups of a cluster as they were at an instant; implements `GroupSource`.
 
-    A partition of `__consumer_offsets` is replayed up to its last record that is not later.
+    Records that are not later are replayed, in the order of the log; and those without a time that
+    lie before one of them. So a record whose time is wrong misleads about itself only.
 
     Args:
         engine: to ask.
@@ -170,7 +171,7 @@ class PastGroups:
         return {row["topic_id"]: row["topic"] for row in found}
 
     def _cutoffs(self, group_ids: Collection[str] | None) -> dict[int, int]:
-        """Find the last record that counts, by partition of those that have the groups."""
+        """Find the last record that is not later, by partition of those that have the groups."""
         named = _named(group_ids)
         holders = " UNION ".join(
             f"SELECT offsets_partition FROM {table} WHERE cluster = ?{named}"
@@ -197,11 +198,13 @@ class PastGroups:
         cutoffs = self._cutoffs(group_ids)
         if not cutoffs:
             return ()
-        places = " OR ".join("(offsets_partition = ? AND log_offset <= ?)" for _ in cutoffs)
-        in_time = f"cluster = ? AND ({places})"
+        place = (
+            "(offsets_partition = ? AND (time_ms <= ? OR (time_ms IS NULL AND log_offset <= ?)))"
+        )
+        in_time = f"cluster = ? AND ({' OR '.join(place for _ in cutoffs)})"
         parameters: list[Parameter] = [self._cluster]
-        for place in cutoffs.items():
-            parameters += place
+        for partition, cutoff in cutoffs.items():
+            parameters += (partition, self._at_ms, cutoff)
         condition = f"{in_time}{_named(group_ids)}"
         of_groups = [*parameters, *(group_ids or ())]
         found = [

@@ -69,7 +69,7 @@ def _groups(path: Path, schema: pa.Schema, columns: Sequence[str] | None) -> Ite
         # not read_table: that takes the folders' names for columns
         with pq.ParquetFile(path) as parquet:
             for number in range(parquet.num_row_groups):
-                rows = parquet.read_row_group(number, columns)
+                rows = parquet.read_row_group(number, columns, use_threads=False)
                 yield rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
     except (OSError, pa.ArrowException) as error:
         raise InputError(

@@ -22,6 +22,10 @@ COMMANDS: CommandTable = {
         "Find offsets that nobody commits any more, or that are about to expire.",
     ),
     "lag": ("history_lag", "Show how far a group was behind, where ends of logs were recorded."),
+    "rebalances": (
+        "history_rebalances",
+        "Tell when groups rebalanced, why, and who was there before and after.",
+    ),
     "as-of": ("history_as_of", "Describe a group as it was at a time."),
     "sql": ("history_sql", "Answer any other question, by a SELECT on the tables."),
 }

@@ -13,6 +13,7 @@ from kgroup.cli.history import COMMANDS
 from kgroup.history.commit_story import CommitStory, Jump, Pause
 from kgroup.history.lag import Lag
 from kgroup.history.owner import Owner
+from kgroup.history.rebalance import Cause, Kind, Moved, Participant, Rebalance, Thing
 from kgroup.history.stale import StaleOffset
 from kgroup.history.stock import ClusterStock, PartitionStock
 from kgroup.sample import sample_log_dir
@@ -21,7 +22,9 @@ from tests.history.test_build import build
 
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
 ASKING = PAGE.split("## Asking\n")[1].split("\n## ")[0]
-QUESTIONS = ("owner", "timeline", "commits", "stale", "lag", "as-of", "show", "sql")
+QUESTIONS = (
+    *("owner", "timeline", "commits", "rebalances", "stale", "lag", "as-of", "show", "sql"),
+)
 
 
 def help_lines() -> Iterator[str]:
@@ -62,15 +65,21 @@ def test_every_question_is_in_the_page(name: str) -> None:
     [
         ("owner", [Owner]),
         ("commits", [CommitStory, Pause, Jump]),
+        ("rebalances", [Rebalance, Participant, Moved, Thing, Cause]),
         ("stale", [StaleOffset]),
         ("lag", [Lag]),
         ("show", [ClusterStock, PartitionStock]),
     ],
 )
 def test_every_field_is_in_the_page(name: str, rows: list[type]) -> None:
-    part = ASKING.split(f"### {name}\n")[1].split("\n### ")[0]
+    part = ASKING.split(f"### {name}\n")[1].split("\n### ")[0].split("| cause |")[0]
     told = set()
     for line in part.splitlines():
         if line.startswith("| `"):
             told.update(re.findall("`([a-z_]+)`", line.split("|")[1]))
     assert told == {field.name for row in rows for field in fields(row)}
+
+
+def test_every_cause_is_in_the_page() -> None:
+    part = ASKING.split("### rebalances\n")[1].split("\n### ")[0].split("| cause |")[1]
+    assert re.findall(r"^\| `([a-z_]+)` \|", part, re.MULTILINE) == [kind.value for kind in Kind]

@@ -15,7 +15,7 @@ from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign
 
-__all__ = ["Entry", "Group", "World", "new_group"]
+__all__ = ["ConvertedGroup", "Entry", "Group", "World", "new_group"]
 
 Data = Mapping[str, Any]
 Partition = tuple[str, int]
@@ -113,13 +113,17 @@ class Group:
         self.world, self.group_id = world, group_id
         self.members: dict[str, Member] = {}
         self.epoch = 0
+        self.did = ""
 
     def step(self) -> list[Entry]:
         draw = self.world.random
         if not self.members:
-            return draw.choices([self.join, self.delete, self.nothing], [8, 1, 3])[0]()
-        changes: list[tuple[Callable[[], list[Entry]], int]] = [*self.changes(), (self.nothing, 1)]
-        return draw.choices([do for do, _ in changes], [often for _, often in changes])[0]()
+            do = draw.choices([self.join, self.delete, self.nothing], [8, 1, 3])[0]
+        else:
+            changes = [*self.changes(), (self.nothing, 1)]
+            do = draw.choices([do for do, _ in changes], [often for _, often in changes])[0]
+        self.did = do.__name__
+        return do()
 
     def changes(self) -> list[tuple[Callable[[], list[Entry]], int]]:
         return [(self.join, 4 if len(self.members) < 5 else 0), (self.leave, 2)]
@@ -418,6 +422,7 @@ class ConsumerGroup(EpochGroup):
             if old.instance_id and old.epoch == -2:
                 new = self.new_member(old.client_id, old.instance_id)
                 new.owned, new.target, new.epoch = old.owned, old.target, self.epoch
+                new.topics = old.topics  # or the epoch would rise
                 del self.members[old.member_id]
                 self.members[new.member_id] = new
                 return [
@@ -549,10 +554,13 @@ class ConvertedGroup(Group):
     def step(self) -> list[Entry]:
         if self.now.members and self.world.random.random() < 0.15:
             return self.upgrade() if self.now is self.classic else self.downgrade()
-        return self.now.step()
+        found = self.now.step()
+        self.did, self.members = self.now.did, self.now.members
+        return found
 
     def upgrade(self) -> list[Entry]:
         """Kafka: `convertToConsumerGroup`; then a member joins, in the same write."""
+        self.did = "upgrade"
         old, new = self.classic, self.consumer
         new.members, new.epoch = dict(old.members), old.epoch
         for member in new.members.values():
@@ -577,6 +585,7 @@ class ConvertedGroup(Group):
 
     def downgrade(self) -> list[Entry]:
         """Kafka: `convertToClassicGroup`, as one member leaves."""
+        self.did = "downgrade"
         old, new = self.consumer, self.classic
         new.members, new.epoch = dict(old.members), old.epoch
         del new.members[old.some_member().member_id]

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import base64
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.coordinator_record import encode_key, encode_value
-from tests.history.random_groups import Entry, World, new_group
+from tests.history.random_groups import ConvertedGroup, Entry, Group, World, new_group
 from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker
 
-__all__ = ["RandomHistory"]
+__all__ = ["Happening", "RandomHistory"]
 
 
 @dataclass
@@ -52,10 +53,27 @@ class _Log:
     leader_epoch: int = 0
 
 
+@dataclass(frozen=True)
+class Happening:
+    """What a group did, and who was in it before and after.
+
+    `generations` are the new generations or epochs that its records tell of; None stands for the
+    deletion of the group.
+    """
+
+    group_id: str
+    did: str
+    generations: tuple[int | None, ...]
+    before: Mapping[str, frozenset[str]]
+    after: Mapping[str, frozenset[str]]
+
+
 class RandomHistory:
     """One history.
 
     Attributes:
+        story: what happened, in order; the topics of members by id.
+        is_whole: whether nothing was compacted away or lost.
         topic_names: of the users' topics, by id.
         logs: encoded batches by partition of `__consumer_offsets`, each with its first offset.
     """
@@ -71,11 +89,18 @@ class RandomHistory:
         self._has_time = draw.random() > 0.05
         self._open: list[tuple[int, int]] = []
         self._producers = 0
+        self.story: list[Happening] = []
+        self.is_whole = True
         groups = [new_group(self._world, f"group-{number}") for number in range(draw.randint(1, 5))]
         for _ in range(steps):
             self._world.now_ms += draw.choice([0, 1, 50, 3_000, 60_000, 3_600_000])
             group = draw.choice(groups)
-            self._write(group.group_id, group.step())
+            before = _topics(group)
+            entries = group.step()
+            self.story.append(
+                Happening(group.group_id, group.did, _generations(entries), before, _topics(group))
+            )
+            self._write(group.group_id, entries)
             for happens, often in (
                 (self._commit, 0.6),
                 (self._commit_in_transaction, 0.1),
@@ -86,8 +111,10 @@ class RandomHistory:
                     happens(group.group_id)
         if draw.random() < 0.3:
             self._compact()
+            self.is_whole = False
         if draw.random() < 0.15:
             self._lose()
+            self.is_whole = False
 
     @property
     def logs(self) -> dict[int, list[tuple[int, bytes]]]:
@@ -202,6 +229,24 @@ class RandomHistory:
                         record for record in each.records if self._random.random() > 0.05
                     ]
             log.batches = [each for each in log.batches if each.records]
+
+
+def _topics(group: Group) -> dict[str, frozenset[str]]:
+    """Who is in a group, and subscribes to what."""
+    now = group.now if isinstance(group, ConvertedGroup) else group
+    return {name: frozenset(member.topics) for name, member in now.members.items()}
+
+
+def _generations(entries: list[Entry]) -> tuple[int | None, ...]:
+    """Take generations and epochs of a group from its records."""
+    values = [
+        entry.value
+        for entry in entries
+        if entry.type
+        in ("GroupMetadata", "ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata")
+    ]
+    told = [value.get("generation", value.get("epoch")) for value in values if value is not None]
+    return tuple(told) if told or not values else (None,)
 
 
 def _uuid(draw: random.Random) -> str:

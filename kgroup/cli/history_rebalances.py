@@ -1,0 +1,47 @@
+"""`kgroup history rebalances`."""
+
+import click
+
+from kgroup.cli.context import documented, show
+from kgroup.cli.history_time import time_options
+from kgroup.cli.options import ID, Output, examples, output_options
+from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "rebalances",
+    epilog=examples(
+        "kgroup history rebalances --warehouse warehouse billing",
+        "kgroup history rebalances --warehouse warehouse billing --since 2d -o json",
+        "kgroup history rebalances --warehouse warehouse --columns time,group_id,cause,evidence",
+    ),
+)
+@click.argument("group_id", metavar="[GROUP]", type=ID, required=False)
+@time_options("Only from then on.", "Only before then.")
+@warehouse_options
+@output_options
+def command(
+    group_id: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Tell when a group rebalanced, or all groups, and why.
+
+    A rebalance is a new generation of a classic group, or a new epoch of a consumer, share or
+    streams group. Each has the members before and after, the partitions that moved, what the log
+    shows of how long it took, and its cause with the evidence. 'certain' is what the records prove,
+    'inferred' what they make likely.
+    """
+    from kgroup.history.ask_rebalance import rebalances
+    from kgroup.render.history_rebalance import rebalance_sheet
+
+    with documented("history rebalances", output), warehouse.open() as engine:
+        report = rebalances(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
+        )
+    return show("history rebalances", report, output, rebalance_sheet)

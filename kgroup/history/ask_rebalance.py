@@ -1,0 +1,169 @@
+"""The rebalances of groups, as the tables of a warehouse tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from kgroup.history.engine import Engine, Parameter
+from kgroup.history.group_commit import Commits, Stretch
+from kgroup.history.group_story import rebalances_of
+from kgroup.history.question import Row, cluster_of_group, rows_of
+from kgroup.history.rebalance import Rebalance
+from kgroup.operation.report import Report
+
+__all__ = ["rebalances"]
+
+_AT_ONCE = 200
+"""Groups whose rows are in memory at a time."""
+_EPOCHS = "('ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
+_PLACE = "cluster, group_id, offsets_partition, log_offset"
+_Key = tuple[str, str, int]
+
+
+def rebalances(
+    engine: Engine,
+    group_id: str | None = None,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    cluster: str | None = None,
+) -> Report[Rebalance]:
+    """Tell when groups rebalanced, and why.
+
+    Args:
+        engine: to ask.
+        group_id: only this group.
+        since_ms: only from then on,
+        until_ms: and before then. One without a time is never left out.
+        cluster: only there.
+
+    Returns:
+        The rebalances by cluster, group and place in the log.
+
+    Raises:
+        NotFoundError: the group is not there.
+        UsageError: it is in several clusters.
+    """
+    if group_id is not None:
+        cluster = cluster_of_group(engine, group_id, cluster)
+    found = tuple(
+        each
+        for some in _some_groups(engine, group_id, cluster)
+        for each in _of_groups(engine, *some)
+        if each.time_ms is None
+        or (
+            (since_ms is None or each.time_ms >= since_ms)
+            and (until_ms is None or each.time_ms < until_ms)
+        )
+    )
+    notes: tuple[str, ...] = ()
+    if group_id is not None and not found:
+        notes = (
+            f"Group {group_id!r} did not rebalance, as far as the warehouse knows: it committed "
+            "offsets only, or at other times.",
+        )
+    return Report(found, notes=notes)
+
+
+def _some_groups(
+    engine: Engine, group_id: str | None, cluster: str | None
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Give a cluster and some of its groups, until there are no more."""
+    parameters: list[Parameter] = [each for each in (cluster, group_id) if each is not None]
+    condition = "group_id IS NOT NULL"
+    condition += "" if cluster is None else " AND cluster = ?"
+    condition += "" if group_id is None else " AND group_id = ?"
+    sql = " UNION ".join(
+        f"SELECT cluster, group_id FROM {table} WHERE {condition}"
+        for table in ("group_generations", "consumer_group_epochs")
+    )
+    rows = rows_of(engine, f"{sql} ORDER BY cluster, group_id", parameters * 2)
+    for name, of_cluster in groupby(rows, lambda row: str(row["cluster"])):
+        groups = [row["group_id"] for row in of_cluster]
+        for start in range(0, len(groups), _AT_ONCE):
+            yield name, groups[start : start + _AT_ONCE]
+
+
+def _of_groups(engine: Engine, cluster: str, groups: Sequence[str]) -> Iterator[Rebalance]:
+    condition = f"cluster = ? AND group_id IN ({', '.join('?' for _ in groups)})"
+    parameters: list[Parameter] = [cluster, *groups]
+    events: dict[_Key, list[Row]] = {}
+    for sql in (
+        f"SELECT {_PLACE}, time_ms, log_leader_epoch, generation_id, protocol, state_timestamp_ms "
+        f"FROM group_generations WHERE {condition} ORDER BY {_PLACE}",
+        f"SELECT {_PLACE}, time_ms, log_leader_epoch, group_type, type, member_id, epoch, "
+        "assignment, CASE WHEN type LIKE '%GroupMetadata' OR type LIKE '%PartitionMetadata' "
+        f"THEN value_json END AS value_json FROM consumer_group_epochs WHERE {condition} "
+        f"ORDER BY {_PLACE}",
+        f"SELECT {_PLACE}, time_ms, type, member_id FROM tombstones WHERE {condition} "
+        f"AND topic IS NULL ORDER BY {_PLACE}",
+    ):
+        for row in rows_of(engine, sql, parameters):
+            events.setdefault(_key(row), []).append(row)
+    members: dict[_Key, dict[int, list[Row]]] = {}
+    sql = (
+        f"SELECT {_PLACE}, member_id, instance_id, client_id, client_host, session_timeout_ms, "
+        "rebalance_timeout_ms, subscribed_topics, subscribed_regex, assignment FROM members "
+        f"WHERE {condition} ORDER BY {_PLACE}, member_id"
+    )
+    for row in rows_of(engine, sql, parameters):
+        members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
+    stretches = _stretches(engine, condition, parameters)
+    names = _topic_names(engine, cluster)
+    for key in sorted(events):
+        of_group = rebalances_of(
+            sorted(events[key], key=lambda row: int(row["log_offset"])),
+            members.get(key, {}),
+            Commits(stretches.get(key, ())),
+            names,
+        )
+        for each in of_group:
+            yield replace(each, cluster=key[0], group_id=key[1], offsets_partition=key[2])
+
+
+def _stretches(
+    engine: Engine, condition: str, parameters: Sequence[Parameter]
+) -> dict[_Key, list[Stretch]]:
+    """Count commits between the records of rebalances."""
+    columns = "cluster, group_id, offsets_partition"
+    sql = (
+        f"SELECT {columns}, mark, topic, partition, COUNT(*) AS commit_count, "
+        "MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM "
+        f"(SELECT {columns}, topic, partition, time_ms, MAX(own_mark) OVER "
+        f"(PARTITION BY {columns} ORDER BY log_offset "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS mark FROM "
+        f"(SELECT {_PLACE}, topic, partition, time_ms, CAST(NULL AS BIGINT) AS own_mark "
+        f"FROM offset_commits WHERE {condition} UNION ALL "
+        f"SELECT {_PLACE}, NULL, NULL, NULL, log_offset FROM group_generations "
+        f"WHERE {condition} UNION ALL "
+        f"SELECT {_PLACE}, NULL, NULL, NULL, log_offset FROM consumer_group_epochs "
+        f"WHERE {condition} AND type IN {_EPOCHS}) AS entries) AS placed "
+        f"WHERE topic IS NOT NULL GROUP BY {columns}, mark, topic, partition "
+        f"ORDER BY {columns}, mark, topic, partition"
+    )
+    found: dict[_Key, list[Stretch]] = {}
+    for row in rows_of(engine, sql, [*parameters] * 3):
+        stretch = Stretch(
+            -1 if row["mark"] is None else row["mark"],
+            row["topic"],
+            row["partition"],
+            row["commit_count"],
+            row["first_ms"],
+            row["last_ms"],
+        )
+        found.setdefault(_key(row), []).append(stretch)
+    return found
+
+
+def _topic_names(engine: Engine, cluster: str) -> dict[str, str]:
+    sql = (
+        "SELECT DISTINCT topic_id, topic FROM assignments WHERE cluster = ? "
+        "AND topic_id IS NOT NULL AND topic IS NOT NULL ORDER BY topic_id, topic"
+    )
+    return {row["topic_id"]: row["topic"] for row in rows_of(engine, sql, [cluster])}
+
+
+def _key(row: Row) -> _Key:
+    return row["cluster"], row["group_id"], row["offsets_partition"]

@@ -1,0 +1,50 @@
+"""Rebalances and storms of them as sheets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kgroup.render.cell import Column, Kind
+from kgroup.render.sheet import Sheet
+
+if TYPE_CHECKING:
+    from kgroup.history.rebalance import Rebalance
+
+__all__ = ["REBALANCE_COLUMNS", "rebalance_sheet"]
+
+_CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
+_GROUP = Column("group_id", Kind.NAME, "id of the group")
+
+REBALANCE_COLUMNS = (
+    _CLUSTER,
+    _GROUP,
+    Column("group_type", Kind.TEXT, "classic, consumer, share or streams"),
+    Column("time_ms", Kind.TIME, "time of the record that tells of it"),
+    Column("generation_before", Kind.NUMBER, "generation, or group epoch, before"),
+    Column("generation_id", Kind.NUMBER, "the new one"),
+    Column(
+        "member_count_before",
+        Kind.NUMBER,
+        "how many members there were",
+        lambda item: None if item.members_before is None else len(item.members_before),
+    ),
+    Column(
+        "member_count", Kind.NUMBER, "how many members there are", lambda item: len(item.members)
+    ),
+    Column("moved_count", Kind.NUMBER, "partitions, or tasks, with other owners than before"),
+    Column("sync_ms", Kind.DURATION, "from the end of the join phase to the record"),
+    Column("reconcile_ms", Kind.DURATION, "from the epoch to its last member's arrival at it"),
+    Column("commit_gap_ms", Kind.AGE, "time without a commit around it"),
+    Column("cause", Kind.TEXT, "what happened"),
+    Column("certainty", Kind.TEXT, "certain or inferred"),
+    Column("evidence", Kind.TEXT, "what the log shows of it, and of all else that happened"),
+    Column("protocol", Kind.TEXT, "strategy of a classic group"),
+    Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets with the record"),
+    Column("log_offset", Kind.NUMBER, "offset of the record"),
+)
+
+
+def rebalance_sheet(rows: Sequence[Rebalance]) -> Sheet:
+    """One row a rebalance."""
+    return Sheet.of(REBALANCE_COLUMNS, rows)

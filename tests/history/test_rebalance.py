@@ -1,0 +1,496 @@
+"""Why groups rebalanced: recorded clients, random histories that know it, and cases by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from kgroup.errors import NotFoundError
+from kgroup.history.ask_rebalance import rebalances
+from kgroup.history.engine import DuckEngine
+from kgroup.history.rebalance import Kind, Rebalance
+from kgroup.sample import sample_log_dir
+from tests.examples import examples
+from tests.history.random_history import Happening, RandomHistory
+from tests.history.recorded import recorded_engine
+from tests.history.warehouse_files import write_rows
+
+DATA = Path(__file__).parents[1] / "data"
+T = 1_700_000_000_000
+CAME = {Kind.JOINED, Kind.RESTARTED}
+WENT = {Kind.LEFT, Kind.EXPIRED, Kind.GONE}
+
+Row = dict[str, Any]
+
+
+# --- recorded groups: what their clients did is in the manifests ---------------------------------
+
+JOIN, LEAVE, FOLLOW = ("joined", "certain"), ("left", "certain"), ("follow_up", "inferred")
+LEAVE_NOW = ("left", "inferred")
+TWO_JOINED = ((1, JOIN), (2, JOIN))
+
+RECORDED: Mapping[str, Mapping[str, Sequence[tuple[int, tuple[str, str]]]]] = {
+    # members after the rebalance, cause and certainty
+    "sample": {
+        "order-service": ((1, JOIN), (2, JOIN), (2, FOLLOW), (3, JOIN), (3, FOLLOW)),
+        "invoice-batch": ((1, JOIN), (0, LEAVE)),
+        "shipping": TWO_JOINED,
+    },
+    "kafka-4.3.1": {
+        "orders-range": TWO_JOINED,  # "the second joined later"
+        "orders-roundrobin": TWO_JOINED,
+        "orders-sticky": TWO_JOINED,
+        "orders-cooperative": (*TWO_JOINED, (2, FOLLOW)),
+        "billing-empty": ((1, JOIN), (0, LEAVE)),  # "committed and left"
+        "reporting-empty": ((1, JOIN), (0, LEAVE_NOW)),
+        "returns": ((1, JOIN), (2, JOIN), (3, JOIN), (2, LEAVE_NOW)),  # "of which one left"
+        "warehouse-static": TWO_JOINED,
+        "carriers-away": ((1, JOIN),),
+        "catalogue-downgraded": ((1, JOIN), (2, JOIN), (1, LEAVE_NOW)),
+        "inventory-upgraded": (
+            *(*TWO_JOINED, (2, FOLLOW)),
+            *((3, JOIN), (2, LEAVE_NOW), (3, JOIN), (2, LEAVE_NOW)),  # "replaced one by one"
+        ),
+    },
+    "kafka-2.8.2": {
+        "orders-range": TWO_JOINED,
+        "orders-cooperative": (*TWO_JOINED, (2, FOLLOW)),
+        "billing-empty": ((1, JOIN), (0, LEAVE)),
+    },
+    "kafka-0.10.2.2": {"orders-range": TWO_JOINED},
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_groups(name: str, tmp_path: Path) -> None:
+    directory = sample_log_dir() if name == "sample" else DATA / name
+    with recorded_engine(directory, tmp_path) as engine:
+        everything = rebalances(engine).data
+        for group_id, expected in RECORDED[name].items():
+            found = [each for each in everything if each.group_id == group_id]
+            assert [
+                (len(each.members), (each.cause.value, each.certainty.value)) for each in found
+            ] == list(expected), group_id
+            assert rebalances(engine, group_id).data == tuple(found)
+        for each in everything:
+            assert each.evidence
+            assert each.sync_ms is None or 0 <= each.sync_ms < 5000
+
+
+def test_what_recorded_rebalances_moved(tmp_path: Path) -> None:
+    with recorded_engine(sample_log_dir(), tmp_path) as engine:
+        found = rebalances(engine, "order-service").data
+    second, third = found[1], found[2]
+    # Cooperative: the first member gives three of six up, the second gets them one rebalance later.
+    assert [(len(each.got), len(each.lost)) for each in second.moved or ()] == [(0, 3)]
+    assert [(len(each.got), len(each.lost)) for each in third.moved or ()] == [(3, 0)]
+    assert (second.moved or ())[0].lost == (third.moved or ())[0].got
+    assert (second.moved_count, third.moved_count) == (3, 3)
+    assert second.members_before == found[0].members
+
+
+# --- random histories, which know what happened --------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(examples(8)))
+def test_random_groups(seed: int, tmp_path: Path) -> None:
+    history = RandomHistory(seed)
+    history.write(tmp_path / "log")
+    with recorded_engine(tmp_path / "log", tmp_path) as engine:
+        found = defaultdict[str, list[Rebalance]](list)
+        for each in rebalances(engine).data:
+            found[each.group_id].append(each)
+    if not history.is_whole:
+        return  # that nothing is raised is all that can be said
+    by_group = defaultdict[str, list[Happening]](list)
+    for happening in history.story:
+        by_group[happening.group_id].append(happening)
+    for group_id, story in by_group.items():
+        check(found[group_id], story)
+
+
+def check(found: Sequence[Rebalance], story: Iterable[Happening]) -> None:
+    """Compare generations, members and what they did."""
+    rest = iter(found)
+    last: int | None = 0
+    gone: set[str] = set()
+    for happening in story:
+        before, after = happening.before, happening.after
+        if happening.did == "downgrade":  # shown by the next generation
+            gone |= set(before) - set(after)
+        for generation in happening.generations:
+            if generation in (last, None):
+                last = last if generation else 0
+                gone = gone if generation else set()
+                continue
+            last = generation
+            if happening.did == "come_back":
+                continue
+            each = next(rest)
+            assert each.generation_id == generation
+            assert {member.member_id for member in each.members} == set(after)
+            came = {cause.member_id for cause in each.causes if cause.kind in CAME}
+            went = {cause.member_id for cause in each.causes if cause.kind in WENT}
+            swaps = {
+                cause.member_id: cause.before_member_id
+                for cause in each.causes
+                if cause.kind is Kind.RESTARTED and cause.instance_id is not None
+            }
+            assert came == set(after) - set(before)
+            expected = (set(before) - set(after)) | (gone - set(after))
+            assert went == expected - set(swaps.values())
+            changed = {
+                cause.member_id for cause in each.causes if cause.kind is Kind.SUBSCRIPTION_CHANGED
+            }
+            assert changed >= {
+                name for name in after if name in before and before[name] != after[name]
+            }
+            gone = set()
+    assert next(rest, None) is None
+
+
+# --- cases by hand -------------------------------------------------------------------------------
+
+
+def member(name: str, owned: str | None = "", **more: object) -> Row:
+    """A member of a classic group; it owns partitions of "orders" by their digits."""
+    assigned: list[Row] | None = None
+    if owned is not None:
+        numbers = [int(digit) for digit in owned]
+        nothing = {"topic_id": None, "subtopology": None, "role": None}
+        assigned = [{"topic": "orders", "partitions": numbers, **nothing}]
+    return {
+        "member_id": name,
+        "client_id": f"client-{name[0]}",
+        "client_host": "/10.0.0.1",
+        "group_type": "classic",
+        "subscribed_topics": ["orders"],
+        "session_timeout_ms": 45_000,
+        "rebalance_timeout_ms": 300_000,
+        "assignment": assigned,
+    } | more
+
+
+def classic(number: int, at_s: float, *members: Row, **more: object) -> tuple[Row, list[Row]]:
+    """A generation, complete 5 ms after all members had joined; log offsets are seconds."""
+    place: Row = {
+        "offsets_partition": 7,
+        "log_offset": int(at_s * 10),
+        "time_ms": T + int(at_s * 1000),
+        "log_leader_epoch": more.pop("log_leader_epoch", 0),
+        "group_id": "g",
+    }
+    row = place | {
+        "generation_id": number,
+        "protocol": "range" if members else None,
+        "state_timestamp_ms": place["time_ms"] - 5,
+        "member_count": len(members),
+    }
+    return row | more, [place | {"generation_id": number} | each for each in members]
+
+
+def commits(partition: int, *at_s: float) -> list[Row]:
+    return [
+        {
+            "offsets_partition": 7,
+            "log_offset": int(each * 10) + 1,
+            "time_ms": T + int(each * 1000),
+            "group_id": "g",
+            "topic": "orders",
+            "partition": partition,
+            "committed_offset": int(each),
+        }
+        for each in at_s
+    ]
+
+
+def ask(
+    folder: Path, *generations: tuple[Row, list[Row]], **tables: Iterable[Row]
+) -> tuple[Rebalance, ...]:
+    rows: dict[str, Iterable[Row]] = {
+        "group_generations": [row for row, _ in generations],
+        "members": [each for _, members in generations for each in members],
+        **tables,
+    }
+    with DuckEngine(write_rows(folder, rows)) as engine:
+        return rebalances(engine, "g").data
+
+
+A, B = member("a1", "01"), member("b1", "23")
+ALONE = member("a1", "0123")
+FIRST = classic(1, 1, A, B)
+STATIC = {"instance_id": "pod-1"}
+
+CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
+    # generations (and commits), then the cause of the last one, its certainty
+    "joined": ((classic(1, 1, ALONE), classic(2, 9, A, B)), "joined", "certain"),
+    "left soon": ((FIRST, classic(2, 30, ALONE)), "left", "certain"),
+    "left, long after it joined, but committed": (
+        (FIRST, classic(2, 500, ALONE), commits(2, 100, 200, 490)),
+        "left",
+        "inferred",
+    ),
+    "committed every 5 s, and then not while the other did": (
+        (
+            FIRST,
+            classic(2, 500, ALONE),
+            [*commits(2, *range(400, 440, 5)), *commits(0, *range(400, 499, 5))],
+        ),
+        "expired",
+        "inferred",
+    ),
+    "all were silent: others may have joined slowly": (
+        (
+            FIRST,
+            classic(2, 500, ALONE),
+            [*commits(2, *range(400, 440, 5)), *commits(0, *range(400, 440, 5))],
+        ),
+        "gone",
+        "inferred",
+    ),
+    "committed too seldom to tell": (
+        (FIRST, classic(2, 500, ALONE), [*commits(2, 40, 90, 200), *commits(0, 499)]),
+        "gone",
+        "inferred",
+    ),
+    "never committed": ((FIRST, classic(2, 500, ALONE)), "gone", "inferred"),
+    "static, and silent": (
+        (classic(1, 1, A, B | STATIC), classic(2, 500, ALONE)),
+        "expired",
+        "inferred",
+    ),
+    "static, removed": ((classic(1, 1, A, B | STATIC), classic(2, 30, ALONE)), "left", "certain"),
+    "another id for an instance": (
+        (classic(1, 1, A, B | STATIC), classic(2, 9, A, member("b2", "23", **STATIC))),
+        "restarted",
+        "certain",
+    ),
+    "another id for a client": (
+        (FIRST, classic(2, 9, A, member("b2", "23"))),
+        "restarted",
+        "inferred",
+    ),
+    "back after a while": (
+        (FIRST, classic(2, 9, ALONE), classic(3, 20, A, member("b2", "23"))),
+        "restarted",
+        "inferred",
+    ),
+    "another client": ((FIRST, classic(2, 9, A, B, member("c1"))), "joined", "certain"),
+    "the client id of somebody who stays, elsewhere": (
+        (
+            FIRST,
+            classic(2, 9, ALONE),
+            classic(
+                3,
+                20,
+                *(A, member("b2", "2"), member("b3", "3", client_host="/10.0.0.9")),
+            ),
+        ),
+        "restarted",  # b2 is back, b3 is new
+        "inferred",
+    ),
+    "other topics": (
+        (FIRST, classic(2, 9, A, B | {"subscribed_topics": ["orders", "payments"]})),
+        "subscription_changed",
+        "certain",
+    ),
+    "a partition more": (
+        (FIRST, classic(2, 9, A, member("b1", "234"))),
+        "partitions_added",
+        "inferred",
+    ),
+    "another strategy": (
+        (FIRST, classic(2, 9, A, B, protocol="roundrobin")),
+        "strategy_changed",
+        "certain",
+    ),
+    "another coordinator": (
+        (FIRST, classic(2, 9, A, B, log_leader_epoch=1)),
+        "coordinator_moved",
+        "inferred",
+    ),
+    "another coordinator, and a member less": (
+        (FIRST, classic(2, 9, ALONE, log_leader_epoch=1)),
+        "left",
+        "certain",
+    ),
+    "partitions that were given up": (
+        (classic(1, 1, ALONE), classic(2, 5, A, member("b1")), classic(3, 9, A, B)),
+        "follow_up",
+        "inferred",
+    ),
+    "nothing": ((FIRST, classic(2, 9, A, B)), "unknown", "inferred"),
+    "generations between are missing": (
+        (FIRST, classic(5, 9, A, B, member("c1"))),
+        "joined",
+        "inferred",
+    ),
+    "the first that is known": ((classic(5, 9, A, B),), "unknown", "inferred"),
+    "lower than before: records are missing": (
+        (classic(5, 1, A), classic(3, 9, A, B)),
+        "unknown",
+        "inferred",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cause(case: str, tmp_path: Path) -> None:
+    given, kind, certainty = CASES[case]
+    generations = [each for each in given if isinstance(each, tuple)]
+    committed = [row for each in given if isinstance(each, list) for row in each]
+    last = ask(tmp_path, *generations, offset_commits=committed)[-1]
+    assert (last.cause.value, last.certainty.value) == (kind, certainty), last.evidence
+
+
+def test_evidence_has_numbers(tmp_path: Path) -> None:
+    (_, last) = ask(tmp_path, FIRST, classic(2, 500, ALONE), offset_commits=commits(2, 100, 490))
+    (cause,) = last.causes
+    assert (cause.member_id, cause.last_seen_ms, cause.timeout_ms) == ("b1", T + 490_000, 45_000)
+    assert cause.silent_ms == 10_000 - 5
+    assert "9995 ms older" in cause.evidence
+    assert (last.sync_ms, last.commit_gap_ms) == (5, None)
+
+
+def test_commits_around_it_bound_how_long_it_took(tmp_path: Path) -> None:
+    rows = [*commits(0, 2, 8), *commits(2, 12, 30)]
+    found = ask(tmp_path, FIRST, classic(2, 9, ALONE), offset_commits=rows)
+    assert [each.commit_gap_ms for each in found] == [None, 4000]
+
+
+def test_several_causes_are_all_told(tmp_path: Path) -> None:
+    later = classic(2, 9, A, member("c1", "2"), member("d1", "3"), protocol="sticky")
+    last = ask(tmp_path, FIRST, later)[-1]
+    assert [(cause.kind.value, cause.member_id) for cause in last.causes] == [
+        ("joined", "c1"),
+        ("joined", "d1"),
+        ("left", "b1"),
+        ("strategy_changed", None),
+    ]
+    assert last.evidence.count(";") == 3
+    assert [(each.member_id, len(each.got), len(each.lost)) for each in last.moved or ()] == [
+        ("b1", 0, 2),
+        ("c1", 1, 0),
+        ("d1", 1, 0),
+    ]
+    assert last.moved_count == 2
+
+
+def test_static_member_back_in_the_same_generation_is_no_rebalance(tmp_path: Path) -> None:
+    back = member("b2", "23", **STATIC)
+    found = ask(
+        tmp_path, classic(1, 1, A, B | STATIC), classic(1, 5, A, back), classic(2, 9, A, back)
+    )
+    assert [each.generation_id for each in found] == [1, 2]
+    assert (found[1].causes, found[1].moved_count) == ((), 0)
+
+
+def test_an_assignment_that_cannot_be_read_moves_nobody_knows_what(tmp_path: Path) -> None:
+    last = ask(tmp_path, FIRST, classic(2, 9, A, member("b1", None)))[-1]
+    assert (last.moved, last.moved_count) == (None, None)
+
+
+def test_deleted_group_begins_anew(tmp_path: Path) -> None:
+    gone = {
+        "offsets_partition": 7,
+        "log_offset": 60,
+        "time_ms": T + 6000,
+        "group_id": "g",
+        "type": "GroupMetadata",
+    }
+    found = ask(tmp_path, FIRST, classic(1, 9, member("c1", "0123")), tombstones=[gone])
+    assert [(each.generation_before, each.cause.value) for each in found] == [
+        (None, "joined"),
+        (None, "joined"),
+    ]
+    assert found[1].members_before == ()
+
+
+def epoch_rows(*entries: tuple[float, str, Row]) -> list[Row]:
+    return [
+        {
+            "offsets_partition": 7,
+            "log_offset": number,
+            "time_ms": T + int(at_s * 1000),
+            "log_leader_epoch": 0,
+            "group_id": "g",
+            "group_type": "consumer",
+            "type": f"ConsumerGroup{kind}",
+            "value_json": orjson.dumps({"version": 0, "data": more.pop("data", {})}).decode(),
+        }
+        | more
+        for number, (at_s, kind, more) in enumerate(entries)
+    ]
+
+
+def given_to(name: str, numbers: Sequence[int], epoch: int | None = None) -> Row:
+    assigned = {"topic": "orders", "topic_id": None, "subtopology": None, "role": None}
+    return {
+        "member_id": name,
+        "epoch": epoch,
+        "assignment": [assigned | {"partitions": list(numbers)}],
+    }
+
+
+def test_topics_of_a_consumer_group_change(tmp_path: Path) -> None:
+    """Kafka 4.1 and later store a hash of the topics, 4.0 their partition counts."""
+
+    def epoch(number: int, topics_hash: int) -> Row:
+        return {"epoch": number, "data": {"epoch": number, "metadataHash": topics_hash}}
+
+    def counts(number: int) -> Row:
+        return {"data": {"topics": [{"topicName": "orders", "numPartitions": number}]}}
+
+    rows = epoch_rows(
+        (1, "MemberMetadata", {"member_id": "a"}),
+        (1, "Metadata", epoch(1, 11)),
+        (1, "TargetAssignmentMember", given_to("a", [0, 1])),
+        (1, "TargetAssignmentMetadata", {"epoch": 1}),
+        (1, "CurrentMemberAssignment", given_to("a", [0, 1], 1)),
+        (20, "Metadata", epoch(2, 12)),
+        (20, "TargetAssignmentMember", given_to("a", [0, 1, 2])),
+        (20, "TargetAssignmentMetadata", {"epoch": 2}),
+        (21.5, "CurrentMemberAssignment", given_to("a", [0, 1, 2], 2)),
+        (30, "PartitionMetadata", counts(3)),
+        (40, "PartitionMetadata", counts(4)),
+        (40, "Metadata", epoch(3, 12)),
+        (50, "Metadata", epoch(4, 13)),
+    )
+    metadata = rows[0] | {"member_id": "a", "subscribed_topics": ["orders"]}
+    for name in ("type", "value_json"):
+        del metadata[name]
+    with DuckEngine(
+        write_rows(tmp_path, {"consumer_group_epochs": rows, "members": [metadata]})
+    ) as engine:
+        found = rebalances(engine, "g").data
+    assert [(each.cause.value, each.certainty.value, each.moved_count) for each in found] == [
+        ("joined", "certain", 2),
+        ("partitions_added", "inferred", 1),
+        ("partitions_added", "certain", None),
+        ("topics_changed", "certain", None),
+    ]
+    assert [each.reconcile_ms for each in found] == [0, 1500, None, None]
+    assert "orders-2" in found[1].evidence
+    assert "had 3 partitions, and has 4" in found[2].evidence
+
+
+def test_times_and_groups_that_are_asked_for(tmp_path: Path) -> None:
+    rows = {
+        "group_generations": [row for row, _ in (FIRST, classic(2, 9, A, B))],
+        "members": [each for _, members in (FIRST, classic(2, 9, A, B)) for each in members],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        assert len(rebalances(engine).data) == 2
+        late = rebalances(engine, "g", since_ms=T + 5000)
+        early = rebalances(engine, until_ms=T + 9000, cluster="test")
+        nothing = rebalances(engine, "g", since_ms=T + 50_000)
+        with pytest.raises(NotFoundError):
+            rebalances(engine, "h")
+    assert [each.generation_id for each in late.data] == [2]
+    assert [each.generation_id for each in early.data] == [1]
+    assert (nothing.data, len(nothing.notes)) == ((), 1)

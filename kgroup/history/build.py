@@ -138,7 +138,7 @@ class Build:
         size = sum(source.size for source in sources)
         again: list[Split] = []
         while waiting or again:
-            works = list(map(self._work, again))
+            works = list(map(self._work_again, again))
             for partition in list(waiting):
                 replica = waiting[partition].pop()
                 if not waiting[partition]:
@@ -175,7 +175,7 @@ class Build:
             works += [self._work(split, split.place.end) for split in parts]
         size = sum(map(_size, works))
         while works:
-            works = list(map(self._work, self._do(works, 0, size, "offsets")))
+            works = list(map(self._work_again, self._do(works, 0, size, "offsets")))
 
     def accept(self, result: TaskResult) -> list[Split]:
         """Take what a task has done; give its splits if they have to be read once more."""
@@ -276,6 +276,10 @@ class Build:
         """Add what is known of the offsets that a split may have, up to one that it should not."""
         known = self.known(split.cluster, split.offsets_partition)
         return Work(split, known.within(split.base_offset or 0, None if end is None else end - 1))
+
+    def _work_again(self, split: Split) -> Work:
+        """Add all that is known: the split has other offsets than its name says."""
+        return Work(split, self.known(split.cluster, split.offsets_partition))
 
     def _do(self, works: Sequence[Work], left: int, size: int, unit: str) -> list[Split]:
         """Read; give what is to be read once more.

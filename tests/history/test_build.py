@@ -181,3 +181,23 @@ def test_many_small_files_become_one(tmp_path: Path) -> None:
             assert all(len(paths) < 2 * MANY for paths in warehouse.files().values())
     assert len(batches) > 2 * MANY
     assert_same(tmp_path / "w", tmp_path / "log")
+
+
+@pytest.mark.parametrize("task_bytes", [1, 1 << 20])
+def test_segments_of_one_folder_that_overlap(
+    task_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No broker has such; copies that were put together may. Tasks do not know of one another."""
+    monkeypatch.setattr("kgroup.history.build.TASK_BYTES", task_bytes)
+    batches = read_log(SAMPLE)[2]
+    folder = tmp_path / "log" / "__consumer_offsets-2"
+    folder.mkdir(parents=True)
+    for base, some in ((0, batches[:20]), (3, batches[10:25]), (4, batches[5:]), (9, batches[:2])):
+        (folder / f"{base:020}.log").write_bytes(b"".join(bytes(batch.data) for batch in some))
+    write_log(tmp_path / "whole", {2: batches})
+    report = build(tmp_path / "w", tmp_path / "log")
+    assert report.errors == ()
+    assert_same(tmp_path / "w", tmp_path / "whole")
+    with read_warehouse(tmp_path / "w") as warehouse:
+        listed = {path for paths in warehouse.files().values() for path in paths}
+    assert set((tmp_path / "w").glob("*/*/*/*.parquet")) == listed

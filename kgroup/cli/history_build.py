@@ -13,7 +13,7 @@ from kgroup.cli.options import ID, PATH, Output, examples, output_options
 from kgroup.cli.progress import Progress
 from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.cli.warehouse import unchanged_if_failed
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, InputError
 
 if TYPE_CHECKING:
     from kgroup.history.build import Build, ClusterReport
@@ -40,7 +40,8 @@ __all__ = ["command"]
     metavar="PATH",
     multiple=True,
     help="A log directory, a folder of segments or a segment of __consumer_offsets; also a URI "
-    "such as s3://bucket/folder. Name more behind it, those of several brokers too.",
+    "such as s3://bucket/folder. Or a snapshot, for the ends of logs that 'history lag' needs. "
+    "Name more behind it, those of several brokers too.",
 )
 @click.argument("more", metavar="[PATH...]", nargs=-1)
 @click.option("--sample", is_flag=True, help="Recorded data inside the package.")
@@ -122,11 +123,23 @@ def command(
 
 
 def _files(places: Sequence[str], cluster: str | None) -> "_Read":
-    from kgroup.history.segment_source import find_sources
+    from kgroup.history.log_ends import ends_of
+    from kgroup.history.segment_source import Sources, find_sources
+    from kgroup.source.snapshot_file import is_snapshot, read_snapshot
 
-    sources = find_sources(places, cluster)
+    files = [Path(place) for place in places if is_snapshot(Path(place))]
+    snapshots = [read_snapshot(file) for file in files]
+    names = [
+        _name_of(file, cluster or snapshot.cluster_id)
+        for file, snapshot in zip(files, snapshots, strict=True)
+    ]
+    others = [place for place in places if Path(place) not in files]
+    sources = find_sources(others, cluster) if others else Sources((), {}, (), ())
 
     def read(build: "Build") -> "Report[ClusterReport]":
+        for name, snapshot in zip(names, snapshots, strict=True):
+            build.add_topic_names(name, snapshot.topic_names)
+            build.add_log_ends(name, ends_of(snapshot))
         for name, topic_names in sources.topic_names.items():
             build.add_topic_names(name, topic_names)
         build.read(sources.segments)
@@ -138,6 +151,15 @@ def _files(places: Sequence[str], cluster: str | None) -> "_Read":
         )
 
     return read
+
+
+def _name_of(file: Path, cluster: str | None) -> str:
+    if cluster is None:
+        raise InputError(
+            f"{file}: expected the id of a cluster, found none; name it with --cluster NAME",
+            path=str(file),
+        )
+    return cluster
 
 
 def _cluster(connection: Connection, cluster: str | None) -> "_Read":

@@ -1,7 +1,7 @@
 """Which warehouse is asked, by which engine."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.options import PATH
+from kgroup.cli.options import PATH, Word
+from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.errors import KgroupError, NotFoundError
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from kgroup.history.warehouse import Warehouse
 
 __all__ = ["WarehouseChoice", "unchanged_if_failed", "warehouse_options"]
+
+_ENGINES = ("duckdb", "spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,14 @@ class WarehouseChoice:
     Attributes:
         root: the warehouse's folder.
         cluster: to look in only; None: in all.
+        engine: "duckdb" or "spark"; None: what is installed.
+        spark: which one that is.
     """
 
     root: Path
     cluster: str | None
+    engine: str | None
+    spark: SparkChoice
 
     @contextmanager
     def open(self) -> "Iterator[Engine]":
@@ -47,7 +54,6 @@ class WarehouseChoice:
     @contextmanager
     def open_both(self) -> "Iterator[tuple[Warehouse, Engine]]":
         """Give the warehouse too; otherwise as `open`."""
-        from kgroup.history.engine import DuckEngine
         from kgroup.history.warehouse import read_warehouse
 
         with read_warehouse(self.root) as warehouse:
@@ -56,16 +62,51 @@ class WarehouseChoice:
                 raise NotFoundError(
                     f"{self.root}: no cluster {self.cluster} in this warehouse; there are: {there}"
                 )
-            with DuckEngine(warehouse.files(self.cluster)) as engine:
+            with self._engine(warehouse.files(self.cluster)) as engine:
                 yield warehouse, engine
+
+    @contextmanager
+    def _engine(self, files: Mapping[str, Sequence[Path]]) -> "Iterator[Engine]":
+        if (self.engine or _default_engine()) == "duckdb":
+            from kgroup.history.engine import DuckEngine
+
+            with DuckEngine(files) as duck:
+                yield duck
+        else:
+            from kgroup.spark.engine import SparkEngine
+            from kgroup.spark.session import spark_session
+
+            with spark_session(self.spark.master, self.spark.settings) as session:
+                yield SparkEngine(session, files)
+
+
+def _default_engine() -> str:
+    from importlib.util import find_spec
+
+    for name, module in zip(_ENGINES, ("duckdb", "pyspark"), strict=True):
+        if find_spec(module) is not None:
+            return name
+    raise KgroupError(
+        "questions to a warehouse are answered by DuckDB or by Spark, and neither is installed; "
+        "pip install 'kgroup[history]' or pip install 'kgroup[spark]'"
+    )
 
 
 def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--warehouse` and `--cluster`; the command takes ``warehouse: WarehouseChoice``."""
+    """Add `--warehouse`, `--cluster` and what chooses the engine.
+
+    The command takes ``warehouse: WarehouseChoice``.
+    """
 
     @wraps(command)
-    def with_warehouse(*, root: Path, cluster: str | None, **rest: Any) -> Any:
-        return command(warehouse=WarehouseChoice(root, cluster), **rest)
+    def with_warehouse(
+        *, root: Path, cluster: str | None, engine: str | None, spark: SparkChoice, **rest: Any
+    ) -> Any:
+        if spark.master is not None or spark.settings:
+            if engine == "duckdb":
+                raise click.UsageError("--master and --spark-conf are for --engine spark")
+            engine = "spark"
+        return command(warehouse=WarehouseChoice(root, cluster, engine, spark), **rest)
 
     root = click.option(
         "--warehouse",
@@ -82,7 +123,14 @@ def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="NAME",
         help="Only of this cluster; needed where several have what is asked for.",
     )
-    return root(cluster(with_warehouse))
+    engine = click.option(
+        "--engine",
+        type=Word(_ENGINES),
+        help="What answers; the answers are the same.  [default: duckdb, or spark where only that "
+        "is installed]",
+    )
+    spark = spark_options("local[*], where Spark answers")
+    return root(cluster(engine(spark(with_warehouse))))
 
 
 @contextmanager

@@ -10,10 +10,12 @@ read once more, with what the others have left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
 from uuid import uuid4
+
+import pyarrow as pa
 
 from kgroup.history.change import Change
 from kgroup.history.coverage import Coverage
@@ -21,11 +23,13 @@ from kgroup.history.damage import damage_row, problem_of, replace_damage
 from kgroup.history.derivation import derive_assignments
 from kgroup.history.fact_file import FactWriter
 from kgroup.history.live_source import LiveSource
+from kgroup.history.log_ends import LogEnd
 from kgroup.history.merge import merge_tasks, run_merge
 from kgroup.history.segment_source import SegmentSource
 from kgroup.history.settle import settle
 from kgroup.history.split import Split
 from kgroup.history.table import TABLES
+from kgroup.history.table_file import read_rows
 from kgroup.history.task import Run, SplitRead, Task, TaskResult, Work, run_here, run_task
 from kgroup.history.warehouse import WarehouseWriter
 from kgroup.operation.report import Report
@@ -149,6 +153,21 @@ class Build:
             )
             again = self._do(works, left, size, "bytes")
 
+    def add_log_ends(self, cluster: str, ends: Iterable[LogEnd]) -> None:
+        """Take ends of users' topics; those that are known are passed over.
+
+        Raises:
+            InputError: a file of the warehouse cannot be read.
+        """
+        change = self._change(cluster)
+        new = {(end.topic, end.partition, end.time_ms): end for end in ends}
+        for file in change.files.values():
+            if file.table == "log_ends":
+                rows = read_rows(self._writer.root, file, ("topic", "partition", "time_ms"))
+                for row in rows.to_pylist():
+                    new.pop(tuple(row.values()), None)
+        change.log_ends |= new
+
     def read_live(self, source: LiveSource) -> None:
         """Read what is new in the live topic.
 
@@ -211,6 +230,10 @@ class Build:
                 old |= replace_damage(
                     self._writer.root, files, change.damage, change.reread, writer
                 )
+                if change.log_ends:
+                    rows = [asdict(end) for end in change.log_ends.values()]
+                    schema = TABLES["log_ends"].schema
+                    writer.add({"log_ends": pa.Table.from_pylist(rows, schema)})
                 change.replace_files(old, writer.finish())
         derive_assignments(self._writer, changes, self._run)
         merges = [

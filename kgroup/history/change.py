@@ -9,6 +9,7 @@ from hashlib import blake2b
 from kgroup.history.coverage import Coverage
 from kgroup.history.damage import DamageRow, damage_rows, unreadable_row
 from kgroup.history.fact_file import WrittenFile
+from kgroup.history.log_ends import LogEnd
 from kgroup.history.segment_source import SegmentSource
 from kgroup.history.split import FileRange
 from kgroup.history.task import SplitRead, TaskResult
@@ -34,6 +35,7 @@ class Change:
         topic_names: by topic id.
         damage: rows of that table, new ones.
         reread: name of each file of which bytes were read, with their begin and end.
+        log_ends: rows of that table, new ones, by topic, partition and time.
         segments_read: how many segments had something new.
         segments_skipped: how many had not.
         bytes_read: of the former.
@@ -49,6 +51,7 @@ class Change:
         self.topic_names = dict(self.before.topic_names)
         self.damage: list[DamageRow] = []
         self.reread: list[tuple[str, int, int]] = []
+        self.log_ends: dict[tuple[str, int, int], LogEnd] = {}
         self.segments_read = 0
         self.segments_skipped = 0
         self.bytes_read = 0

@@ -35,6 +35,9 @@ __all__ = ["DerivationResult", "DerivationTask", "derive_assignments", "run_deri
 TASK_BYTES = 64 << 20
 """Bytes of files from which on a task gets no further partition."""
 
+PIECE_BYTES = 32 << 20
+"""Bytes of files that are read at once: of what is in them there may be a hundred times as much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
@@ -107,14 +110,16 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
     with FactWriter(warehouse, task.cluster, f"{task.build}-{uuid4().hex}") as writer:
         for each in task.derivations:
             number = each.offsets_partition
-            records = {
-                name: _rows(warehouse, name, each.files, columns, number)
-                for name, columns in NEEDED.items()
-            }
-            derived = derive(number, each.before, records, task.topic_names)
-            if len(derived.closed):
-                writer.add({"assignments": derived.closed})
-            now[number] = derived.now
+            now[number] = each.before
+            for files in _pieces(each.files, number):
+                records = {
+                    name: _rows(warehouse, name, files, columns, number)
+                    for name, columns in NEEDED.items()
+                }
+                derived = derive(number, now[number], records, task.topic_names)
+                if len(derived.closed):
+                    writer.add({"assignments": derived.closed})
+                now[number] = derived.now
         return DerivationResult(task.cluster, writer.finish(), now)
 
 
@@ -177,6 +182,22 @@ def _derivations(warehouse: Path, change: Change) -> tuple[list[Derivation], set
             Derivation(number, Ownership(opened[number], members), _of_partition(new, number))
         )
     return sorted(derivations, key=lambda each: each.offsets_partition), anew
+
+
+def _pieces(files: Iterable[WrittenFile], number: int) -> Iterator[list[WrittenFile]]:
+    """Divide files of a partition, in the log's order, so that no more than that is in memory."""
+    piece: list[WrittenFile] = []
+    size = end = 0
+    for file in sorted(files, key=lambda file: file.offsets[number]):
+        first, last = file.offsets[number]
+        if size >= PIECE_BYTES and first > end:
+            yield piece
+            piece, size = [], 0
+        piece.append(file)
+        size += file.size // len(file.offsets)
+        end = max(end, last)
+    if piece:
+        yield piece
 
 
 def _of_partition(files: Iterable[WrittenFile], number: int) -> tuple[WrittenFile, ...]:

@@ -151,7 +151,7 @@ def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
     is_other = ~(is_tombstone | is_commit)
     found: list[tuple[str, pa.Table]] = []
     if is_commit.any():
-        found.append(("offset_commits", _columns(_where(rows, is_commit), _COMMIT_COLUMNS)))
+        found.append(("offset_commits", _columns(rows, _COMMIT_COLUMNS, is_commit)))
     if is_tombstone.any():
         found.append(("tombstones", _tombstones(_where(rows, is_tombstone))))
     readers = {_GENERATION: _generations, _EPOCH: _epochs, _MARKER: _markers}
@@ -165,7 +165,7 @@ def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
             is_other[np.flatnonzero(mask)[is_read]] = False
     if is_other.any():
         names = {**_GROUP, "type": "type", "key_json": "key_json", "value_json": "value_json"}
-        others = _columns(_where(rows, is_other), {**names, **_PRODUCER})
+        others = _columns(rows, {**names, **_PRODUCER}, is_other)
         found.append(("other_records", others))
     facts: dict[str, pa.Table] = {}
     for name, table in found:
@@ -377,8 +377,12 @@ def _lists(lengths: pa.Array, things: pa.Array, is_null: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(starts, things, type=ASSIGNED, mask=_one(is_null))
 
 
-def _columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
-    return rows.select(list(names)).rename_columns(list(names.values()))
+def _columns(
+    rows: pa.RecordBatch | pa.Table, names: Mapping[str, str], mask: _Mask | None = None
+) -> pa.Table:
+    """Take columns under other names; with a mask, of these rows only."""
+    taken = rows.select(list(names)).rename_columns(list(names.values()))
+    return taken if mask is None else _where(taken, mask)
 
 
 def _with(table: pa.Table, **columns: Any) -> pa.Table:

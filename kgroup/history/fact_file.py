@@ -36,6 +36,19 @@ _LAST_DAY = 2_932_896
 _OFFSETS = ("log_offset", "from_log_offset")
 _DELTAS = ("log_offset", "time_ms", "commit_timestamp_ms", "committed_offset", "from_log_offset")
 """Columns whose values are close to those before: their differences are stored."""
+_LIMITED = (
+    "offsets_partition",
+    "log_offset",
+    "time_ms",
+    "group_id",
+    "topic",
+    "partition",
+    "from_ms",
+    "to_ms",
+)
+"""Columns that questions are about: their smallest and largest values are stored, so that parts of
+a file can be left out."""
+_CODED = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +157,22 @@ class FactWriter:
             table, is_open, day = place
             folder = f"{table}/cluster={quote(self._cluster, safe='')}/date={_day_name(day)}"
             path = f"{folder}/{self._stem}-{len(self._files)}.parquet"
-            self._files[place] = _File(self._warehouse, path, table, self._cluster, is_open)
+            self._files[place] = _File(
+                self._warehouse, path, table, self._cluster, is_open, rows.schema
+            )
         self._files[place].write(rows)
 
 
 class _File:
-    def __init__(self, warehouse: Path, path: str, table: str, cluster: str, is_open: bool) -> None:
+    def __init__(
+        self,
+        warehouse: Path,
+        path: str,
+        table: str,
+        cluster: str,
+        is_open: bool,
+        given: pa.Schema,
+    ) -> None:
         self._path = warehouse / path
         self._name = path
         self._table = table
@@ -157,7 +180,13 @@ class _File:
         self._is_open = is_open
         self._rows = 0
         self._offsets: dict[int, tuple[int, int]] = {}
-        self._schema = TABLES[table].schema
+        # What comes with a dictionary is written with it, which saves looking its texts up.
+        self._schema = pa.schema(
+            field.with_type(_CODED)
+            if pa.types.is_dictionary(given.field(field.name).type)
+            else field
+            for field in TABLES[table].schema
+        )
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.is_writing = True
         deltas = [name for name in _DELTAS if name in self._schema.names]
@@ -168,6 +197,7 @@ class _File:
             compression_level=1,
             use_dictionary=[name for name in self._schema.names if name not in deltas],
             column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
+            write_statistics=[name for name in _LIMITED if name in self._schema.names],
             store_schema=False,
         )
 
@@ -176,7 +206,8 @@ class _File:
             before = self._offsets.get(partition, (first, last))
             self._offsets[partition] = min(first, before[0]), max(last, before[1])
         self._rows += len(rows)
-        self._writer.write_table(rows.cast(self._schema), row_group_size=len(rows))
+        coded = rows.cast(self._schema).unify_dictionaries()
+        self._writer.write_table(coded, row_group_size=len(rows))
 
     def close(self) -> WrittenFile:
         self._writer.close()
@@ -202,7 +233,9 @@ def _limits(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
     column = next((name for name in _OFFSETS if name in rows.column_names), None)
     if column is None:
         return
-    found = rows.group_by("offsets_partition").aggregate([(column, "min"), (column, "max")])
+    found = rows.group_by("offsets_partition", use_threads=False).aggregate(
+        [(column, "min"), (column, "max")]
+    )
     columns = ("offsets_partition", f"{column}_min", f"{column}_max")
     yield from zip(*(found[name].to_pylist() for name in columns), strict=True)
 

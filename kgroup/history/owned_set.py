@@ -15,7 +15,21 @@ import pyarrow.compute as pc
 
 from kgroup.history.record_order import Flags, Ints
 
-__all__ = ["Kinds", "OwnedSets", "dense", "flags", "numbers", "one_of_each", "owned_sets", "places"]
+__all__ = [
+    "CODED",
+    "Kinds",
+    "OwnedSets",
+    "coded",
+    "dense",
+    "flags",
+    "numbers",
+    "one_of_each",
+    "owned_sets",
+    "places",
+]
+
+CODED = pa.dictionary(pa.int32(), pa.string())
+"""Texts by their places in a dictionary."""
 
 _PARTITION_BITS = 32
 _PARTITION_MASK = 0xFFFF_FFFF
@@ -63,6 +77,12 @@ def places(found: Ints) -> pa.Array:
     return pa.array(np.maximum(found, 0), mask=found < 0)
 
 
+def coded(found: Ints, texts: pa.Array) -> pa.DictionaryArray:
+    """The texts at places, null for -1, with the texts as their dictionary."""
+    each = texts.dictionary_encode()  # they may be null, or there twice
+    return pa.DictionaryArray.from_arrays(each.indices.take(places(found)), each.dictionary)
+
+
 def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
     """Truth values without nulls."""
     found: Flags = column.cast(pa.uint8()).to_numpy().astype(bool)
@@ -95,9 +115,9 @@ class Kinds:
         return found
 
     def columns(self, things: Ints) -> dict[str, pa.Array]:
-        """The texts of things, and their partition."""
-        kinds = pa.array(things >> _PARTITION_BITS)
-        found = {name: texts.take(kinds) for name, texts in self.texts.items()}
+        """The texts of things, dictionary-encoded, and their partition."""
+        kinds = things >> _PARTITION_BITS
+        found = {name: coded(kinds, texts) for name, texts in self.texts.items()}
         return {**found, "partition": pa.array((things & _PARTITION_MASK).astype(np.int32))}
 
 

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.history.owned_set import dense, places
+from kgroup.history.owned_set import CODED, coded, dense, places
 from kgroup.history.record_order import CLASSIC, GROUP_GONE, GROUP_TYPES, Flags, Ints, between
 from kgroup.history.said import CLIENT, Said
 from kgroup.history.table import TABLES
@@ -52,7 +52,10 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 
 _ENDED = ("to_ms", "to_log_offset", "ended_by")
 _SCHEMA = TABLES["assignments"].schema
-_BEGUN = pa.schema([field for field in _SCHEMA if field.name not in _ENDED])
+_CODED = pa.schema(
+    field.with_type(CODED) if pa.types.is_string(field.type) else field for field in _SCHEMA
+)
+_BEGUN = pa.schema([field for field in _CODED if field.name not in _ENDED])
 _MEMBERS = pa.schema(
     [(name, pa.string()) for name in ("group_id", "group_type", "member_id", *CLIENT)]
 )
@@ -83,7 +86,8 @@ class Derived:
     """What records say of ownership.
 
     Attributes:
-        closed: rows of `assignments` that have ended: of the past, they stay as they are.
+        closed: rows of `assignments` that have ended: of the past, they stay as they are. Texts
+            are dictionary-encoded.
         now: those that have not, with what the next call needs.
     """
 
@@ -129,7 +133,9 @@ def derive(
     return Derived(
         rows.filter(pc.invert(is_open)),
         Ownership(
-            pa.concat_tables([before.open.filter(pc.invert(is_touched)), rows.filter(is_open)]),
+            pa.concat_tables(
+                [before.open.filter(pc.invert(is_touched)), rows.filter(is_open).cast(_SCHEMA)]
+            ),
             pa.concat_tables(members),
         ),
     )
@@ -203,6 +209,8 @@ def _stated(said: Said) -> _Stretches:
 
 def _converted(said: Said, found: _Stretches) -> _Stretches:
     """Join what a member has before and behind a conversion of its group."""
+    if not len(found.kind) or (found.kind == found.kind[0]).all():
+        return found
     named = said.sets.kinds.by_name(found.thing)
     order = np.lexsort((found.begin, named, found.member))
     found, named = found.take(order, order), named[order]
@@ -222,30 +230,28 @@ def _converted(said: Said, found: _Stretches) -> _Stretches:
 
 
 def _rows(said: Said, found: _Stretches, offsets_partition: int) -> pa.Table:
-    """Rows of `assignments`, of stretches of which those come first that were open before."""
+    """Rows of `assignments`, of stretches of which those come first that were open before.
+
+    Texts are dictionary-encoded.
+    """
     count = int((found.source < len(said.held)).sum())
     things = said.sets.kinds.columns(found.thing)
+    held = said.held.take(pa.array(found.source[:count])).select(_BEGUN.names)
+    for name in ("topic", "topic_id"):
+        known = things[name][:count].cast(pa.string())
+        held = held.set_column(
+            held.schema.get_field_index(name), name, pc.coalesce(held[name], known)
+        )
     new = {
         **{name: column[count:] for name, column in things.items()},
         **said.columns(found.source[count:] - len(said.held)),
         "offsets_partition": np.full(len(found.source) - count, offsets_partition),
     }
-    begun = pa.concat_tables(
-        [
-            said.held.take(pa.array(found.source[:count])).select(_BEGUN.names),
-            pa.table(new, schema=_BEGUN),
-        ]
-    )
+    begun = pa.concat_tables([held.cast(_BEGUN), pa.table(new, schema=_BEGUN)])
     to_ms, to_log_offset = said.records(np.where(found.end < said.order.end, found.end, -1))
-    columns = {
-        **{name: begun[name] for name in _BEGUN.names},
-        "topic": pc.coalesce(begun["topic"], things["topic"]),
-        "topic_id": pc.coalesce(begun["topic_id"], things["topic_id"]),
-        "to_ms": to_ms,
-        "to_log_offset": to_log_offset,
-        "ended_by": _ended_by(said, found),
-    }
-    return pa.table(columns, schema=_SCHEMA)
+    ended = {"to_ms": to_ms, "to_log_offset": to_log_offset, "ended_by": _ended_by(said, found)}
+    columns = {**{name: begun[name] for name in _BEGUN.names}, **ended}
+    return pa.table(columns, schema=_CODED)
 
 
 def _ended_by(said: Said, found: _Stretches) -> pa.Array:
@@ -256,21 +262,42 @@ def _ended_by(said: Said, found: _Stretches) -> pa.Array:
     until = order.write_end(end)
     is_deleted = (order.what[end] == GROUP_GONE) & ~order.has_value(group, end, until)
     is_there, is_known = said.presence(member, until)
-    thing = dense(group, said.sets.kinds.by_name(found.thing))
-    taken, by_itself = (
-        between(np.sort(order.key(each, found.begin)), order.key(each, end), order.key(each, until))
-        for each in (thing, dense(thing, member))
-    )
+    has_lost = ~is_open & ~is_deleted & is_there
     cases = [
         (is_open, None),
         (is_deleted, "deleted"),
         (~is_there, "gone"),
-        (taken > by_itself, "moved"),
+        (_moved(said, found, has_lost, end, until), "moved"),
         (~is_known, None),
         (np.ones_like(is_open), "released"),
     ]
     case = np.argmax([is_so for is_so, _ in cases], axis=0)
-    return pa.array([name for _, name in cases], pa.string()).take(pa.array(case))
+    names = pa.array([name for _, name in cases], pa.string())
+    return coded(case, names)
+
+
+def _moved(said: Said, found: _Stretches, has_lost: Flags, end: Ints, until: Ints) -> Flags:
+    """Whether others were given, from the end of each of these until then, what it lost."""
+    order, group = said.order, said.group[found.member]
+    has_moved = np.zeros_like(has_lost)
+    if not has_lost.any():
+        return has_moved
+    of_group = np.zeros(group.max() + 1, dtype=bool)
+    of_group[group[has_lost]] = True
+    near = np.flatnonzero(of_group[group])
+    lost = has_lost[near]
+    begin, end, until = found.begin[near], end[near][lost], until[near][lost]
+    thing = dense(group[near], said.sets.kinds.by_name(found.thing[near]))
+    taken, by_itself = (
+        between(
+            np.sort(order.key(each, begin)),
+            order.key(each[lost], end),
+            order.key(each[lost], until),
+        )
+        for each in (thing, dense(thing, found.member[near]))
+    )
+    has_moved[near[lost]] = taken > by_itself
+    return has_moved
 
 
 def _members(said: Said, found: _Stretches) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -44,6 +44,12 @@ _CAPABILITIES = frozenset(
 )
 _REGEX = "ConsumerGroupRegularExpression"
 """Type of records of which the tables do not have the whole key; describing needs none of them."""
+
+_COMMIT = (
+    "offsets_partition, group_id, topic, partition, committed_offset, leader_epoch, metadata, "
+    "commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, producer_id, producer_epoch"
+)
+"""Columns of a commit that a replay looks at."""
 
 
 def describe_past(
@@ -94,7 +100,8 @@ def describe_past(
 class PastGroups:
     """The groups of a cluster as they were at an instant; implements `GroupSource`.
 
-    A partition of `__consumer_offsets` is replayed up to its last record that is not later.
+    Records that are not later are replayed, in the order of the log; and those without a time that
+    lie before one of them. So a record whose time is wrong misleads about itself only.
 
     Args:
         engine: to ask.
@@ -121,9 +128,7 @@ class PastGroups:
         changed: dict[str, int] = {}
         problems: list[Problem] = []
         names = self._topic_names()
-        for partition, cutoff in self._cutoffs(group_ids).items():
-            delta = Delta(partition)
-            self._replay(delta, partition, cutoff, group_ids)
+        for delta in self._replay(group_ids):
             for group, changed_ms in delta.drain({**delta.topic_names, **names}):
                 if changed_ms >= changed.get(group.group_id, 0):
                     groups[group.group_id], changed[group.group_id] = group, changed_ms
@@ -166,7 +171,7 @@ class PastGroups:
         return {row["topic_id"]: row["topic"] for row in found}
 
     def _cutoffs(self, group_ids: Collection[str] | None) -> dict[int, int]:
-        """Find the last record that counts, by partition of those that have the groups."""
+        """Find the last record that is not later, by partition of those that have the groups."""
         named = _named(group_ids)
         holders = " UNION ".join(
             f"SELECT offsets_partition FROM {table} WHERE cluster = ?{named}"
@@ -188,24 +193,35 @@ class PastGroups:
         )
         return {row["offsets_partition"]: row["cutoff"] for row in found}
 
-    def _replay(
-        self, delta: Delta, partition: int, cutoff: int, group_ids: Collection[str] | None
-    ) -> None:
-        """Feed what compaction would keep of the records up to one to a delta, in their order."""
-        condition = f"cluster = ? AND offsets_partition = ? AND log_offset <= ?{_named(group_ids)}"
-        parameters: list[Parameter] = [self._cluster, partition, cutoff, *(group_ids or ())]
+    def _replay(self, group_ids: Collection[str] | None) -> Iterable[Delta]:
+        """Replay what compaction would keep of the records that count, by partition."""
+        cutoffs = self._cutoffs(group_ids)
+        if not cutoffs:
+            return ()
+        place = (
+            "(offsets_partition = ? AND (time_ms <= ? OR (time_ms IS NULL AND log_offset <= ?)))"
+        )
+        in_time = f"cluster = ? AND ({' OR '.join(place for _ in cutoffs)})"
+        parameters: list[Parameter] = [self._cluster]
+        for partition, cutoff in cutoffs.items():
+            parameters += (partition, self._at_ms, cutoff)
+        condition = f"{in_time}{_named(group_ids)}"
+        of_groups = [*parameters, *(group_ids or ())]
         found = [
-            *self._values(condition, parameters),
-            *self._removals(condition, parameters),
-            *self._commits(condition, parameters, partition, cutoff),
+            *self._values(condition, of_groups),
+            *self._removals(condition, of_groups),
+            *self._commits(in_time, parameters, condition, of_groups),
         ]
+        deltas = {partition: Delta(partition) for partition in cutoffs}
         for row in sorted(found, key=lambda row: int(row["log_offset"])):
+            delta = deltas[row["offsets_partition"]]
             if "committed_offset" in row:
-                _commit(delta, row)
+                _replay_commit(delta, row)
             elif row["topic"] is not None:
                 delta.remove_offset(row["group_id"], row["topic"], row["partition"])
             else:
                 delta.replay(_record(row))
+        return deltas.values()
 
     def _values(self, condition: str, parameters: Sequence[Parameter]) -> Iterator[Row]:
         columns = ["group_id", "log_offset", "time_ms", "value_json"]
@@ -231,43 +247,44 @@ class PastGroups:
         parameters: Sequence[Parameter],
     ) -> list[Row]:
         """Read the last row of each key."""
-        names = ", ".join(columns)
+        names = ", ".join(("offsets_partition", *columns))
         known_key = f" AND type <> '{_REGEX}'" if "type" in columns else ""
         sql = (
             f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER "
-            f"(PARTITION BY {', '.join(key)} ORDER BY log_offset DESC) AS place "
+            f"(PARTITION BY offsets_partition, {', '.join(key)} ORDER BY log_offset DESC) AS place "
             f"FROM {table} WHERE {condition}{known_key}) AS ranked "
-            "WHERE place = 1 ORDER BY log_offset"
+            "WHERE place = 1 ORDER BY offsets_partition, log_offset"
         )
         return rows_of(self._engine, sql, parameters)
 
     def _commits(
-        self, condition: str, parameters: Sequence[Parameter], partition: int, cutoff: int
+        self,
+        in_time: str,
+        parameters: Sequence[Parameter],
+        condition: str,
+        of_groups: Sequence[Parameter],
     ) -> list[Row]:
         """Find the commits that counted then, and the last of each transaction that was open.
 
         A producer has one transaction at a time: what lies behind its last marker was open.
         """
         sql = (
-            "WITH markers AS (SELECT producer_id AS marked_id, MAX(log_offset) AS marker "
-            "FROM transactions WHERE cluster = ? AND offsets_partition = ? AND log_offset <= ? "
-            "GROUP BY producer_id), "
-            "commits AS (SELECT group_id, topic, partition, committed_offset, leader_epoch, "
-            "metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, "
-            "producer_id, producer_epoch, CASE WHEN transaction IS NULL THEN NULL "
+            "WITH markers AS (SELECT offsets_partition AS marked_partition, "
+            "producer_id AS marked_id, MAX(log_offset) AS marker FROM transactions "
+            f"WHERE {in_time} GROUP BY offsets_partition, producer_id), "
+            f"commits AS (SELECT {_COMMIT}, CASE WHEN transaction IS NULL THEN NULL "
             "WHEN marker IS NULL OR log_offset > marker THEN 'open' ELSE transaction END AS fate "
-            f"FROM offset_commits LEFT JOIN markers ON producer_id = marked_id WHERE {condition}), "
-            "ranked AS (SELECT group_id, topic, partition, committed_offset, leader_epoch, "
-            "metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, "
-            "producer_id, producer_epoch, fate, ROW_NUMBER() OVER (PARTITION BY group_id, topic, "
-            "partition, CASE WHEN fate = 'open' THEN producer_id END, "
+            "FROM offset_commits LEFT JOIN markers ON producer_id = marked_id "
+            f"AND offsets_partition = marked_partition WHERE {condition}), "
+            f"ranked AS (SELECT {_COMMIT}, fate, ROW_NUMBER() OVER (PARTITION BY "
+            "offsets_partition, group_id, topic, partition, "
+            "CASE WHEN fate = 'open' THEN producer_id END, "
             "CASE WHEN fate = 'open' THEN 1 ELSE 0 END ORDER BY log_offset DESC) AS place "
             "FROM commits WHERE fate IS NULL OR fate <> 'aborted') "
-            "SELECT group_id, topic, partition, committed_offset, leader_epoch, metadata, "
-            "commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, producer_id, "
-            "producer_epoch, fate FROM ranked WHERE place = 1 ORDER BY log_offset"
+            f"SELECT {_COMMIT}, fate FROM ranked WHERE place = 1 "
+            "ORDER BY offsets_partition, log_offset"
         )
-        return rows_of(self._engine, sql, [self._cluster, partition, cutoff, *parameters])
+        return rows_of(self._engine, sql, [*parameters, *of_groups])
 
 
 def _named(group_ids: Collection[str] | None) -> str:
@@ -287,7 +304,7 @@ def _first_ms(engine: Engine, cluster: str, group_id: str) -> int | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def _commit(delta: Delta, row: Row) -> None:
+def _replay_commit(delta: Delta, row: Row) -> None:
     commit = CommittedOffset(
         row["topic"],
         row["partition"],

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.history.owned_set import dense, flags, numbers, one_of_each, owned_sets, places
+from kgroup.history.owned_set import coded, dense, flags, numbers, one_of_each, owned_sets, places
 from kgroup.history.record_order import (
     ASSIGNMENT_GONE,
     CLASSIC,
@@ -204,6 +204,8 @@ class Said:
 
     def description(self, member: Ints, rank: Ints) -> Ints:
         """Row of `descriptions` that tells of each member at a rank; -1 where none does."""
+        if not len(self.descriptions):
+            return np.full(len(member), -1)
         at = np.searchsorted(self._description_keys, self.order.key(member, rank), side="right") - 1
         reset = self.order.key(member, self.order.last_reset(self.group[member], rank))
         return np.where(self._description_keys[at] >= reset, self._description_rows[at], -1)
@@ -228,7 +230,10 @@ class Said:
         return self._time.take(places(rank)), pa.array(self._offset).take(places(rank))
 
     def columns(self, statement: Ints) -> dict[str, pa.Array]:
-        """Columns of `assignments` that statements tell of who owns something since when."""
+        """Columns of `assignments` that statements tell of who owns something since when.
+
+        Texts are dictionary-encoded.
+        """
         rank, member, kind = self.at[statement], self.member[statement], self.kind[statement]
         is_classic = kind == CLASSIC
         generation_at = np.zeros(self.order.end, dtype=np.int64)
@@ -239,13 +244,14 @@ class Said:
         row = np.where(row < 0, -1, len(self._classic) + row)
         clients = pa.concat_tables(
             [each.select(CLIENT) for each in (self._classic, self.descriptions)]
-        ).take(places(np.where(is_classic, statement, row)))
+        )
+        told_by = np.where(is_classic, statement, row)
         time_ms, log_offset = self.records(rank)
         return {
-            **{name: clients[name] for name in CLIENT},
-            "group_id": self.group_ids.take(pa.array(self.group[member])),
-            "group_type": pa.array(GROUP_TYPES).take(pa.array(kind)),
-            "member_id": self.member_ids.take(pa.array(self.name[member])),
+            **{name: coded(told_by, clients[name].combine_chunks()) for name in CLIENT},
+            "group_id": coded(self.group[member], self.group_ids),
+            "group_type": coded(kind, pa.array(GROUP_TYPES)),
+            "member_id": coded(self.name[member], self.member_ids),
             "generation_id": pa.chunked_array(generations, pa.int32()).take(
                 pa.array(np.where(is_classic, generation_at[rank], epoch))
             ),

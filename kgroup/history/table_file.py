@@ -34,7 +34,9 @@ def read_rows(
     Raises:
         InputError: it cannot be read.
     """
-    wanted = None if columns is None else [*dict.fromkeys(["offsets_partition", *columns])]
+    wanted = columns
+    if columns is not None and partitions is not None:
+        wanted = [*dict.fromkeys(["offsets_partition", *columns])]
     parts = list(row_groups(warehouse, file, wanted))
     rows = pa.concat_tables(parts)
     if partitions is not None and not file.offsets.keys() <= set(partitions):
@@ -67,7 +69,7 @@ def _groups(path: Path, schema: pa.Schema, columns: Sequence[str] | None) -> Ite
         # not read_table: that takes the folders' names for columns
         with pq.ParquetFile(path) as parquet:
             for number in range(parquet.num_row_groups):
-                rows = parquet.read_row_group(number, columns)
+                rows = parquet.read_row_group(number, columns, use_threads=False)
                 yield rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
     except (OSError, pa.ArrowException) as error:
         raise InputError(

@@ -31,7 +31,7 @@ def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
         )
         names |= {
             row["id"]: row["name"]
-            for row in pairs.group_by(["id", "name"]).aggregate([]).to_pylist()
+            for row in pairs.group_by(["id", "name"], use_threads=False).aggregate([]).to_pylist()
         }
     epochs = facts.get("consumer_group_epochs")
     if epochs is not None:

@@ -325,9 +325,10 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         try:
             yield writer
         except BaseException:
-            # The mark stays: executors may still be writing.
-            with suppress(OSError):
-                writer.sweep()
+            # The mark stays: executors may still be writing. What counts is read anew: the error,
+            # Ctrl-C for one, may have come between the naming of a manifest and the next line.
+            with suppress(OSError, InputError):
+                WarehouseWriter(root).sweep()
             raise
         unfinished.unlink()
 

@@ -21,7 +21,7 @@ from kgroup.errors import InputError
 from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
 
-__all__ = ["read_snapshot", "snapshot_lines", "write_gzip"]
+__all__ = ["is_snapshot", "read_snapshot", "snapshot_lines", "write_gzip"]
 
 _STDIN = Path("-")
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -62,6 +62,18 @@ def read_snapshot(path: Path) -> Snapshot:
     except InputError as error:
         name = "standard input" if path == _STDIN else path
         raise InputError(f"{name}: {error}", path=str(path)) from None
+
+
+def is_snapshot(path: Path) -> bool:
+    """Tell whether a file may be a snapshot by how it begins: no segment does so.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(_HEAD_SIZE).lstrip().startswith((b"{", _GZIP_MAGIC))
 
 
 def snapshot_lines(snapshot: Snapshot) -> Iterator[bytes]:

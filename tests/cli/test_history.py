@@ -156,7 +156,7 @@ def test_cluster_that_is_named_is_all_that_sql_sees(cli: Cli, warehouse: str) ->
 
 def test_missing_engine_is_said(cli: Cli, warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
-    result = cli("history", "sql", "--warehouse", warehouse, "SELECT 1")
+    result = cli("history", "sql", "--warehouse", warehouse, "SELECT 1", "--engine", "duckdb")
     assert result.status == 1
     assert "pip install 'kgroup[history]'" in result.err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import resource
 import shutil
@@ -108,6 +109,27 @@ def test_what_cannot_be_read_makes_no_warehouse(cli: Cli, tmp_path: Path) -> Non
     assert result.status == 1
     assert "No such file or directory" in result.err
     assert not (tmp_path / "w").exists()
+
+
+def test_snapshots_tell_where_logs_ended(cli: Cli, tmp_path: Path) -> None:
+    file, other = tmp_path / "one.json.gz", tmp_path / "other.json"
+    assert cli("snapshot", "--log-dir", DATA / "kafka-4.3.1", "--all", "-f", file).status == 0
+    ranges = json.loads(gzip.decompress(file.read_bytes()))
+    other.write_text(json.dumps(ranges | {"taken_ms": ranges["taken_ms"] + 1000}))
+    args = ("history", "build", "--to", tmp_path / "w", "--from", DATA / "kafka-4.3.1")
+    for files in ((file,), (file, other), (other,)):
+        assert cli(*args, *files).status == 0
+    expected = {
+        (each["topic"], each["partition"], each["log_end_offset"], ranges["taken_ms"] + later)
+        for each in ranges["log_ranges"]
+        for later in (0, 1000)
+        if each["log_end_offset"] is not None
+    }
+    found = read_tables(tmp_path / "w", SAMPLE_ID)["log_ends"]
+    assert len(found) == len(expected) > 4
+    assert expected == {
+        (row["topic"], row["partition"], row["log_end_offset"], row["time_ms"]) for row in found
+    }
 
 
 def test_a_full_disk_leaves_the_old_state(cli: Cli, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.history import build as module
+from kgroup.history import derivation
 from kgroup.history.build import Build, ClusterReport
 from kgroup.history.merge import MANY
 from kgroup.history.segment_source import find_sources
@@ -19,6 +21,7 @@ from kgroup.protocol.columnar import decode_chunks
 from kgroup.source.log_folder import read_topic_names
 from tests.examples import examples, some_of
 from tests.history.log_copy import Replica, read_log, write_log
+from tests.history.random_history import RandomHistory
 from tests.history.table_oracle import differences, expected_tables, read_tables
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +66,24 @@ def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
     assert again.segments_read == 0
     assert all(table.new_rows == 0 for table in again.tables)
     assert_same(tmp_path / "w", directory)
+
+
+@pytest.mark.parametrize("seed", range(examples(2, 16)))
+def test_assignments_are_derived_in_pieces(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    history = RandomHistory(seed)
+    history.write(log)
+    monkeypatch.setattr(module, "TASK_BYTES", 1)  # so that each segment gets files of its own
+    tables = []
+    for size in (1 << 30, 1):
+        monkeypatch.setattr(derivation, "PIECE_BYTES", size)
+        root = tmp_path / str(size)
+        build(root, log)
+        tables.append(read_tables(root, "c"))
+    assert tables[0] == tables[1]
+    assert tables[0]["assignments"]
 
 
 @pytest.mark.parametrize("seed", range(examples(1, 24)))

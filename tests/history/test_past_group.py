@@ -42,10 +42,17 @@ def expected_groups(
 ) -> dict[str, Group]:
     found: dict[str, Group] = {}
     for partition, records in log.items():
-        in_time = [each.offset for each in records if (time_of(each) or at_ms + 1) <= at_ms]
+        in_time = {
+            each.offset
+            for each in records
+            if (time_ms := time_of(each)) is not None and time_ms <= at_ms
+        }
         delta = Delta(partition)
         for record in records:
-            if record.offset <= max(in_time, default=-1):
+            time_ms = time_of(record)
+            if record.offset in in_time or (
+                time_ms is None and record.offset <= max(in_time, default=-1)
+            ):
                 delta.replay(record)
         found |= delta.groups(names)
     # The tables do not have the keys of resolved expressions, and no description shows them.

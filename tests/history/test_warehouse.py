@@ -146,6 +146,28 @@ def test_a_commit_that_fails_counts_not_at_all(
     assert [name for name in own_files(tmp_path) if "2" in name] == []
 
 
+def test_an_interrupt_behind_the_commit_point_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path, "1-a")
+    replace = os.replace
+
+    def interrupted(source: Path, target: Path) -> None:
+        replace(source, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build(tmp_path, "2-a")
+    with read_warehouse(tmp_path) as found:
+        assert [path.stem for path in found.files()["tombstones"]] == ["2-a"]
+        assert all(path.exists() for path in found.files()["tombstones"])
+        assert found.coverage("east", 7) == COVERAGE
+    build(tmp_path, "3-a")
+    assert tables_on_disk(tmp_path) == ["3-a"]
+
+
 def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     build(tmp_path, "1-a")
     (tmp_path / "notes.txt").write_text("mine")

@@ -1,0 +1,53 @@
+"""Which engine is asked, as far as no JVM is needed to find out."""
+
+import importlib.util
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.history.test_build import SAMPLE, build
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("history") / "warehouse"
+    build(root, SAMPLE)
+    return str(root)
+
+
+ASKED = ("history", "sql", "SELECT COUNT(*) AS n FROM transactions", "-o", "csv")
+
+
+def test_without_any_engine_both_extras_are_named(
+    cli: Cli, warehouse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_spec = importlib.util.find_spec
+
+    def without(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name in ("duckdb", "pyspark") else find_spec(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    result = cli(*ASKED, "--warehouse", warehouse)
+    assert (result.status, result.out) == (1, "")
+    assert "kgroup[history]" in result.err
+    assert "kgroup[spark]" in result.err
+
+
+@pytest.mark.parametrize("option", [("--master", "local[1]"), ("--spark-conf", "spark.x=1")])
+def test_settings_of_spark_are_not_for_duckdb(
+    cli: Cli, warehouse: str, option: tuple[str, str]
+) -> None:
+    result = cli(*ASKED, "--warehouse", warehouse, "--engine", "duckdb", *option)
+    assert (result.status, result.out) == (2, "")
+    assert "--master and --spark-conf are for --engine spark" in result.err
+
+
+def test_a_setting_of_spark_asks_for_spark(
+    cli: Cli, warehouse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroup.spark.session.is_installed", lambda: False)
+    assert cli(*ASKED, "--warehouse", warehouse).out == "n\n3\n"
+    result = cli(*ASKED, "--warehouse", warehouse, "--spark-conf", "spark.x=1")
+    assert (result.status, result.out) == (1, "")
+    assert "pip install 'kgroup[spark]'" in result.err

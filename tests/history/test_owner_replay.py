@@ -1,0 +1,64 @@
+"""Who owned a partition: compared with a replay of all records up to each instant."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from kgroup.errors import NotFoundError
+from kgroup.history.engine import DuckEngine
+from kgroup.history.owner import owners
+from kgroup.history.past_group import PastGroups
+from tests.examples import examples
+from tests.history.random_history import RandomHistory
+from tests.history.recorded import log_of, recorded_engine, time_of
+from tests.history.test_past_group import LOGS, expected_groups
+
+Owned = dict[tuple[str, int], set[tuple[str, str]]]
+
+
+def replayed(directory: Path, at_ms: int, names: dict[str, str]) -> Owned:
+    """Give groups and members by topic and partition, as coordinators had them."""
+    found: Owned = defaultdict(set)
+    for group_id, group in expected_groups(log_of(directory), at_ms, names).items():
+        for member in group.members:
+            for each in member.assignment or ():
+                topic = each.topic or each.topic_id
+                assert topic is not None
+                found[topic, each.partition].add((group_id, member.member_id))
+    return found
+
+
+def check(engine: DuckEngine, directory: Path, count: int) -> None:
+    log = log_of(directory)
+    times = sorted({time_of(each) or 0 for records in log.values() for each in records} - {0})
+    names = dict(PastGroups(engine, "c", times[-1]).read().image.topic_names)
+    step = max(1, len(times) // count)
+    partitions = sorted(replayed(directory, times[-1], names))[:6]
+    for at_ms in times[step // 2 :: step]:
+        expected = replayed(directory, at_ms, names)
+        for topic, partition in partitions:
+            try:
+                rows = owners(engine, topic, partition, at_ms, at_ms).data
+            except NotFoundError:
+                rows = ()
+            found = {
+                (row.group_id, row.member_id)
+                for row in rows
+                if row.status == "owned" and row.group_type != "streams"
+            }
+            assert found == expected.get((topic, partition), set())
+
+
+@pytest.mark.parametrize("name", ["log-dir", "kafka-2.8.2"])
+def test_recorded_owners(name: str, tmp_path: Path) -> None:
+    directory = next(path for path in LOGS if path.name == name)
+    with recorded_engine(directory, tmp_path) as engine:
+        check(engine, directory, examples(3))
+
+
+@pytest.mark.parametrize("seed", range(examples(1)))
+def test_random_owners(seed: int, tmp_path: Path) -> None:
+    RandomHistory(seed).write(tmp_path / "log")
+    with recorded_engine(tmp_path / "log", tmp_path) as engine:
+        check(engine, tmp_path / "log", examples(3))

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from kgroup.history.change import Change
+from kgroup.history.change import Change, fingerprint
 from kgroup.history.coverage import Coverage
 from kgroup.history.damage import damage_row, problem_of, replace_damage
 from kgroup.history.derivation import derive_assignments
@@ -282,6 +282,7 @@ class Build:
             try:
                 start = change.start(source, end)
                 splits = [] if start is None else source.splits(start)
+                before = fingerprint(source, source.size) if splits else ""
             except OSError as error:
                 change.add_unreadable(source, error)
                 continue
@@ -290,13 +291,13 @@ class Build:
                 continue
             change.segments_read += 1
             change.bytes_read += sum(split.size or 0 for split in splits)
-            reading = _Reading(partial(change.finish, source), len(splits))
+            reading = _Reading(partial(change.finish, source, before), len(splits))
             self._reading |= {_key(split): reading for split in splits}
             for split in splits:
                 yield self._work(split, end)
 
-    def _work(self, split: Split, end: int | None = None) -> Work:
-        """Add what is known of the offsets that a split may have, up to one that it should not."""
+    def _work(self, split: Split, end: int | None) -> Work:
+        """Add what is known of the offsets that a split should have, which end before the next."""
         known = self.known(split.cluster, split.offsets_partition)
         return Work(split, known.within(split.base_offset or 0, None if end is None else end - 1))
 

@@ -120,12 +120,21 @@ class Change:
             self.damage += damage_rows(read)
         return True
 
-    def finish(self, source: SegmentSource, reads: Sequence[SplitRead]) -> None:
-        """Remember that a segment was read, as far as it was, with these results."""
+    def finish(self, source: SegmentSource, before: str, reads: Sequence[SplitRead]) -> None:
+        """Remember that a segment was read, as far as it was.
+
+        Args:
+            source: the segment.
+            before: its fingerprint before it was read. Where it has another one now, compaction has
+                put another file in its place, nobody knows when: that is read by the next build.
+            reads: the results.
+        """
         if any(read.error for read in reads):
             return
         end = _sound_end(source.size, reads)
         try:
+            if fingerprint(source, source.size) != before:
+                return
             seen = SeenSegment(source.base_offset, end, fingerprint(source, end))
         except OSError:
             return  # it is gone; what was read counts

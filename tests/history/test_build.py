@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -222,3 +224,27 @@ def test_segments_of_one_folder_that_overlap(
     with read_warehouse(tmp_path / "w") as warehouse:
         listed = {path for paths in warehouse.files().values() for path in paths}
     assert set((tmp_path / "w").glob("*/*/*/*.parquet")) == listed
+
+
+def test_a_segment_may_be_replaced_while_it_is_read(tmp_path: Path) -> None:
+    """The cleaner puts one file in the place of two, whatever is being read meanwhile."""
+    batches = read_log(SAMPLE)[2]
+    one, other = next(
+        (one, other) for one, other in combinations(batches, 2) if one.size == other.size
+    )
+    write_log(tmp_path / "log", {2: [one]})
+    (path,) = (tmp_path / "log" / "__consumer_offsets-2").iterdir()
+    kept = batches[batches.index(other) :]
+
+    def read_and_replace(function: Callable[[Any], Any], jobs: Sequence[Any], /) -> Iterator[Any]:
+        found = [function(job) for job in jobs]
+        path.write_bytes(b"".join(bytes(batch.data) for batch in kept))
+        yield from found
+
+    with write_warehouse(tmp_path / "w") as writer:
+        made = Build(writer, read_and_replace)
+        made.read(find_sources([str(tmp_path / "log")], "c").segments)
+        made.commit()
+    build(tmp_path / "w", tmp_path / "log")
+    write_log(tmp_path / "all", {2: [one, *kept]})
+    assert_same(tmp_path / "w", tmp_path / "all")

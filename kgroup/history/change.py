@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from kgroup.history.coverage import Coverage
-from kgroup.history.damage import DamageRow, damage_rows, unreadable_row
+from kgroup.history.damage import DamageRow, damage_rows, shorter_row, unreadable_row
 from kgroup.history.fact_file import WrittenFile
 from kgroup.history.log_ends import LogEnd
 from kgroup.history.segment_source import SegmentSource
@@ -152,7 +152,12 @@ class Change:
             first: its first offset.
             end: offset that its next record gets.
         """
-        start = max(first, self.partition(number).live_end or 0)
+        before = self.partition(number).live_end or 0
+        if end < before:
+            row = shorter_row(number, before, end)
+            self.damage.append(row)
+            self.reread.append((row["path"] or "", 0, 0))  # what was told of it before
+        start = max(first, before)
         return min(self.coverage(number).end_from(start), end)
 
     def finish_live(self, number: int, reads: Sequence[SplitRead]) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "damage_rows",
     "problem_of",
     "replace_damage",
+    "shorter_row",
     "unreadable_row",
 ]
 
@@ -64,6 +65,17 @@ def damage_row(problem: Problem) -> DamageRow:
     partition = problem.offsets_partition
     name = OFFSETS_TOPIC if partition is None else f"{OFFSETS_TOPIC}-{partition}"
     return _row(name, partition, problem.kind, problem.reason)
+
+
+def shorter_row(partition: int, before: int, end: int) -> DamageRow:
+    """Give the row for a live partition that ends before what was read of it."""
+    reason = (
+        f"Expected it to go on at offset {before}, up to where it was read before; found that it "
+        f"ends at {end}. It has lost records, or the topic was made again: records that come to "
+        "offsets which are known already are not taken. Build another warehouse, or give the "
+        "cluster another name with --cluster."
+    )
+    return _row(f"{OFFSETS_TOPIC}-{partition}", partition, "shorter", reason)
 
 
 def problem_of(row: DamageRow) -> Problem:

@@ -14,12 +14,19 @@ import pytest
 from kgroup.history import build as module
 from kgroup.history import derivation
 from kgroup.history.build import Build, ClusterReport
+from kgroup.history.live_source import LiveSource
 from kgroup.history.merge import MANY
 from kgroup.history.segment_source import find_sources
-from kgroup.history.warehouse import read_warehouse, write_warehouse
+from kgroup.history.warehouse import (
+    ClusterState,
+    PartitionState,
+    read_warehouse,
+    write_warehouse,
+)
 from kgroup.operation.report import Report
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.columnar import decode_chunks
+from kgroup.source.client_config import client_config
 from kgroup.source.log_folder import read_topic_names
 from tests.examples import examples, some_of
 from tests.history.log_copy import Replica, read_log, write_log
@@ -248,3 +255,22 @@ def test_a_segment_may_be_replaced_while_it_is_read(tmp_path: Path) -> None:
     build(tmp_path / "w", tmp_path / "log")
     write_log(tmp_path / "all", {2: [one, *kept]})
     assert_same(tmp_path / "w", tmp_path / "all")
+
+
+def test_a_live_partition_that_has_become_shorter_is_told(tmp_path: Path) -> None:
+    """The topic was made again: its records would be taken for those that are known."""
+    config = client_config(environment={}, bootstrap_server="127.0.0.1:9")
+    live = LiveSource("c", {7: (0, 40), 8: (0, 40)}, {}, (), config)
+    with write_warehouse(tmp_path) as writer:
+        states = {7: PartitionState(live_end=120), 8: PartitionState(live_end=40)}
+        writer.commit({"c": ClusterState(partitions=states)}, {})
+    for _ in range(2):
+        with write_warehouse(tmp_path) as writer:
+            made = Build(writer)
+            made.read_live(live)
+            (error,) = made.commit().errors
+        assert (error.kind, error.offsets_partition) == ("shorter", 7)
+        assert "120" in error.reason
+        assert "ends at 40" in error.reason
+    with read_warehouse(tmp_path) as warehouse:
+        assert sum(file.rows for file in warehouse.state("c").files) == 1

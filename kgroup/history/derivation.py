@@ -32,7 +32,7 @@ from kgroup.history.warehouse import WarehouseWriter
 
 __all__ = ["DerivationResult", "DerivationTask", "derive_assignments", "run_derivation"]
 
-TASK_BYTES = 64 << 20
+TASK_BYTES = 4 << 20
 """Bytes of files from which on a task gets no further partition."""
 
 PIECE_BYTES = 32 << 20

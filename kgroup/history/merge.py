@@ -19,7 +19,7 @@ __all__ = ["MergeTask", "merge_tasks", "run_merge"]
 MANY = 12
 """Files that are merged."""
 
-LARGE = 16 << 20
+LARGE = 2 << 20
 """Bytes of a file that stays as it is."""
 
 _SMALL = 1 << 15

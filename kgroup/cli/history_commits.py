@@ -9,6 +9,7 @@ from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.history_time import time_options
 from kgroup.cli.options import ID, Output, examples, output_options, parsed
 from kgroup.cli.parameter import parse_duration
+from kgroup.cli.suggestion import suggest_groups
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -27,7 +28,7 @@ __all__ = ["command"]
         "kgroup history commits --warehouse warehouse billing --since 2d --topic orders",
     ),
 )
-@click.argument("group_id", metavar="GROUP", type=ID)
+@click.argument("group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups)
 @click.option("--topic", type=ID, help="Only of this topic.")
 @time_options("Only commits from then on.", "Only commits before then.")
 @click.option(

@@ -9,6 +9,7 @@ from kgroup.cli.context import documented, show
 from kgroup.cli.history_time import time_options
 from kgroup.cli.options import ID, PATH, Output, examples, output_options, parsed
 from kgroup.cli.parameter import parse_time
+from kgroup.cli.suggestion import suggest_groups
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -23,7 +24,7 @@ __all__ = ["command"]
         "kgroup history lag --warehouse warehouse billing --since 7d -o csv",
     ),
 )
-@click.argument("group_id", metavar="GROUP", type=ID)
+@click.argument("group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups)
 @click.option("--topic", type=ID, help="Only of this topic.")
 @click.option(
     "--at",

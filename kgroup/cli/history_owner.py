@@ -5,6 +5,7 @@ import click
 from kgroup.cli.context import documented, show
 from kgroup.cli.options import ID, Output, examples, output_options, parsed
 from kgroup.cli.parameter import parse_time
+from kgroup.cli.suggestion import suggest_groups
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -36,7 +37,9 @@ __all__ = ["command"]
     callback=parsed(lambda times: tuple(map(parse_time, times)) if times else None),
     help="From then to then, with the times when nobody did.",
 )
-@click.option("--group", "group_id", type=ID, help="Only in this group.")
+@click.option(
+    "--group", "group_id", type=ID, shell_complete=suggest_groups, help="Only in this group."
+)
 @warehouse_options
 @output_options
 def command(

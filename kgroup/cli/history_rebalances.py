@@ -5,6 +5,7 @@ import click
 from kgroup.cli.context import documented, show
 from kgroup.cli.history_time import time_options
 from kgroup.cli.options import ID, Output, examples, output_options
+from kgroup.cli.suggestion import suggest_groups
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -19,7 +20,9 @@ __all__ = ["command"]
         "kgroup history rebalances --warehouse warehouse --columns time,group_id,cause,evidence",
     ),
 )
-@click.argument("group_id", metavar="[GROUP]", type=ID, required=False)
+@click.argument(
+    "group_id", metavar="[GROUP]", type=ID, required=False, shell_complete=suggest_groups
+)
 @time_options("Only from then on.", "Only before then.")
 @warehouse_options
 @output_options

@@ -5,6 +5,7 @@ import click
 from kgroup.cli.context import documented, show
 from kgroup.cli.history_time import time_options
 from kgroup.cli.options import ID, Output, examples, output_options
+from kgroup.cli.suggestion import suggest_groups
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -19,7 +20,7 @@ __all__ = ["command"]
         "--since 2026-11-21 -o csv",
     ),
 )
-@click.argument("group_id", metavar="GROUP", type=ID)
+@click.argument("group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups)
 @click.option("--topic", type=ID, help="Only of this topic.")
 @time_options("Leave out what ended by then.", "Leave out what began then or later.")
 @warehouse_options

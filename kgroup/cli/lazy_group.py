@@ -18,19 +18,11 @@ class LazyGroup(click.Group):
 
     Args:
         table: its commands, in the order of its help.
-        hidden: more of them, which neither help nor completion shows.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        table: CommandTable,
-        hidden: CommandTable | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *args: Any, table: CommandTable, **options: Any) -> None:
         super().__init__(*args, **options)
         self.table = table
-        self._all = {**table, **(hidden or {})}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Give the names in the order of the table."""
@@ -38,9 +30,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one command."""
-        if cmd_name not in self._all:
+        if cmd_name not in self.table:
             return None
-        command = import_module(f"kgroup.cli.{self._all[cmd_name][0]}").command
+        command = import_module(f"kgroup.cli.{self.table[cmd_name][0]}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -62,7 +54,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which one might have been meant."""
-        if args[0] not in self._all and not args[0].startswith("-") and not ctx.resilient_parsing:
+        if args[0] not in self.table and not args[0].startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], self.table)

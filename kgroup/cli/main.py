@@ -36,13 +36,9 @@ COMMANDS: CommandTable = {
     "snapshot": ("snapshot", "Save what a source says, to work on it offline."),
     "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
     "zk": ("zk", "Show what only the ZooKeeper consumer has: its nodes and fetchers."),
+    "history": ("history", "Ask what groups did in the past, from tables made of their records."),
     "completion": ("completion", "Print the script that completes command lines in a shell."),
 }
-
-_HIDDEN: CommandTable = {
-    "history": ("history", "Ask what groups did in the past, from tables made of their records."),
-}
-"""Not finished yet."""
 
 INTERRUPTED = 130
 """As shells report a process that SIGINT ended (128 + 2)."""
@@ -59,7 +55,6 @@ ONE_PRESS_S = 1.0
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
-    hidden=_HIDDEN,
     invoke_without_command=True,
     subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

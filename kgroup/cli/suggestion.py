@@ -45,23 +45,22 @@ PART = "part"
 def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Suggest ids of groups that the source on the command line, or in the environment, has.
 
+    That may be a warehouse, too.
+
     Left out are ids that were given already, ids with characters that no line can show, and, for
     arguments, ids that would be taken for options.
     """
     if ctx.params.get("kind") == "transaction":
         return []
-
-    def ask(source: GroupSource) -> Collection[str]:
-        from kgroup.source.base import Question
-
-        question = Question(state=False, members=False, offsets=False, log_budget=0)
-        return source.read(question=question).image.groups.keys()
-
+    if any("--warehouse" in param.opts for param in ctx.command.params):
+        found = _within(_patience_s(), lambda: _groups_of_warehouse(ctx))
+    else:
+        found = _asked(ctx, _group_ids)
     given = set(ctx.params.get(param.name or "") or ())
     is_argument = isinstance(param, click.Argument)
     return [
         CompletionItem(group_id)
-        for group_id in _asked(ctx, ask)
+        for group_id in found
         if group_id.startswith(incomplete) and group_id.isprintable() and group_id not in given
         if group_id and not (is_argument and group_id.startswith("-"))
     ]
@@ -214,15 +213,34 @@ def _of_group(
     return _asked(line, ask)
 
 
+def _group_ids(source: GroupSource) -> Collection[str]:
+    from kgroup.source.base import Question
+
+    question = Question(state=False, members=False, offsets=False, log_budget=0)
+    return source.read(question=question).image.groups.keys()
+
+
+def _groups_of_warehouse(ctx: click.Context) -> Collection[str]:
+    """Read the ids of the groups that the warehouse on the command line has records of."""
+    from kgroup.history.engine import DuckEngine
+    from kgroup.history.warehouse import read_warehouse
+
+    tables = ("group_generations", "consumer_group_epochs", "offset_commits")
+    parts = (f"SELECT group_id FROM {table}" for table in tables)
+    with (
+        read_warehouse(_expanded(ctx.params["root"])) as warehouse,
+        DuckEngine(warehouse.files(ctx.params.get("cluster"))) as engine,
+    ):
+        ids = engine.query(f"SELECT group_id FROM ({' UNION '.join(parts)}) ORDER BY group_id")
+        return [str(group_id) for group_id in ids["group_id"].to_pylist()]
+
+
 def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) -> Sequence[str]:
     """Ask the source on the command line, or in the environment, as long as patience lasts."""
     from kgroup.cli.source import source_of, with_sample_zookeeper
 
     options = {name: _expanded(value) for name, value in ctx.params.items()}
-    patience_s = PATIENCE_S
-    with suppress(ValueError):
-        patience_s = float(os.environ.get("KGROUP_COMPLETION_TIMEOUT", patience_s))
-
+    patience_s = _patience_s()
     is_of_zookeeper = ctx.parent is not None and ctx.parent.command.name == "zk"
 
     def open_and_ask() -> Collection[str]:
@@ -233,6 +251,12 @@ def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) ->
             return ask(source)
 
     return _within(patience_s, open_and_ask)
+
+
+def _patience_s() -> float:
+    with suppress(ValueError):
+        return float(os.environ.get("KGROUP_COMPLETION_TIMEOUT", PATIENCE_S))
+    return PATIENCE_S
 
 
 def _within(seconds: float, ask: Callable[[], Collection[str]]) -> Sequence[str]:

@@ -185,6 +185,17 @@ def test_every_command_suggests_groups_where_it_takes_them() -> None:
     assert {"describe", "coordinator", "snapshot", "decode-offsets", "zk fetchers"} <= taken
 
 
+def test_groups_of_a_warehouse(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cli("history", "build", "--sample", "--to", str(tmp_path / "w")).status == 0
+    line = f"kgroup history timeline --warehouse {tmp_path}/w "
+    gone = "old-dashboard"  # whose offsets were deleted
+    assert suggested(cli, line) == ("plain", sorted({*groups(), gone}))
+    assert suggested(cli, f"{line}order-")[1] == ["order-service", "order-totals"]
+    assert suggested(cli, f"kgroup history as-of --warehouse {tmp_path} now ")[1] == []
+    monkeypatch.setenv("KGROUP_WAREHOUSE", str(tmp_path / "w"))
+    assert suggested(cli, "kgroup history commits order-t")[1] == ["order-totals"]
+
+
 def test_profiles(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KGROUP_CONFIG", str(tmp_path / "config.toml"))
     assert suggested(cli, "kgroup list -C ")[1] == []

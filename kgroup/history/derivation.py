@@ -5,9 +5,10 @@ Where the new records of a partition are all behind those that assignments were 
 that compaction had not been at, say, or where the name of a topic came late, the partition is done
 anew from all of its records.
 
-Partitions are divided among tasks by how much there is to read. What has ended they write
-themselves. What is owned now comes back and is compared with what was owned before: of the files
-with open assignments only those are replaced in which something has changed.
+Partitions are divided among tasks by how much there is to read. These read what is owned, and write
+what has ended and what is owned now, unless it is written already. What comes back is which rows of
+the files with open assignments still are so: of these files only those are replaced in which
+something has changed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ import pyarrow.parquet as pq
 
 from kgroup.history.change import Change
 from kgroup.history.fact_file import FactWriter, WrittenFile
+from kgroup.history.owned_set import flags
 from kgroup.history.ownership import NEEDED, Ownership, derive
+from kgroup.history.record_order import Flags
 from kgroup.history.table import TABLES
 from kgroup.history.table_file import read_parquet, read_rows
 from kgroup.history.task import Run
@@ -45,12 +48,16 @@ class Derivation:
 
     Attributes:
         offsets_partition: its number.
-        before: what was owned before the records.
+        is_anew: whether nothing counts that was derived before.
+        members: file with what is known of members before the records; None where nothing is.
+        opened: files that have open assignments of it.
         files: that have the records.
     """
 
     offsets_partition: int
-    before: Ownership
+    is_anew: bool
+    members: str | None
+    opened: tuple[WrittenFile, ...]
     files: tuple[WrittenFile, ...]
 
     @property
@@ -89,13 +96,16 @@ class DerivationResult:
 
     Attributes:
         cluster: its name.
-        files: with assignments that have ended.
-        now: what is owned now, by partition.
+        files: with assignments.
+        stays: by partition, of each of its rows in the files that it had open assignments in, one
+            file after the other, whether it still is one.
+        members: what is known of members now, by partition.
     """
 
     cluster: str
     files: tuple[WrittenFile, ...]
-    now: Mapping[int, Ownership]
+    stays: Mapping[int, Flags]
+    members: Mapping[int, pa.Table]
 
 
 def run_derivation(task: DerivationTask) -> DerivationResult:
@@ -106,21 +116,31 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
         InputError: a file of the warehouse cannot be read.
     """
     warehouse = Path(task.warehouse)
-    now: dict[int, Ownership] = {}
+    stays: dict[int, Flags] = {}
+    members: dict[int, pa.Table] = {}
     with FactWriter(warehouse, task.cluster, f"{task.build}-{uuid4().hex}") as writer:
         for each in task.derivations:
             number = each.offsets_partition
-            now[number] = each.before
+            written = _open_rows(warehouse, each.opened, number)
+            now = Ownership.none()
+            if not each.is_anew:
+                now = Ownership(written, _read_members(warehouse, each.members))
             for files in _pieces(each.files, number):
                 records = {
                     name: _rows(warehouse, name, files, columns, number)
                     for name, columns in NEEDED.items()
                 }
-                derived = derive(number, now[number], records, task.topic_names)
+                derived = derive(number, now, records, task.topic_names)
                 if len(derived.closed):
                     writer.add({"assignments": derived.closed})
-                now[number] = derived.now
-        return DerivationResult(task.cluster, writer.finish(), now)
+                now = derived.now
+            texts, written_texts = _texts(now.open), _texts(written)
+            stays[number] = flags(pc.is_in(written_texts, texts))
+            new = now.open.filter(pc.invert(pc.is_in(texts, written_texts)))
+            if len(new):
+                writer.add({"assignments": new}, is_open=True)
+            members[number] = now.members
+        return DerivationResult(task.cluster, writer.finish(), stays, members)
 
 
 def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: Run) -> None:
@@ -135,23 +155,24 @@ def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: 
     for change in changes:
         derivations, anew[change.cluster] = _derivations(writer.root, change)
         tasks += _tasks(writer, change, derivations)
-    now: dict[str, dict[int, Ownership]] = {}
-    written: dict[str, list[WrittenFile]] = {}
+    results: dict[str, list[DerivationResult]] = {}
     for result in run(run_derivation, tasks):
-        now.setdefault(result.cluster, {}).update(result.now)
-        written.setdefault(result.cluster, []).extend(result.files)
+        results.setdefault(result.cluster, []).append(result)
     for change in changes:
-        owned = now.get(change.cluster, {})
-        if owned:
-            with FactWriter(writer.root, change.cluster, _stem(writer)) as facts:
-                old = _replace_assignments(
-                    writer.root, change.files.values(), owned, anew[change.cluster], facts
-                )
-                change.replace_files(old, [*facts.finish(), *written[change.cluster]])
-            for number, ownership in owned.items():
-                members = _write_members(writer, ownership.members)
-                state = change.partition(number)
-                change.partitions[number] = replace(state, members=members)
+        found = results.get(change.cluster, [])
+        stays = {number: mask for result in found for number, mask in result.stays.items()}
+        if not stays:
+            continue
+        with FactWriter(writer.root, change.cluster, _stem(writer)) as facts:
+            old = _replace_assignments(
+                writer.root, change.files.values(), stays, anew[change.cluster], facts
+            )
+            written = [file for result in found for file in result.files]
+            change.replace_files(old, [*facts.finish(), *written])
+        for result in found:
+            for number, members in result.members.items():
+                path = _write_members(writer, members)
+                change.partitions[number] = replace(change.partition(number), members=path)
 
 
 def _derivations(warehouse: Path, change: Change) -> tuple[list[Derivation], set[int]]:
@@ -171,17 +192,18 @@ def _derivations(warehouse: Path, change: Change) -> tuple[list[Derivation], set
             anew.add(number)
         end = max(last, -1 if state.derived_end is None else state.derived_end)
         change.partitions[number] = replace(state, derived_end=end)
-    going_on = limits.keys() - anew
-    opened = _open_assignments(warehouse, change.files.values(), going_on)
+    opened = [file for file in change.files.values() if _is_open(file)]
     derivations = [
-        Derivation(number, Ownership.none(), _of_partition(needed, number)) for number in anew
-    ]
-    for number in going_on:
-        members = _read_members(warehouse, change.partition(number).members)
-        derivations.append(
-            Derivation(number, Ownership(opened[number], members), _of_partition(new, number))
+        Derivation(
+            number,
+            number in anew,
+            change.partition(number).members,
+            _of_partition(opened, number),
+            _of_partition(needed if number in anew else new, number),
         )
-    return sorted(derivations, key=lambda each: each.offsets_partition), anew
+        for number in sorted(limits.keys() | anew)
+    ]
+    return derivations, anew
 
 
 def _pieces(files: Iterable[WrittenFile], number: int) -> Iterator[list[WrittenFile]]:
@@ -245,65 +267,53 @@ def _stem(writer: WarehouseWriter) -> str:
     return f"{writer.build + 1}-{uuid4().hex}"
 
 
-def _open_assignments(
-    warehouse: Path, files: Iterable[WrittenFile], partitions: Collection[int]
-) -> dict[int, pa.Table]:
-    """Read what is owned now in some partitions, by their numbers."""
-    schema = TABLES["assignments"].schema
-    found = [
-        read_rows(warehouse, file, partitions=partitions)
-        for file in files
-        if _is_open(file) and not file.offsets.keys().isdisjoint(partitions)
-    ]
-    rows = pa.concat_tables([schema.empty_table(), *found])
-    return {
-        number: rows.filter(pc.equal(rows["offsets_partition"], number)) for number in partitions
-    }
+def _open_rows(warehouse: Path, files: Iterable[WrittenFile], partition: int) -> pa.Table:
+    """Read what is owned, as far as it is written, in a partition."""
+    found = [read_rows(warehouse, file, partitions=(partition,)) for file in files]
+    return pa.concat_tables([TABLES["assignments"].schema.empty_table(), *found])
 
 
 def _replace_assignments(
     warehouse: Path,
     files: Iterable[WrittenFile],
-    now: Mapping[int, Ownership],
+    stays: Mapping[int, Flags],
     anew: Collection[int],
     writer: FactWriter,
 ) -> set[str]:
-    """Write what is owned now in some partitions; leave what is written already where it is.
+    """Write without what counts no more the files in which there is such a thing.
 
     Args:
         warehouse: its folder.
         files: of one cluster, without those that the derivation wrote.
-        now: what is owned, by partition.
+        stays: see `DerivationResult`.
         anew: those partitions of which all assignments were derived anew.
-        writer: takes the rows.
+        writer: takes the rows that stay.
 
     Returns:
         Paths of the files that count no more.
     """
-    rows = pa.concat_tables([each.open for each in now.values()])
-    texts = _texts(rows)
-    is_written = np.zeros(len(rows), np.bool_)
     replaced: set[str] = set()
+    done = dict.fromkeys(stays, 0)
     for file in files:
-        if file.table != "assignments":
+        changing = stays.keys() if _is_open(file) else anew
+        if file.table != "assignments" or file.offsets.keys().isdisjoint(changing):
             continue
-        changing = now.keys() if file.is_open else anew
-        if file.offsets.keys().isdisjoint(changing):
-            continue
-        old = read_rows(warehouse, file)
-        stays = pc.invert(pc.is_in(old["offsets_partition"], pa.array(changing, pa.int32())))
-        if file.is_open:
-            old_texts = _texts(old)
-            is_written |= pc.is_in(texts, old_texts).to_numpy(zero_copy_only=False)
-            stays = pc.or_(stays, pc.is_in(old_texts, texts))
-        if not pc.all(stays).as_py():
+        rows = read_rows(warehouse, file)
+        numbers = rows["offsets_partition"].to_numpy()
+        stay = np.ones(len(rows), dtype=bool)
+        for number in file.offsets.keys() & changing:
+            is_of = numbers == number
+            if file.is_open:
+                begin = done[number]
+                done[number] += int(is_of.sum())
+                stay[is_of] = stays[number][begin : done[number]]
+            else:
+                stay[is_of] = False
+        if not stay.all():
             replaced.add(file.path)
-            kept = old.filter(stays)
+            kept = rows.filter(pa.array(stay))
             if len(kept):
                 writer.add({"assignments": kept}, is_open=file.is_open)
-    new = rows.filter(pa.array(~is_written))
-    if len(new):
-        writer.add({"assignments": new}, is_open=True)
     return replaced
 
 

@@ -37,9 +37,14 @@ def read_rows(
     wanted = columns
     if columns is not None and partitions is not None:
         wanted = [*dict.fromkeys(["offsets_partition", *columns])]
-    parts = list(row_groups(warehouse, file, wanted))
+    schema = TABLES[file.table].schema
+    if partitions is not None and file.offsets.keys() <= set(partitions):
+        partitions = None
+    parts = list(_groups(warehouse / file.path, schema, wanted, partitions))
+    if not parts:
+        parts = [pa.schema([schema.field(name) for name in wanted or schema.names]).empty_table()]
     rows = pa.concat_tables(parts)
-    if partitions is not None and not file.offsets.keys() <= set(partitions):
+    if partitions is not None:
         rows = rows.filter(pc.is_in(rows["offsets_partition"], pa.array(partitions, pa.int32())))
     return rows if columns is None else rows.select(columns)
 
@@ -64,11 +69,20 @@ def read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *_groups(path, schema, None)])
 
 
-def _groups(path: Path, schema: pa.Schema, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+def _groups(
+    path: Path,
+    schema: pa.Schema,
+    columns: Sequence[str] | None,
+    partitions: Collection[int] | None = None,
+) -> Iterator[pa.Table]:
+    """Read row groups, only those that may have rows of these partitions."""
     try:
         # not read_table: that takes the folders' names for columns
         with pq.ParquetFile(path) as parquet:
             for number in range(parquet.num_row_groups):
+                group = parquet.metadata.row_group(number)
+                if partitions is not None and not _may_have(group, schema, partitions):
+                    continue
                 rows = parquet.read_row_group(number, columns, use_threads=False)
                 yield rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
     except (OSError, pa.ArrowException) as error:
@@ -77,3 +91,10 @@ def _groups(path: Path, schema: pa.Schema, columns: Sequence[str] | None) -> Ite
             "tables anew in another folder.",
             path=str(path),
         ) from None
+
+
+def _may_have(group: pq.RowGroupMetaData, schema: pa.Schema, partitions: Collection[int]) -> bool:
+    limits = group.column(schema.get_field_index("offsets_partition")).statistics
+    if limits is None or not limits.has_min_max:
+        return True
+    return any(limits.min <= number <= limits.max for number in partitions)

@@ -39,14 +39,14 @@ test: venv shells ## every test, with more random examples, and with real broker
 	$(MAKE) -j2 lint unit KGROUP_TEST_EXAMPLES=8
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m broker --durations 15
 
-shells: ## install what is missing of bash, zsh, fish and jq, in which completions and scripts are tested
-	@missing=; for shell in bash zsh fish jq; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \
+shells: ## install what is missing of bash, zsh, fish, jq and chromium, in which completions, scripts and pages are tested
+	@missing=; for shell in bash zsh fish jq chromium; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
-	  echo "The tests of completions and scripts need$$missing: installing with apt-get."; \
+	  echo "The tests of completions, scripts and pages need$$missing: installing with apt-get."; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	else \
-	  echo "The tests of completions and scripts need$$missing. Install with the system's package manager, on Debian: sudo apt-get install$$missing" >&2; exit 1; \
+	  echo "The tests of completions, scripts and pages need$$missing. Install with the system's package manager, on Debian: sudo apt-get install$$missing" >&2; exit 1; \
 	fi
 
 check: venv ## format, lint, types, import rule, unit tests; no JVM

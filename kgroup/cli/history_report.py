@@ -1,0 +1,54 @@
+"""`kgroup history report`."""
+
+from pathlib import Path
+
+import click
+
+from kgroup.cli.context import complain
+from kgroup.cli.history_time import time_options
+from kgroup.cli.options import ID, PATH, examples
+from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "report",
+    epilog=examples(
+        "kgroup history report --warehouse warehouse billing --html billing.html",
+        "kgroup history report --warehouse warehouse billing --since 2d --html billing.html",
+    ),
+)
+@click.argument("group_id", metavar="GROUP", type=ID)
+@click.option(
+    "--html", "path", metavar="FILE", type=PATH, required=True, help="Where the page is written."
+)
+@time_options("Only from then on.", "Only before then.")
+@warehouse_options
+def command(
+    group_id: str,
+    path: Path,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+) -> ExitStatus:
+    """Draw a group's history as one page of HTML, which needs no network.
+
+    It shows who owned what, rebalances with their causes, when members were there, how often the
+    group committed, and its lag where ends of logs were recorded. A page that exists is replaced
+    when the new one is whole.
+    """
+    from kgroup.history.group_page import group_page
+    from kgroup.render.history_page import group_html
+    from kgroup.render.whole_file import whole_file
+
+    with warehouse.open() as engine:
+        page = group_page(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
+        )
+    with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        file.writelines(group_html(page))
+    for each in page.left_out:
+        complain(f"note: left out: {each}")
+    return ExitStatus.DONE

@@ -1,0 +1,231 @@
+"""What the page of a group shows: who owned what, rebalances, commits and lag, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgroup.history.ask_rebalance import rebalances
+from kgroup.history.engine import Engine
+from kgroup.history.interval import Interval
+from kgroup.history.lag import lags
+from kgroup.history.question import cluster_of_group, rows_of, span_of
+from kgroup.history.rebalance import Participant, Rebalance
+from kgroup.history.timeline import timeline
+from kgroup.model.instant import rfc3339
+
+__all__ = ["CommitRate", "GroupLag", "GroupPage", "Life", "group_page", "name_of_thing"]
+
+MOST_PARTITIONS = 150
+MOST_STRETCHES = 4000
+MOST_REBALANCES = 1000
+MOST_LIVES = 100
+_BUCKETS = 300
+"""Bars of the commit rate, about."""
+_LENGTHS_S = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """From when to when a member was in the group, by its rebalances."""
+
+    who: Participant
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRate:
+    """Commits of a while."""
+
+    time_ms: int
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """Sum of the lags that were known at a time."""
+
+    time_ms: int
+    lag: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """All that a page shows.
+
+    Attributes:
+        since_ms: where the time begins; None where no time is known.
+        until_ms: and where it ends.
+        stretches: of ownership; those without times left out.
+        rate_ms: length of the whiles that commits are counted in.
+        left_out: what is not shown, as sentences.
+    """
+
+    cluster: str
+    group_id: str
+    since_ms: int | None
+    until_ms: int | None
+    stretches: tuple[Interval, ...]
+    rebalances: tuple[Rebalance, ...]
+    lives: tuple[Life, ...]
+    rate_ms: int
+    rates: tuple[CommitRate, ...]
+    lags: tuple[GroupLag, ...]
+    left_out: tuple[str, ...]
+
+
+def name_of_thing(interval: Interval) -> str:
+    """Name a partition, or a task by its subtopology, number and role."""
+    if interval.subtopology is not None:
+        role = "" if interval.role in (None, "active") else f" {interval.role}"
+        return f"{interval.subtopology}_{interval.partition}{role}"
+    return f"{interval.topic or interval.topic_id}-{interval.partition}"
+
+
+def group_page(
+    engine: Engine,
+    group_id: str,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    cluster: str | None = None,
+) -> GroupPage:
+    """Gather what a page shows.
+
+    Args:
+        engine: to ask.
+        group_id: the group.
+        since_ms: only from then on,
+        until_ms: and before then.
+        cluster: that has the group.
+
+    Raises:
+        NotFoundError: the group is not there.
+        UsageError: it is in several clusters.
+    """
+    cluster = cluster_of_group(engine, group_id, cluster)
+    intervals = timeline(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
+    timed = [each for each in intervals.data if each.is_timed]
+    changes = [
+        each
+        for each in rebalances(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster
+        ).data
+        if each.time_ms is not None
+    ]
+    first_commit, last_commit = _commit_span(engine, cluster, group_id)
+    known = [
+        *(each.from_ms for each in timed),
+        *(each.time_ms for each in changes),
+        first_commit,
+    ]
+    since = since_ms or min((each for each in known if each is not None), default=None)
+    until = until_ms or span_of(engine, cluster).last_ms or last_commit
+    left_out = []
+    if len(timed) < len(intervals.data):
+        left_out.append(f"{len(intervals.data) - len(timed)} stretches without times")
+    shown, left = _bounded(timed)
+    left_out += left
+    if len(changes) > MOST_REBALANCES:
+        left_out.append(f"{len(changes) - MOST_REBALANCES} rebalances, the oldest")
+        changes = changes[-MOST_REBALANCES:]
+    lives = _lives(changes, until)
+    if len(lives) > MOST_LIVES:
+        left_out.append(f"lives of {len(lives) - MOST_LIVES} members, those that began first")
+        lives = lives[-MOST_LIVES:]
+    length_ms = _length_ms(since, until)
+    return GroupPage(
+        cluster,
+        group_id,
+        since,
+        until,
+        tuple(shown),
+        tuple(changes),
+        tuple(lives),
+        length_ms,
+        _rates(engine, cluster, group_id, since, until, length_ms),
+        _lags(engine, cluster, group_id, since),
+        tuple(left_out),
+    )
+
+
+def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
+    """Leave out partitions, then stretches, that are too many to be looked at."""
+    names = list(dict.fromkeys(map(name_of_thing, timed)))
+    left_out = []
+    if len(names) > MOST_PARTITIONS:
+        rest = names[MOST_PARTITIONS:]
+        left_out.append(f"{len(rest)} partitions, from {rest[0]} on")
+    kept = set(names[:MOST_PARTITIONS])
+    shown = [each for each in timed if name_of_thing(each) in kept]
+    if len(shown) > MOST_STRETCHES:
+        newest = sorted(shown, key=lambda each: each.from_ms or 0)[-MOST_STRETCHES:]
+        begin = rfc3339(newest[0].from_ms or 0)
+        left_out.append(f"{len(shown) - MOST_STRETCHES} stretches that began before {begin}")
+        chosen = set(newest)
+        shown = [each for each in shown if each in chosen]
+    return shown, left_out
+
+
+def _commit_span(engine: Engine, cluster: str, group_id: str) -> tuple[int | None, int | None]:
+    sql = (
+        "SELECT MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM offset_commits "
+        "WHERE cluster = ? AND group_id = ?"
+    )
+    (row,) = rows_of(engine, sql, [cluster, group_id])
+    return row["first_ms"], row["last_ms"]
+
+
+def _lives(changes: Sequence[Rebalance], until_ms: int | None) -> list[Life]:
+    """Tell from when to when each member was there."""
+    began: dict[str, tuple[Participant, int]] = {}
+    found: list[Life] = []
+    for each in changes:
+        assert each.time_ms is not None
+        now = {who.member_id: who for who in each.members}
+        for name in [name for name in began if name not in now]:
+            found.append(Life(*began.pop(name), each.time_ms))
+        for name, who in now.items():
+            began.setdefault(name, (who, each.time_ms))
+    found += [Life(who, from_ms, until_ms or from_ms) for who, from_ms in began.values()]
+    return sorted(found, key=lambda life: (life.from_ms, life.who.member_id))
+
+
+def _length_ms(since_ms: int | None, until_ms: int | None) -> int:
+    wanted_s = ((until_ms or 0) - (since_ms or 0)) / 1000 / _BUCKETS
+    return 1000 * next((each for each in _LENGTHS_S if each >= wanted_s), _LENGTHS_S[-1])
+
+
+def _rates(
+    engine: Engine,
+    cluster: str,
+    group_id: str,
+    since_ms: int | None,
+    until_ms: int | None,
+    length_ms: int,
+) -> tuple[CommitRate, ...]:
+    if since_ms is None or until_ms is None:
+        return ()
+    sql = (
+        "SELECT while_ms, COUNT(*) AS commits FROM "
+        f"(SELECT time_ms - MOD(time_ms, {length_ms}) AS while_ms FROM offset_commits "
+        "WHERE cluster = ? AND group_id = ? AND time_ms >= ? AND time_ms <= ? "
+        "AND (transaction IS NULL OR transaction = 'committed')) AS timed "
+        "GROUP BY while_ms ORDER BY while_ms"
+    )
+    rows = rows_of(engine, sql, [cluster, group_id, since_ms, until_ms])
+    return tuple(CommitRate(row["while_ms"], row["commits"]) for row in rows)
+
+
+def _lags(
+    engine: Engine, cluster: str, group_id: str, since_ms: int | None
+) -> tuple[GroupLag, ...]:
+    sums: dict[int, list[int]] = {}
+    for row in lags(engine, group_id, since_ms=since_ms or 0, cluster=cluster).data:
+        if row.lag is not None:
+            sums.setdefault(row.time_ms, []).append(row.lag)
+    return tuple(
+        GroupLag(time_ms, sum(of_time), len(of_time)) for time_ms, of_time in sorted(sums.items())
+    )

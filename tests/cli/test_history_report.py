@@ -1,0 +1,47 @@
+"""`kgroup history report`: the file is written whole, or not at all."""
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.sample import sample_log_dir
+from tests.cli.conftest import Cli
+from tests.history.recorded import recorded_engine
+
+
+@pytest.fixture
+def recorded_warehouse(tmp_path: Path) -> Path:
+    with recorded_engine(sample_log_dir(), tmp_path):
+        return tmp_path / "warehouse"
+
+
+def test_without_plotly(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded_warehouse: Path
+) -> None:
+    old = tmp_path / "page.html"
+    old.write_text("old")
+    load = builtins.__import__
+
+    def without(name: str, *args: Any, **more: Any) -> Any:
+        if name.startswith("plotly"):
+            raise ImportError(name)
+        return load(name, *args, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    args = ("history", "report", "--warehouse", recorded_warehouse, "order-service")
+    result = cli(*args, "--html", old)
+    assert result.status == 1
+    assert "pip install 'kgroup[history]'" in result.err
+    assert old.read_text() == "old"
+    assert [path.name for path in tmp_path.glob("*.html*")] == ["page.html"]
+
+
+def test_unknown_group_makes_no_file(cli: Cli, tmp_path: Path, recorded_warehouse: Path) -> None:
+    page = tmp_path / "page.html"
+    result = cli(
+        "history", "report", "--warehouse", recorded_warehouse, "no-such-group", "--html", page
+    )
+    assert (result.status, page.exists()) == (3, False)
+    assert "no-such-group" in result.err

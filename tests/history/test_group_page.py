@@ -1,0 +1,88 @@
+"""The page of a group: what it shows of a recorded group, and what it leaves out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.history import group_page as module
+from kgroup.history.engine import DuckEngine
+from kgroup.history.group_page import group_page
+from kgroup.history.timeline import timeline
+from kgroup.render.history_page import group_html
+from kgroup.sample import sample_log_dir
+from tests.history.recorded import recorded_engine
+from tests.history.test_owner import interval
+from tests.history.warehouse_files import write_rows
+
+
+def figure_of(html: str) -> Any:
+    found = re.search(r"const figure = (.*);\n", html)
+    assert found
+    return json.loads(found[1])
+
+
+def test_page_of_a_recorded_group(tmp_path: Path) -> None:
+    with recorded_engine(sample_log_dir(), tmp_path) as engine:
+        page = group_page(engine, "order-service")
+        rows = timeline(engine, "order-service").data
+    assert page.stretches == rows
+    assert [each.generation_id for each in page.rebalances] == [1, 2, 3, 4, 5]
+    # Three members came one after the other (see the manifest), and stayed.
+    assert [life.who.client_id for life in page.lives] == [
+        f"order-service-{number}" for number in (1, 2, 3)
+    ]
+    assert {life.to_ms for life in page.lives} == {page.until_ms}
+    html = "".join(group_html(page))
+    figure = figure_of(html)
+    bars = [trace for trace in figure["data"] if trace["type"] == "bar"]
+    assert sum(len(bar["y"]) for bar in bars[:3]) == len(rows)
+    marks = next(trace for trace in figure["data"] if trace["type"] == "scatter")
+    assert marks["y"] == ["joined", "joined", "follow up", "joined", "follow up"]
+    assert html.count("<tr><td>") == 5
+
+
+def test_nothing_is_fetched(tmp_path: Path) -> None:
+    with recorded_engine(sample_log_dir(), tmp_path) as engine:
+        html = "".join(group_html(group_page(engine, "order-service")))
+    head = html.split("<script>")[0]
+    assert not re.findall(r"(?:src|href)=|@import|url\(", head)
+    assert html.count("<script>") == html.count("</script>") == 2
+
+
+def test_names_cannot_break_the_page(tmp_path: Path) -> None:
+    evil = "</script><img src=x onerror=alert(1)>"
+    rows = {"assignments": [interval("a", 0, None, group_id=evil, client_id=evil, topic="<b>t")]}
+    with DuckEngine(
+        write_rows(tmp_path, {**rows, "tombstones": [{"group_id": evil, "type": "GroupMetadata"}]})
+    ) as engine:
+        html = "".join(group_html(group_page(engine, evil)))
+    assert "<img" not in html.split("<script>")[0]
+    assert html.count("</script>") == 2
+    assert figure_of(html)["data"][0]["y"] == ["&lt;b&gt;t-3"]
+
+
+def test_big_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PARTITIONS", 4)
+    monkeypatch.setattr(module, "MOST_STRETCHES", 3)
+    monkeypatch.setattr(module, "MOST_REBALANCES", 2)
+    monkeypatch.setattr(module, "MOST_LIVES", 1)
+    with recorded_engine(sample_log_dir(), tmp_path) as engine:
+        page = group_page(engine, "order-service")
+    assert (len(page.stretches), len(page.rebalances), len(page.lives)) == (3, 2, 1)
+    assert [text.split(" ")[0] for text in page.left_out[:1]] == ["2"]
+    assert len(page.left_out) == 4
+    assert "Left out: 2 partitions, from orders-4 on" in "".join(group_html(page))
+
+
+def test_group_that_only_commits(tmp_path: Path) -> None:
+    with recorded_engine(sample_log_dir(), tmp_path) as engine:
+        page = group_page(engine, "search-index")
+        html = "".join(group_html(page))
+    assert (page.stretches, page.rebalances) == ((), ())
+    assert sum(each.commits for each in page.rates) > 0
+    assert [trace["type"] for trace in figure_of(html)["data"]] == ["bar"]

@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGINT, getsignal, signal
+from subprocess import Popen
 from tempfile import TemporaryFile
 from threading import current_thread, main_thread
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -87,7 +88,7 @@ def spark_session(
     interrupted = getsignal(SIGINT)
     with TemporaryFile() as said:
         try:
-            with nullcontext() if is_submitted else _errors_to(said):
+            with nullcontext() if is_submitted else _errors_to(said), _ended_if_interrupted():
                 session = builder.getOrCreate()
                 if current_thread() is main_thread():
                     signal(SIGINT, interrupted)  # PySpark put its own in the place
@@ -157,6 +158,34 @@ def _errors_to(file: IO[bytes]) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@contextmanager
+def _ended_if_interrupted() -> Iterator[None]:
+    """Let no JVM outlive an interrupt that comes while it starts.
+
+    PySpark waits for it to say where it listens, and removes the place to say so when it is
+    interrupted; the JVM would then wait for ever, and hold the standard streams open.
+    """
+    from pyspark import java_gateway
+
+    started: list[Popen[bytes]] = []
+
+    def start(*args: Any, **kwargs: Any) -> Popen[bytes]:
+        started.append(Popen(*args, **kwargs))
+        return started[-1]
+
+    module: Any = java_gateway
+    module.Popen = start
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        module.Popen = Popen
 
 
 def _check_java() -> None:

@@ -1,6 +1,7 @@
 """Options for the time that a question is about."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import click
@@ -19,7 +20,13 @@ def time_options(since: str, until: str) -> Callable[[Callable[..., Any]], Calla
         until: and of the second.
     """
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+    def add(asked: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(asked)
+        def command(*, since_ms: int | None, until_ms: int | None, **rest: Any) -> Any:
+            if since_ms is not None and until_ms is not None and since_ms > until_ms:
+                raise click.UsageError("--since wants an earlier time than --until")
+            return asked(since_ms=since_ms, until_ms=until_ms, **rest)
+
         for name, text in (("until", until), ("since", since)):
             option = click.option(
                 f"--{name}",

@@ -242,6 +242,14 @@ def test_length_of_time_that_is_none(cli: Cli, warehouse: str) -> None:
     assert "'soon' is no length of time" in result.err
 
 
+@pytest.mark.parametrize("question", ["timeline", "commits", "lag", "rebalances"])
+def test_an_end_before_the_begin_is_wrong_usage(cli: Cli, warehouse: str, question: str) -> None:
+    args = ("history", question, "--warehouse", warehouse, "--cluster", "east", "g")
+    result = cli(*args, "--since", "now", "--until", "2h")
+    assert (result.status, result.out) == (2, "")
+    assert "--since wants an earlier time than --until" in result.err
+
+
 # --- lag -----------------------------------------------------------------------------------------
 
 

@@ -110,7 +110,10 @@ def replace_damage(
     """
     schema = TABLES["damage"].schema
     replaced: set[str] = set()
-    names = pa.array([name for name, _, _ in reread], pa.string())
+    parts: dict[str, list[tuple[int, int]]] = {}
+    for name, start, end in reread:
+        parts.setdefault(name, []).append((start, end))
+    names = pa.array(parts, pa.string())
     for file in files:
         if file.table != "damage":
             continue
@@ -119,8 +122,7 @@ def replace_damage(
         for at in np.flatnonzero(pc.is_in(old["path"], names).to_numpy()):
             path, position = old["path"][at].as_py(), old["position"][at].as_py()
             stays[at] = not any(
-                name == path and (position is None or start <= position < end)
-                for name, start, end in reread
+                position is None or start <= position < end for start, end in parts[path]
             )
         if not stays.all():
             replaced.add(file.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from kgroup.history.engine import Engine
 from kgroup.history.log_ends import LogEnd, all_ends
@@ -116,13 +117,14 @@ def _last(ends: Iterable[LogEnd]) -> list[LogEnd]:
 def _at_ends(engine: Engine, cluster: str, group_id: str, ends: Sequence[LogEnd]) -> list[Lag]:
     """Join ends with what counted when they were recorded."""
     rows = []
-    for time_ms in sorted({end.time_ms for end in ends}):
+    in_order = sorted(ends, key=lambda end: end.time_ms)
+    for time_ms, recorded in groupby(in_order, key=lambda end: end.time_ms):
         groups = PastGroups(engine, cluster, time_ms).read([group_id]).image.groups
         offsets = groups[group_id].offsets if group_id in groups else ()
         commits = {(offset.topic, offset.partition): offset for offset in offsets}
-        for end in ends:
+        for end in recorded:
             commit = commits.get((end.topic, end.partition))
-            if end.time_ms != time_ms or commit is None:
+            if commit is None:
                 continue
             lag = None
             if end.log_end_offset is not None:

@@ -149,3 +149,17 @@ def test_what_did_not_count_is_left_out(tmp_path: Path) -> None:
         "Commits of open transactions left out: 1.",
     )
     assert (nothing.data, len(nothing.notes)) == ((), 1)
+
+
+def test_owners_are_those_of_the_same_log(tmp_path: Path) -> None:
+    """Offsets of one partition of `__consumer_offsets` say nothing of another's.
+
+    A group is in two where that topic was made again with another number of partitions.
+    """
+    rows = {
+        "offset_commits": [commit(100, 10, partition=3), commit(200, 5, partition=3)],
+        "assignments": [interval("other", 0, None, from_log_offset=50, offsets_partition=8)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        (story,) = commit_story(engine, "g", pause_ms=10_000).data
+    assert [jump.member_id for jump in story.jumps] == [None]

@@ -81,6 +81,39 @@ def member(topics: list[str], regex: str | None) -> list[dict[str, Any]]:
     ]
 
 
+def streams(topics: list[str], repartition: list[str]) -> list[dict[str, Any]]:
+    """A streams group with one member, which reads these topics."""
+    member = {
+        "instanceId": None,
+        "rackId": None,
+        "clientId": "c",
+        "clientHost": "/h",
+        "rebalanceTimeoutMs": 1000,
+        "topologyEpoch": 1,
+        "processId": "p",
+        "userEndpoint": None,
+        "clientTags": [],
+    }
+    part = {
+        "subtopologyId": "0",
+        "sourceTopics": topics,
+        "sourceTopicRegex": [],
+        "stateChangelogTopics": [],
+        "repartitionSinkTopics": [],
+        "repartitionSourceTopics": [
+            {"name": name, "partitions": 0, "replicationFactor": 0, "topicConfigs": []}
+            for name in repartition
+        ],
+        "copartitionGroups": [],
+    }
+    rows = [
+        metadata("StreamsGroupMetadata", {"epoch": 3}, 40, None),
+        metadata("StreamsGroupMemberMetadata", member, 41, "m"),
+        metadata("StreamsGroupTopology", {"epoch": 1, "subtopologies": [part]}, 42, None),
+    ]
+    return [{**row, "group_type": "streams"} for row in rows]
+
+
 def ask(folder: Path, rows: dict[str, Any], **more: Any) -> list[StaleOffset]:
     chosen = {"silent_ms": HOUR, "expiring_ms": HOUR, "retention_ms": WEEK, "at_ms": T + 2 * HOUR}
     with DuckEngine(write_rows(folder, rows)) as engine:
@@ -104,6 +137,9 @@ def ask(folder: Path, rows: dict[str, Any], **more: Any) -> list[StaleOffset]:
         ({"consumer_group_epochs": member(["others"], None)}, "commit", T + 1 + WEEK),
         ({"consumer_group_epochs": member([], "o.*")}, "unknown", None),
         ({"consumer_group_epochs": member([], None)[:1]}, "commit", T + 1 + WEEK),
+        ({"consumer_group_epochs": streams(["orders"], [])}, "subscribed", None),
+        ({"consumer_group_epochs": streams([], ["orders"])}, "subscribed", None),
+        ({"consumer_group_epochs": streams(["others"], [])}, "commit", T + 1 + WEEK),
     ],
 )
 def test_when_an_offset_expires(

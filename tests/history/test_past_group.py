@@ -207,3 +207,45 @@ def test_what_is_not_known(tmp_path: Path) -> None:
     assert (gone.data, [error.kind for error in gone.errors]) == ((), ["not-found"])
     assert "did not exist at 2023-11-14T22:13:20.006Z" in gone.errors[0].reason
     assert "what came later is not" in gone.notes[0]
+
+
+def test_a_group_of_two_logs_is_as_it_was_changed_last(tmp_path: Path) -> None:
+    """The topic was made again with another number of partitions: the old log is there still."""
+    rows = {
+        "offset_commits": [commit(5, 50, offsets_partition=3), commit(1, 10), commit(2, 20)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        (group,) = describe_past(engine, "g", T + 9).data
+        (before,) = describe_past(engine, "g", T + 3).data
+    assert [offset.committed_offset for offset in group.offsets] == [50]
+    assert [offset.committed_offset for offset in before.offsets] == [20]
+
+
+def test_a_transaction_is_open_in_each_log_until_its_marker_there(tmp_path: Path) -> None:
+    producer = {"producer_id": 3, "producer_epoch": 0}
+    marker = {"outcome": "committed", **producer}
+    rows = {
+        "offset_commits": [
+            commit(5, 5, transaction="committed", **producer),
+            commit(5, 5, offsets_partition=8, group_id="h", transaction="committed", **producer),
+        ],
+        "transactions": [
+            {"offsets_partition": 8, "log_offset": 9, "time_ms": T + 9, **marker},
+            {"offsets_partition": 7, "log_offset": 10, "time_ms": T + 20, **marker},
+        ],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        groups = PastGroups(engine, "test", T + 12).read().image.groups
+    found = {name: (len(each.offsets), len(each.pending_offsets)) for name, each in groups.items()}
+    assert found == {"g": (0, 1), "h": (1, 0)}
+
+
+def test_each_producer_has_a_transaction_of_its_own(tmp_path: Path) -> None:
+    rows = {
+        "offset_commits": [
+            commit(at, at, transaction="open", producer_id=at, producer_epoch=0) for at in (5, 6)
+        ]
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        (group,) = describe_past(engine, "g", T + 9).data
+    assert [offset.committed_offset for offset in group.pending_offsets] == [5, 6]

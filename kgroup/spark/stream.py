@@ -1,9 +1,9 @@
 """Keep a warehouse current from the live topic: Structured Streaming, batch after batch.
 
 A batch of the stream is a set of splits of the topic, which Spark plans and remembers in its
-checkpoint. They are done as those of a build are (`history.task`), and what comes of them counts
-when the warehouse's manifest does: a batch that was cut off is planned again, and what of it is
-known already is left out. So every record is in the tables exactly once.
+checkpoint. It says that there is something new; what is new is what the warehouse does not know,
+and that is read and counts as in any build. A batch that was cut off is planned again, and what of
+it is known already is left out. So every record is in the tables exactly once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +24,7 @@ from pyspark.sql.types import StructType
 
 from kgroup.errors import BusyError, KgroupError
 from kgroup.history.build import Build, ClusterReport
-from kgroup.history.live_source import LiveSource, ask_live
-from kgroup.history.split import Split
+from kgroup.history.live_source import ask_live
 from kgroup.history.warehouse import write_warehouse
 from kgroup.interrupt import kept_signals
 from kgroup.spark.data_source import KgroupDataSource, KgroupStreamReader, SplitPart
@@ -132,40 +130,29 @@ class _Batch:
         """Write one batch; Spark calls it, and does not go on where it raises."""
         with self.running:
             try:
-                splits: list[Split] = [pickle.loads(row["split"]) for row in rows.collect()]
-                if splits:
-                    self._tell(self._commit(splits))
+                if not rows.isEmpty():
+                    self._tell(self._commit())
             except Exception as error:
                 self.error = error
                 raise
 
-    def _commit(self, splits: list[Split]) -> Report[ClusterReport]:
-        live = ask_live(self._config, self._cluster)
+    def _commit(self) -> Report[ClusterReport]:
+        """Read the topic up to its present end, whatever the batch has of it.
+
+        A partition that could not be read with its own batch, since it had no leader, say, may get
+        no record any more.
+        """
         deadline = time.monotonic() + LOCK_WAIT_S
         while True:
             try:
                 with write_warehouse(self._root) as writer:
                     build = Build(writer, partial(run_on, self._session))
-                    build.read_live(_up_to(live, splits))
+                    build.read_live(ask_live(self._config, self._cluster))
                     return build.commit()
             except BusyError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(1)
-
-
-def _up_to(live: LiveSource, splits: list[Split]) -> LiveSource:
-    """Give the topic as far as splits go."""
-    ends: dict[int, int] = {}
-    for split in splits:
-        number = split.offsets_partition
-        ends[number] = max(ends.get(number, 0), split.place.end)
-    ranges = {
-        number: (first, min(end, ends[number]))
-        for number, (first, end) in live.ranges.items()
-        if number in ends
-    }
-    return replace(live, ranges=ranges)
 
 
 class _SplitSource(KgroupDataSource):

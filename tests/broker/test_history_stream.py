@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,9 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from kgroup.history.build import Build
+from kgroup.history.live_source import LiveSource
+from kgroup.source.client_config import client_config
+from kgroup.spark import stream as stream_module
 from tests.broker.maven import die_with_parent
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, commit, create_topics
@@ -110,3 +116,17 @@ def test_every_record_is_in_the_tables_once(server: Broker, tmp_path: Path) -> N
     for table in ("offset_commits", "group_generations", "members", "assignments", "tombstones"):
         sql = f"SELECT * FROM {table} ORDER BY offsets_partition, 2"
         assert ask(warehouse, sql) == ask(tmp_path / "other", sql)
+
+
+def test_a_batch_is_of_all_that_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that had no leader when its batch was written may be in no batch any more."""
+    config = client_config(environment={}, bootstrap_server="127.0.0.1:9")
+    live = LiveSource("c", {3: (0, 5), 4: (0, 5)}, {}, (), config)
+    read: list[LiveSource] = []
+    monkeypatch.setattr(stream_module, "ask_live", lambda config, cluster: live)
+    monkeypatch.setattr(Build, "read_live", lambda self, source: read.append(source))
+    rows = Mock(isEmpty=lambda: False)
+    split = live.splits()[0]
+    rows.collect.return_value = [{"split": pickle.dumps(split)}]
+    stream_module._Batch(Mock(), config, "c", tmp_path, lambda report: None).write(rows, 1)
+    assert [source.ranges for source in read] == [live.ranges]

@@ -83,7 +83,7 @@ def member(topics: list[str], regex: str | None) -> list[dict[str, Any]]:
 
 def streams(topics: list[str], repartition: list[str]) -> list[dict[str, Any]]:
     """A streams group with one member, which reads these topics."""
-    member = {
+    member: dict[str, Any] = {
         "instanceId": None,
         "rackId": None,
         "clientId": "c",

@@ -26,6 +26,10 @@ COMMANDS: CommandTable = {
         "history_rebalances",
         "Tell when groups rebalanced, why, and who was there before and after.",
     ),
+    "storms": (
+        "history_storms",
+        "Find times when groups rebalanced too often, and who started it.",
+    ),
     "report": ("history_report", "Draw a group's history as one page of HTML."),
     "as-of": ("history_as_of", "Describe a group as it was at a time."),
     "sql": ("history_sql", "Answer any other question, by a SELECT on the tables."),

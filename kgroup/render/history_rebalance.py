@@ -10,8 +10,9 @@ from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
     from kgroup.history.rebalance import Rebalance
+    from kgroup.history.storm import Storm
 
-__all__ = ["REBALANCE_COLUMNS", "rebalance_sheet"]
+__all__ = ["REBALANCE_COLUMNS", "STORM_COLUMNS", "rebalance_sheet", "storm_sheet"]
 
 _CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
 _GROUP = Column("group_id", Kind.NAME, "id of the group")
@@ -43,6 +44,36 @@ REBALANCE_COLUMNS = (
     Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets with the record"),
     Column("log_offset", Kind.NUMBER, "offset of the record"),
 )
+
+STORM_COLUMNS = (
+    _CLUSTER,
+    _GROUP,
+    Column("group_type", Kind.TEXT, "classic, consumer, share or streams"),
+    Column("from_ms", Kind.TIME, "time of the first rebalance"),
+    Column("to_ms", Kind.TIME, "time of the last one"),
+    Column("rebalance_count", Kind.NUMBER, "how many"),
+    Column(
+        "started_by",
+        Kind.TEXT,
+        "clients that caused them, with how often",
+        lambda item: _starters(item),
+    ),
+    Column(
+        "without_member_count", Kind.NUMBER, "rebalances that no member is known to have caused"
+    ),
+)
+
+
+def _starters(storm: Storm) -> str:
+    names = (
+        f"{who.instance_id or who.client_id or '?'} ({who.cause_count})" for who in storm.started_by
+    )
+    return ", ".join(names)
+
+
+def storm_sheet(rows: Sequence[Storm]) -> Sheet:
+    """One row a storm."""
+    return Sheet.of(STORM_COLUMNS, rows)
 
 
 def rebalance_sheet(rows: Sequence[Rebalance]) -> Sheet:

@@ -16,6 +16,7 @@ from kgroup.history.owner import Owner
 from kgroup.history.rebalance import Cause, Kind, Moved, Participant, Rebalance, Thing
 from kgroup.history.stale import StaleOffset
 from kgroup.history.stock import ClusterStock, PartitionStock
+from kgroup.history.storm import Starter, Storm
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
 from tests.history.test_build import build
@@ -23,7 +24,18 @@ from tests.history.test_build import build
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
 ASKING = PAGE.split("## Asking\n")[1].split("\n## ")[0]
 QUESTIONS = (
-    *("owner", "timeline", "commits", "rebalances", "report", "stale", "lag", "as-of", "show"),
+    *(
+        "owner",
+        "timeline",
+        "commits",
+        "rebalances",
+        "storms",
+        "report",
+        "stale",
+        "lag",
+        "as-of",
+        "show",
+    ),
     "sql",
 )
 
@@ -67,6 +79,7 @@ def test_every_question_is_in_the_page(name: str) -> None:
         ("owner", [Owner]),
         ("commits", [CommitStory, Pause, Jump]),
         ("rebalances", [Rebalance, Participant, Moved, Thing, Cause]),
+        ("storms", [Storm, Starter]),
         ("stale", [StaleOffset]),
         ("lag", [Lag]),
         ("show", [ClusterStock, PartitionStock]),

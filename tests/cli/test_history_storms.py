@@ -1,0 +1,66 @@
+"""Storms of rebalances: cases by hand, and a recorded group."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kgroup.history.ask_rebalance import rebalances
+from kgroup.history.storm import storms_of
+from kgroup.sample import sample_log_dir
+from tests.cli.conftest import Cli
+from tests.history.recorded import recorded_engine
+from tests.history.test_rebalance import ALONE, A, B, T, ask, classic, member
+
+
+@pytest.mark.parametrize(
+    ("times", "storms"),
+    [
+        ([1, 2, 3], [(1, 3, 3)]),
+        ([1, 2, 11], [(1, 11, 3)]),  # ten seconds are in time
+        ([1, 2, 12], []),
+        ([1, 2], []),
+        ([1, 5, 9, 13, 17], [(1, 17, 5)]),  # overlapping ones are one
+        ([1, 2, 3, 50, 51, 52], [(1, 3, 3), (50, 52, 3)]),
+        ([1, 30, 60, 61, 62, 90], [(60, 62, 3)]),
+    ],
+)
+def test_when(tmp_path: Path, times: Sequence[int], storms: list[tuple[int, int, int]]) -> None:
+    generations = [classic(number, at_s, ALONE) for number, at_s in enumerate(times, start=1)]
+    found = storms_of(ask(tmp_path, *generations), 3, 10_000)
+    assert [
+        ((each.from_ms - T) // 1000, (each.to_ms - T) // 1000, each.rebalance_count)
+        for each in found
+    ] == storms
+
+
+def test_who(tmp_path: Path) -> None:
+    found = ask(
+        tmp_path,
+        classic(1, 1, ALONE),
+        classic(2, 2, A, B),
+        classic(3, 3, ALONE),
+        classic(4, 4, A, member("b2", "23")),
+        classic(5, 5, A, member("b2", "23")),
+    )
+    (storm,) = storms_of(found, 5, 10_000)
+    assert [(who.client_id, who.cause_count, who.member_count) for who in storm.started_by] == [
+        ("client-b", 3, 2),
+        ("client-a", 1, 1),
+    ]
+    assert storm.without_member_count == 1
+
+
+def test_recorded_group(tmp_path: Path, cli: Cli) -> None:
+    """Three members joined within 12 seconds, with a second rebalance each (see the manifest)."""
+    with recorded_engine(sample_log_dir(), tmp_path) as engine:
+        (storm,) = storms_of(rebalances(engine, "order-service").data, 5, 15_000)
+    assert [who.client_id for who in storm.started_by] == [
+        f"order-service-{number}" for number in (1, 2, 3)
+    ]
+    args = ("history", "storms", "--warehouse", tmp_path / "warehouse", "order-service")
+    result = cli(*args, "--rate", "5/15s", "-o", "csv")
+    assert result.status == 0
+    assert "order-service-1 (1), order-service-2 (1), order-service-3 (1)" in result.out
+    for wrong in ("5", "1/10m", "x/10m", "5/", "5/soon"):
+        assert cli(*args, "--rate", wrong).status == 2

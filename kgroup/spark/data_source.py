@@ -9,13 +9,13 @@ A row is a record, with the columns of `kgroup decode-offsets --parquet` behind 
 cannot be read is a row of type "Damage", with a JSON object of kind, reason, path, position and
 size as its `value_json`.
 
-Options:
+Options, of which others are refused:
     path, paths: segment files, folders of a partition, or log directories; also as URIs
         (s3://, gs://, hdfs://).
+    splitSize: bytes of them that a task reads.
     kafka.*: settings of the client, for the live topic.
-    cluster: name of the cluster; by default what the log directory or the cluster itself says.
-    splitSize: bytes that a task reads.
     startingOffsets: of a stream, earliest (the default) or latest.
+    cluster: name of the cluster; by default what the log directory or the cluster itself says.
 
 Executors decode into Arrow batches, which Spark takes as they are: there is no object for a record
 in Python nor, before rows are asked for, in the JVM.
@@ -82,6 +82,12 @@ class KgroupDataSource(DataSource):
 
     def reader(self, schema: StructType) -> KgroupReader:
         """Read what is there."""
+        if _config_of(self.options) is None:
+            _check_options(self.options, "of files", ("path", "paths", "splitSize", "cluster"))
+        elif self.options.get("path") or self.options.get("paths"):
+            raise UsageError("a path and kafka.bootstrap.servers are two sources; choose one")
+        else:
+            _check_options(self.options, "of the live topic", ("kafka.*", "cluster"))
         return KgroupReader(self.options)
 
     def streamReader(self, schema: StructType) -> KgroupStreamReader:  # noqa: N802
@@ -89,6 +95,7 @@ class KgroupDataSource(DataSource):
         config = _config_of(self.options)
         if config is None:
             raise UsageError("a stream needs the option kafka.bootstrap.servers; found none")
+        _check_options(self.options, "of a stream", ("kafka.*", "startingOffsets", "cluster"))
         start = self.options.get("startingOffsets", "earliest")
         if start not in ("earliest", "latest"):
             raise UsageError(f"expected startingOffsets earliest or latest, found {start!r}")
@@ -114,8 +121,6 @@ class KgroupReader(DataSourceReader):
         config = _config_of(self._options)
         if config is None:
             return [SplitPart(split) for split in _file_splits(self._options)]
-        if self._options.get("path") or self._options.get("paths"):
-            raise UsageError("a path and kafka.bootstrap.servers are two sources; choose one")
         live = ask_live(config, self._options.get("cluster"))
         return [SplitPart(split) for split in live.splits()]
 
@@ -230,6 +235,14 @@ def _config_of(options: Mapping[str, str]) -> ClientConfig | None:
         return None
     overrides = [f"{name}={value}" for name, value in settings.items()]
     return client_config(environment={}, overrides=overrides)
+
+
+def _check_options(options: Mapping[str, str], what: str, known: Sequence[str]) -> None:
+    """Refuse options that would do nothing: one that is misspelt, say."""
+    names = {name.lower() for name in known}
+    for name in options:
+        if name.lower() not in names and not (name.startswith(_KAFKA) and "kafka.*" in names):
+            raise UsageError(f"{name}: no option {what}; there are {', '.join(known)}")
 
 
 def _split_size(text: str | None) -> int:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType
 
-from kgroup.errors import InputError, KgroupError
+from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.spark.data_source import KgroupDataSource
 from kgroup.spark.session import run_on, spark_session
+from tests.broker.quick_spark import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +28,7 @@ SAMPLE = ROOT / "kgroup" / "sample" / "log-dir"
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]") as session:
+    with spark_session("local[2]", QUICK) as session:
         session.dataSource.register(KgroupDataSource)
         yield session
 
@@ -72,6 +74,39 @@ def test_the_cluster_must_be_known(spark: SparkSession, tmp_path: Path) -> None:
     (folder / f"{0:020}.log").write_bytes(b"")
     with pytest.raises(Exception, match=r"expected a meta\.properties with a cluster\.id"):
         spark.read.format("kgroup").load(str(tmp_path)).collect()
+
+
+@pytest.mark.parametrize(
+    ("options", "is_stream", "reason"),
+    [
+        ({"pth": "/logs"}, False, "pth: no option of files; there are path, paths, splitSize"),
+        ({"path": "/logs", "startingOffsets": "latest"}, False, "startingOffsets: no option of"),
+        ({"kafka.bootstrap.servers": "b:1", "splitSize": "1"}, False, "of the live topic; there"),
+        ({"kafka.bootstrap.servers": "b:1", "path": "/x"}, False, "are two sources; choose one"),
+        ({"path": "/logs"}, True, "a stream needs the option kafka.bootstrap.servers"),
+        ({"kafka.bootstrap.servers": "b:1", "splitSize": "1"}, True, "no option of a stream"),
+        (
+            {"kafka.bootstrap.servers": "b:1", "startingOffsets": "newest"},
+            True,
+            "expected startingOffsets earliest or latest, found 'newest'",
+        ),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    options: dict[str, str], is_stream: bool, reason: str
+) -> None:
+    source = KgroupDataSource(options)
+    with pytest.raises(UsageError) as caught:
+        source.streamReader(StructType()) if is_stream else source.reader(StructType())
+    assert reason in str(caught.value)
+
+
+def test_spark_says_which_option_is_none(spark: SparkSession) -> None:
+    reader = spark.read.format("kgroup").option("Pth", "x").option("SplitSize", "100")
+    with pytest.raises(Exception, match="pth: no option of files; there are path"):
+        reader.load(str(SAMPLE)).collect()
+    reader = spark.read.format("kgroup").option("SplitSize", "100")
+    assert reader.load(str(SAMPLE)).count() == 168
 
 
 def test_tasks_run_in_executors(spark: SparkSession) -> None:

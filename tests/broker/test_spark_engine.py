@@ -14,6 +14,7 @@ from kgroup.history.engine import DuckEngine, table_schema
 from kgroup.history.table import ASSIGNED, TABLES
 from kgroup.spark.engine import SparkEngine
 from kgroup.spark.session import spark_session
+from tests.broker.quick_spark import QUICK
 from tests.history.warehouse_files import write_rows
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with spark_session("local[1]", {"spark.sql.shuffle.partitions": "1"}) as session:
+    with spark_session("local[1]", QUICK) as session:
         yield session
 
 

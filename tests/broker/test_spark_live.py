@@ -10,6 +10,7 @@ import pytest
 
 from kgroup.spark.data_source import KgroupDataSource
 from kgroup.spark.session import spark_session
+from tests.broker.quick_spark import QUICK
 from tests.broker.servers import CLUSTER_ID, Broker, broker
 from tests.record.raw import await_coordinator, commit, create_topics
 from tests.record.wire import Wire
@@ -24,7 +25,7 @@ VERSION = "4.3.1"
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", {"spark.sql.shuffle.partitions": "1"}) as session:
+    with spark_session("local[2]", QUICK) as session:
         session.dataSource.register(KgroupDataSource)
         yield session
 
@@ -83,3 +84,29 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, server: Broker, tmp_
     run()
     run()
     assert [batch for batch in batches if batch] == [[0, 1, 2, 3], [4, 5]]
+
+
+def test_a_stream_can_begin_at_the_end(spark: SparkSession, server: Broker, tmp_path: Path) -> None:
+    found: list[int] = []
+    commits(server, "late", range(3))
+    reader = spark.readStream.format("kgroup").option("startingOffsets", "latest")
+    query = (
+        reader.option("kafka.bootstrap.servers", server.bootstrap)
+        .load()
+        .writeStream.foreachBatch(
+            lambda rows, _: found.extend(
+                committed(rows.orderBy("partition", "offset").collect(), "late")
+            )
+        )
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="1 second")
+        .start()
+    )
+    try:
+        query.processAllAvailable()  # it has begun, and there is nothing yet
+        assert found == []
+        commits(server, "late", range(3, 5))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert found == [3, 4]

@@ -317,7 +317,8 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
                 "until that has come to its end",
                 path=str(root),
             )
-        writer = WarehouseWriter(root)
+        writer = WarehouseWriter(root.absolute())  # executors have another current folder
+        before = writer.build
         unfinished = own / "unfinished"
         if unfinished.exists():
             writer.sweep()
@@ -330,6 +331,8 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
             with suppress(OSError, InputError):
                 WarehouseWriter(root).sweep()
             raise
+        if writer.build != before:
+            writer.sweep()  # what executors left that were lost, and whose tasks were done again
         unfinished.unlink()
 
 

@@ -1,19 +1,33 @@
-"""A standalone cluster does the same as an embedded Spark."""
+"""A standalone cluster does the same as an embedded Spark, also where executors are lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import pyspark
 import pytest
 
+import kgroup.__main__
 from kgroup.spark.data_source import KgroupDataSource
 from kgroup.spark.session import run_on, spark_session
+from tests.broker.killed_task import run_and_kill
+from tests.broker.quick_spark import QUICK
 from tests.broker.spark_cluster import SparkCluster, spark_cluster
+from tests.history.table_oracle import read_tables
+from tests.history.test_build import RECORDED, SAMPLE, build
+from tests.history.test_build_fault import files_on_disk, files_that_count
 
 pytestmark = pytest.mark.broker
 
-SAMPLE = Path(__file__).parents[2] / "kgroup" / "sample" / "log-dir"
+ROOT = Path(__file__).parents[2]
+PLACES = [path for path in RECORDED if path.name in ("kafka-4.3.1", "kafka-1.1.1")]
+SETTINGS = [part for name, value in QUICK.items() for part in ("--spark-conf", f"{name}={value}")]
 
 
 @pytest.fixture(scope="module")
@@ -22,19 +36,87 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse that was built in this process: a cluster for each place."""
+    root = tmp_path_factory.mktemp("expected") / "w"
+    for place in PLACES:
+        build(root, place, cluster=place.name)
+    return root
+
+
+def run(command: Sequence[str | Path], folder: Path) -> list[str]:
+    """Run a command line of `history build`; give the clusters that it has built."""
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    # spark-submit sends to standard output what the program writes to standard error.
+    document, _ = json.JSONDecoder().raw_decode(done.stdout)
+    return [each["cluster"] for each in document["data"]]
+
+
+def applications(cluster: SparkCluster) -> int:
+    """Count those that executors have worked for."""
+    return len({path.name for path in cluster.folder.glob("worker-*/app-*")})
+
+
 def test_executors_of_both_workers_do_the_work(cluster: SparkCluster) -> None:
     def where(number: int) -> tuple[int, str]:
-        import os
         import time
 
         time.sleep(2)
         return number, os.environ["SPARK_EXECUTOR_DIRS"]
 
-    settings = {"spark.executor.memory": "512m", "spark.ui.enabled": "false"}
-    with spark_session(cluster.master, settings) as session:
+    with spark_session(cluster.master, QUICK) as session:
         done = list(run_on(session, where, range(4)))
         assert [number for number, _ in done] == [0, 1, 2, 3]
         assert len({place for _, place in done}) == 2
         session.dataSource.register(KgroupDataSource)
         rows = session.read.format("kgroup").load(str(SAMPLE))
         assert rows.count() == 168
+
+
+@pytest.mark.parametrize("is_submitted", [False, True], ids=["--master", "spark-submit"])
+def test_the_command_line(
+    cluster: SparkCluster, expected: Path, tmp_path: Path, is_submitted: bool
+) -> None:
+    before = applications(cluster)
+    (place, *_) = PLACES
+    (tmp_path / "log").symlink_to(place)  # both as seen from here, not from the executors
+    build_it: list[str | Path] = ["history", "build", "--from", "log", "--to", "w"]
+    build_it += ["--cluster", place.name]
+    program: list[str | Path]
+    if is_submitted:
+        submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        settings = ["--conf" if part == "--spark-conf" else part for part in SETTINGS]
+        program = [submit, "--master", cluster.master, *settings, kgroup.__main__.__file__]
+        # A setting makes even a little go to Spark.
+        command = [*program, *build_it, "--spark-conf", "spark.app.name=kgroup", "-o", "json"]
+    else:
+        program = [sys.executable, "-m", "kgroup"]
+        command = [*program, *build_it, "--master", cluster.master, *SETTINGS, "-o", "json"]
+    assert run(command, tmp_path) == [place.name]
+    assert applications(cluster) == before + 1
+    assert read_tables(tmp_path / "w", place.name) == read_tables(expected, place.name)
+
+
+def test_executors_that_are_killed(cluster: SparkCluster, expected: Path, tmp_path: Path) -> None:
+    with spark_session(cluster.master, QUICK) as session:
+        for is_executor in (False, True):
+            root, marker = tmp_path / str(is_executor), tmp_path / f"killed-{is_executor}"
+            run = run_and_kill(session, marker, executor=is_executor)
+            for place in PLACES:
+                build(root, place, cluster=place.name, run=run)
+            assert marker.exists()
+            for place in PLACES:
+                found = read_tables(root, place.name)
+                assert found == read_tables(expected, place.name)
+            assert files_on_disk(root) == files_that_count(root)
+        again = build(root, *PLACES[:1], cluster=PLACES[0].name, run=partial(run_on, session))
+        assert again.data[0].segments_read == 0

@@ -17,6 +17,7 @@ from kgroup.history.build import Build, ClusterReport
 from kgroup.history.live_source import LiveSource
 from kgroup.history.merge import MANY
 from kgroup.history.segment_source import find_sources
+from kgroup.history.task import Run, run_here
 from kgroup.history.warehouse import (
     ClusterState,
     PartitionState,
@@ -46,9 +47,11 @@ RECORDED = [
 ]
 
 
-def build(root: Path, *places: Path, cluster: str = "c") -> Report[ClusterReport]:
+def build(
+    root: Path, *places: Path, cluster: str = "c", run: Run = run_here
+) -> Report[ClusterReport]:
     with write_warehouse(root) as writer:
-        made = Build(writer)
+        made = Build(writer, run)
         sources = find_sources([str(place) for place in places], cluster)
         assert not sources.problems
         for name, names in sources.topic_names.items():

@@ -23,7 +23,7 @@ from kgroup.history.table import TABLES, Table
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["FOLDER_COLUMNS", "DuckEngine", "Engine", "Parameter", "table_schema"]
+__all__ = ["FOLDER_COLUMNS", "DuckEngine", "Engine", "Parameter", "missing_file", "table_schema"]
 
 Parameter = str | int | float | bool | None
 """What stands for a ``?``."""
@@ -125,14 +125,30 @@ class DuckEngine:
             reason = _reason(error)
             for path in self._paths:
                 if not os.path.exists(path):
-                    raise InputError(
-                        f"{path}: no such file any more; the warehouse was changed, ask again"
-                    ) from error
+                    raise missing_file(path) from error
                 if path in reason:
-                    raise InputError(f"{path}: {reason}", path=path) from error
+                    raise _damaged(path, reason) from error
             if isinstance(error, duckdb.ProgrammingError | duckdb.DataError):
                 raise UsageError(reason) from error
             raise KgroupError(reason) from error
+
+
+def missing_file(path: str) -> InputError:
+    """Say that a file of a table is not there, and what to do."""
+    return InputError(
+        f"{path}: no such file. Ask again, if a build has changed the warehouse meanwhile; else "
+        "restore the file, or build the tables anew in another folder.",
+        path=path,
+    )
+
+
+def _damaged(path: str, reason: str) -> InputError:
+    what = re.sub(f"(?:^Failed to read file)? ?['\"]?{re.escape(path)}['\"]?:? ?", "", reason)
+    return InputError(
+        f"{path}: expected what a build wrote there; {what}. Restore the file, or build the tables "
+        "anew in another folder.",
+        path=path,
+    )
 
 
 def _connect() -> duckdb.DuckDBPyConnection:

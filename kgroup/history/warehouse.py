@@ -281,7 +281,7 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
     if not (root / _OWN).is_dir():
         raise InputError(
             f"{root}: expected a warehouse, found {_what_is(root)}; kgroup history build --to "
-            f"{root} makes one",
+            f"{root if _may_become(root) else 'FOLDER'} makes one",
             path=str(root),
         )
     with _locked(root / _OWN / "readers", fcntl.LOCK_SH):
@@ -456,6 +456,10 @@ def _locked(path: Path, kind: int, holder: str = "") -> Iterator[bool]:
         yield is_held
     finally:
         os.close(number)
+
+
+def _may_become(path: Path) -> bool:
+    return _what_is(path) in ("nothing", "an empty folder")
 
 
 def _what_is(path: Path) -> str:

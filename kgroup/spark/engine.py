@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgroup.errors import InputError, KgroupError, UsageError
-from kgroup.history.engine import Parameter, table_schema
+from kgroup.errors import KgroupError, UsageError
+from kgroup.history.engine import Parameter, missing_file, table_schema
 from kgroup.history.table import TABLES
 from kgroup.spark.session import first_line
 
@@ -110,9 +110,7 @@ class SparkEngine:
             reason = re.sub(r"^\[([A-Z_.]+)\] ", "", first_line(error))
             for path in self._paths:
                 if not os.path.exists(path):
-                    raise InputError(
-                        f"{path}: no such file any more; the warehouse was changed, ask again"
-                    ) from error
+                    raise missing_file(path) from error
             kind = UsageError if isinstance(error, of_the_query) else KgroupError
             raise kind(reason) from error
 

@@ -130,7 +130,9 @@ def test_file_that_has_gone_is_an_unreadable_input(tmp_path: Path) -> None:
     files = write_rows(tmp_path, {"offset_commits": [{"time_ms": 1}, {"time_ms": DAY_MS}]})
     with DuckEngine(files) as engine:
         os.remove(files["offset_commits"][1])
-        with pytest.raises(InputError, match="offset_commits"):
+        with pytest.raises(
+            InputError, match=r"no such file\. Ask again, if .*; else restore the file"
+        ):
             engine.query("SELECT * FROM offset_commits")
 
 
@@ -143,6 +145,13 @@ def test_damaged_file_is_named(tmp_path: Path) -> None:
         DuckEngine(files) as engine,
     ):
         engine.query("SELECT * FROM offset_commits")
+    files["offset_commits"][1].write_bytes(b"nothing")
+    with pytest.raises(InputError) as caught, DuckEngine(files) as engine:
+        engine.query("SELECT * FROM offset_commits")
+    said = str(caught.value)
+    assert said.count("1-1-1.parquet") == 1
+    assert "expected what a build wrote there" in said
+    assert said.endswith("Restore the file, or build the tables anew in another folder.")
     files["offset_commits"][0].write_bytes(b"")
     with pytest.raises(InputError, match=r"date=1970-01-01/1-1-1\.parquet"):
         DuckEngine(files)

@@ -211,7 +211,9 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
     for root, found in ((tmp_path, "a folder with other files"), (tmp_path / "file", "a file")):
         with pytest.raises(InputError, match=f"an empty folder .* found {found}"):
             build(root)
-        with pytest.raises(InputError, match=f"expected a warehouse, found {found}"):
+        with pytest.raises(
+            InputError, match=f"a warehouse, found {found}; .* --to FOLDER makes one"
+        ):
             read_warehouse(root).__enter__()
     with pytest.raises(InputError, match="found nothing; kgroup history build --to"):
         read_warehouse(tmp_path / "none").__enter__()

@@ -85,6 +85,8 @@ def command(
     places = (*places, *more)
     if "" in places:
         raise click.UsageError("--from: expected a path, found an empty text")
+    if cluster == "":
+        raise click.UsageError("--cluster: expected a name, found an empty text")
     given = {"--from": places, "--sample": sample, connection.chosen_by: connection.chosen_by}
     chosen = [option for option, is_given in given.items() if option and is_given]
     if len(chosen) > 1:
@@ -135,6 +137,9 @@ def _files(places: Sequence[str], cluster: str | None) -> "_Read":
     ]
     others = [place for place in places if Path(place) not in files]
     sources = find_sources(others, cluster) if others else Sources((), {}, (), ())
+    if sources.problems and not (sources.segments or files):
+        problem = sources.problems[0]
+        raise InputError(f"{problem.path}: {problem.reason}", path=problem.path)
 
     def read(build: "Build") -> "Report[ClusterReport]":
         for name, snapshot in zip(names, snapshots, strict=True):

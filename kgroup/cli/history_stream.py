@@ -62,6 +62,8 @@ def command(
 
     Nothing is written to the cluster. Other builds may use the warehouse between two batches.
     """
+    if cluster == "":
+        raise click.UsageError("--cluster: expected a name, found an empty text")
     from kgroup.spark.session import spark_session
     from kgroup.spark.stream import stream_history
 

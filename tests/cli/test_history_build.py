@@ -92,6 +92,7 @@ def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
         (("x", "--to", "w"), "x: name it behind --from"),
         (("--sample", "--to", "w", "--spark-conf", "a"), "expected NAME=VALUE, found 'a'"),
         (("--sample",), "Missing option '--to'"),
+        (("--sample", "--to", "w", "--cluster", ""), "--cluster: expected a name"),
     ],
 )
 def test_wrong_usage(
@@ -108,6 +109,11 @@ def test_what_cannot_be_read_makes_no_warehouse(cli: Cli, tmp_path: Path) -> Non
     result = cli("history", "build", "--from", tmp_path / "none", "--to", tmp_path / "w")
     assert result.status == 1
     assert "No such file or directory" in result.err
+    assert not (tmp_path / "w").exists()
+    orders = DATA / "kafka-4.3.1" / "orders-0"
+    result = cli("history", "build", "--from", orders, "--to", tmp_path / "w")
+    assert (result.status, result.out) == (1, "")
+    assert "Expected a segment in a folder named __consumer_offsets-N" in result.err
     assert not (tmp_path / "w").exists()
 
 

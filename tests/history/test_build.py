@@ -277,3 +277,24 @@ def test_a_live_partition_that_has_become_shorter_is_told(tmp_path: Path) -> Non
         assert "ends at 40" in error.reason
     with read_warehouse(tmp_path) as warehouse:
         assert sum(file.rows for file in warehouse.state("c").files) == 1
+
+
+def test_a_segment_that_could_not_be_read_is_read_by_the_next_build(tmp_path: Path) -> None:
+    write_log(tmp_path / "log", {2: read_log(SAMPLE)[2]})
+    (path,) = (tmp_path / "log" / "__consumer_offsets-2").iterdir()
+
+    def read_nothing(function: Callable[[Any], Any], jobs: Sequence[Any], /) -> Iterator[Any]:
+        path.rename(tmp_path / "away")
+        found = [function(job) for job in jobs]
+        (tmp_path / "away").rename(path)
+        yield from found
+
+    with write_warehouse(tmp_path / "w") as writer:
+        made = Build(writer, read_nothing)
+        made.read(find_sources([str(tmp_path / "log")], "c").segments)
+        (error,) = made.commit().errors
+    assert (error.kind, error.path) == ("unreadable", str(path))
+    assert build(tmp_path / "w", tmp_path / "log").errors == ()
+    assert_same(tmp_path / "w", tmp_path / "log")
+    with read_warehouse(tmp_path / "w") as warehouse:
+        assert not warehouse.files()["damage"]

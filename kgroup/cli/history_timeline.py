@@ -1,13 +1,20 @@
 """`kgroup history timeline`."""
 
+from collections.abc import Iterator
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
+
 import click
 
-from kgroup.cli.context import documented, show
+from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.history_time import time_options
 from kgroup.cli.options import ID, Output, examples, output_options
 from kgroup.cli.suggestion import suggest_groups
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.history.interval import Interval
 
 __all__ = ["command"]
 
@@ -35,10 +42,15 @@ def command(
 ) -> ExitStatus:
     """Show who owned what in a group, over time.
 
-    A row for each stretch of time in which a member owned a partition, or ran a task.
+    A row for each stretch of time in which a member owned a partition, or ran a task; on a
+    terminal a picture instead, unless columns are chosen.
     """
     from kgroup.history.timeline import timeline
     from kgroup.render.history import interval_sheet
+    from kgroup.render.history_picture import picture_text
+
+    def picture(rows: "tuple[Interval, ...]") -> Iterator[str]:
+        return picture_text(rows, get_terminal_size().columns)
 
     with documented("history timeline", output), warehouse.open() as engine:
         report = timeline(
@@ -49,4 +61,5 @@ def command(
             topic=topic,
             cluster=warehouse.cluster,
         )
-    return show("history timeline", report, output, interval_sheet)
+    drawn = picture if is_terminal() and output.form == "table" else None
+    return show("history timeline", report, output, interval_sheet, drawn)

@@ -89,7 +89,8 @@ def stale_offsets(
     rows: list[StaleOffset] = []
     notes = []
     for name in _clusters(engine) if cluster is None else [cluster]:
-        last_ms = span_of(engine, name).last_ms
+        span = span_of(engine, name)
+        last_ms = span.last_ms
         when = last_ms if at_ms is None else at_ms
         if when is None or last_ms is None:
             notes.append(f"No record of cluster {name} has a time.")
@@ -100,6 +101,11 @@ def stale_offsets(
             notes.append(
                 f"Records of cluster {name} are known up to {rfc3339(last_ms)}; what was committed "
                 "later is not."
+            )
+        elif span.first_ms is not None and at_ms < span.first_ms:
+            notes.append(
+                f"Records of cluster {name} are known from {rfc3339(span.first_ms)} on; what was "
+                "committed before is not."
             )
         for group in PastGroups(engine, name, when).read().image.groups.values():
             rows += (

@@ -194,6 +194,7 @@ def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
         late = stale_offsets(
             engine, silent_ms=HOUR, expiring_ms=0, retention_ms=WEEK, at_ms=T + 9 * HOUR
         )
+        early = stale_offsets(engine, silent_ms=HOUR, expiring_ms=0, retention_ms=WEEK, at_ms=T - 1)
     assert [(row.topic, row.silent_ms) for row in report.data] == [
         ("orders", 5 * HOUR - 1),
         ("x", 5 * HOUR - 2),
@@ -202,3 +203,5 @@ def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
         "Cluster test as of its last record that is known, of 2023-11-15T03:13:20.000Z.",
     )
     assert "what was committed later is not" in late.notes[0]
+    assert (early.data, len(early.notes)) == ((), 1)
+    assert "what was committed before is not" in early.notes[0]

@@ -111,7 +111,7 @@ def owners(
         )
     found.sort(key=lambda interval: interval.group_id)  # stable: the rest stays in its order
     rows: list[Owner] = []
-    notes: dict[str, None] = {}
+    notes: dict[int, str] = {}
     for name, of_group in groupby(found, key=lambda interval: interval.group_id):
         intervals = list(of_group)
         first_ms = _first_ms(engine, clusters[0], name)
@@ -120,11 +120,11 @@ def owners(
         number = intervals[-1].offsets_partition
         last_ms = span_of(engine, clusters[0], number).last_ms
         if last_ms is not None and until_ms > last_ms:
-            notes[
+            notes[number] = (
                 f"Partition {number} of __consumer_offsets is known up to {rfc3339(last_ms)}; what "
                 "came later is not."
-            ] = None
-    return Report(tuple(rows), notes=tuple(notes))
+            )
+    return Report(tuple(rows), notes=tuple(notes[number] for number in sorted(notes)))
 
 
 def _by_topic(engine: Engine, topic: str, partition: int) -> list[Interval]:

@@ -202,6 +202,12 @@ def test_as_of_the_end_says_what_describe_says(
     assert ours | {"total_lag": None} == theirs | {"total_lag": None}
 
 
+def test_owner_tells_in_order_how_far_partitions_are_known(cli: Cli, sample: str) -> None:
+    result = cli("history", "owner", "--warehouse", sample, "orders", "2", "--at", "now")
+    numbers = [line.split()[3] for line in result.err.splitlines()]
+    assert numbers == ["1", "2", "6"], result.err
+
+
 def test_as_of_a_time_before_the_group(cli: Cli, sample: str) -> None:
     result = cli("history", "as-of", "--warehouse", sample, "2001-01-01", "order-service")
     assert (result.status, result.out) == (3, "")

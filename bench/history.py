@@ -167,6 +167,14 @@ def _memory(pid: int) -> int:
     return sizes.get("Pss_Anon", 0) + sizes.get("Pss_Shmem", 0)
 
 
+def _warm(number: int) -> int:
+    from kgroup.protocol.compiled import kernels
+
+    kernels()
+    sleep(0.2)  # so that each worker gets one
+    return number
+
+
 def main() -> None:
     """Build once, in a process of its own; print the seconds of the stages."""
     from functools import partial
@@ -179,7 +187,7 @@ def main() -> None:
     warehouse, master, *places = sys.argv[1:]
     times = [perf_counter()]
     with spark_session(master) as session:
-        list(run_on(session, len, ["" for _ in range(2)]))  # the workers are started, too
+        list(run_on(session, _warm, range(8)))  # the workers are started, too
         times.append(perf_counter())
         sources = find_sources(places, "bench")
         with write_warehouse(Path(warehouse)) as writer:

@@ -132,15 +132,23 @@ def test_every_question_has_the_same_answer(
     spark: SparkSession, warehouse: Path, cli: Cli, name: str, tmp_path: Path
 ) -> None:
     answered = 0
+    page = tmp_path / "page.html"
     for line in lines_of(name, tmp_path):
-        asked = ("history", name, *line, "--warehouse", warehouse, "-o", "json")
+        form = () if "--html" in line else ("-o", "json")
+        asked = ("history", name, *line, "--warehouse", warehouse, *form)
         duck = cli(*asked, "--engine", "duckdb")
+        drawn = page.read_text() if page.exists() else ""
+        page.unlink(missing_ok=True)
         other = cli(*asked, "--engine", "spark")
         if name == "sql" and duck.status == 2:
             assert (other.status, other.out) == (2, ""), line
             continue
         assert duck.status != 2, (line, duck.err)
         assert (other.status, other.err) == (duck.status, duck.err), line
+        if not form:
+            assert page.read_text() == drawn, line
+            answered += bool(drawn)
+            continue
         assert json.loads(other.out or "null") == json.loads(duck.out or "null"), line
         answered += bool(duck.out and json.loads(duck.out)["data"])
     assert answered

@@ -50,20 +50,23 @@ class Derivation:
         offsets_partition: its number.
         is_anew: whether nothing counts that was derived before.
         members: file with what is known of members before the records; None where nothing is.
-        opened: files that have open assignments of it.
+        own: files that have open assignments of it, and of no other.
+        shared: files that have open assignments of it, and of others.
         files: that have the records.
     """
 
     offsets_partition: int
     is_anew: bool
     members: str | None
-    opened: tuple[WrittenFile, ...]
+    own: tuple[WrittenFile, ...]
+    shared: tuple[WrittenFile, ...]
     files: tuple[WrittenFile, ...]
 
     @property
     def size(self) -> int:
         """Bytes of what the files have of the partition, about."""
-        return sum(file.size // len(file.offsets) for file in self.files)
+        files = (*self.own, *self.shared, *self.files)
+        return sum(file.size // len(file.offsets) for file in files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +100,15 @@ class DerivationResult:
     Attributes:
         cluster: its name.
         files: with assignments.
-        stays: by partition, of each of its rows in the files that it had open assignments in, one
-            file after the other, whether it still is one.
+        replaced: paths of the files that these take the place of.
+        stays: by partition, of each of its rows in the files that it shares, one file after the
+            other, whether it still is an open assignment.
         members: what is known of members now, by partition.
     """
 
     cluster: str
     files: tuple[WrittenFile, ...]
+    replaced: tuple[str, ...]
     stays: Mapping[int, Flags]
     members: Mapping[int, pa.Table]
 
@@ -116,15 +121,19 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
         InputError: a file of the warehouse cannot be read.
     """
     warehouse = Path(task.warehouse)
+    replaced: list[str] = []
     stays: dict[int, Flags] = {}
     members: dict[int, pa.Table] = {}
     with FactWriter(warehouse, task.cluster, f"{task.build}-{uuid4().hex}") as writer:
         for each in task.derivations:
             number = each.offsets_partition
-            written = _open_rows(warehouse, each.opened, number)
+            shared = _open_rows(warehouse, each.shared, number)
+            own = _open_rows(warehouse, each.own, number)
+            written = pa.concat_tables([shared, own])
             now = Ownership.none()
             if not each.is_anew:
                 now = Ownership(written, _read_members(warehouse, each.members))
+            has_closed = False
             for files in _pieces(each.files, number):
                 records = {
                     name: _rows(warehouse, name, files, columns, number)
@@ -132,15 +141,23 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
                 }
                 derived = derive(number, now, records, task.topic_names)
                 if len(derived.closed):
+                    has_closed = True
                     writer.add({"assignments": derived.closed})
                 now = derived.now
-            texts, written_texts = _texts(now.open), _texts(written)
-            stays[number] = flags(pc.is_in(written_texts, texts))
-            new = now.open.filter(pc.invert(pc.is_in(texts, written_texts)))
-            if len(new):
-                writer.add({"assignments": new}, is_open=True)
             members[number] = now.members
-        return DerivationResult(task.cluster, writer.finish(), stays, members)
+            opened = now.open
+            if not has_closed and _are_same(opened, written):
+                stays[number] = np.ones(len(shared), np.bool_)
+                continue
+            stays[number] = np.zeros(len(shared), np.bool_)
+            if len(shared):
+                texts, shared_texts = _texts(opened), _texts(shared)
+                stays[number] = flags(pc.is_in(shared_texts, texts))
+                opened = opened.filter(pc.invert(pc.is_in(texts, shared_texts)))
+            replaced += [file.path for file in each.own]
+            if len(opened):
+                writer.add({"assignments": opened}, is_open=True)
+        return DerivationResult(task.cluster, writer.finish(), tuple(replaced), stays, members)
 
 
 def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: Run) -> None:
@@ -164,6 +181,7 @@ def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: 
         if not stays:
             continue
         with FactWriter(writer.root, change.cluster, _stem(writer)) as facts:
+            change.replace_files([path for result in found for path in result.replaced], [])
             old = _replace_assignments(
                 writer.root, change.files.values(), stays, anew[change.cluster], facts
             )
@@ -198,7 +216,8 @@ def _derivations(warehouse: Path, change: Change) -> tuple[list[Derivation], set
             number,
             number in anew,
             change.partition(number).members,
-            _of_partition(opened, number),
+            tuple(file for file in _of_partition(opened, number) if len(file.offsets) == 1),
+            tuple(file for file in _of_partition(opened, number) if len(file.offsets) > 1),
             _of_partition(needed if number in anew else new, number),
         )
         for number in sorted(limits.keys() | anew)
@@ -246,6 +265,10 @@ def _tasks(
             some, size = [], 0
     if some:
         yield task()
+
+
+def _are_same(rows: pa.Table, others: pa.Table) -> bool:
+    return len(rows) == len(others) and bool(pc.all(pc.is_in(_texts(rows), _texts(others))).as_py())
 
 
 def _read_members(warehouse: Path, path: str | None) -> pa.Table:
@@ -296,6 +319,8 @@ def _replace_assignments(
     done = dict.fromkeys(stays, 0)
     for file in files:
         changing = stays.keys() if _is_open(file) else anew
+        if _is_open(file) and len(file.offsets) == 1:
+            continue  # its task has seen to it
         if file.table != "assignments" or file.offsets.keys().isdisjoint(changing):
             continue
         rows = read_rows(warehouse, file)

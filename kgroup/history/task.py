@@ -6,7 +6,9 @@ what it returns is small; the rows go straight into Parquet files.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -28,6 +30,8 @@ __all__ = ["Job", "Run", "SplitRead", "Task", "TaskResult", "Work", "run_here", 
 
 COMPILED_BYTES = 8 << 20
 """Bytes of all its splits from which on compiled code decodes each of them."""
+
+_MOST_WORKERS = 4
 
 MOST_DAMAGE = 1000
 """Places in a split that are told one by one."""
@@ -55,8 +59,19 @@ class Run(Protocol):
 
 
 def run_here(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
-    """Do it in this process, one after the other."""
-    return map(function, jobs)
+    """Do it in threads of this process: what takes long is done by compiled code, side by side."""
+    workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS, len(jobs))
+    if workers < 2:
+        yield from map(function, jobs)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(function, job) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
 
 
 @dataclass(frozen=True, slots=True)

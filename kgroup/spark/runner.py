@@ -56,7 +56,7 @@ def runner(
                     if is_wanted:
                         raise
                     can_help = False
-                    note(f"{error}. Without it, one processor does the work.")
+                    note(f"{error}. Without it, this process does the work.")
             return run_here(function, jobs) if session is None else run_on(session, function, jobs)
 
         yield run

@@ -47,10 +47,12 @@ def test_tables_have_their_columns_and_the_folders_values(
     engine = SparkEngine(spark, files)
     with DuckEngine(files) as duck:
         for name, table in TABLES.items():
-            sql = f"SELECT * FROM {name} ORDER BY 1, 2"
+            sql = f"SELECT * FROM {name}"
             found = engine.query(sql)
             assert found.schema.names == table_schema(table).names
-            assert found.to_pylist() == duck.query(sql).to_pylist()
+            assert sorted(found.to_pylist(), key=repr) == sorted(
+                duck.query(sql).to_pylist(), key=repr
+            )
     rows = engine.query("SELECT partition, cluster, date FROM offset_commits ORDER BY partition")
     assert rows.to_pylist() == [
         {"partition": 1, "cluster": "a/b=c é%20", "date": date(1970, 1, 4)},

@@ -44,7 +44,8 @@ EXAMPLES = sorted(
 
 
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if can_run(line)])
-def test_example(cli: Cli, line: str) -> None:
+def test_example(cli: Cli, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some write there
     program, *args = shlex.split(line, comments=True)
     assert program == "kgroup"
     result = cli(*args)

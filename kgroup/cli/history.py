@@ -1,9 +1,6 @@
 """`kgroup history`, and the table of its commands."""
 
-import click
-
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
-from kgroup.errors import ExitStatus
 
 __all__ = ["COMMANDS", "command"]
 
@@ -36,21 +33,12 @@ COMMANDS: CommandTable = {
 }
 
 
-@click.group(
-    "history",
-    cls=LazyGroup,
-    table=COMMANDS,
-    invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
-    epilog="Run 'kgroup history COMMAND --help' for the options and examples of a command.",
-)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+command = LazyGroup(
+    "kgroup history",
     """Ask what groups did in the past, from tables made of their records.
 
     What groups did is in __consumer_offsets until compaction removes it. A warehouse keeps it: a
     folder with tables of what the records say. Questions are answered from there alone.
-    """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(ExitStatus.USAGE)
+    """,
+    COMMANDS,
+)

@@ -7,6 +7,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from kgroup.errors import ExitStatus
+
 __all__ = ["CommandTable", "LazyGroup"]
 
 CommandTable = Mapping[str, tuple[str, str]]
@@ -16,12 +18,24 @@ CommandTable = Mapping[str, tuple[str, str]]
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are needed, and not for its help.
 
+    Without a command it writes its help to standard error: that is wrong usage.
+
     Args:
+        path: all words of the command, as they are typed.
+        text: what its help says.
         table: its commands, in the order of its help.
     """
 
-    def __init__(self, *args: Any, table: CommandTable, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, path: str, text: str, table: CommandTable, **options: Any) -> None:
+        super().__init__(
+            path.rpartition(" ")[2],
+            help=text,
+            callback=_show_help,
+            invoke_without_command=True,
+            subcommand_metavar="COMMAND [ARGS]...",
+            epilog=f"Run '{path} COMMAND --help' for the options and examples of a command.",
+            **options,
+        )
         self.table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -61,3 +75,10 @@ class LazyGroup(click.Group):
             meant = f" Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
+
+
+@click.pass_context
+def _show_help(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(ExitStatus.USAGE)

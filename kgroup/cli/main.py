@@ -52,31 +52,24 @@ ONE_PRESS_S = 1.0
 """Within which a second Ctrl-C adds nothing to the first."""
 
 
-@click.group(
-    cls=LazyGroup,
-    table=COMMANDS,
-    invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Run 'kgroup COMMAND --help' for the options and examples of a command.",
+kgroup = click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")(
+    LazyGroup(
+        "kgroup",
+        """Inspect and administer Kafka consumer groups of every era.
+
+        Groups come from a cluster (--bootstrap-server), from a broker's log directory (--log-dir),
+        from ZooKeeper (--zookeeper), from a file (--snapshot) or from recorded data inside the
+        package (--sample). Nothing here ever joins a group or writes to a cluster.
+
+        \b
+        Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,
+        4 partly done (a group is missing, or damaged records were skipped and reported),
+        5 something is wrong (kgroup zk check).
+        """,
+        COMMANDS,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
 )
-@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
-@click.pass_context
-def kgroup(ctx: click.Context) -> None:
-    """Inspect and administer Kafka consumer groups of every era.
-
-    Groups come from a cluster (--bootstrap-server), from a broker's log directory (--log-dir), from
-    ZooKeeper (--zookeeper), from a file (--snapshot) or from recorded data inside the package
-    (--sample). Nothing here ever joins a group or writes to a cluster.
-
-    \b
-    Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,
-    4 partly done (a group is missing, or damaged records were skipped and reported),
-    5 something is wrong (kgroup zk check).
-    """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(ExitStatus.USAGE)
 
 
 def run(args: Sequence[str] | None = None) -> NoReturn:

@@ -1,9 +1,6 @@
 """`kgroup zk`, and the table of its commands."""
 
-import click
-
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
-from kgroup.errors import ExitStatus
 
 __all__ = ["COMMANDS", "command"]
 
@@ -16,22 +13,13 @@ COMMANDS: CommandTable = {
 }
 
 
-@click.group(
-    "zk",
-    cls=LazyGroup,
-    table=COMMANDS,
-    invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
-    epilog="Run 'kgroup zk COMMAND --help' for the options and examples of a command.",
-)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+command = LazyGroup(
+    "kgroup zk",
     """Show what only the ZooKeeper consumer has: its nodes and fetchers.
 
     Kafka 0.7 and 0.8 keep in ZooKeeper who is in a group, who owns what and, mostly, what is
     committed. 'kgroup list', 'describe', 'snapshot' and 'assign' read such groups as they read
     others; here is what others do not have.
-    """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(ExitStatus.USAGE)
+    """,
+    COMMANDS,
+)

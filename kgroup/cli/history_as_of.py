@@ -4,9 +4,9 @@ import click
 
 from kgroup.cli.context import documented
 from kgroup.cli.described import check_sections, section_options, show_groups
-from kgroup.cli.options import ID, Output, examples, output_options, parsed
+from kgroup.cli.history_option import group_argument
+from kgroup.cli.options import Output, examples, output_options, parsed
 from kgroup.cli.parameter import parse_time
-from kgroup.cli.suggestion import suggest_groups
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -21,7 +21,7 @@ __all__ = ["command"]
     ),
 )
 @click.argument("at_ms", metavar="TIME", callback=parsed(parse_time))
-@click.argument("group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups)
+@group_argument
 @section_options
 @warehouse_options
 @output_options

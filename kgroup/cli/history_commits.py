@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.context import documented, is_terminal, show
-from kgroup.cli.history_time import time_options
-from kgroup.cli.options import ID, Output, examples, output_options, parsed
-from kgroup.cli.parameter import parse_duration
-from kgroup.cli.suggestion import suggest_groups
+from kgroup.cli.history_option import group_argument, length_option, time_options, topic_option
+from kgroup.cli.options import Output, examples, output_options
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -28,17 +26,11 @@ __all__ = ["command"]
         "kgroup history commits --warehouse warehouse billing --since 2d --topic orders",
     ),
 )
-@click.argument("group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups)
-@click.option("--topic", type=ID, help="Only of this topic.")
+@group_argument
+@topic_option
 @time_options("Only commits from then on.", "Only commits before then.")
-@click.option(
-    "--longer-than",
-    "pause_ms",
-    metavar="TIME",
-    default="5m",
-    show_default=True,
-    callback=parsed(parse_duration),
-    help="Tell pauses one by one that are longer than this.",
+@length_option(
+    "--longer-than", "pause_ms", "5m", "Tell pauses one by one that are longer than this."
 )
 @click.option("--pauses", is_flag=True, help="Columns of pauses in csv, tsv and with --columns.")
 @click.option("--jumps", is_flag=True, help="Columns of backward jumps likewise.")

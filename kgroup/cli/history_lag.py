@@ -6,10 +6,8 @@ from pathlib import Path
 import click
 
 from kgroup.cli.context import documented, show
-from kgroup.cli.history_time import time_options
-from kgroup.cli.options import ID, PATH, Output, examples, output_options, parsed
-from kgroup.cli.parameter import parse_time
-from kgroup.cli.suggestion import suggest_groups
+from kgroup.cli.history_option import at_option, group_argument, time_options, topic_option
+from kgroup.cli.options import PATH, Output, examples, output_options
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -24,15 +22,9 @@ __all__ = ["command"]
         "kgroup history lag --warehouse warehouse billing --since 7d -o csv",
     ),
 )
-@click.argument("group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups)
-@click.option("--topic", type=ID, help="Only of this topic.")
-@click.option(
-    "--at",
-    "at_ms",
-    metavar="TIME",
-    callback=parsed(parse_time),
-    help="Then: with the ends of logs that were recorded last.  [default: the newest known]",
-)
+@group_argument
+@topic_option
+@at_option("Then: with the ends of logs that were recorded last.  [default: the newest known]")
 @time_options("Instead: each time from then on that ends were recorded,", "and before then.")
 @click.option(
     "--snapshot",

@@ -3,6 +3,7 @@
 import click
 
 from kgroup.cli.context import documented, show
+from kgroup.cli.history_option import at_option
 from kgroup.cli.options import ID, Output, examples, output_options, parsed
 from kgroup.cli.parameter import parse_time
 from kgroup.cli.suggestion import suggest_groups
@@ -23,13 +24,7 @@ __all__ = ["command"]
 )
 @click.argument("topic", type=ID)
 @click.argument("partition", type=click.IntRange(0, 2**31 - 1))
-@click.option(
-    "--at",
-    "at_ms",
-    metavar="TIME",
-    callback=parsed(parse_time),
-    help="Then: RFC 3339, epoch milliseconds, or how long ago (2h).",
-)
+@at_option("Then: RFC 3339, epoch milliseconds, or how long ago (2h).")
 @click.option(
     "--between",
     metavar="FROM TO",

@@ -3,9 +3,8 @@
 import click
 
 from kgroup.cli.context import documented, show
-from kgroup.cli.history_time import time_options
-from kgroup.cli.options import ID, Output, examples, output_options
-from kgroup.cli.suggestion import suggest_groups
+from kgroup.cli.history_option import any_group_argument, time_options
+from kgroup.cli.options import Output, examples, output_options
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -20,9 +19,7 @@ __all__ = ["command"]
         "kgroup history rebalances --warehouse warehouse --columns time,group_id,cause,evidence",
     ),
 )
-@click.argument(
-    "group_id", metavar="[GROUP]", type=ID, required=False, shell_complete=suggest_groups
-)
+@any_group_argument
 @time_options("Only from then on.", "Only before then.")
 @warehouse_options
 @output_options

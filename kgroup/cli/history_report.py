@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from kgroup.cli.context import complain
-from kgroup.cli.history_time import time_options
-from kgroup.cli.options import ID, PATH, examples
-from kgroup.cli.suggestion import suggest_groups
+from kgroup.cli.history_option import group_argument, time_options
+from kgroup.cli.options import PATH, examples
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -21,7 +20,7 @@ __all__ = ["command"]
         "kgroup history report --warehouse warehouse billing --since 2d --html billing.html",
     ),
 )
-@click.argument("group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups)
+@group_argument
 @click.option(
     "--html", "path", metavar="FILE", type=PATH, required=True, help="Where the page is written."
 )

@@ -3,14 +3,12 @@
 import click
 
 from kgroup.cli.context import documented, show
-from kgroup.cli.options import Output, examples, output_options, parsed
-from kgroup.cli.parameter import parse_duration, parse_time
+from kgroup.cli.history_option import at_option, length_option
+from kgroup.cli.options import Output, examples, output_options
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
-
-_duration = parsed(parse_duration)
 
 
 @click.command(
@@ -20,40 +18,10 @@ _duration = parsed(parse_duration)
         "kgroup history stale --warehouse warehouse --for 3d --retention 14d -o csv",
     ),
 )
-@click.option(
-    "--for",
-    "silent_ms",
-    metavar="TIME",
-    default="1d",
-    show_default=True,
-    callback=_duration,
-    help="Offsets that were not committed for so long.",
-)
-@click.option(
-    "--expiring",
-    "expiring_ms",
-    metavar="TIME",
-    default="1d",
-    show_default=True,
-    callback=_duration,
-    help="Also those that expire within so long.",
-)
-@click.option(
-    "--retention",
-    "retention_ms",
-    metavar="TIME",
-    default="7d",
-    show_default=True,
-    callback=_duration,
-    help="offsets.retention.minutes of the brokers.",
-)
-@click.option(
-    "--at",
-    "at_ms",
-    metavar="TIME",
-    callback=parsed(parse_time),
-    help="As of then.  [default: the last record of each cluster]",
-)
+@length_option("--for", "silent_ms", "1d", "Offsets that were not committed for so long.")
+@length_option("--expiring", "expiring_ms", "1d", "Also those that expire within so long.")
+@length_option("--retention", "retention_ms", "7d", "offsets.retention.minutes of the brokers.")
+@at_option("As of then.  [default: the last record of each cluster]")
 @warehouse_options
 @output_options
 def command(

@@ -3,10 +3,9 @@
 import click
 
 from kgroup.cli.context import documented, show
-from kgroup.cli.history_time import time_options
-from kgroup.cli.options import ID, Output, examples, output_options, parsed
+from kgroup.cli.history_option import any_group_argument, time_options
+from kgroup.cli.options import Output, examples, output_options, parsed
 from kgroup.cli.parameter import parse_duration
-from kgroup.cli.suggestion import suggest_groups
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus, UsageError
 
@@ -28,9 +27,7 @@ def _parse_rate(text: str) -> tuple[int, int]:
         "kgroup history storms --warehouse warehouse billing --rate 10/1h --since 7d",
     ),
 )
-@click.argument(
-    "group_id", metavar="[GROUP]", type=ID, required=False, shell_complete=suggest_groups
-)
+@any_group_argument
 @click.option(
     "--rate",
     metavar="N/TIME",

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.context import documented, is_terminal, show
-from kgroup.cli.history_time import time_options
-from kgroup.cli.options import ID, Output, examples, output_options
-from kgroup.cli.suggestion import suggest_groups
+from kgroup.cli.history_option import group_argument, time_options, topic_option
+from kgroup.cli.options import Output, examples, output_options
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
 
@@ -27,8 +26,8 @@ __all__ = ["command"]
         "--since 2026-11-21 -o csv",
     ),
 )
-@click.argument("group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups)
-@click.option("--topic", type=ID, help="Only of this topic.")
+@group_argument
+@topic_option
 @time_options("Leave out what ended by then.", "Leave out what began then or later.")
 @warehouse_options
 @output_options

@@ -62,7 +62,7 @@ class Change:
 
     def partition(self, number: int) -> PartitionState:
         """Tell what is known of a partition."""
-        return self.partitions.get(number, PartitionState())
+        return self.partitions.get(number, PartitionState.none())
 
     def coverage(self, number: int) -> Coverage:
         """Tell which offsets of a partition are known."""

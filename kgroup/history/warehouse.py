@@ -24,7 +24,7 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -83,11 +83,16 @@ class PartitionState:
         members: file with what is known of members, for what follows; None where there are none.
     """
 
-    coverage: str | None = None
-    seen: tuple[SeenSegment, ...] = ()
-    live_end: int | None = None
-    derived_end: int | None = None
-    members: str | None = None
+    coverage: str | None
+    seen: tuple[SeenSegment, ...]
+    live_end: int | None
+    derived_end: int | None
+    members: str | None
+
+    @classmethod
+    def none(cls) -> PartitionState:
+        """Nothing is known."""
+        return cls(None, (), None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +105,14 @@ class ClusterState:
         topic_names: names of users' topics by their ids, as far as they are known.
     """
 
-    files: tuple[WrittenFile, ...] = ()
-    partitions: Mapping[int, PartitionState] = field(default_factory=dict)
-    topic_names: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[WrittenFile, ...]
+    partitions: Mapping[int, PartitionState]
+    topic_names: Mapping[str, str]
+
+    @classmethod
+    def none(cls) -> ClusterState:
+        """Nothing is known."""
+        return cls((), {}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +126,10 @@ class _Manifest:
         replaced: files that do not count any more, and may be there still.
     """
 
-    format: int = FORMAT
-    build: int = 0
-    clusters: Mapping[str, str] = field(default_factory=dict)
-    replaced: tuple[str, ...] = ()
+    format: int
+    build: int
+    clusters: Mapping[str, str]
+    replaced: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +176,7 @@ class Warehouse:
         if cluster not in self._states and cluster in self._manifest.clusters:
             path = self.root / self._manifest.clusters[cluster]
             self._states[cluster] = _read(path, ClusterState)
-        return self._states.get(cluster, ClusterState())
+        return self._states.get(cluster, ClusterState.none())
 
     def coverage(self, cluster: str, partition: int) -> Coverage:
         """Tell which offsets of a partition are known.
@@ -174,7 +184,7 @@ class Warehouse:
         Raises:
             InputError: its file cannot be understood.
         """
-        state = self.state(cluster).partitions.get(partition, PartitionState())
+        state = self.state(cluster).partitions.get(partition, PartitionState.none())
         if state.coverage is None:
             return Coverage()
         path = self.root / state.coverage
@@ -227,7 +237,6 @@ class WarehouseWriter(Warehouse):
         for number, (cluster, state) in enumerate(states.items()):
             clusters[cluster] = f"{_OWN}/state/{build}-{number}.json"
             _write(self.root / clusters[cluster], msgspec.json.encode(state))
-        new = _Manifest(FORMAT, build, clusters)
         after = set(clusters.values()).union(
             *(_paths(states.get(cluster) or self.state(cluster)) for cluster in clusters)
         )
@@ -235,7 +244,8 @@ class WarehouseWriter(Warehouse):
         replaced = [*self._manifest.replaced, *sorted(before - after)]
         if self.build:
             replaced.append(_manifest_path(self.build))
-        new = replace(new, replaced=tuple(path for path in replaced if self._is_there(path)))
+        there = tuple(path for path in replaced if (self.root / path).exists())
+        new = _Manifest(FORMAT, build, clusters, there)
         _publish(self.root / _manifest_path(build), msgspec.json.encode(new))
         self._manifest = new
         self._states |= states
@@ -259,9 +269,6 @@ class WarehouseWriter(Warehouse):
         for path in found:
             if path.relative_to(self.root).as_posix() not in listed:
                 _remove(path)
-
-    def _is_there(self, path: str) -> bool:
-        return (self.root / path).exists()
 
     def _remove_replaced(self) -> None:
         """Remove what does not count any more, unless somebody may be reading it."""
@@ -340,7 +347,7 @@ def _newest(root: Path) -> _Manifest:
     builds = root / _OWN / "builds"
     numbers = [int(path.stem) for path in builds.glob("*.json") if path.stem.isdecimal()]
     if not numbers:
-        return _Manifest()
+        return _Manifest(FORMAT, 0, {}, ())
     path = root / _manifest_path(max(numbers))
     found = _read(path, _Head).format
     if found > FORMAT:
@@ -363,11 +370,12 @@ def _paths(state: ClusterState) -> set[str]:
 
 
 def _with_coverage(state: ClusterState, partition: int, path: str) -> ClusterState:
-    changed = replace(state.partitions.get(partition, PartitionState()), coverage=path)
+    changed = replace(state.partitions.get(partition, PartitionState.none()), coverage=path)
     return replace(state, partitions={**state.partitions, partition: changed})
 
 
 def _read(path: Path, kind: type[_T]) -> _T:
+    """Read what a build wrote; a field that is missing is damage, so none has a default."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:

@@ -265,8 +265,10 @@ def test_a_live_partition_that_has_become_shorter_is_told(tmp_path: Path) -> Non
     config = client_config(environment={}, bootstrap_server="127.0.0.1:9")
     live = LiveSource("c", {7: (0, 40), 8: (0, 40)}, {}, (), config)
     with write_warehouse(tmp_path) as writer:
-        states = {7: PartitionState(live_end=120), 8: PartitionState(live_end=40)}
-        writer.commit({"c": ClusterState(partitions=states)}, {})
+        states = {
+            number: PartitionState(None, (), end, None, None) for number, end in ((7, 120), (8, 40))
+        }
+        writer.commit({"c": ClusterState((), states, {})}, {})
     for _ in range(2):
         with write_warehouse(tmp_path) as writer:
             made = Build(writer)

@@ -1,5 +1,6 @@
 """What counts in a warehouse, and what others at work there are kept from."""
 
+import json
 import os
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def build(root: Path, *names: str, cluster: str = "east") -> ClusterState:
     with write_warehouse(root) as writer:
         state = ClusterState(
             tuple(made(root, name, cluster) for name in names),
-            {7: PartitionState(seen=(SEEN,), live_end=12)},
+            {7: PartitionState(None, (SEEN,), 12, None, None)},
+            {},
         )
         writer.commit({cluster: state}, {(cluster, 7): COVERAGE})
         return writer.state(cluster)
@@ -239,3 +241,30 @@ def test_damage_of_the_state_is_told(tmp_path: Path, name: str) -> None:
         read_warehouse(tmp_path) as found,
     ):
         found.coverage("east", 7)
+
+
+@pytest.mark.parametrize("field", ["seen", "live_end", "derived_end", "members", "coverage"])
+def test_a_field_of_a_partition_that_is_missing_is_damage(tmp_path: Path, field: str) -> None:
+    """Taken for nothing known, it would let records be read twice."""
+    build(tmp_path, "1-a")
+    path = tmp_path / "_kgroup" / "state" / "1-0.json"
+    state = json.loads(path.read_bytes())
+    del state["partitions"]["7"][field]
+    path.write_text(json.dumps(state))
+    with (
+        pytest.raises(InputError, match=rf"1-0.json: expected .*`{field}`.* restore it, or build"),
+        read_warehouse(tmp_path) as found,
+    ):
+        found.state("east")
+
+
+@pytest.mark.parametrize("name", ["builds/1.json", "state/1-0.json"])
+@pytest.mark.parametrize("text", ["{}", '{"format": 1}', "[]", "null"])
+def test_a_file_without_its_fields_is_no_empty_state(tmp_path: Path, name: str, text: str) -> None:
+    build(tmp_path, "1-a")
+    (tmp_path / "_kgroup" / name).write_text(text)
+    told = rf"{name}: expected what a build wrote there; .*restore it, or build the tables anew"
+    with pytest.raises(InputError, match=told), read_warehouse(tmp_path) as found:
+        found.files()
+    with pytest.raises(InputError, match=told):
+        build(tmp_path, "2-a")

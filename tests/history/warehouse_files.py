@@ -70,7 +70,9 @@ def make_warehouse(
                     )
                     for name, paths in files.items()
                     for path in paths
-                )
+                ),
+                {},
+                {},
             )
             writer.commit(states, {})
     return root

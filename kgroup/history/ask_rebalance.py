@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from kgroup.history.engine import Engine, Parameter
 from kgroup.history.group_commit import Commits, Stretch
 from kgroup.history.group_story import rebalances_of
-from kgroup.history.question import Row, cluster_of_group, rows_of
+from kgroup.history.question import (
+    MEMBER_TABLES,
+    Row,
+    cluster_of_group,
+    rows_of,
+    topic_names,
+    where,
+)
 from kgroup.history.rebalance import Rebalance
 from kgroup.operation.report import Report
 
@@ -50,8 +57,8 @@ def rebalances(
         cluster = cluster_of_group(engine, group_id, cluster)
     found = tuple(
         each
-        for some in _some_groups(engine, group_id, cluster)
-        for each in _of_groups(engine, *some)
+        for name, groups in _groups(engine, group_id, cluster)
+        for each in _of_cluster(engine, name, groups)
         if each.time_ms is None
         or (
             (since_ms is None or each.time_ms >= since_ms)
@@ -67,26 +74,28 @@ def rebalances(
     return Report(found, notes=notes)
 
 
-def _some_groups(
+def _groups(
     engine: Engine, group_id: str | None, cluster: str | None
 ) -> Iterator[tuple[str, Sequence[str]]]:
-    """Give a cluster and some of its groups, until there are no more."""
-    parameters: list[Parameter] = [each for each in (cluster, group_id) if each is not None]
-    condition = "group_id IS NOT NULL"
-    condition += "" if cluster is None else " AND cluster = ?"
-    condition += "" if group_id is None else " AND group_id = ?"
+    """Give each cluster, and those of its groups that may have rebalanced."""
+    condition, parameters = where(("cluster = ?", cluster), ("group_id = ?", group_id))
     sql = " UNION ".join(
-        f"SELECT cluster, group_id FROM {table} WHERE {condition}"
-        for table in ("group_generations", "consumer_group_epochs")
+        f"SELECT cluster, group_id FROM {table} WHERE {condition}" for table in MEMBER_TABLES
     )
     rows = rows_of(engine, f"{sql} ORDER BY cluster, group_id", parameters * 2)
     for name, of_cluster in groupby(rows, lambda row: str(row["cluster"])):
-        groups = [row["group_id"] for row in of_cluster]
-        for start in range(0, len(groups), _AT_ONCE):
-            yield name, groups[start : start + _AT_ONCE]
+        yield name, [row["group_id"] for row in of_cluster]
 
 
-def _of_groups(engine: Engine, cluster: str, groups: Sequence[str]) -> Iterator[Rebalance]:
+def _of_cluster(engine: Engine, cluster: str, groups: Sequence[str]) -> Iterator[Rebalance]:
+    names = topic_names(engine, cluster)
+    for start in range(0, len(groups), _AT_ONCE):
+        yield from _of_groups(engine, cluster, groups[start : start + _AT_ONCE], names)
+
+
+def _of_groups(
+    engine: Engine, cluster: str, groups: Sequence[str], names: Mapping[str, str]
+) -> Iterator[Rebalance]:
     condition = f"cluster = ? AND group_id IN ({', '.join('?' for _ in groups)})"
     parameters: list[Parameter] = [cluster, *groups]
     events: dict[_Key, list[Row]] = {}
@@ -111,7 +120,6 @@ def _of_groups(engine: Engine, cluster: str, groups: Sequence[str]) -> Iterator[
     for row in rows_of(engine, sql, parameters):
         members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
     stretches = _stretches(engine, condition, parameters)
-    names = _topic_names(engine, cluster)
     for key in sorted(events):
         of_group = rebalances_of(
             sorted(events[key], key=lambda row: int(row["log_offset"])),
@@ -155,14 +163,6 @@ def _stretches(
         )
         found.setdefault(_key(row), []).append(stretch)
     return found
-
-
-def _topic_names(engine: Engine, cluster: str) -> dict[str, str]:
-    sql = (
-        "SELECT DISTINCT topic_id, topic FROM assignments WHERE cluster = ? "
-        "AND topic_id IS NOT NULL AND topic IS NOT NULL ORDER BY topic_id, topic"
-    )
-    return {row["topic_id"]: row["topic"] for row in rows_of(engine, sql, [cluster])}
 
 
 def _key(row: Row) -> _Key:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kgroup.history.engine import Engine, Parameter
 from kgroup.history.interval import Interval, read_intervals
-from kgroup.history.question import Row, cluster_of_group, rows_of
+from kgroup.history.question import SETTLED, Row, cluster_of_group, rows_of, where
 from kgroup.operation.report import Report
 
 __all__ = ["CommitStory", "Jump", "Pause", "commit_story"]
@@ -133,15 +133,13 @@ def commit_story(
         UsageError: it is in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
-    condition, parameters = "cluster = ? AND group_id = ?", list[Parameter]([cluster, group_id])
-    for text, value in (
+    condition, parameters = where(
+        ("cluster = ?", cluster),
+        ("group_id = ?", group_id),
         ("topic = ?", topic),
         ("(time_ms IS NULL OR time_ms >= ?)", since_ms),
         ("(time_ms IS NULL OR time_ms < ?)", until_ms),
-    ):
-        if value is not None:
-            condition += f" AND {text}"
-            parameters.append(value)
+    )
     counts = _counts(engine, condition, parameters)
     owners = _Owners(read_intervals(engine, "cluster = ? AND group_id = ?", [cluster, group_id]))
     jumps = _jumps(engine, condition, parameters, _removals(engine, cluster, group_id), owners)
@@ -160,8 +158,7 @@ def _settled(condition: str) -> str:
         "ORDER BY offsets_partition, log_offset) AS before_log_offset, "
         "LAG(time_ms) OVER (PARTITION BY topic, partition "
         "ORDER BY offsets_partition, log_offset) AS before_ms "
-        f"FROM offset_commits WHERE {condition} "
-        "AND (transaction IS NULL OR transaction = 'committed')"
+        f"FROM offset_commits WHERE {condition} AND {SETTLED}"
     )
 
 

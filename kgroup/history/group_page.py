@@ -9,7 +9,7 @@ from kgroup.history.ask_rebalance import rebalances
 from kgroup.history.engine import Engine
 from kgroup.history.interval import Interval
 from kgroup.history.lag import lags
-from kgroup.history.question import cluster_of_group, rows_of, span_of
+from kgroup.history.question import SETTLED, cluster_of_group, rows_of, span_of
 from kgroup.history.rebalance import Participant, Rebalance
 from kgroup.history.timeline import timeline
 from kgroup.model.instant import rfc3339
@@ -211,8 +211,8 @@ def _rates(
     sql = (
         "SELECT while_ms, COUNT(*) AS commits FROM "
         f"(SELECT time_ms - MOD(time_ms, {length_ms}) AS while_ms FROM offset_commits "
-        "WHERE cluster = ? AND group_id = ? AND time_ms >= ? AND time_ms <= ? "
-        "AND (transaction IS NULL OR transaction = 'committed')) AS timed "
+        f"WHERE cluster = ? AND group_id = ? AND time_ms >= ? AND time_ms <= ? AND {SETTLED}) "
+        "AS timed "
         "GROUP BY while_ms ORDER BY while_ms"
     )
     rows = rows_of(engine, sql, [cluster, group_id, since_ms, until_ms])

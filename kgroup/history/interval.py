@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from kgroup.history.engine import Engine, Parameter
 from kgroup.history.question import rows_of
 
-__all__ = ["Interval", "read_intervals"]
+__all__ = ["Interval", "overlaps", "read_intervals"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,26 @@ class Interval:
         has_end = self.to_log_offset is None or self.to_ms is not None
         return self.from_ms is not None and has_end
 
-    def overlaps(self, since_ms: int | None, until_ms: int | None) -> bool:
-        """Tell whether it has to do with the time from one instant up to another.
-
-        The second may be the first: then it is about that instant. An unknown time may be any.
-        """
-        if until_ms is not None and self.from_ms is not None:
-            is_instant = since_ms == until_ms
-            if self.from_ms > until_ms or (self.from_ms == until_ms and not is_instant):
-                return False
-        return since_ms is None or self.to_ms is None or self.to_ms > since_ms
-
 
 _COLUMNS = ", ".join(field.name for field in fields(Interval))
+
+
+def overlaps(
+    from_ms: int | None, to_ms: int | None, since_ms: int | None, until_ms: int | None
+) -> bool:
+    """Tell whether a stretch has to do with the time from one instant up to another.
+
+    Args:
+        from_ms: where the stretch begins,
+        to_ms: and ends; an unknown time may be any.
+        since_ms: the first instant,
+        until_ms: and the second, which may be the same: then it is about that instant.
+    """
+    if until_ms is not None and from_ms is not None:
+        is_instant = since_ms == until_ms
+        if from_ms > until_ms or (from_ms == until_ms and not is_instant):
+            return False
+    return since_ms is None or to_ms is None or to_ms > since_ms
 
 
 def read_intervals(

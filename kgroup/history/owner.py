@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import orjson
 
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.history.engine import Engine, Parameter
-from kgroup.history.interval import Interval, read_intervals
-from kgroup.history.question import in_cluster, rows_of, span_of
-from kgroup.model.instant import rfc3339
+from kgroup.history.interval import Interval, overlaps, read_intervals
+from kgroup.history.question import MEMBER_TABLES, first_times, known_up_to, rows_of, span_of, where
 from kgroup.operation.report import Report
 
 __all__ = ["Owner", "owners"]
 
 Status = Literal["owned", "nobody", "unknown"]
+_Condition = tuple[str, Parameter]
+
 
 _BEFORE = "nothing is known of the group's members before its first record"
 _UNTIMED = "the log has no times for who owned it, only offsets"
@@ -95,12 +95,9 @@ def owners(
         NotFoundError: no group is known to have owned the partition.
         UsageError: groups of several clusters have.
     """
-    found = _by_topic(engine, topic, partition) + _by_task(engine, topic, partition)
-    found = [
-        interval
-        for interval in found
-        if group_id in (None, interval.group_id) and cluster in (None, interval.cluster)
-    ]
+    chosen = (("cluster = ?", cluster), ("group_id = ?", group_id), ("partition = ?", partition))
+    found = read_intervals(engine, *where(("? IN (topic, topic_id)", topic), *chosen))
+    found += _of_tasks(engine, topic, chosen)
     if not found:
         raise NotFoundError(_why_none(engine, topic, partition, group_id, cluster))
     clusters = sorted({interval.cluster for interval in found})
@@ -109,30 +106,26 @@ def owners(
             f"groups of several clusters owned partition {partition} of topic {topic}: "
             f"{', '.join(clusters)}; choose one by --cluster"
         )
-    found.sort(key=lambda interval: interval.group_id)  # stable: the rest stays in its order
-    rows: list[Owner] = []
-    notes: dict[int, str] = {}
-    for name, of_group in groupby(found, key=lambda interval: interval.group_id):
-        intervals = list(of_group)
-        first_ms = _first_ms(engine, clusters[0], name)
-        story = _story(intervals, topic, first_ms)
-        rows += (row for row in story if _is_in(row, since_ms, until_ms))
-        number = intervals[-1].offsets_partition
-        last_ms = span_of(engine, clusters[0], number).last_ms
+    cluster = clusters[0]
+    by_group: dict[str, list[Interval]] = {}
+    for interval in sorted(found, key=lambda interval: interval.group_id):  # the rest in its order
+        by_group.setdefault(interval.group_id, []).append(interval)
+    firsts = first_times(engine, cluster, by_group, MEMBER_TABLES)
+    rows = tuple(
+        row
+        for name, intervals in by_group.items()
+        for row in _story(intervals, topic, firsts.get(name))
+        if overlaps(row.since_ms, row.until_ms, since_ms, until_ms)
+    )
+    notes = []
+    for number in sorted({interval.offsets_partition for interval in found}):
+        last_ms = span_of(engine, cluster, number).last_ms
         if last_ms is not None and until_ms > last_ms:
-            notes[number] = (
-                f"Partition {number} of __consumer_offsets is known up to {rfc3339(last_ms)}; what "
-                "came later is not."
-            )
-    return Report(tuple(rows), notes=tuple(notes[number] for number in sorted(notes)))
+            notes.append(known_up_to(cluster, last_ms, number))
+    return Report(rows, notes=tuple(notes))
 
 
-def _by_topic(engine: Engine, topic: str, partition: int) -> list[Interval]:
-    condition = "(topic = ? OR topic_id = ?) AND partition = ?"
-    return read_intervals(engine, condition, [topic, topic, partition])
-
-
-def _by_task(engine: Engine, topic: str, partition: int) -> list[Interval]:
+def _of_tasks(engine: Engine, topic: str, chosen: Sequence[_Condition]) -> list[Interval]:
     """Find who ran the task that reads the partition, in streams groups."""
     topologies = rows_of(
         engine,
@@ -148,23 +141,12 @@ def _by_task(engine: Engine, topic: str, partition: int) -> list[Interval]:
     }
     if not readers:
         return []
-    condition = "group_type = ? AND role = ? AND partition = ?"
-    parameters: list[Parameter] = ["streams", "active", partition]
+    tasks = (("group_type = ?", "streams"), ("role = ?", "active"))
     return [
         interval
-        for interval in read_intervals(engine, condition, parameters)
+        for interval in read_intervals(engine, *where(*tasks, *chosen))
         if (interval.cluster, interval.group_id, interval.subtopology) in readers
     ]
-
-
-def _first_ms(engine: Engine, cluster: str, group_id: str) -> int | None:
-    """Tell when a record first named the members of a group."""
-    sql = " UNION ALL ".join(
-        f"SELECT MIN(time_ms) AS first_ms FROM {table} WHERE cluster = ? AND group_id = ?"
-        for table in ("group_generations", "consumer_group_epochs")
-    )
-    times = [row["first_ms"] for row in rows_of(engine, sql, [cluster, group_id] * 2)]
-    return min((time for time in times if time is not None), default=None)
 
 
 def _story(intervals: Sequence[Interval], topic: str, first_ms: int | None) -> Iterator[Owner]:
@@ -246,12 +228,8 @@ def _gap(
     since_ms: int | None,
     until_ms: int | None,
 ) -> Owner:
-    return Owner(
-        cluster=like.cluster,
-        group_id=like.group_id,
-        topic=like.topic or topic,
-        partition=like.partition,
-        status=status,
+    return replace(
+        _owned(like, topic, status, reason),
         member_id=None,
         instance_id=None,
         client_id=None,
@@ -260,35 +238,27 @@ def _gap(
         since_ms=since_ms,
         until_ms=until_ms,
         ended_by=None,
-        reason=reason,
-        group_type=like.group_type,
-        topic_id=like.topic_id,
-        subtopology=like.subtopology,
-        role=like.role,
     )
-
-
-def _is_in(row: Owner, since_ms: int, until_ms: int) -> bool:
-    """Tell whether a stretch has to do with the time from one instant to another."""
-    is_instant = since_ms == until_ms
-    begins = row.since_ms is None or row.since_ms < until_ms + is_instant
-    return begins and (row.until_ms is None or row.until_ms > since_ms)
 
 
 def _why_none(
     engine: Engine, topic: str, partition: int, group_id: str | None, cluster: str | None
 ) -> str:
-    condition, parameters = in_cluster(cluster, "topic = ? AND partition = ?", [topic, partition])
+    condition, parameters = where(
+        ("topic = ?", topic),
+        ("partition = ?", partition),
+        ("cluster = ?", cluster),
+        ("group_id = ?", group_id),
+    )
     sql = f"SELECT DISTINCT group_id FROM offset_commits WHERE {condition} ORDER BY group_id"
     committed = [row["group_id"] for row in rows_of(engine, sql, parameters)]
-    where = "" if cluster is None else f" of cluster {cluster}"
-    who = f"no group{where}" if group_id is None else f"group {group_id!r}{where}"
+    place = "" if cluster is None else f" of cluster {cluster}"
+    who = f"no group{place}" if group_id is None else f"group {group_id!r}{place}"
     known = "is known to have" if group_id is None else "is not known to have"
     text = f"{who} {known} owned partition {partition} of topic {topic}"
-    named = [name for name in committed if group_id in (None, name)]
-    if named:
+    if committed:
         text += (
-            f"; {', '.join(map(repr, named))} committed offsets of it: who reads without being "
+            f"; {', '.join(map(repr, committed))} committed offsets of it: who reads without being "
             "assigned is not in the log"
         )
     return text

@@ -14,8 +14,11 @@ from kgroup.history.question import (
     RECORD_TABLES,
     Row,
     cluster_of_group,
+    first_times,
+    known_up_to,
     rows_of,
     span_of,
+    topic_names,
 )
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.group import Group
@@ -72,7 +75,7 @@ def describe_past(
         UsageError: it is in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
-    first_ms = _first_ms(engine, cluster, group_id)
+    first_ms = first_times(engine, cluster, [group_id]).get(group_id)
     if first_ms is None or first_ms > at_ms:
         when = "has no time" if first_ms is None else f"is of {rfc3339(first_ms)}"
         raise NotFoundError(
@@ -90,10 +93,7 @@ def describe_past(
     notes = list(report.notes)
     last_ms = span_of(engine, cluster).last_ms
     if last_ms is not None and at_ms > last_ms:
-        notes.append(
-            f"Records of cluster {cluster} are known up to {rfc3339(last_ms)}; what came later is "
-            "not."
-        )
+        notes.append(known_up_to(cluster, last_ms))
     return Report(report.data, errors, tuple(notes))
 
 
@@ -127,7 +127,7 @@ class PastGroups:
         groups: dict[str, Group] = {}
         changed: dict[str, int] = {}
         problems: list[Problem] = []
-        names = self._topic_names()
+        names = topic_names(self._engine, self._cluster)
         for delta in self._replay(group_ids):
             for group, changed_ms in delta.drain({**delta.topic_names, **names}):
                 if changed_ms >= changed.get(group.group_id, 0):
@@ -161,14 +161,6 @@ class PastGroups:
                 and end.time_ms >= self._committed.get((end.topic, end.partition), 0)
             }
         )
-
-    def _topic_names(self) -> dict[str, str]:
-        sql = (
-            "SELECT DISTINCT topic_id, topic FROM assignments WHERE cluster = ? "
-            "AND topic_id IS NOT NULL AND topic IS NOT NULL ORDER BY topic_id, topic"
-        )
-        found = rows_of(self._engine, sql, [self._cluster])
-        return {row["topic_id"]: row["topic"] for row in found}
 
     def _cutoffs(self, group_ids: Collection[str] | None) -> dict[int, int]:
         """Find the last record that is not later, by partition of those that have the groups."""
@@ -291,17 +283,6 @@ def _named(group_ids: Collection[str] | None) -> str:
     if group_ids is None:
         return ""
     return f" AND group_id IN ({', '.join('?' for _ in group_ids)})"
-
-
-def _first_ms(engine: Engine, cluster: str, group_id: str) -> int | None:
-    sql = " UNION ALL ".join(
-        f"SELECT MIN(time_ms) AS first_ms FROM {table} WHERE cluster = ? AND group_id = ?"
-        for table in GROUP_TABLES
-    )
-    times = [
-        row["first_ms"] for row in rows_of(engine, sql, [cluster, group_id] * len(GROUP_TABLES))
-    ]
-    return min((time for time in times if time is not None), default=None)
 
 
 def _replay_commit(delta: Delta, row: Row) -> None:

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.history.engine import Engine, Parameter
+from kgroup.model.instant import rfc3339
 
 __all__ = [
     "GROUP_TABLES",
+    "MEMBER_TABLES",
     "RECORD_TABLES",
+    "SETTLED",
     "Row",
     "Span",
     "cluster_of_group",
-    "in_cluster",
+    "first_times",
+    "known_up_to",
     "rows_of",
     "span_of",
+    "topic_names",
+    "where",
 ]
 
 Row = dict[str, Any]
 
-GROUP_TABLES = ("group_generations", "consumer_group_epochs", "offset_commits", "tombstones")
+MEMBER_TABLES = ("group_generations", "consumer_group_epochs")
+"""Record tables whose rows are about the members of groups."""
+GROUP_TABLES = (*MEMBER_TABLES, "offset_commits", "tombstones")
 """Record tables whose rows are about groups, as far as they can be read."""
 RECORD_TABLES = (*GROUP_TABLES, "transactions")
 """Those of all records that can be read."""
+SETTLED = "(transaction IS NULL OR transaction = 'committed')"
+"""Condition on commits: that they count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +57,14 @@ def rows_of(engine: Engine, sql: str, parameters: Sequence[Parameter] = ()) -> l
     return rows
 
 
-def in_cluster(
-    cluster: str | None, condition: str, parameters: Sequence[Parameter]
-) -> tuple[str, list[Parameter]]:
-    """Make a condition one on the rows of a cluster, where one was chosen."""
-    if cluster is None:
-        return condition, list(parameters)
-    return f"cluster = ? AND {condition}", [cluster, *parameters]
+def where(*conditions: tuple[str, Parameter]) -> tuple[str, list[Parameter]]:
+    """Make one condition of several, and of the parameters that it takes.
+
+    Args:
+        conditions: each with one ``?`` and what stands for it; None: the condition is left out.
+    """
+    chosen = [(text, value) for text, value in conditions if value is not None]
+    return " AND ".join(text for text, _ in chosen) or "TRUE", [value for _, value in chosen]
 
 
 def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
@@ -92,11 +103,9 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
 
 def span_of(engine: Engine, cluster: str, offsets_partition: int | None = None) -> Span:
     """Tell from when to when records are known, of a cluster or of one offsets partition."""
-    condition = "cluster = ?"
-    parameters: list[Parameter] = [cluster]
-    if offsets_partition is not None:
-        condition += " AND offsets_partition = ?"
-        parameters.append(offsets_partition)
+    condition, parameters = where(
+        ("cluster = ?", cluster), ("offsets_partition = ?", offsets_partition)
+    )
     sql = " UNION ALL ".join(
         f"SELECT MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM {table} WHERE {condition}"
         for table in RECORD_TABLES
@@ -105,3 +114,49 @@ def span_of(engine: Engine, cluster: str, offsets_partition: int | None = None) 
     firsts = [row["first_ms"] for row in found if row["first_ms"] is not None]
     lasts = [row["last_ms"] for row in found if row["last_ms"] is not None]
     return Span(min(firsts, default=None), max(lasts, default=None))
+
+
+def first_times(
+    engine: Engine, cluster: str, groups: Collection[str], tables: Sequence[str] = GROUP_TABLES
+) -> dict[str, int]:
+    """Tell when the first record of each group in these tables was written.
+
+    Groups of which no record has a time are left out.
+    """
+    names = ", ".join("?" for _ in groups)
+    each = " UNION ALL ".join(
+        f"SELECT group_id, time_ms FROM {table} WHERE cluster = ? AND group_id IN ({names})"
+        for table in tables
+    )
+    sql = (
+        f"SELECT group_id, MIN(time_ms) AS first_ms FROM ({each}) AS records "
+        "WHERE time_ms IS NOT NULL GROUP BY group_id ORDER BY group_id"
+    )
+    found = rows_of(engine, sql, [cluster, *groups] * len(tables))
+    return {row["group_id"]: row["first_ms"] for row in found}
+
+
+def topic_names(engine: Engine, cluster: str) -> dict[str, str]:
+    """Give the names of the topics that members owned, by topic id, where both are known."""
+    sql = (
+        "SELECT DISTINCT topic_id, topic FROM assignments WHERE cluster = ? "
+        "AND topic_id IS NOT NULL AND topic IS NOT NULL ORDER BY topic_id, topic"
+    )
+    return {row["topic_id"]: row["topic"] for row in rows_of(engine, sql, [cluster])}
+
+
+def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None) -> str:
+    """Say that records do not reach the time that was asked about.
+
+    Args:
+        cluster: whose records.
+        last_ms: time of the last one.
+        offsets_partition: of this partition of `__consumer_offsets` only.
+    """
+    place = ""
+    if offsets_partition is not None:
+        place = f"partition {offsets_partition} of __consumer_offsets in "
+    return (
+        f"Records of {place}cluster {cluster} are known up to {rfc3339(last_ms)}; what came later "
+        "is not."
+    )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from kgroup.history.engine import Engine
 from kgroup.history.past_group import PastGroups
-from kgroup.history.question import rows_of, span_of
+from kgroup.history.question import known_up_to, rows_of, span_of
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.instant import rfc3339
 from kgroup.model.offset import CommittedOffset
@@ -98,10 +98,7 @@ def stale_offsets(
         if at_ms is None:
             notes.append(f"Cluster {name} as of its last record that is known, of {rfc3339(when)}.")
         elif at_ms > last_ms:
-            notes.append(
-                f"Records of cluster {name} are known up to {rfc3339(last_ms)}; what was committed "
-                "later is not."
-            )
+            notes.append(known_up_to(name, last_ms))
         elif span.first_ms is not None and at_ms < span.first_ms:
             notes.append(
                 f"Records of cluster {name} are known from {rfc3339(span.first_ms)} on; what was "

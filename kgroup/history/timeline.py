@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kgroup.history.engine import Engine, Parameter
-from kgroup.history.interval import Interval, read_intervals
-from kgroup.history.question import cluster_of_group
+from kgroup.history.engine import Engine
+from kgroup.history.interval import Interval, overlaps, read_intervals
+from kgroup.history.question import cluster_of_group, where
 from kgroup.operation.report import Report
 
 __all__ = ["timeline"]
@@ -38,15 +38,13 @@ def timeline(
         UsageError: it is in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
-    condition = "cluster = ? AND group_id = ?"
-    parameters: list[Parameter] = [cluster, group_id]
-    if topic is not None:
-        condition += " AND (topic = ? OR topic_id = ?)"
-        parameters += [topic, topic]
+    condition, parameters = where(
+        ("cluster = ?", cluster), ("group_id = ?", group_id), ("? IN (topic, topic_id)", topic)
+    )
     found = tuple(
         interval
         for interval in read_intervals(engine, condition, parameters)
-        if interval.overlaps(since_ms, until_ms)
+        if overlaps(interval.from_ms, interval.to_ms, since_ms, until_ms)
     )
     notes = [] if found else [_why_none(engine, cluster, group_id)]
     untimed = sum(not interval.is_timed for interval in found)
@@ -57,8 +55,7 @@ def timeline(
 
 def _why_none(engine: Engine, cluster: str, group_id: str) -> str:
     """Say why there is nothing to show."""
-    parameters: list[Parameter] = [cluster, group_id]
-    if read_intervals(engine, "cluster = ? AND group_id = ?", parameters):
+    if read_intervals(engine, "cluster = ? AND group_id = ?", [cluster, group_id]):
         return f"Group {group_id!r} owned other partitions, or at other times."
     return (
         f"No member of group {group_id!r} is known to have owned a partition: it committed offsets "

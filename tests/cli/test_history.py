@@ -204,8 +204,11 @@ def test_as_of_the_end_says_what_describe_says(
 
 def test_owner_tells_in_order_how_far_partitions_are_known(cli: Cli, sample: str) -> None:
     result = cli("history", "owner", "--warehouse", sample, "orders", "2", "--at", "now")
-    numbers = [line.split()[3] for line in result.err.splitlines()]
+    numbers = [line.split()[5] for line in result.err.splitlines()]
     assert numbers == ["1", "2", "6"], result.err
+    assert all(
+        "of __consumer_offsets in cluster c are known" in line for line in result.err.splitlines()
+    )
 
 
 def test_as_of_a_time_before_the_group(cli: Cli, sample: str) -> None:

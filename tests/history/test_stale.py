@@ -202,6 +202,6 @@ def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
     assert report.notes == (
         "Cluster test as of its last record that is known, of 2023-11-15T03:13:20.000Z.",
     )
-    assert "what was committed later is not" in late.notes[0]
+    assert "what came later is not" in late.notes[0]
     assert (early.data, len(early.notes)) == ((), 1)
     assert "what was committed before is not" in early.notes[0]

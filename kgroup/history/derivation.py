@@ -5,10 +5,10 @@ Where the new records of a partition are all behind those that assignments were 
 that compaction had not been at, say, or where the name of a topic came late, the partition is done
 anew from all of its records.
 
-Partitions are divided among tasks by how much there is to read. These read what is owned, and write
-what has ended and what is owned now, unless it is written already. What comes back is which rows of
-the files with open assignments still are so: of these files only those are replaced in which
-something has changed.
+Partitions are divided among tasks by how much there is to read; small ones, which often share
+files, share a task that reads each of these once. A task reads what is owned in a partition, and
+writes what has ended and, if that has changed, all that is owned now. The files that had it before
+are replaced then, by what they have of other partitions.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ import pyarrow.parquet as pq
 
 from kgroup.history.change import Change
 from kgroup.history.fact_file import FactWriter, WrittenFile
-from kgroup.history.owned_set import flags
 from kgroup.history.ownership import NEEDED, Ownership, derive
-from kgroup.history.record_order import Flags
 from kgroup.history.table import TABLES
 from kgroup.history.table_file import read_parquet, read_rows
 from kgroup.history.task import Run
@@ -36,7 +34,7 @@ from kgroup.history.warehouse import WarehouseWriter
 __all__ = ["DerivationResult", "DerivationTask", "derive_assignments", "run_derivation"]
 
 TASK_BYTES = 4 << 20
-"""Bytes of files from which on a task gets no further partition."""
+"""Bytes of files that several partitions of one task have at the most."""
 
 PIECE_BYTES = 32 << 20
 """Bytes of files that are read at once: of what is in them there may be a hundred times as much."""
@@ -50,23 +48,20 @@ class Derivation:
         offsets_partition: its number.
         is_anew: whether nothing counts that was derived before.
         members: file with what is known of members before the records; None where nothing is.
-        own: files that have open assignments of it, and of no other.
-        shared: files that have open assignments of it, and of others.
+        opened: files that have open assignments of it.
         files: that have the records.
     """
 
     offsets_partition: int
     is_anew: bool
     members: str | None
-    own: tuple[WrittenFile, ...]
-    shared: tuple[WrittenFile, ...]
+    opened: tuple[WrittenFile, ...]
     files: tuple[WrittenFile, ...]
 
     @property
     def size(self) -> int:
         """Bytes of what the files have of the partition, about."""
-        files = (*self.own, *self.shared, *self.files)
-        return sum(file.size // len(file.offsets) for file in files)
+        return sum(file.size // len(file.offsets) for file in (*self.opened, *self.files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +95,13 @@ class DerivationResult:
     Attributes:
         cluster: its name.
         files: with assignments.
-        replaced: paths of the files that these take the place of.
-        stays: by partition, of each of its rows in the files that it shares, one file after the
-            other, whether it still is an open assignment.
+        changed: partitions whose open assignments are all in these files.
         members: what is known of members now, by partition.
     """
 
     cluster: str
     files: tuple[WrittenFile, ...]
-    replaced: tuple[str, ...]
-    stays: Mapping[int, Flags]
+    changed: tuple[int, ...]
     members: Mapping[int, pa.Table]
 
 
@@ -121,43 +113,62 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
         InputError: a file of the warehouse cannot be read.
     """
     warehouse = Path(task.warehouse)
-    replaced: list[str] = []
-    stays: dict[int, Flags] = {}
+    reader = _Reader(warehouse, [each.offsets_partition for each in task.derivations])
+    changed: list[int] = []
     members: dict[int, pa.Table] = {}
     with FactWriter(warehouse, task.cluster, f"{task.build}-{uuid4().hex}") as writer:
         for each in task.derivations:
             number = each.offsets_partition
-            shared = _open_rows(warehouse, each.shared, number)
-            own = _open_rows(warehouse, each.own, number)
-            written = pa.concat_tables([shared, own])
             now = Ownership.none()
             if not each.is_anew:
-                now = Ownership(written, _read_members(warehouse, each.members))
-            has_closed = False
+                opened = reader.rows("assignments", each.opened, number)
+                now = Ownership(opened, _read_members(warehouse, each.members))
+            is_changed = each.is_anew
             for files in _pieces(each.files, number):
                 records = {
-                    name: _rows(warehouse, name, files, columns, number)
+                    name: reader.rows(name, files, number, columns)
                     for name, columns in NEEDED.items()
                 }
                 derived = derive(number, now, records, task.topic_names)
                 if len(derived.closed):
-                    has_closed = True
                     writer.add({"assignments": derived.closed})
+                is_changed |= derived.is_changed
                 now = derived.now
             members[number] = now.members
-            opened = now.open
-            if not has_closed and _are_same(opened, written):
-                stays[number] = np.ones(len(shared), np.bool_)
-                continue
-            stays[number] = np.zeros(len(shared), np.bool_)
-            if len(shared):
-                texts, shared_texts = _texts(opened), _texts(shared)
-                stays[number] = flags(pc.is_in(shared_texts, texts))
-                opened = opened.filter(pc.invert(pc.is_in(texts, shared_texts)))
-            replaced += [file.path for file in each.own]
-            if len(opened):
-                writer.add({"assignments": opened}, is_open=True)
-        return DerivationResult(task.cluster, writer.finish(), tuple(replaced), stays, members)
+            if is_changed:
+                changed.append(number)
+                if len(now.open):
+                    writer.add({"assignments": now.open}, is_open=True)
+        return DerivationResult(task.cluster, writer.finish(), tuple(changed), members)
+
+
+class _Reader:
+    """Reads rows of one partition after the other; a file that several have is read once."""
+
+    def __init__(self, warehouse: Path, partitions: Collection[int]) -> None:
+        self._warehouse = warehouse
+        self._partitions = frozenset(partitions)
+        self._kept: dict[str, dict[int, pa.Table]] = {}
+
+    def rows(
+        self,
+        table: str,
+        files: Iterable[WrittenFile],
+        partition: int,
+        columns: Sequence[str] = (),
+    ) -> pa.Table:
+        """Read those of a table, once for each partition; without columns, all of them."""
+        names = columns or TABLES[table].schema.names
+        found = [self._of(file, names, partition) for file in files if file.table == table]
+        return pa.concat_tables([TABLES[table].schema.empty_table().select(names), *found])
+
+    def _of(self, file: WrittenFile, names: Sequence[str], partition: int) -> pa.Table:
+        if file.path not in self._kept:
+            wanted = self._partitions & file.offsets.keys()
+            columns = tuple(dict.fromkeys(["offsets_partition", *names]))
+            rows = read_rows(self._warehouse, file, columns, partitions=wanted)
+            self._kept[file.path] = _by_partition(rows, names)
+        return self._kept[file.path].pop(partition)
 
 
 def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: Run) -> None:
@@ -177,13 +188,13 @@ def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: 
         results.setdefault(result.cluster, []).append(result)
     for change in changes:
         found = results.get(change.cluster, [])
-        stays = {number: mask for result in found for number, mask in result.stays.items()}
-        if not stays:
-            continue
         with FactWriter(writer.root, change.cluster, _stem(writer)) as facts:
-            change.replace_files([path for result in found for path in result.replaced], [])
-            old = _replace_assignments(
-                writer.root, change.files.values(), stays, anew[change.cluster], facts
+            old = _without(
+                writer.root,
+                change.files.values(),
+                {number for result in found for number in result.changed},
+                anew[change.cluster],
+                facts,
             )
             written = [file for result in found for file in result.files]
             change.replace_files(old, [*facts.finish(), *written])
@@ -216,8 +227,7 @@ def _derivations(warehouse: Path, change: Change) -> tuple[list[Derivation], set
             number,
             number in anew,
             change.partition(number).members,
-            tuple(file for file in _of_partition(opened, number) if len(file.offsets) == 1),
-            tuple(file for file in _of_partition(opened, number) if len(file.offsets) > 1),
+            _of_partition(opened, number),
             _of_partition(needed if number in anew else new, number),
         )
         for number in sorted(limits.keys() | anew)
@@ -258,17 +268,13 @@ def _tasks(
     some: list[Derivation] = []
     size = 0
     for each in derivations:
-        some.append(each)
-        size += each.size
-        if size >= TASK_BYTES:
+        if some and size + each.size > TASK_BYTES:
             yield task()
             some, size = [], 0
+        some.append(each)
+        size += each.size
     if some:
         yield task()
-
-
-def _are_same(rows: pa.Table, others: pa.Table) -> bool:
-    return len(rows) == len(others) and bool(pc.all(pc.is_in(_texts(rows), _texts(others))).as_py())
 
 
 def _read_members(warehouse: Path, path: str | None) -> pa.Table:
@@ -290,55 +296,34 @@ def _stem(writer: WarehouseWriter) -> str:
     return f"{writer.build + 1}-{uuid4().hex}"
 
 
-def _open_rows(warehouse: Path, files: Iterable[WrittenFile], partition: int) -> pa.Table:
-    """Read what is owned, as far as it is written, in a partition."""
-    found = [read_rows(warehouse, file, partitions=(partition,)) for file in files]
-    return pa.concat_tables([TABLES["assignments"].schema.empty_table(), *found])
-
-
-def _replace_assignments(
+def _without(
     warehouse: Path,
     files: Iterable[WrittenFile],
-    stays: Mapping[int, Flags],
+    changed: Collection[int],
     anew: Collection[int],
     writer: FactWriter,
-) -> set[str]:
-    """Write without what counts no more the files in which there is such a thing.
+) -> list[str]:
+    """Write files with assignments without what counts no more, where there is such a thing.
 
     Args:
         warehouse: its folder.
         files: of one cluster, without those that the derivation wrote.
-        stays: see `DerivationResult`.
-        anew: those partitions of which all assignments were derived anew.
-        writer: takes the rows that stay.
+        changed: partitions of which open assignments count no more.
+        anew: those of which others neither do.
+        writer: takes the rows of other partitions.
 
     Returns:
         Paths of the files that count no more.
     """
-    replaced: set[str] = set()
-    done = dict.fromkeys(stays, 0)
+    replaced: list[str] = []
     for file in files:
-        changing = stays.keys() if _is_open(file) else anew
-        if _is_open(file) and len(file.offsets) == 1:
-            continue  # its task has seen to it
-        if file.table != "assignments" or file.offsets.keys().isdisjoint(changing):
-            continue
-        rows = read_rows(warehouse, file)
-        numbers = rows["offsets_partition"].to_numpy()
-        stay = np.ones(len(rows), dtype=bool)
-        for number in file.offsets.keys() & changing:
-            is_of = numbers == number
-            if file.is_open:
-                begin = done[number]
-                done[number] += int(is_of.sum())
-                stay[is_of] = stays[number][begin : done[number]]
-            else:
-                stay[is_of] = False
-        if not stay.all():
-            replaced.add(file.path)
-            kept = rows.filter(pa.array(stay))
-            if len(kept):
-                writer.add({"assignments": kept}, is_open=file.is_open)
+        gone = set(changed if file.is_open else anew).intersection(file.offsets)
+        if file.table == "assignments" and gone:
+            replaced.append(file.path)
+            others = file.offsets.keys() - gone
+            if others:
+                rows = read_rows(warehouse, file, partitions=others)
+                writer.add({"assignments": rows}, is_open=file.is_open)
     return replaced
 
 
@@ -361,24 +346,15 @@ def _is_open(file: WrittenFile) -> bool:
     return file.table == "assignments" and file.is_open
 
 
-def _rows(
-    warehouse: Path,
-    table: str,
-    files: Iterable[WrittenFile],
-    columns: Sequence[str],
-    partition: int,
-) -> pa.Table:
-    found = [
-        read_rows(warehouse, file, columns, partitions=(partition,))
-        for file in files
-        if file.table == table
-    ]
-    return pa.concat_tables(found or [TABLES[table].schema.empty_table().select(columns)])
-
-
-def _texts(rows: pa.Table) -> pa.ChunkedArray:
-    """Give each row as a text."""
-    columns = [rows[name].cast(pa.string()) for name in rows.column_names]
-    return pc.binary_join_element_wise(
-        *columns, "\0", null_handling="replace", null_replacement="\1"
-    )
+def _by_partition(rows: pa.Table, columns: Sequence[str]) -> dict[int, pa.Table]:
+    numbers = rows["offsets_partition"].to_numpy()
+    if (np.diff(numbers) < 0).any():
+        order = np.argsort(numbers, kind="stable")
+        rows, numbers = rows.take(order), numbers[order]
+    there, begins = np.unique(numbers, return_index=True)
+    ends = [*begins[1:], len(numbers)]
+    rows = rows.select(columns)
+    return {
+        int(number): rows.slice(begin, end - begin)
+        for number, begin, end in zip(there, begins, ends, strict=True)
+    }

@@ -89,10 +89,12 @@ class Derived:
         closed: rows of `assignments` that have ended: of the past, they stay as they are. Texts
             are dictionary-encoded.
         now: those that have not, with what the next call needs.
+        is_changed: whether other rows are open now than before.
     """
 
     closed: pa.Table
     now: Ownership
+    is_changed: bool
 
 
 def derive(
@@ -129,15 +131,15 @@ def derive(
     found = _stretches(said)
     rows = _rows(said, found, offsets_partition)
     is_open = pc.is_null(rows["to_log_offset"])
+    opened = rows.filter(is_open).cast(_SCHEMA)
     members = [before.members.filter(pc.invert(is_member_touched)), _members(said, found)]
     return Derived(
         rows.filter(pc.invert(is_open)),
         Ownership(
-            pa.concat_tables(
-                [before.open.filter(pc.invert(is_touched)), rows.filter(is_open).cast(_SCHEMA)]
-            ),
+            pa.concat_tables([before.open.filter(pc.invert(is_touched)), opened]),
             pa.concat_tables(members),
         ),
+        not opened.equals(said.held),
     )
 
 
@@ -170,7 +172,7 @@ class _Stretches:
 
 
 def _stretches(said: Said) -> _Stretches:
-    """Follow all things as long as a member has them; first come those that were open before."""
+    """Follow all things as long as a member has them; first come, in their order, the open rows."""
     held = _Stretches(
         said.held_member,
         said.held_thing,
@@ -189,7 +191,7 @@ def _stretches(said: Said) -> _Stretches:
         & (found.begin[1:] <= found.end[:-1])
     )
     found = _converted(said, found.take(*_runs(goes_on, len(order))))
-    order = np.argsort(found.source >= len(said.held), kind="stable")
+    order = np.argsort(np.minimum(found.source, len(said.held)), kind="stable")
     return found.take(order, order)
 
 

@@ -216,6 +216,33 @@ def test_many_small_files_become_one(tmp_path: Path) -> None:
     assert_same(tmp_path / "w", tmp_path / "log")
 
 
+def test_what_is_owned_is_written_anew_where_it_has_changed(tmp_path: Path) -> None:
+    """All partitions of the log share a file; only some of them get records."""
+
+    def owned() -> set[Path]:
+        with read_warehouse(tmp_path / "w") as warehouse:
+            return {
+                tmp_path / "w" / file.path
+                for file in warehouse.state("c").files
+                if file.table == "assignments" and file.is_open
+            }
+
+    log = read_log(SAMPLE)
+    write_log(tmp_path / "log", {number: batches[:-1] for number, batches in log.items()})
+    build(tmp_path / "w", tmp_path / "log")
+    before = owned()
+    assert len(before) == 1
+    # the last records there: a commit, a group that stays empty, one whose last member has left
+    for number, is_same in ((0, True), (2, True), (6, False)):
+        write_log(tmp_path / "log", {number: log[number]})
+        build(tmp_path / "w", tmp_path / "log")
+        assert (owned() == before) == is_same
+        assert all(path.exists() for path in owned())
+    write_log(tmp_path / "log", log)
+    build(tmp_path / "w", tmp_path / "log")
+    assert_same(tmp_path / "w", tmp_path / "log")
+
+
 @pytest.mark.parametrize("task_bytes", [1, 1 << 20])
 def test_segments_of_one_folder_that_overlap(
     task_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

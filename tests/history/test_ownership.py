@@ -90,6 +90,8 @@ def derived(
     for part in parts:
         found = derive(partition, owned, part, topic_names)
         rows += found.closed.to_pylist()
+        before, now = (in_order(each.open.to_pylist()) for each in (owned, found.now))
+        assert found.is_changed == (now != before)
         owned = found.now
     rows += owned.open.to_pylist()
     return rows

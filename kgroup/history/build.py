@@ -37,7 +37,7 @@ from kgroup.source.segment_file import OFFSETS_TOPIC
 
 __all__ = ["Build", "ClusterReport", "TableCount"]
 
-TASK_BYTES = 64 << 20
+TASK_BYTES = 16 << 20
 """Bytes from which on a task gets no further split: small files share one."""
 
 

@@ -36,6 +36,8 @@ _LAST_DAY = 2_932_896
 _OFFSETS = ("log_offset", "from_log_offset")
 _DELTAS = ("log_offset", "time_ms", "commit_timestamp_ms", "committed_offset", "from_log_offset")
 """Columns whose values are close to those before: their differences are stored."""
+_UNLIKE = ("value_json",)
+"""Columns whose values are all different: a dictionary of them is in vain."""
 _LIMITED = (
     "offsets_partition",
     "log_offset",
@@ -195,7 +197,7 @@ class _File:
             self._schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=[name for name in self._schema.names if name not in deltas],
+            use_dictionary=[name for name in self._schema.names if name not in (*deltas, *_UNLIKE)],
             column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
             write_statistics=[name for name in _LIMITED if name in self._schema.names],
             store_schema=False,

@@ -47,7 +47,8 @@ class TableCount:
 
     Attributes:
         table: its name.
-        new_rows: how many rows it has more than before.
+        new_rows: how many were added; of assignments, which may be derived anew, how many there are
+            more than before.
         rows: how many it has now.
         files: in how many files.
         size: of these, in bytes.
@@ -69,7 +70,7 @@ class ClusterReport:
         segments_read: segments that had something new.
         segments_skipped: those that had not.
         bytes_read: of the former; 0 for a live topic.
-        damage: how many rows the build has found for the table of that name.
+        damage: how many places the build could not read, whether they are new or not.
         tables: all of them.
     """
 
@@ -227,14 +228,14 @@ class Build:
             with self._facts(change) as writer:
                 files = list(change.files.values())
                 old = settle(self._writer.root, files, change.new, writer)
-                old |= replace_damage(
+                repaired, change.new_damage = replace_damage(
                     self._writer.root, files, change.damage, change.reread, writer
                 )
                 if change.log_ends:
                     rows = [asdict(end) for end in change.log_ends.values()]
                     schema = TABLES["log_ends"].schema
                     writer.add({"log_ends": pa.Table.from_pylist(rows, schema)})
-                change.replace_files(old, writer.finish())
+                change.replace_files(old | repaired, writer.finish())
         derive_assignments(self._writer, changes, self._run)
         merges = [
             task
@@ -396,4 +397,5 @@ def _count(table: str, change: Change) -> TableCount:
     files = [file for file in change.files.values() if file.table == table]
     rows = sum(file.rows for file in files)
     before = sum(file.rows for file in change.before.files if file.table == table)
-    return TableCount(table, rows - before, rows, len(files), sum(file.size for file in files))
+    new = change.new_damage if table == "damage" else max(rows - before, 0)
+    return TableCount(table, new, rows, len(files), sum(file.size for file in files))

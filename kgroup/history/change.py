@@ -33,7 +33,8 @@ class Change:
         files: of its tables, by path.
         new: paths of those that tasks have written.
         topic_names: by topic id.
-        damage: rows of that table, new ones.
+        damage: rows of that table, for what this build could not read.
+        new_damage: how many of these are new.
         reread: name of each file of which bytes were read, with their begin and end.
         log_ends: rows of that table, new ones, by topic, partition and time.
         segments_read: how many segments had something new.
@@ -50,6 +51,7 @@ class Change:
         self.new: set[str] = set()
         self.topic_names = dict(self.before.topic_names)
         self.damage: list[DamageRow] = []
+        self.new_damage = 0
         self.reread: list[tuple[str, int, int]] = []
         self.log_ends: dict[tuple[str, int, int], LogEnd] = {}
         self.segments_read = 0

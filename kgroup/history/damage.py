@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
@@ -92,44 +92,59 @@ def problem_of(row: DamageRow) -> Problem:
 def replace_damage(
     warehouse: Path,
     files: Iterable[WrittenFile],
-    rows: Sequence[DamageRow],
-    reread: Sequence[tuple[str, int, int]],
+    rows: Iterable[DamageRow],
+    reread: Iterable[tuple[str, int, int]],
     writer: FactWriter,
-) -> set[str]:
-    """Add rows, and leave out old ones of bytes that were read again.
+) -> tuple[set[str], int]:
+    """Add rows, and leave out old ones of bytes that were read again and are sound by now.
+
+    What is found again has its row already, with the time when it was found first.
 
     Args:
         warehouse: its folder.
         files: of one cluster.
-        rows: new ones.
+        rows: for what was found.
         reread: name of each file of which bytes were read, with their begin and end.
         writer: takes the rows.
 
     Returns:
-        Paths of the files that count no more.
+        Paths of the files that count no more, and how many rows were added.
     """
-    schema = TABLES["damage"].schema
-    replaced: set[str] = set()
+    found = {_identity(row): row for row in rows}
     parts: dict[str, list[tuple[int, int]]] = {}
     for name, start, end in reread:
         parts.setdefault(name, []).append((start, end))
-    names = pa.array(parts, pa.string())
+
+    def stays(row: DamageRow) -> bool:
+        if found.pop(_identity(row), None) is not None:
+            return True
+        position = row["position"]
+        return not any(
+            position is None or start <= position < end
+            for start, end in parts.get(row["path"] or "", ())
+        )
+
+    names = pa.array({*parts, *(row["path"] for row in found.values())}, pa.string())
+    replaced: set[str] = set()
     for file in files:
         if file.table != "damage":
             continue
         old = read_rows(warehouse, file)
-        stays = np.ones(len(old), np.bool_)
-        for at in np.flatnonzero(pc.is_in(old["path"], names).to_numpy()):
-            path, position = old["path"][at].as_py(), old["position"][at].as_py()
-            stays[at] = not any(
-                position is None or start <= position < end for start, end in parts[path]
-            )
-        if not stays.all():
+        is_kept = np.ones(len(old), np.bool_)
+        asked = np.flatnonzero(pc.is_in(old["path"], names).to_numpy())
+        is_kept[asked] = [stays(cast(DamageRow, row)) for row in old.take(asked).to_pylist()]
+        if not is_kept.all():
             replaced.add(file.path)
-            writer.add({"damage": old.filter(pa.array(stays))})
-    if rows:
-        writer.add({"damage": pa.Table.from_pylist(list(rows), schema)})
-    return replaced
+            writer.add({"damage": old.filter(pa.array(is_kept))})
+    if found:
+        schema = TABLES["damage"].schema
+        writer.add({"damage": pa.Table.from_pylist(list(found.values()), schema)})
+    return replaced, len(found)
+
+
+def _identity(row: DamageRow) -> frozenset[tuple[str, object]]:
+    """What tells rows apart: all but their times."""
+    return frozenset(row.items() - {("time_ms", row["time_ms"])})
 
 
 def _row(

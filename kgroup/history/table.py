@@ -257,7 +257,7 @@ _ALL = (
             "size": (_INT64, "how many bytes"),
             "kind": (_TEXT, "short word, as decode-offsets gives it"),
             "reason": (_TEXT, "what was expected, what was found"),
-            "time_ms": (_INT64, "when it was found"),
+            "time_ms": (_INT64, "when it was found first"),
         },
         is_record_table=False,
     ),

@@ -16,7 +16,7 @@ __all__ = ["BUILD_COLUMNS", "build_sheet"]
 BUILD_COLUMNS = (
     Column("cluster", Kind.NAME, "name of the cluster in the warehouse"),
     Column("table", Kind.TEXT, "name of the table"),
-    Column("new_rows", Kind.NUMBER, "how many rows it has more than before"),
+    Column("new_rows", Kind.NUMBER, "how many rows were added"),
     Column("rows", Kind.NUMBER, "how many it has now"),
     Column("files", Kind.NUMBER, "in how many files"),
     Column("size", Kind.NUMBER, "bytes of these files"),
@@ -24,13 +24,13 @@ BUILD_COLUMNS = (
 
 
 def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
-    """A row for each table of each cluster; those that never had a row are left out."""
+    """A row for each table of each cluster; those without a row are left out."""
     return Sheet(
         BUILD_COLUMNS,
         [
             [report.cluster, *(getattr(table, column.name) for column in BUILD_COLUMNS[1:])]
             for report in reports
             for table in report.tables
-            if table.rows or table.new_rows
+            if table.rows
         ],
     )

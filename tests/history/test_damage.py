@@ -1,0 +1,120 @@
+"""The table `damage`: what of it stays, what goes, and what counts as new."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kgroup.history.damage import DamageRow, damage_row, replace_damage
+from kgroup.history.fact_file import FactWriter, WrittenFile
+from kgroup.history.table_file import read_rows
+from kgroup.history.warehouse import read_warehouse
+from kgroup.model.problem import Problem
+from tests.history.log_copy import read_log, write_log
+from tests.history.test_build import SAMPLE, build
+
+
+def row(position: int | None, kind: str = "bad-crc", path: str = "a.log") -> DamageRow:
+    size = None if position is None else 5
+    return {
+        "offsets_partition": 2,
+        "path": path,
+        "position": position,
+        "size": size,
+        "kind": kind,
+        "reason": "Expected this, found that.",
+        "time_ms": 1000,
+    }
+
+
+def written(root: Path, rows: Sequence[DamageRow]) -> list[WrittenFile]:
+    with FactWriter(root, "c", "1-a") as writer:
+        replace_damage(root, [], rows, [], writer)
+        return list(writer.finish())
+
+
+def replaced(
+    root: Path,
+    files: Sequence[WrittenFile],
+    rows: Sequence[DamageRow],
+    reread: Sequence[tuple[str, int, int]],
+) -> tuple[list[tuple[str, int | None, int]], int]:
+    """Give path, position and time of the rows that there are then, and how many are new."""
+    with FactWriter(root, "c", "2-a") as writer:
+        gone, new = replace_damage(root, files, rows, reread, writer)
+        now = [*(file for file in files if file.path not in gone), *writer.finish()]
+    found = [each for file in now for each in read_rows(root, file).to_pylist()]
+    return sorted((each["path"], each["position"] or -1, each["time_ms"]) for each in found), new
+
+
+OLD = (row(10), row(20), row(30), row(None, "unreadable"), row(20, path="b.log"))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "left"),
+    [
+        (10, 11, [20, 30]),
+        (11, 20, [10, 20, 30]),
+        (11, 21, [10, 30]),
+        (0, 40, []),
+        (30, 40, [10, 20]),
+        (0, 0, [10, 20, 30]),
+    ],
+)
+def test_rows_go_where_bytes_were_read_again(
+    tmp_path: Path, start: int, end: int, left: list[int]
+) -> None:
+    """Those of the whole file go, whatever was read of it; those of other files stay."""
+    files = written(tmp_path, OLD)
+    found, new = replaced(tmp_path, files, [], [("a.log", start, end)])
+    assert found == [*(("a.log", at, 1000) for at in left), ("b.log", 20, 1000)]
+    assert new == 0
+
+
+def test_every_part_that_was_read_counts(tmp_path: Path) -> None:
+    reread = [("b.log", 0, 9), ("a.log", 8, 12), ("a.log", 29, 31), ("c.log", 0, 99)]
+    found, _ = replaced(tmp_path, written(tmp_path, OLD), [], reread)
+    assert found == [("a.log", 20, 1000), ("b.log", 20, 1000)]
+
+
+def test_what_is_found_again_is_not_new(tmp_path: Path) -> None:
+    again = [each | {"time_ms": 2000} for each in (row(10), row(40), row(20, "torn-tail"))]
+    files = written(tmp_path, OLD)
+    found, new = replaced(tmp_path, files, again, [("a.log", 0, 99)])
+    assert found == [
+        ("a.log", 10, 1000),
+        ("a.log", 20, 2000),
+        ("a.log", 40, 2000),
+        ("b.log", 20, 1000),
+    ]
+    assert new == 2
+
+
+def test_what_cannot_be_read_for_long_is_one_row(tmp_path: Path) -> None:
+    """A partition without a leader, say, of which nothing is read meanwhile."""
+    problem = Problem("no-leader", "It has none.", offsets_partition=3)
+    files = written(tmp_path, [damage_row(problem)])
+    found, new = replaced(tmp_path, files, [damage_row(problem)], [])
+    assert (len(found), new) == (1, 0)
+
+
+def test_damage_that_stays_changes_nothing_and_what_is_repaired_is_not_counted(
+    tmp_path: Path,
+) -> None:
+    write_log(tmp_path / "log", {2: read_log(SAMPLE)[2]})
+    (path,) = (tmp_path / "log" / "__consumer_offsets-2").iterdir()
+    sound = path.read_bytes()
+    path.write_bytes(sound[:-10])
+    for count in (1, 0):  # the end is looked at again by each build
+        (report,) = build(tmp_path / "w", tmp_path / "log").data
+        damage = next(each for each in report.tables if each.table == "damage")
+        assert (report.damage, damage.new_rows, damage.rows) == (1, count, 1)
+        with read_warehouse(tmp_path / "w") as warehouse:
+            assert warehouse.build == 1
+    path.write_bytes(sound)
+    (report,) = build(tmp_path / "w", tmp_path / "log").data
+    damage = next(each for each in report.tables if each.table == "damage")
+    assert (report.damage, damage.new_rows, damage.rows) == (0, 0, 0)
+    assert sum(each.new_rows for each in report.tables) > 0  # of the record that was cut off

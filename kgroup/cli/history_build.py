@@ -152,7 +152,7 @@ def _files(places: Sequence[str], cluster: str | None) -> "_Read":
         return replace(
             report,
             errors=(*sources.problems, *report.errors),
-            notes=(*sources.notes, *(_summary(each, "segments") for each in report.data)),
+            notes=(*sources.notes, *(_summary(each, "segment") for each in report.data)),
         )
 
     return read
@@ -178,13 +178,14 @@ def _cluster(connection: Connection, cluster: str | None) -> "_Read":
     def read(build: "Build") -> "Report[ClusterReport]":
         build.read_live(source)
         report = build.commit()
-        return replace(report, notes=tuple(_summary(each, "partitions") for each in report.data))
+        return replace(report, notes=tuple(_summary(each, "partition") for each in report.data))
 
     return read
 
 
 def _summary(report: "ClusterReport", what: str) -> str:
+    count = report.segments_read
     return (
-        f"{report.cluster}: {report.segments_read:,} {what} read, {report.segments_skipped:,} had "
-        "nothing new."
+        f"{report.cluster}: {count:,} {what}{'' if count == 1 else 's'} read, "
+        f"{report.segments_skipped:,} had nothing new."
     )

@@ -67,9 +67,9 @@ class ClusterReport:
 
     Attributes:
         cluster: its name.
-        segments_read: segments that had something new.
-        segments_skipped: those that had not.
-        bytes_read: of the former; 0 for a live topic.
+        segments_read: segments that had something new, and were read to their end.
+        segments_skipped: those that had nothing new.
+        bytes_read: of segments; 0 for a live topic.
         damage: how many places the build could not read, whether they are new or not.
         tables: all of them.
     """
@@ -186,7 +186,6 @@ class Build:
         splits: dict[int, list[Split]] = {}
         for split in source.splits(starts):
             splits.setdefault(split.offsets_partition, []).append(split)
-        change.segments_read += len(splits)
         change.segments_skipped += len(source.ranges) - len(splits)
         works: list[Work] = []
         for number, parts in splits.items():
@@ -288,10 +287,8 @@ class Build:
                 change.add_unreadable(source, error)
                 continue
             if not splits:
-                change.segments_skipped += 1
+                change.pass_over(source)
                 continue
-            change.segments_read += 1
-            change.bytes_read += sum(split.size or 0 for split in splits)
             reading = _Reading(partial(change.finish, source, before), len(splits))
             self._reading |= {_key(split): reading for split in splits}
             for split in splits:

@@ -37,9 +37,9 @@ class Change:
         new_damage: how many of these are new.
         reread: name of each file of which bytes were read, with their begin and end.
         log_ends: rows of that table, new ones, by topic, partition and time.
-        segments_read: how many segments had something new.
-        segments_skipped: how many had not.
-        bytes_read: of the former.
+        segments_read: how many segments had something new, and were read to their end.
+        segments_skipped: how many had nothing new.
+        bytes_read: of segments.
         partitions: what is known of them now, but for their coverage.
         coverages: of those of which more is known than before.
     """
@@ -104,11 +104,12 @@ class Change:
         """Take what a task has written, unless some of it is known by now: then take nothing."""
         grown: dict[int, Coverage] = {}
         for read in result.reads:
-            number = read.work.split.offsets_partition
-            before = grown.get(number) or self.coverage(number)
-            if before.overlaps(read.coverage):
-                return False
-            grown[number] = Coverage.union([before, read.coverage])
+            if read.coverage:
+                number = read.work.split.offsets_partition
+                before = grown.get(number) or self.coverage(number)
+                if before.overlaps(read.coverage):
+                    return False
+                grown[number] = Coverage.union([before, read.coverage])
         self.coverages |= grown
         self.files |= {file.path: file for file in result.files}
         self.new |= {file.path for file in result.files}
@@ -122,6 +123,13 @@ class Change:
             self.damage += damage_rows(read)
         return True
 
+    def pass_over(self, source: SegmentSource) -> None:
+        """Take note of a segment that has nothing new."""
+        self.segments_skipped += 1
+        self.reread.append(
+            (source.name, 0, 0)
+        )  # nothing is missing, if it could not be read before
+
     def finish(self, source: SegmentSource, before: str, reads: Sequence[SplitRead]) -> None:
         """Remember that a segment was read, as far as it was.
 
@@ -131,8 +139,10 @@ class Change:
                 put another file in its place, nobody knows when: that is read by the next build.
             reads: the results.
         """
+        self.bytes_read += sum(read.work.split.size or 0 for read in reads if not read.error)
         if any(read.error for read in reads):
             return
+        self.segments_read += 1
         end = _sound_end(source.size, reads)
         try:
             if fingerprint(source, source.size) != before:
@@ -169,6 +179,8 @@ class Change:
                 break
             end = read.work.split.place.end
             self.partitions[number] = replace(self.partition(number), live_end=end)
+        else:
+            self.segments_read += 1
 
     def replace_files(self, old: Iterable[str], new: Iterable[WrittenFile]) -> None:
         """Put files in the place of others."""

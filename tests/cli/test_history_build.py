@@ -34,6 +34,8 @@ def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
     again = cli("history", "build", "--from", SAMPLE, "--to", tmp_path / "w", "-o", "csv")
     assert {line.split(",")[2] for line in again.out.splitlines()[1:]} == {"0"}
     assert "0 segments read, 8 had nothing new" in again.err
+    one = cli("history", "build", "--from", SAMPLE / "__consumer_offsets-2", "--to", tmp_path / "o")
+    assert "1 segment read, 0 had nothing new" in one.err
 
 
 def test_several_clusters_in_one_warehouse(cli: Cli, tmp_path: Path) -> None:

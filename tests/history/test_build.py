@@ -16,7 +16,7 @@ from kgroup.history import derivation
 from kgroup.history.build import Build, ClusterReport
 from kgroup.history.live_source import LiveSource
 from kgroup.history.merge import MANY
-from kgroup.history.segment_source import find_sources
+from kgroup.history.segment_source import SegmentSource, find_sources
 from kgroup.history.task import Run, run_here
 from kgroup.history.warehouse import (
     ClusterState,
@@ -321,9 +321,36 @@ def test_a_segment_that_could_not_be_read_is_read_by_the_next_build(tmp_path: Pa
     with write_warehouse(tmp_path / "w") as writer:
         made = Build(writer, read_nothing)
         made.read(find_sources([str(tmp_path / "log")], "c").segments)
-        (error,) = made.commit().errors
+        report = made.commit()
+    (error,) = report.errors
     assert (error.kind, error.path) == ("unreadable", str(path))
+    (row,) = report.data
+    assert (row.segments_read, row.segments_skipped, row.bytes_read) == (0, 0, 0)
     assert build(tmp_path / "w", tmp_path / "log").errors == ()
     assert_same(tmp_path / "w", tmp_path / "log")
+    with read_warehouse(tmp_path / "w") as warehouse:
+        assert not warehouse.files()["damage"]
+
+
+def test_a_segment_that_can_be_opened_again_is_damage_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there is nothing new in it: nothing of it is missing."""
+    write_log(tmp_path / "log", {2: read_log(SAMPLE)[2]})
+    build(tmp_path / "w", tmp_path / "log")
+
+    def refuse(source: SegmentSource, position: int, size: int) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    for count in (1, 0):  # the second build finds what is known
+        with monkeypatch.context() as patch:
+            patch.setattr(SegmentSource, "read", refuse)
+            report = build(tmp_path / "w", tmp_path / "log")
+        (row,) = report.data
+        assert [error.kind for error in report.errors] == ["unreadable"]
+        assert (row.segments_read, row.segments_skipped, row.damage) == (0, 0, 1)
+        assert {table.table: table.new_rows for table in row.tables}["damage"] == count
+    (row,) = build(tmp_path / "w", tmp_path / "log").data
+    assert (row.segments_read, row.segments_skipped) == (0, 1)
     with read_warehouse(tmp_path / "w") as warehouse:
         assert not warehouse.files()["damage"]

@@ -9,7 +9,7 @@ import click
 
 from kgroup.cli.connection import Connection, connection_options
 from kgroup.cli.context import complain, documented, show
-from kgroup.cli.options import ID, PATH, Output, examples, output_options
+from kgroup.cli.options import FOLDER, ID, Output, examples, output_options
 from kgroup.cli.progress import Progress
 from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.cli.warehouse import unchanged_if_failed
@@ -49,7 +49,7 @@ __all__ = ["command"]
     "--to",
     "root",
     metavar="DIR",
-    type=PATH,
+    type=FOLDER,
     required=True,
     help="The warehouse: a new folder, or one that was made so before.",
 )

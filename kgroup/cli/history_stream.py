@@ -7,7 +7,7 @@ import click
 
 from kgroup.cli.connection import Connection, connection_options
 from kgroup.cli.context import complain
-from kgroup.cli.options import ID, PATH, examples, parsed
+from kgroup.cli.options import FOLDER, ID, examples, parsed
 from kgroup.cli.parameter import parse_seconds
 from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.cli.warehouse import unchanged_if_failed
@@ -31,7 +31,7 @@ __all__ = ["command"]
     "--to",
     "root",
     metavar="DIR",
-    type=PATH,
+    type=FOLDER,
     required=True,
     help="The warehouse: a new folder, or one that was made so before.",
 )

@@ -1,6 +1,7 @@
 """Options that mean the same in every command, and the values that they take."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from kgroup.cli.suggestion import suggest_columns
 from kgroup.model.pattern import Pattern, parse_regex
 
 __all__ = [
+    "FOLDER",
     "FORMS",
     "ID",
     "PATH",
@@ -38,6 +40,15 @@ class _Path(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("expected a path, found an empty text", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Folder(_Path):
+    """A folder to write to; a URI would be the name of one, and not what it says."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
+            self.fail(f"expected a folder of a mounted disk, found the URI {value}", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -75,6 +86,8 @@ ID = _Id()
 """The id of a group, a member, a producer, or the name of a topic."""
 PATH = _Path(path_type=Path, readable=False)
 """A path to read; what it is, and whether it can be read, is found out by reading it."""
+FOLDER = _Folder(path_type=Path, readable=False)
+"""A folder that is written to, or was: a warehouse."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.options import PATH, Word
+from kgroup.cli.options import FOLDER, Word
 from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.errors import KgroupError, NotFoundError
 
@@ -112,7 +112,7 @@ def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--warehouse",
         "root",
         metavar="DIR",
-        type=PATH,
+        type=FOLDER,
         envvar="KGROUP_WAREHOUSE",
         show_envvar=True,
         required=True,

@@ -95,6 +95,10 @@ def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
         (("--sample", "--to", "w", "--spark-conf", "a"), "expected NAME=VALUE, found 'a'"),
         (("--sample",), "Missing option '--to'"),
         (("--sample", "--to", "w", "--cluster", ""), "--cluster: expected a name"),
+        (
+            ("--sample", "--to", "s3://b/w"),
+            "expected a folder of a mounted disk, found the URI s3://b/w",
+        ),
     ],
 )
 def test_wrong_usage(

@@ -39,6 +39,8 @@ def command(
     group committed, and its lag where ends of logs were recorded. A page that exists is replaced
     when the new one is whole.
     """
+    if path == Path("-"):
+        raise click.UsageError("--html needs the name of a file, not - (standard output)")
     from kgroup.history.group_page import group_page
     from kgroup.render.history_page import group_html
     from kgroup.render.whole_file import whole_file

@@ -1,5 +1,6 @@
 """Files that appear under their name when they are whole."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,9 @@ from pathlib import Path
 from kgroup.errors import InputError, UsageError
 
 __all__ = ["whole_file"]
+
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors in which the system does not name the file: a full disk, a quota, a limit, a bad disk."""
 
 
 @contextmanager
@@ -19,6 +23,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         UsageError: `path` is something else than a file (a device, say).
         InputError: there can be no file of that name.
+        OSError: it cannot be written to the end; the error has its name.
     """
     name, path = path, path.resolve()
     if path.exists() and not path.is_file():  # a device would be replaced by a file
@@ -33,6 +38,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield unfinished
         os.replace(unfinished, path)
-    except BaseException:
+    except BaseException as error:
         unfinished.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _OF_WRITING and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(name)) from None
         raise

@@ -1,6 +1,9 @@
 """`kgroup history report`: the file is written whole, or not at all."""
 
 import builtins
+import resource
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +48,23 @@ def test_unknown_group_makes_no_file(cli: Cli, tmp_path: Path, recorded_warehous
     )
     assert (result.status, page.exists()) == (3, False)
     assert "no-such-group" in result.err
+
+
+def test_a_page_needs_a_file_and_room_for_it(
+    cli: Cli, tmp_path: Path, recorded_warehouse: Path
+) -> None:
+    args = ("history", "report", "--warehouse", str(recorded_warehouse), "order-service", "--html")
+    result = cli(*args, "-")
+    assert result.status == 2
+    assert "--html needs the name of a file" in result.err
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
+
+    page = tmp_path / "page.html"
+    full = subprocess.run(
+        [sys.executable, "-m", "kgroup", *args, page], capture_output=True, preexec_fn=limit
+    )
+    assert full.returncode == 1
+    assert full.stderr.decode() == f"kgroup: error: {page}: File too large\n"
+    assert not list(tmp_path.glob("*.html*"))

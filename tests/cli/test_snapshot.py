@@ -168,7 +168,7 @@ def test_a_file_is_replaced_only_by_a_whole_one(
     with monkeypatch.context() as patched:
         patched.setattr("os.fsync", fail)
         result = cli("snapshot", "--sample", "--all", "-f", link)
-    assert (result.status, result.err) == (1, "kgroup: error: No space left on device\n")
+    assert (result.status, result.err) == (1, f"kgroup: error: {link}: No space left on device\n")
     assert file.read_text() == "as it was"
     assert cli("snapshot", "--sample", "--all", "-f", link).status == 0
     assert link.is_symlink()

@@ -138,6 +138,7 @@ class ColumnBuffer:
         self._allocate(rows, batches)
         self._texts = [recycled(size + PADDING) for size in _TEXT_SIZES]
         self._dictionaries = [_Dictionary() for _ in range(4)]
+        self._numbers: dict[tuple[int, str], int] = {}
         self._added: tuple[bytes | None, bytes | None, bool] | None = None
         self._added_cells: list[tuple[str, int]] = []
         self._added_texts: list[bytes | None] | None = None
@@ -275,7 +276,7 @@ class ColumnBuffer:
                 flags |= 1 << index
             else:
                 self._reserve_text(index, used + len(text))
-                self._texts[index][used : used + len(text)] = np.frombuffer(text, np.uint8)
+                self._texts[index].data[used : used + len(text)] = text
                 used += len(text)
                 self.state[memory.TEXTS + index] = used
             self._others[2 + index][other] = used
@@ -301,7 +302,13 @@ class ColumnBuffer:
             self._publish()
 
     def _intern(self, dictionary: int, text: str | None) -> int | None:
-        return None if text is None else self._intern_raw(dictionary, text.encode())
+        if text is None:
+            return None
+        number = self._numbers.get((dictionary, text))
+        if number is None:  # most are names that have come before
+            number = self._intern_raw(dictionary, text.encode())
+            self._numbers[dictionary, text] = number
+        return number
 
     def _intern_uuid(self, text: str | None) -> int | None:
         return None if text is None else self._intern_raw(3, uuid_bytes(text))

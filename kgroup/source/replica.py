@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from kgroup.model.segment import Segment
 from kgroup.source.log_end import log_end
 
 __all__ = ["choose_logs", "without_replicas"]
+
+_NO_END = -1
 
 
 def choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segment]]:
@@ -28,9 +32,9 @@ def choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segm
         logs.setdefault(folder if partition is None else partition, []).append(list(log))
     chosen = []
     for replicas in logs.values():
-        longest = _longest(replicas)
-        chosen.append(longest)
-        notes += [_note(other, longest) for other in replicas if other is not longest]
+        longest, others = _longest(replicas)
+        chosen.append(longest.segments)
+        notes += [_note(other, longest) for other in others]
     return chosen
 
 
@@ -47,22 +51,33 @@ def without_replicas(segments: Sequence[Segment], notes: list[str]) -> list[Segm
             log.setdefault(segment.path.parent, []).append(segment)
     left_out: set[Path] = set()
     for folders in logs.values():
-        longest = _longest(list(folders.values()))
-        for other in folders.values():
-            if other is not longest and _end(other) > (longest[0].base_offset or 0):
+        longest, others = _longest(list(folders.values()))
+        for other in others:
+            if other.end > (longest.segments[0].base_offset or 0):
                 notes.append(_note(other, longest))
-                left_out.update(segment.path for segment in other)
+                left_out.update(segment.path for segment in other.segments)
     return [segment for segment in segments if segment.path not in left_out]
 
 
-def _longest(replicas: Sequence[list[Segment]]) -> list[Segment]:
-    return max(replicas, key=_end) if len(replicas) > 1 else replicas[0]
+class _Replica(NamedTuple):
+    segments: list[Segment]
+    end: int
+    """Of its log. Without an index, finding it takes reading all heads of a segment."""
 
 
-def _note(other: Sequence[Segment], longest: Sequence[Segment]) -> str:
+def _longest(logs: Sequence[list[Segment]]) -> tuple[_Replica, list[_Replica]]:
+    """Give the replica whose log ends last, and the others."""
+    if len(logs) == 1:  # nobody asks for its end
+        return _Replica(logs[0], _NO_END), []
+    replicas = [_Replica(log, _end(log)) for log in logs]
+    longest = max(replicas, key=attrgetter("end"))
+    return longest, [replica for replica in replicas if replica is not longest]
+
+
+def _note(other: _Replica, longest: _Replica) -> str:
     return (
-        f"{other[0].path.parent} left out: it ends at offset {_end(other)}, and "
-        f"{longest[0].path.parent}, which holds the same partition, at {_end(longest)}."
+        f"{other.segments[0].path.parent} left out: it ends at offset {other.end}, and "
+        f"{longest.segments[0].path.parent}, which holds the same partition, at {longest.end}."
     )
 
 
@@ -70,4 +85,4 @@ def _end(log: Sequence[Segment]) -> int:
     try:
         return log_end(log[-1].path, log[-1].base_offset or 0)
     except OSError:
-        return -1
+        return _NO_END

@@ -162,6 +162,11 @@ class OffsetNode:
     offset: int
     stat: Stat
 
+    @property
+    def is_commit(self) -> bool:
+        """Whether it is a record's offset: that of Kafka 0.7 is none, nor is what is negative."""
+        return self.broker is None and self.offset >= 0
+
 
 @dataclass(frozen=True, slots=True)
 class GroupNodes:

@@ -275,11 +275,7 @@ def fetches_of(
 
 
 def _in_zookeeper(group: GroupNodes) -> dict[tuple[str, int], int]:
-    return {
-        (each.topic, each.partition): each.offset
-        for each in group.offsets
-        if each.broker is None and each.offset >= 0
-    }
+    return {(each.topic, each.partition): each.offset for each in group.offsets if each.is_commit}
 
 
 def _thread_name(consumer_id: str, number: int, broker: Broker | None) -> str | None:
@@ -322,8 +318,7 @@ def _left_out(group: GroupNodes) -> tuple[Problem, ...]:
 
 
 def _notes(group: GroupNodes) -> tuple[str, ...]:
-    """Name the consumers that fetch nothing, and what ZooKeeper does not tell."""
+    """Name the consumers that fetch nothing."""
     owning = {each.consumer_id for each in group.owners}
     idle = [each.consumer_id for each in group.registrations if each.consumer_id not in owning]
-    notes = [f"{consumer_id} owns nothing, and fetches nothing." for consumer_id in idle]
-    return tuple(notes)
+    return tuple(f"{consumer_id} owns nothing, and fetches nothing." for consumer_id in idle)

@@ -345,7 +345,7 @@ class _Audit:
 
 
 def _commits(group: GroupNodes) -> list[OffsetNode]:
-    return [each for each in group.offsets if each.broker is None and each.offset >= 0]
+    return [each for each in group.offsets if each.is_commit]
 
 
 def _is_other(each: Ownership, is_told: Collection[_At]) -> bool:

@@ -78,7 +78,7 @@ def _group(nodes: GroupNodes, topics: Mapping[str, TopicNode], problems: list[Pr
         type=GroupType.ZOOKEEPER,
         state=_state(members, bool(unowned or strays)),
         members=members,
-        offsets=tuple(_offset(node) for node in nodes.offsets if _is_commit(node)),
+        offsets=tuple(_offset(node) for node in nodes.offsets if node.is_commit),
         unowned=tuple(AssignedPartition(None, *at) for at in unowned),
         stray_owners=strays,
     )
@@ -126,10 +126,6 @@ def _owned(node: OwnerNode) -> AssignedPartition:
     return AssignedPartition(
         None, node.topic, node.partition, thread=node.thread, since_ms=node.stat.ctime_ms
     )
-
-
-def _is_commit(node: OffsetNode) -> bool:
-    return node.broker is None and node.offset >= 0
 
 
 def _offset(node: OffsetNode) -> CommittedOffset:

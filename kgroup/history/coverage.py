@@ -74,13 +74,21 @@ class Coverage:
         Raises:
             InputError: the bytes are something else.
         """
+        file = BytesIO(data)
         try:
-            pairs = np.load(BytesIO(data), allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise InputError(f"expected intervals of offsets, found: {error}") from None
+            pairs = np.lib.format.read_array(file, allow_pickle=False)
+            is_whole = file.tell() == len(data)
+        except Exception:  # the header is read as Python: its parser's errors are among these
+            is_whole = False
+        if not is_whole:
+            raise InputError(
+                f"expected intervals of offsets, found {len(data):,} bytes that are no .npy file, "
+                "or not all of one"
+            )
         if pairs.dtype != np.int64 or pairs.ndim != 2 or len(pairs) != 2:
             raise InputError(
-                f"expected two rows of int64, found {pairs.dtype} of the shape {pairs.shape}"
+                "expected intervals of offsets, two rows of int64, found "
+                f"{pairs.dtype} of the shape {pairs.shape}"
             )
         return cls(pairs[0], pairs[1])
 

@@ -1,6 +1,8 @@
 """`history.coverage` against plain sets of numbers."""
 
 import random
+from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,16 +82,64 @@ def test_it_is_what_sets_of_numbers_are(seed: int) -> None:
     assert Coverage.read(one.written()) == one
 
 
-@pytest.mark.parametrize("data", [b"", b"PK", coverage(1, 5).written()[:-1], b"\x93NUMPY\1"])
+WHOLE = coverage(1, 5).written()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"PK",
+        b"PK\3\4" + bytes(60),
+        b"rows",
+        WHOLE[:-1],
+        WHOLE + b"\0",
+        WHOLE.replace(b"(2, 2)", b"(2, 1)"),
+        WHOLE.replace(b"(2, 2)", b"(2, 2 "),
+        WHOLE.replace(b"(2, 2), }         ", b"(2, 999999999999)}"),
+        b"\x93NUMPY\1",
+    ],
+)
 def test_other_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(InputError, match="expected"):
+    told = rf"expected intervals of offsets, found {len(data)} bytes that are no \.npy file"
+    with pytest.raises(InputError, match=told):
         Coverage.read(data)
 
 
-def test_other_arrays_are_refused() -> None:
-    from io import BytesIO
-
+def npy(array: object) -> bytes:
     file = BytesIO()
-    np.save(file, np.zeros(3))
-    with pytest.raises(InputError, match="two rows of int64, found float64"):
+    np.save(file, np.array(array))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (np.zeros(3), r"float64 of the shape \(3,\)"),
+        (np.zeros((2, 3)), r"float64 of the shape \(2, 3\)"),
+        (np.zeros(2, np.int64), r"int64 of the shape \(2,\)"),
+        (np.zeros((3, 2), np.int64), r"int64 of the shape \(3, 2\)"),
+        (np.zeros((2, 3), ">i8"), r">i8 of the shape \(2, 3\)"),
+    ],
+)
+def test_other_arrays_are_refused(array: object, found: str) -> None:
+    with pytest.raises(InputError, match=f"two rows of int64, found {found}"):
+        Coverage.read(npy(array))
+
+
+class Trap:
+    """Leaves a trace when it is made of its pickle."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (self.trace,)
+
+
+def test_nothing_runs_that_a_file_holds(tmp_path: Path) -> None:
+    file = BytesIO()
+    np.save(file, np.array([[Trap(tmp_path / "trace")]] * 2, object), allow_pickle=True)
+    with pytest.raises(InputError, match="expected intervals of offsets"):
         Coverage.read(file.getvalue())
+    assert not (tmp_path / "trace").exists()

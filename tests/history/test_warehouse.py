@@ -268,3 +268,16 @@ def test_a_file_without_its_fields_is_no_empty_state(tmp_path: Path, name: str, 
         found.files()
     with pytest.raises(InputError, match=told):
         build(tmp_path, "2-a")
+
+
+def test_a_damaged_coverage_is_told_plainly(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    (tmp_path / "_kgroup" / "coverage" / "1-0.npy").write_bytes(b"something else")
+    with read_warehouse(tmp_path) as found, pytest.raises(InputError) as raised:
+        found.coverage("east", 7)
+    assert str(raised.value) == (
+        f"{tmp_path}/_kgroup/coverage/1-0.npy: expected what a build wrote there; expected "
+        "intervals of offsets, found 14 bytes that are no .npy file, or not all of one. A "
+        "warehouse cannot be read without this file: restore it, or build the tables anew in "
+        "another folder."
+    )

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from kgroup.history.table import TABLES
 
-__all__ = ["FactWriter", "WrittenFile"]
+__all__ = ["FactWriter", "WrittenFile", "cluster_folder"]
 
 _DAY_MS = 86_400_000
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
@@ -76,6 +76,11 @@ class WrittenFile:
     size: int
     is_open: bool
     offsets: Mapping[int, tuple[int, int]]
+
+
+def cluster_folder(cluster: str) -> str:
+    """Name the folder that each table has for a cluster."""
+    return f"cluster={quote(cluster, safe='')}"
 
 
 _Place = tuple[str, bool, int | None]
@@ -157,7 +162,7 @@ class FactWriter:
         rows = pa.concat_tables(self._kept.pop(place))
         if place not in self._files:
             table, is_open, day = place
-            folder = f"{table}/cluster={quote(self._cluster, safe='')}/date={_day_name(day)}"
+            folder = f"{table}/{cluster_folder(self._cluster)}/date={_day_name(day)}"
             path = f"{folder}/{self._stem}-{len(self._files)}.parquet"
             self._files[place] = _File(
                 self._warehouse, path, table, self._cluster, is_open, rows.schema

@@ -11,9 +11,10 @@ Files are written under their final names, and count when a manifest lists them.
 when everything that it lists is on the disk: that is the commit point. What a killed build left is
 listed nowhere, and removed by the next.
 
-One build works at a time: it holds `lock`. `unfinished` is there as long as it works. Those who ask
-hold `readers` together; while they do, files that a build replaced stay where they are, and the
-manifest keeps their names for the next build, which removes them.
+One build works at a time: it holds `lock`. `unfinished` is there as long as it works: where it was
+left, the next build looks through all folders for files that are listed nowhere. Those who ask hold
+`readers` together; while they do, files that a build replaced stay where they are, and the manifest
+keeps their names for the next build, which removes them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import fcntl
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -33,7 +34,7 @@ import msgspec
 
 from kgroup.errors import BusyError, InputError
 from kgroup.history.coverage import Coverage
-from kgroup.history.fact_file import WrittenFile
+from kgroup.history.fact_file import WrittenFile, cluster_folder
 from kgroup.history.table import TABLES
 
 __all__ = [
@@ -201,12 +202,11 @@ class Warehouse:
                 found[file.table].append(self.root / file.path)
         return found
 
-    def _listed(self) -> set[str]:
-        """Give every file that counts."""
-        paths = set(self._manifest.clusters.values())
-        for cluster in self.clusters:
-            paths |= _paths(self.state(cluster))
-        return paths
+    def _listed(self, clusters: Iterable[str]) -> set[str]:
+        """Give every file that counts of these clusters."""
+        there = self._manifest.clusters.keys() & clusters
+        paths = {self._manifest.clusters[cluster] for cluster in there}
+        return paths.union(*(_paths(self.state(cluster)) for cluster in there))
 
 
 class WarehouseWriter(Warehouse):
@@ -227,7 +227,7 @@ class WarehouseWriter(Warehouse):
             OSError: it cannot be written.
         """
         build = self.build + 1
-        before = self._listed()
+        before = self._listed(states)
         states = dict(states)
         for number, ((cluster, partition), coverage) in enumerate(coverages.items()):
             path = f"{_OWN}/coverage/{build}-{number}.npy"
@@ -237,9 +237,7 @@ class WarehouseWriter(Warehouse):
         for number, (cluster, state) in enumerate(states.items()):
             clusters[cluster] = f"{_OWN}/state/{build}-{number}.json"
             _write(self.root / clusters[cluster], msgspec.json.encode(state))
-        after = set(clusters.values()).union(
-            *(_paths(states.get(cluster) or self.state(cluster)) for cluster in clusters)
-        )
+        after = {clusters[cluster] for cluster in states}.union(*map(_paths, states.values()))
         _sync(self.root, after - before)
         replaced = [*self._manifest.replaced, *sorted(before - after)]
         if self.build:
@@ -250,22 +248,41 @@ class WarehouseWriter(Warehouse):
         self._manifest = new
         self._states |= states
         self._remove_replaced()
+        self._sweep_build(states)
 
     def sweep(self) -> None:
         """Remove files of tables, and of states, that no manifest lists."""
-        listed = {*self._listed(), *self._manifest.replaced}
         found = [
-            *(
-                path
-                for name in TABLES
-                for path in self.root.glob(f"{name}/cluster=*/date=*/*.parquet")
-                if _TABLE_FILE.fullmatch(path.name)
-            ),
+            *self._table_files("cluster=*", "*"),
             *self.root.glob(f"{_OWN}/state/*.json"),
             *self.root.glob(f"{_OWN}/coverage/*.npy"),
             *self.root.glob(f"{_OWN}/members/*.parquet"),
             *self.root.glob(f"{_OWN}/builds/*{_UNFINISHED}"),
         ]
+        self._remove_unlisted(found, self.clusters)
+
+    def _sweep_build(self, clusters: Collection[str]) -> None:
+        """Remove what executors left that were lost, and whose tasks were done again.
+
+        That has the number of the build, and lies where its clusters have their files. All folders
+        are looked through only behind a build that did not come to its end.
+        """
+        found = [
+            path
+            for cluster in clusters
+            for path in self._table_files(cluster_folder(cluster), f"{self.build}-*")
+        ]
+        self._remove_unlisted(found, clusters)
+
+    def _table_files(self, cluster: str, stem: str) -> Iterator[Path]:
+        """Find files of tables by patterns of the cluster's folder and of their names."""
+        for table in TABLES:
+            for path in self.root.glob(f"{table}/{cluster}/date=*/{stem}.parquet"):
+                if _TABLE_FILE.fullmatch(path.name):
+                    yield path
+
+    def _remove_unlisted(self, found: Iterable[Path], clusters: Iterable[str]) -> None:
+        listed = {*self._listed(clusters), *self._manifest.replaced}
         for path in found:
             if path.relative_to(self.root).as_posix() not in listed:
                 _remove(path)
@@ -325,11 +342,12 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
                 path=str(root),
             )
         writer = WarehouseWriter(root.absolute())  # executors have another current folder
-        before = writer.build
         unfinished = own / "unfinished"
-        if unfinished.exists():
+        if was_left := unfinished.exists():
             writer.sweep()
         unfinished.touch()
+        # Else a power failure may leave files, and not the mark that tells of them.
+        _sync_one(own)
         try:
             yield writer
         except BaseException:
@@ -338,8 +356,8 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
             with suppress(OSError, InputError):
                 WarehouseWriter(root).sweep()
             raise
-        if writer.build != before:
-            writer.sweep()  # what executors left that were lost, and whose tasks were done again
+        if was_left:
+            writer.sweep()  # executors of the build that left the mark may have written on
         unfinished.unlink()
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ SEEN = SeenSegment(0, 4711, "ab" * 16)
 
 def made(root: Path, name: str, cluster: str = "east") -> WrittenFile:
     """Make a file that looks like one of a table."""
-    path = f"tombstones/cluster={cluster}/date=2026-01-01/{name}.parquet"
+    path = f"tombstones/cluster={quote(cluster, safe='')}/date=2026-01-01/{name}.parquet"
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_bytes(b"rows")
     return WrittenFile("tombstones", cluster, path, 1, 4, False, {7: (3, 9)})
@@ -180,6 +181,57 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     assert tables_on_disk(tmp_path) == ["1-a", "mine"]
     assert (tmp_path / other).exists()
     assert (tmp_path / "notes.txt").exists()
+
+
+def test_what_lost_executors_left_is_removed_by_the_build_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their tasks were done again. Folders of other clusters are not looked through for that."""
+    build(tmp_path, "1-a", cluster="west")
+    build(tmp_path, "2-a", cluster="prod/1")
+    looked: list[str] = []
+    scandir = os.scandir
+
+    def watched(path: str) -> object:
+        looked.append(str(path))
+        return scandir(path)
+
+    with monkeypatch.context() as patch, write_warehouse(tmp_path) as writer:
+        patch.setattr(os, "scandir", watched)
+        files = (*writer.state("prod/1").files, made(tmp_path, "3-a", "prod/1"))
+        for name in ("3-lost", "mine"):
+            made(tmp_path, name, "prod/1")
+        writer.commit({"prod/1": ClusterState(files, {}, {})}, {})
+    assert tables_on_disk(tmp_path) == ["1-a", "2-a", "3-a", "mine"]
+    assert any("cluster=prod%2F1" in path for path in looked)
+    assert not [path for path in looked if "cluster=west" in path]
+
+
+def test_what_executors_of_a_killed_build_write_on_is_removed(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    (tmp_path / "_kgroup" / "unfinished").touch()
+    made(tmp_path, "2-left", "west")
+    with write_warehouse(tmp_path):
+        assert tables_on_disk(tmp_path) == ["1-a"]
+        made(tmp_path, "2-late", "west")
+    assert tables_on_disk(tmp_path) == ["1-a"]
+    assert not (tmp_path / "_kgroup" / "unfinished").exists()
+
+
+def test_the_mark_of_a_build_is_on_the_disk_before_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "_kgroup"
+    synced: list[tuple[str, bool]] = []
+    fsync = os.fsync
+
+    def watched(number: int) -> None:
+        fsync(number)
+        synced.append((os.readlink(f"/proc/self/fd/{number}"), (own / "unfinished").exists()))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    with write_warehouse(tmp_path):
+        assert synced == [(str(own), True)]
 
 
 HOLDER = """

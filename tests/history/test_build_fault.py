@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from kgroup.history.warehouse import read_warehouse
 from tests.history.killed_build import COMMITTED, STAGES
 from tests.history.log_copy import read_log, write_log
+from tests.history.paused_command import await_paused, paused_command
 from tests.history.table_oracle import read_tables
 from tests.history.test_build import SAMPLE, build
 
@@ -59,3 +61,35 @@ def test_killed_at_every_stage(tmp_path: Path) -> None:
         assert read_tables(root, "c") == after, name
         if name not in COMMITTED:  # behind it the files go when something changes again
             assert files_on_disk(root) == files_that_count(root), name
+
+
+def test_two_builds_at_once(tmp_path: Path) -> None:
+    """The later one is refused, whatever it was to write, and changes nothing; both can be run."""
+    early, late, root = tmp_path / "early", tmp_path / "late", tmp_path / "w"
+    write_halves(early, late)
+    build(root, early)
+    before = read_tables(root, "c")
+    args: list[str | Path] = ["history", "build", "--cluster", "c", "--to", root, "--from"]
+    first = subprocess.Popen(
+        paused_command(*args, late), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with first:
+        try:
+            await_paused(first)
+            second: list[str | Path] = [sys.executable, "-m", "kgroup", *args, SAMPLE]
+            refused = subprocess.run(second, capture_output=True, text=True)
+            assert (refused.returncode, refused.stdout) == (1, "")
+            assert f"{root}: process {first.pid} on " in refused.stderr
+            assert "is changing this warehouse" in refused.stderr
+            assert read_tables(root, "c") == before
+            first.send_signal(signal.SIGCONT)
+            out, err = first.communicate(timeout=100)
+        finally:
+            first.kill()
+    assert (first.returncode, "offset_commits" in out) == (0, True), err
+    build(tmp_path / "alone", late)
+    assert read_tables(root, "c") == read_tables(tmp_path / "alone", "c") != before
+    assert files_on_disk(root) == files_that_count(root)
+    subprocess.run(second, check=True, capture_output=True)
+    build(tmp_path / "alone", SAMPLE)
+    assert read_tables(root, "c") == read_tables(tmp_path / "alone", "c")

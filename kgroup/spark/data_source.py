@@ -24,8 +24,9 @@ in Python nor, before rows are asked for, in the JVM.
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -34,10 +35,11 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from kgroup.errors import BrokerError, UsageError
-from kgroup.history.live_source import ask_live
+from kgroup.history.live_source import LiveSource, ask_live
 from kgroup.history.segment_source import SPLIT_SIZE, find_sources
 from kgroup.history.split import Split, read_split
 from kgroup.protocol.batch import Damage
@@ -45,7 +47,7 @@ from kgroup.protocol.column_schema import DECODED
 from kgroup.source.client_config import ClientConfig, client_config
 from kgroup.source.segment_file import OFFSETS_TOPIC
 
-__all__ = ["ROWS", "KgroupDataSource", "KgroupStreamReader", "SplitPart", "rows_of"]
+__all__ = ["ROWS", "KgroupDataSource", "KgroupStreamReader", "await_live"]
 
 DAMAGE = "Damage"
 """The `type` of a row that is no record."""
@@ -62,7 +64,7 @@ ROWS = pa.schema(
 """A row: Spark takes no dictionaries."""
 
 MOST_SILENCE_S = 600.0
-"""How long a stream waits for a cluster that does not answer."""
+"""How long a stream waits for a cluster that does not answer, or for leaders."""
 
 _KAFKA = "kafka."
 _TYPES = {"string": "string", "int64": "bigint", "int32": "int", "int16": "smallint"}
@@ -127,62 +129,105 @@ class KgroupReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode a split, in an executor."""
         assert isinstance(partition, SplitPart)
-        yield from rows_of(partition.split)
+        yield from _rows_of(partition.split)
 
 
-class KgroupStreamReader(DataSourceStreamReader):
+class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the live topic. An offset of the stream is the next one of each partition."""
 
     def __init__(self, config: ClientConfig, cluster: str | None, *, at_end: bool = False) -> None:
         self._config = config
         self._cluster = cluster
         self._at_end = at_end
-        self._ends: dict[str, int] = {}
+        self._last: Mapping[int, tuple[int, int]] | None = None
         self._silent_since: float | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Tell where a stream begins that has never run."""
-        ranges = ask_live(self._config, self._cluster).ranges
-        return {str(number): ends[self._at_end] for number, ends in ranges.items()}
+        """Tell where a stream begins that has never run: the end is known once all have a leader.
 
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+        Raises:
+            BrokerError: none answers, or a partition has had no leader for a while.
+        """
+        live = self._ask()
+        if self._at_end and live.problems:
+            live = await_live(self._ask, lambda live: not live.problems)
+        return {str(number): ends[self._at_end] for number, ends in live.ranges.items()}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take the present end for that of the stream."""
+        self._last = self._ask().ranges
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Tell how far it goes now; while no broker answers, how far it went before.
+
+        A partition that has no leader stays where it was, also where the stream was stopped since.
 
         Raises:
             BrokerError: none has answered for a while.
         """
         try:
-            ranges = ask_live(self._config, self._cluster).ranges
+            ranges = self._ask().ranges if self._last is None else self._last
         except BrokerError:
             self._silent_since = self._silent_since or time.monotonic()
-            if not self._ends or time.monotonic() - self._silent_since > MOST_SILENCE_S:
+            if time.monotonic() - self._silent_since > MOST_SILENCE_S:
                 raise
-            return self._ends
+            return start
         self._silent_since = None
-        for number, (_, end) in ranges.items():  # those without a leader stay where they were
-            self._ends[str(number)] = max(end, self._ends.get(str(number), 0))
-        return dict(self._ends)
+        ends = {str(number): end for number, (_, end) in ranges.items()}
+        return start | {number: max(end, start.get(number, 0)) for number, end in ends.items()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Cut what lies between two offsets of the stream."""
+        """Cut what lies between two offsets of the stream.
+
+        Raises:
+            BrokerError: one of its partitions has had no leader for a while.
+        """
         wanted = {int(number) for number in end if start.get(number, 0) < end[number]}
-        deadline = time.monotonic() + MOST_SILENCE_S
-        while not wanted <= (live := ask_live(self._config, self._cluster)).ranges.keys():
-            if time.monotonic() > deadline:
-                missing = ", ".join(map(str, sorted(wanted - live.ranges.keys())))
-                raise BrokerError("moving", f"{OFFSETS_TOPIC}-{missing} has no leader")
-            time.sleep(1)
+        live = await_live(self._ask, lambda live: wanted <= live.ranges.keys())
         starts = {number: start.get(str(number), 0) for number in live.ranges}
         ends = {number: end.get(str(number), 0) for number in live.ranges}
         return [SplitPart(split) for split in live.splits(starts, ends)]
 
+    def _ask(self) -> LiveSource:
+        return ask_live(self._config, self._cluster)
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Fetch and decode a split, in an executor."""
         assert isinstance(partition, SplitPart)
-        yield from rows_of(partition.split)
+        yield from _rows_of(partition.split)
 
 
-def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
+def await_live(
+    ask: Callable[[], LiveSource],
+    is_enough: Callable[[LiveSource], bool] = lambda live: True,
+    ended: threading.Event | None = None,
+) -> LiveSource:
+    """Ask a cluster until it answers, and says enough.
+
+    Args:
+        ask: asks it once.
+        is_enough: tells whether an answer will do.
+        ended: set when nobody waits any more.
+
+    Raises:
+        BrokerError: it has not for a while.
+    """
+    ended = ended or threading.Event()
+    deadline = time.monotonic() + MOST_SILENCE_S
+    while True:
+        try:
+            live = ask()
+            if is_enough(live):
+                return live
+            reasons = "; ".join(problem.reason for problem in live.problems)
+            problem = BrokerError("moving", reasons or f"partitions of {OFFSETS_TOPIC} are gone")
+        except BrokerError as error:
+            problem = error
+        if ended.wait(1) or time.monotonic() > deadline:
+            raise problem
+
+
+def _rows_of(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split as batches of `ROWS`."""
     for part in read_split(split):
         if isinstance(part, Damage):

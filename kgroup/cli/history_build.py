@@ -12,7 +12,7 @@ from kgroup.cli.context import complain, documented, show
 from kgroup.cli.options import FOLDER, ID, Output, examples, output_options
 from kgroup.cli.progress import Progress
 from kgroup.cli.spark import SparkChoice, spark_options
-from kgroup.cli.warehouse import unchanged_if_failed
+from kgroup.cli.warehouse import said_if_failed
 from kgroup.errors import ExitStatus, InputError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def command(
     with documented("history build", output):
         read = _files(places, cluster) if places else _cluster(connection, cluster)
         with (
-            unchanged_if_failed(root),
+            said_if_failed(root),
             write_warehouse(root) as writer,
             runner(spark.master, spark.settings, note, progress.announce_compiling) as run,
         ):
@@ -173,10 +173,10 @@ def _cluster(connection: Connection, cluster: str | None) -> "_Read":
     config = connection.client_config()
     for note in config.notes:
         complain(f"note: {note}")
-    source = ask_live(config, cluster)
+    ask_live(config, cluster)  # who does not answer leaves no new warehouse behind
 
     def read(build: "Build") -> "Report[ClusterReport]":
-        build.read_live(source)
+        build.read_live(ask_live(config, cluster))  # until now others may have read on
         report = build.commit()
         return replace(report, notes=tuple(_summary(each, "partition") for each in report.data))
 

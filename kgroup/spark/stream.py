@@ -1,9 +1,9 @@
 """Keep a warehouse current from the live topic: Structured Streaming, batch after batch.
 
-A batch of the stream is a set of splits of the topic, which Spark plans and remembers in its
-checkpoint. It says that there is something new; what is new is what the warehouse does not know,
-and that is read and counts as in any build. A batch that was cut off is planned again, and what of
-it is known already is left out. So every record is in the tables exactly once.
+Spark asks how far the topic goes, and remembers it in its checkpoint. A batch says that there is
+something new, and brings nothing along: what is new is what the warehouse does not know, and that
+is read and counts as in any build. A batch that was cut off comes again, and what of it is known
+already is left out. So every record is in the tables exactly once.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from kgroup.errors import BusyError, KgroupError
 from kgroup.history.build import Build, ClusterReport
 from kgroup.history.live_source import ask_live
-from kgroup.history.warehouse import write_warehouse
+from kgroup.history.warehouse import WarehouseWriter, write_warehouse
 from kgroup.interrupt import kept_signals
-from kgroup.spark.data_source import KgroupDataSource, KgroupStreamReader, SplitPart
+from kgroup.spark.data_source import KgroupDataSource, KgroupStreamReader, await_live
 from kgroup.spark.session import first_line, run_on
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ __all__ = ["stream_history"]
 
 LOCK_WAIT_S = 600.0
 """How long a batch waits for a build to be done with the warehouse."""
+
 _CONFIG = "secretConfig"
 """Option with the pickled configuration; Spark does not show options of such names."""
 
@@ -69,16 +70,16 @@ def stream_history(
         OSError: a file cannot be written.
     """
     live = ask_live(config, cluster)
-    checkpoint = root / "_kgroup" / "stream" / quote(live.cluster, safe="")
-    with write_warehouse(root):  # so that what is no warehouse is told at once
-        checkpoint.mkdir(parents=True, exist_ok=True)
-    batch = _Batch(session, config, live.cluster, root, tell)
-    session.dataSource.register(_SplitSource)
-    reader = session.readStream.format(_SplitSource.name()).option(
+    ended = threading.Event()
+    batch = _Batch(session, config, live.cluster, root, tell, ended)
+    checkpoint = root.absolute() / "_kgroup" / "stream" / quote(live.cluster, safe="")
+    session.dataSource.register(_Trigger)
+    reader = session.readStream.format(_Trigger.name()).option(
         _CONFIG, b64encode(pickle.dumps(config)).decode()
     )
-    ended = threading.Event()
     with kept_signals(ended.set) as kept:
+        with batch.warehouse():  # so that what is no warehouse is told at once
+            checkpoint.mkdir(parents=True, exist_ok=True)
         query = (
             reader.option("cluster", live.cluster)
             .load()
@@ -117,6 +118,7 @@ class _Batch:
         cluster: str,
         root: Path,
         tell: Callable[[Report[ClusterReport]], None],
+        ended: threading.Event,
     ) -> None:
         self.running = threading.Lock()
         self.error: Exception | None = None
@@ -125,52 +127,55 @@ class _Batch:
         self._cluster = cluster
         self._root = root
         self._tell = tell
+        self._ended = ended
 
     def write(self, rows: DataFrame, number: int) -> None:
         """Write one batch; Spark calls it, and does not go on where it raises."""
         with self.running:
             try:
-                if not rows.isEmpty():
-                    self._tell(self._commit())
+                self._tell(self._commit())
             except Exception as error:
                 self.error = error
                 raise
 
     def _commit(self) -> Report[ClusterReport]:
-        """Read the topic up to its present end, whatever the batch has of it.
+        """Read the topic up to its present end, as far as the warehouse does not have it.
 
-        A partition that could not be read with its own batch, since it had no leader, say, may get
-        no record any more.
+        A partition that had no leader at its own batch is read with the next one of any partition.
         """
+        ask = partial(ask_live, self._config, self._cluster)
+        with self.warehouse() as writer:
+            build = Build(writer, partial(run_on, self._session))
+            build.read_live(await_live(ask, ended=self._ended))
+            return build.commit()
+
+    @contextmanager
+    def warehouse(self) -> Iterator[WarehouseWriter]:
+        """Give the warehouse, once no build changes it; otherwise as `write_warehouse`."""
         deadline = time.monotonic() + LOCK_WAIT_S
-        while True:
-            try:
-                with write_warehouse(self._root) as writer:
-                    build = Build(writer, partial(run_on, self._session))
-                    build.read_live(ask_live(self._config, self._cluster))
-                    return build.commit()
-            except BusyError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(1)
+        with ExitStack() as stack:
+            while True:
+                try:
+                    writer = stack.enter_context(write_warehouse(self._root))
+                    break
+                except BusyError:
+                    if self._ended.wait(1) or time.monotonic() > deadline:
+                        raise
+            yield writer
 
 
-class _SplitSource(KgroupDataSource):
-    """The stream of `KgroupDataSource` as its splits, unread."""
+class _Trigger(KgroupDataSource):
+    """The stream of `KgroupDataSource` without its rows."""
 
     @classmethod
     def name(cls) -> str:
-        return "kgroup-splits"
+        return "kgroup-trigger"
 
-    def schema(self) -> str:
-        return "split binary"
-
-    def streamReader(self, schema: StructType) -> _SplitStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> _TriggerReader:  # noqa: N802
         config = pickle.loads(b64decode(self.options[_CONFIG]))
-        return _SplitStreamReader(config, self.options.get("cluster"))
+        return _TriggerReader(config, self.options.get("cluster"))
 
 
-class _SplitStreamReader(KgroupStreamReader):
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SplitPart)
-        yield pa.RecordBatch.from_pydict({"split": [pickle.dumps(partition.split)]})
+class _TriggerReader(KgroupStreamReader):
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return []

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker.servers import KAFKA_VERSIONS, Broker, broker
+from tests.record.raw import await_coordinator, create_topics
+from tests.record.wire import Wire
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marker
@@ -27,4 +29,14 @@ def every_broker(
     """
     version: str = request.param
     with broker(version, tmp_path_factory.mktemp(f"kafka-{version}")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def orders_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Run a broker with the topic "orders", shared likewise."""
+    with broker("4.3.1", tmp_path_factory.mktemp("orders")) as server:
+        with Wire(server.version, server.bootstrap) as wire:
+            create_topics(wire, {"orders": 3})
+            await_coordinator(wire)
         yield server

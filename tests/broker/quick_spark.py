@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["JAVA", "QUICK"]
+__all__ = ["JAVA", "OPTIONS", "QUICK"]
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 """Options of a JVM."""
@@ -18,3 +18,6 @@ QUICK: Mapping[str, str] = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }
+
+OPTIONS = [part for name, value in QUICK.items() for part in ("--spark-conf", f"{name}={value}")]
+"""The same for a command line."""

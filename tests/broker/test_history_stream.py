@@ -3,57 +3,43 @@
 from __future__ import annotations
 
 import json
-import pickle
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
-import pytest
-
-from kgroup.history.build import Build
-from kgroup.history.live_source import LiveSource
-from kgroup.source.client_config import client_config
-from kgroup.spark import stream as stream_module
+from kgroup.errors import InputError
+from kgroup.history.engine import DuckEngine
+from kgroup.history.warehouse import read_warehouse
 from tests.broker.maven import die_with_parent
-from tests.broker.servers import Broker, broker
-from tests.record.raw import await_coordinator, commit, create_topics
-from tests.record.wire import Wire
+from tests.broker.quick_spark import OPTIONS
+from tests.broker.servers import CLUSTER_ID, Broker
+from tests.history.paused_command import await_paused, paused_command
+from tests.record.raw import commit_each
 
-VERSION = "4.3.1"
 DEADLINE_S = 400.0
+ROOT = Path(__file__).parents[2]
 KGROUP = [sys.executable, "-m", "kgroup"]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with broker(VERSION, tmp_path_factory.mktemp("kafka")) as found:
-        with Wire(VERSION, found.bootstrap) as wire:
-            create_topics(wire, {"orders": 3})
-            await_coordinator(wire)
-        yield found
+STREAM = ["history", "stream", "--every", "1", "--master", "local[1]", *OPTIONS]
 
 
 def commits(server: Broker, offsets: range) -> None:
-    with Wire(VERSION, server.bootstrap) as wire:
-        for number in offsets:
-            commit(wire, f"group-{number % 3}", {("orders", 0): number})
+    for number in range(3):
+        commit_each(server.version, server.bootstrap, f"stream-{number}", offsets[number::3])
 
 
 @contextmanager
-def stream(server: Broker, warehouse: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: Sequence[str | Path], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [
-                *KGROUP,
-                *("history", "stream", "-b", server.bootstrap, "--to", str(warehouse)),
-                *("--every", "1", "--master", "local[1]"),
-            ],
+            command,
+            cwd=log.parent,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=out,
             stderr=out,
             start_new_session=True,
@@ -61,72 +47,103 @@ def stream(server: Broker, warehouse: Path, log: Path) -> Iterator[subprocess.Po
         )
     try:
         yield process
+    except AssertionError:
+        print(log.read_text()[-3000:])
+        raise
     finally:
         process.kill()
         process.wait()
 
 
 def ask(warehouse: Path, sql: str) -> list[dict[str, Any]]:
-    command = [*KGROUP, "history", "sql", "--warehouse", str(warehouse), sql, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    rows: list[dict[str, Any]] = json.loads(done.stdout)["data"] if done.returncode == 0 else []
-    return rows
+    try:
+        with read_warehouse(warehouse) as found, DuckEngine(found.files()) as engine:
+            rows: list[dict[str, Any]] = engine.query(sql).to_pylist()
+            return rows
+    except InputError:  # it is not there yet
+        return []
 
 
-def await_commits(warehouse: Path, offsets: range, log: Path) -> None:
+def await_commits(warehouse: Path, offsets: range, process: subprocess.Popen[bytes]) -> None:
     """Wait until the tables have these, each once."""
     deadline = time.monotonic() + DEADLINE_S
-    found: list[int] = []
-    while found != list(offsets):
-        assert time.monotonic() < deadline, f"found {found}\n{log.read_text()[-3000:]}"
-        time.sleep(1)
-        sql = "SELECT committed_offset FROM offset_commits ORDER BY committed_offset"
-        found = [row["committed_offset"] for row in ask(warehouse, sql)]
+    while (found := committed(warehouse)) != list(offsets):
+        assert time.monotonic() < deadline, found
+        assert process.poll() is None, found
         assert len(found) == len(set(found))
+        time.sleep(0.5)
 
 
-def test_every_record_is_in_the_tables_once(server: Broker, tmp_path: Path) -> None:
+def committed(warehouse: Path) -> list[int]:
+    sql = "SELECT committed_offset FROM offset_commits WHERE group_id LIKE 'stream-%' ORDER BY 1"
+    return [row["committed_offset"] for row in ask(warehouse, sql)]
+
+
+def unfinished(warehouse: Path) -> set[str]:
+    """Batches that Spark has begun, and does not know to be done."""
+    checkpoint = warehouse / "_kgroup" / "stream" / CLUSTER_ID
+    begun, done = (
+        {path.name for path in (checkpoint / name).iterdir() if path.name.isdecimal()}
+        for name in ("offsets", "commits")
+    )
+    return begun - done
+
+
+def test_every_record_is_in_the_tables_once(orders_broker: Broker, tmp_path: Path) -> None:
     warehouse, log = tmp_path / "warehouse", tmp_path / "log"
-    commits(server, range(10))
-    with stream(server, warehouse, log) as process:
-        await_commits(warehouse, range(10), log)
-        commits(server, range(10, 15))
-        await_commits(warehouse, range(15), log)
+    source = ["-b", orders_broker.bootstrap]
+    stream = [*STREAM, *source, "--to", "warehouse"]  # a path as most people write it
+    build: list[str | Path] = ["history", "build", *source, "--to"]
+    commits(orders_broker, range(10))
+    with running([*KGROUP, *stream], log) as process:
+        await_commits(warehouse, range(10), process)
+        commits(orders_broker, range(10, 15))
+        await_commits(warehouse, range(15), process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
     assert "Traceback" not in log.read_text()
-    assert "10 offset_commits" in log.read_text()
-    commits(server, range(15, 20))
-    with stream(server, warehouse, log) as process:
-        await_commits(warehouse, range(20), log)
-        process.kill()  # at any moment
-        process.wait()
-    commits(server, range(20, 22))
-    with stream(server, warehouse, log) as process:
-        await_commits(warehouse, range(22), log)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+    assert "5 offset_commits" in log.read_text()
+
+    # one that is killed behind its commit, of which Spark is told nothing
+    commits(orders_broker, range(15, 20))
+    with running(paused_command(*stream, die=True), log) as process:
+        await_paused(process)
+        refused = subprocess.run([*KGROUP, *build, warehouse], capture_output=True, text=True)
+        assert refused.returncode == 1
+        assert f"process {process.pid} on" in refused.stderr
+        assert committed(warehouse) == list(range(15))
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(60) == -signal.SIGKILL
+    assert committed(warehouse) == list(range(20))
+    assert len(unfinished(warehouse)) == 1
+
+    # a build that is at work while it begins, and another one while it runs
+    commits(orders_broker, range(20, 22))
+    with running(paused_command(*build, warehouse), log) as first:
+        await_paused(first)
+        with running([*KGROUP, *stream], log) as process:
+            commits(orders_broker, range(22, 24))
+            first.send_signal(signal.SIGCONT)
+            assert first.wait(60) == 0
+            await_commits(warehouse, range(24), process)
+            with running(paused_command(*build, warehouse), log) as second:
+                await_paused(second)
+                commits(orders_broker, range(24, 26))
+                second.send_signal(signal.SIGCONT)
+                assert second.wait(60) == 0
+            await_commits(warehouse, range(26), process)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+    assert "Traceback" not in log.read_text()
 
     # a build from the same log finds the same, and nothing new after the stream
-    built = [*KGROUP, "history", "build", "-b", server.bootstrap, "--to"]
-    subprocess.run([*built, str(tmp_path / "other")], check=True, capture_output=True)
-    done = subprocess.run([*built, str(warehouse), "-o", "json"], check=True, capture_output=True)
-    tables = [table for row in json.loads(done.stdout)["data"] for table in row["tables"]]
+    command = [*KGROUP, *build]
+    subprocess.run([*command, tmp_path / "other"], check=True, capture_output=True)
+    done = subprocess.run([*command, warehouse, "-o", "json"], check=True, capture_output=True)
+    document = json.loads(done.stdout)
+    assert document["errors"] == []
+    tables = [table for row in document["data"] for table in row["tables"]]
     assert {table["new_rows"] for table in tables} == {0}
     for table in ("offset_commits", "group_generations", "members", "assignments", "tombstones"):
         sql = f"SELECT * FROM {table} ORDER BY offsets_partition, 2"
         assert ask(warehouse, sql) == ask(tmp_path / "other", sql)
-
-
-def test_a_batch_is_of_all_that_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition that had no leader when its batch was written may be in no batch any more."""
-    config = client_config(environment={}, bootstrap_server="127.0.0.1:9")
-    live = LiveSource("c", {3: (0, 5), 4: (0, 5)}, {}, (), config)
-    read: list[LiveSource] = []
-    monkeypatch.setattr(stream_module, "ask_live", lambda config, cluster: live)
-    monkeypatch.setattr(Build, "read_live", lambda self, source: read.append(source))
-    rows = Mock(isEmpty=lambda: False)
-    split = live.splits()[0]
-    rows.collect.return_value = [{"split": pickle.dumps(split)}]
-    stream_module._Batch(Mock(), config, "c", tmp_path, lambda report: None).write(rows, 1)
-    assert [source.ranges for source in read] == [live.ranges]

@@ -17,17 +17,14 @@ import kgroup.__main__
 from kgroup.spark.data_source import KgroupDataSource
 from kgroup.spark.session import run_on, spark_session
 from tests.broker.killed_task import run_and_kill
-from tests.broker.quick_spark import QUICK
+from tests.broker.quick_spark import OPTIONS, QUICK
 from tests.broker.spark_cluster import SparkCluster, spark_cluster
 from tests.history.table_oracle import read_tables
 from tests.history.test_build import RECORDED, SAMPLE, build
 from tests.history.test_build_fault import files_on_disk, files_that_count
 
-pytestmark = pytest.mark.broker
-
 ROOT = Path(__file__).parents[2]
 PLACES = [path for path in RECORDED if path.name in ("kafka-4.3.1", "kafka-1.1.1")]
-SETTINGS = [part for name, value in QUICK.items() for part in ("--spark-conf", f"{name}={value}")]
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +91,13 @@ def test_the_command_line(
     program: list[str | Path]
     if is_submitted:
         submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-        settings = ["--conf" if part == "--spark-conf" else part for part in SETTINGS]
+        settings = ["--conf" if part == "--spark-conf" else part for part in OPTIONS]
         program = [submit, "--master", cluster.master, *settings, kgroup.__main__.__file__]
         # A setting makes even a little go to Spark.
         command = [*program, *build_it, "--spark-conf", "spark.app.name=kgroup", "-o", "json"]
     else:
         program = [sys.executable, "-m", "kgroup"]
-        command = [*program, *build_it, "--master", cluster.master, *SETTINGS, "-o", "json"]
+        command = [*program, *build_it, "--master", cluster.master, *OPTIONS, "-o", "json"]
     assert run(command, tmp_path) == [place.name]
     assert applications(cluster) == before + 1
     assert read_tables(tmp_path / "w", place.name) == read_tables(expected, place.name)

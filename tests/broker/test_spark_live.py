@@ -11,16 +11,11 @@ import pytest
 from kgroup.spark.data_source import KgroupDataSource
 from kgroup.spark.session import spark_session
 from tests.broker.quick_spark import QUICK
-from tests.broker.servers import CLUSTER_ID, Broker, broker
-from tests.record.raw import await_coordinator, commit, create_topics
-from tests.record.wire import Wire
+from tests.broker.servers import CLUSTER_ID, Broker
+from tests.record.raw import commit_each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.broker
-
-VERSION = "4.3.1"
 
 
 @pytest.fixture(scope="module")
@@ -30,39 +25,30 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with broker(VERSION, tmp_path_factory.mktemp("kafka")) as found:
-        with Wire(VERSION, found.bootstrap) as wire:
-            create_topics(wire, {"orders": 3})
-            await_coordinator(wire)
-        yield found
-
-
 def commits(server: Broker, group: str, offsets: range) -> None:
-    with Wire(VERSION, server.bootstrap) as wire:
-        for number in offsets:
-            commit(wire, group, {("orders", 0): number})
+    commit_each(server.version, server.bootstrap, group, offsets)
 
 
 def committed(rows: list[Any], group: str) -> list[int]:
     return [row["committed_offset"] for row in rows if row["group"] == group]
 
 
-def test_a_batch_reads_to_the_present_end(spark: SparkSession, server: Broker) -> None:
-    commits(server, "batch", range(5))
-    reader = spark.read.format("kgroup").option("kafka.bootstrap.servers", server.bootstrap)
+def test_a_batch_reads_to_the_present_end(spark: SparkSession, orders_broker: Broker) -> None:
+    commits(orders_broker, "batch", range(5))
+    reader = spark.read.format("kgroup").option("kafka.bootstrap.servers", orders_broker.bootstrap)
     rows = reader.load().orderBy("partition", "offset").collect()
     assert committed(rows, "batch") == list(range(5))
     assert {row["cluster"] for row in rows} == {CLUSTER_ID}
 
 
-def test_a_stream_goes_on_where_it_was(spark: SparkSession, server: Broker, tmp_path: Path) -> None:
+def test_a_stream_goes_on_where_it_was(
+    spark: SparkSession, orders_broker: Broker, tmp_path: Path
+) -> None:
     batches: list[list[int]] = []
 
     def run() -> None:
         reader = spark.readStream.format("kgroup").option(
-            "kafka.bootstrap.servers", server.bootstrap
+            "kafka.bootstrap.servers", orders_broker.bootstrap
         )
         query = (
             reader.load()
@@ -78,20 +64,22 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, server: Broker, tmp_
         assert query.awaitTermination(120)
         assert query.exception() is None
 
-    commits(server, "stream", range(4))
+    commits(orders_broker, "stream", range(4))
     run()
-    commits(server, "stream", range(4, 6))
+    commits(orders_broker, "stream", range(4, 6))
     run()
     run()
     assert [batch for batch in batches if batch] == [[0, 1, 2, 3], [4, 5]]
 
 
-def test_a_stream_can_begin_at_the_end(spark: SparkSession, server: Broker, tmp_path: Path) -> None:
+def test_a_stream_can_begin_at_the_end(
+    spark: SparkSession, orders_broker: Broker, tmp_path: Path
+) -> None:
     found: list[int] = []
-    commits(server, "late", range(3))
+    commits(orders_broker, "late", range(3))
     reader = spark.readStream.format("kgroup").option("startingOffsets", "latest")
     query = (
-        reader.option("kafka.bootstrap.servers", server.bootstrap)
+        reader.option("kafka.bootstrap.servers", orders_broker.bootstrap)
         .load()
         .writeStream.foreachBatch(
             lambda rows, _: found.extend(
@@ -105,7 +93,7 @@ def test_a_stream_can_begin_at_the_end(spark: SparkSession, server: Broker, tmp_
     try:
         query.processAllAvailable()  # it has begun, and there is nothing yet
         assert found == []
-        commits(server, "late", range(3, 5))
+        commits(orders_broker, "late", range(3, 5))
         query.processAllAvailable()
     finally:
         query.stop()

@@ -16,6 +16,7 @@ __all__ = [
     "await_coordinator",
     "await_expired",
     "commit",
+    "commit_each",
     "configure_group",
     "configure_topic",
     "consumer_protocol",
@@ -120,6 +121,13 @@ def commit(
             break
         time.sleep(0.2)
     _check(f"OffsetCommit {group!r}", *results)
+
+
+def commit_each(version: str, bootstrap: str, group: str, offsets: Sequence[int]) -> None:
+    """Commit one offset of orders-0 after the other, each by a request of its own."""
+    with Wire(version, bootstrap) as wire:
+        for offset in offsets:
+            commit(wire, group, {("orders", 0): offset})
 
 
 BROKER_NOT_READY = {3, 14, 15, 16}

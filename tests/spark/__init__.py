@@ -1,0 +1,1 @@
+"""Tests of the side of Spark that needs no JVM."""

@@ -1,0 +1,154 @@
+"""Streams of the live topic, with clusters that do not always answer in full."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from kgroup.errors import BrokerError, BusyError, InputError
+from kgroup.history.build import Build
+from kgroup.history.live_source import LiveSource
+from kgroup.history.warehouse import write_warehouse
+from kgroup.model.problem import Problem
+from kgroup.source.client_config import client_config
+from kgroup.spark import data_source, stream
+from kgroup.spark.data_source import KgroupStreamReader
+
+CONFIG = client_config(environment={}, bootstrap_server="127.0.0.1:9")
+SILENCE = BrokerError("unreachable", "127.0.0.1:9 does not answer")
+EVERYTHING = ReadAllAvailable()
+
+Answers = Iterable[LiveSource | BrokerError]
+Answer = Callable[..., None]
+
+
+def live(ranges: dict[int, tuple[int, int]], *missing: int) -> LiveSource:
+    problems = [Problem("no-leader", f"partition {number} is missing") for number in missing]
+    return LiveSource("c", ranges, {}, tuple(problems), CONFIG)
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """Let a cluster give some answers, one after the other; a wait takes no time."""
+
+    def say(*answers: LiveSource | BrokerError) -> None:
+        left = list(answers)
+
+        def ask(config: object, cluster: object) -> LiveSource:
+            found = left.pop(0)
+            if isinstance(found, BrokerError):
+                raise found
+            return found
+
+        for module in (data_source, stream):
+            monkeypatch.setattr(module, "ask_live", ask)
+
+    monkeypatch.setattr(threading.Event, "wait", lambda event, timeout=None: event.is_set())
+    return say
+
+
+def reader(*, at_end: bool = False) -> KgroupStreamReader:
+    return KgroupStreamReader(CONFIG, None, at_end=at_end)
+
+
+def test_the_end_of_a_partition_without_a_leader_is_waited_for(answer: Answer) -> None:
+    some, both = live({0: (2, 5)}, 1), live({0: (2, 6), 1: (3, 900)})
+    answer(some, some, SILENCE, both)
+    assert reader(at_end=True).initialOffset() == {"0": 6, "1": 900}
+    answer(some)
+    begin = reader().initialOffset()
+    assert begin == {"0": 2}  # which misses nothing: what is not named begins at the first
+    answer(both)
+    (*_, last) = reader().partitions(begin, {"0": 2, "1": 900})
+    assert (last.split.place.start, last.split.place.end) == (3, 900)
+
+
+def test_who_never_has_a_leader_is_named(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_source, "MOST_SILENCE_S", -1.0)
+    answer(live({0: (0, 5)}, 1), live({0: (0, 5)}, 1))
+    with pytest.raises(BrokerError, match="partition 1 is missing"):
+        reader(at_end=True).initialOffset()
+
+
+def test_a_partition_that_loses_its_leader_stays_where_it_was(answer: Answer) -> None:
+    """Also in a stream that has been begun again since, and in one that ends by itself."""
+    before = {"0": 5, "1": 700}
+    answer(live({0: (0, 6)}, 1), SILENCE, live({0: (0, 6), 1: (0, 701)}))
+    begun_again = reader()
+    assert begun_again.latestOffset(before, EVERYTHING) == {"0": 6, "1": 700}
+    assert begun_again.latestOffset({"0": 6, "1": 700}, EVERYTHING) == {"0": 6, "1": 700}
+    assert begun_again.latestOffset({"0": 6, "1": 700}, EVERYTHING) == {"0": 6, "1": 701}
+    ending = reader()
+    answer(live({0: (0, 6)}, 1))
+    ending.prepareForTriggerAvailableNow()
+    assert ending.latestOffset(before, EVERYTHING) == {"0": 6, "1": 700}
+    assert ending.latestOffset({"0": 6, "1": 700}, EVERYTHING) == {"0": 6, "1": 700}
+
+
+def test_a_silence_that_lasts_ends_the_stream(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_source, "MOST_SILENCE_S", -1.0)
+    answer(SILENCE)
+    with pytest.raises(BrokerError, match="does not answer"):
+        reader().latestOffset({"0": 5}, EVERYTHING)
+
+
+def batch(root: Path, ended: threading.Event | None = None) -> stream._Batch:
+    ended = ended or threading.Event()
+    return stream._Batch(Mock(), CONFIG, "c", root, lambda report: None, ended)
+
+
+def test_a_batch_is_of_all_that_is_new(
+    answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition that had no leader at its own batch; and a cluster that answers late."""
+    read: list[LiveSource] = []
+    monkeypatch.setattr(Build, "read_live", lambda build, source: read.append(source))
+    found = live({3: (0, 5), 4: (0, 5)})
+    answer(SILENCE, found)
+    batch(tmp_path / "w").write(Mock(), 1)
+    assert read == [found]
+
+
+def test_a_batch_waits_for_a_build(
+    answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = write_warehouse(tmp_path / "w")
+    held.__enter__()
+    waits: list[float | None] = []
+
+    def release(event: threading.Event, timeout: float | None = None) -> bool:
+        waits.append(timeout)
+        if len(waits) == 3:
+            held.__exit__(None, None, None)
+        return False
+
+    monkeypatch.setattr(threading.Event, "wait", release)
+    answer(live({}))
+    batch(tmp_path / "w").write(Mock(), 1)
+    assert len(waits) == 3
+
+
+def test_a_batch_that_waits_ends_with_the_stream(answer: Answer, tmp_path: Path) -> None:
+    ended = threading.Event()
+    ended.set()
+    answer(SILENCE)
+    waiting = batch(tmp_path / "w", ended)
+    with pytest.raises(BrokerError, match="does not answer"):
+        waiting.write(Mock(), 1)
+    with write_warehouse(tmp_path / "w"), pytest.raises(BusyError, match="is changing this"):
+        waiting.write(Mock(), 1)
+    assert isinstance(waiting.error, BusyError)
+
+
+def test_what_is_no_warehouse_is_told(answer: Answer, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    answer(live({}))
+    with pytest.raises(InputError, match="expected a warehouse"):
+        stream.stream_history(Mock(), CONFIG, None, tmp_path, every_s=1, tell=lambda report: None)

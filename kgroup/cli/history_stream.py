@@ -10,7 +10,7 @@ from kgroup.cli.context import complain
 from kgroup.cli.options import FOLDER, ID, examples, parsed
 from kgroup.cli.parameter import parse_seconds
 from kgroup.cli.spark import SparkChoice, spark_options
-from kgroup.cli.warehouse import unchanged_if_failed
+from kgroup.cli.warehouse import said_if_failed
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def command(
     for note in config.notes:
         complain(f"note: {note}")
     with (
-        unchanged_if_failed(root),
+        said_if_failed(root, "The tables have what the batches before have written."),
         spark_session(spark.master, spark.settings) as session,
     ):
         stream_history(session, config, cluster, root, every_s=every_s, tell=_tell)

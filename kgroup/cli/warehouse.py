@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgroup.history.engine import Engine
     from kgroup.history.warehouse import Warehouse
 
-__all__ = ["WarehouseChoice", "unchanged_if_failed", "warehouse_options"]
+__all__ = ["WarehouseChoice", "said_if_failed", "warehouse_options"]
 
 _ENGINES = ("duckdb", "spark")
 
@@ -134,12 +134,12 @@ def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def unchanged_if_failed(root: Path) -> Iterator[None]:
+def said_if_failed(
+    root: Path, outcome: str = "Nothing has changed: the tables are as they were."
+) -> Iterator[None]:
     """Say of errors of writing, such as a full disk, what they mean for the tables."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise KgroupError(
-            f"{error.filename or root}: {reason}. Nothing has changed: the tables are as they were."
-        ) from None
+        raise KgroupError(f"{error.filename or root}: {reason}. {outcome}") from None

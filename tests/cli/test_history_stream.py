@@ -1,0 +1,24 @@
+"""`kgroup history stream`, as far as that needs neither Spark nor a cluster."""
+
+from contextlib import nullcontext
+from errno import ENOSPC
+from pathlib import Path
+
+import pytest
+
+from kgroup.spark import session, stream
+from tests.cli.conftest import Cli
+
+
+def test_a_full_disk_leaves_the_batches_before(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise OSError(ENOSPC, "", str(tmp_path / "part"))
+
+    monkeypatch.setattr(session, "spark_session", lambda *_: nullcontext())
+    monkeypatch.setattr(stream, "stream_history", fail)
+    result = cli("history", "stream", "-b", "127.0.0.1:9", "--to", tmp_path)
+    assert (result.status, result.out) == (1, "")
+    assert f"{tmp_path}/part: No space left on device. The tables have what the" in result.err
+    assert "Nothing has changed" not in result.err

@@ -15,8 +15,6 @@ from kgroup.operation.assign_spec import read_spec
 from tests.assignor.random_group import RandomGroup
 from tests.broker import maven
 
-pytestmark = pytest.mark.broker
-
 KAFKA = "4.3.1"
 OLD = "1.1.1"
 OLDEST = "0.8.2.2"

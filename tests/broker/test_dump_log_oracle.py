@@ -22,8 +22,6 @@ from tests.broker.dump_log import (
     sorted_members,
 )
 
-pytestmark = pytest.mark.broker
-
 PROJECT = Path(__file__).parent.parent.parent
 DATA = PROJECT / "tests" / "data"
 NEWEST = "4.3.1"

@@ -4,12 +4,8 @@ import json
 import random
 from pathlib import Path
 
-import pytest
-
 from kgroup.assignor.java_hash import JavaHashMap, string_hash, utf16
 from tests.broker import maven
-
-pytestmark = pytest.mark.broker
 
 KAFKA = "4.3.1"  # for its JSON library
 CASES = 3000

@@ -20,8 +20,6 @@ from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-pytestmark = pytest.mark.broker
-
 ROUNDS = 3
 SEED = 20261122
 CLASSIC = {

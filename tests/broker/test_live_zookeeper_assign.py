@@ -34,8 +34,6 @@ from tests.broker.old_consumers import (
 )
 from tests.broker.servers import cluster
 
-pytestmark = pytest.mark.broker
-
 ROUNDS = {"0.8.2.2": (28, 20261122), "0.8.1.1": (10, 5), "0.8.0": (10, 5)}
 """By version, and chance's seed; some start a group, of which nothing can be foretold."""
 HOSTS = ("a", "b", "c", "d")

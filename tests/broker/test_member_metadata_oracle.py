@@ -7,12 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kgroup.protocol import connect_protocol, consumer_protocol
 from tests.broker import maven
-
-pytestmark = pytest.mark.broker
 
 KAFKA = "4.3.1"
 CASES = 2200

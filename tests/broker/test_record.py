@@ -6,12 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.record.recording import DATA, recording
 from tests.record.scenario_codec import record_codec
-
-pytestmark = pytest.mark.broker
 
 NAME = "kafka-0.10.2.2-gzip"
 

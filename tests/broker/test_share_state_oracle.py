@@ -17,8 +17,6 @@ from kgroup.protocol.share_state_record import decode_record
 from tests.broker.dump_log import dump
 from tests.broker.maven import compile_java, run_java
 
-pytestmark = pytest.mark.broker
-
 PROJECT = Path(__file__).parent.parent.parent
 SEGMENTS = sorted(
     path

@@ -20,8 +20,6 @@ from tests.broker.quick_spark import QUICK
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.broker
-
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "kgroup" / "sample" / "log-dir"
 

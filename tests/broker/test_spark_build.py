@@ -21,8 +21,6 @@ from tests.history.test_build_fault import files_on_disk, files_that_count, writ
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.broker
-
 SEEDS = (3, 14, 15)
 
 

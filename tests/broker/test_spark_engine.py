@@ -20,8 +20,6 @@ from tests.history.warehouse_files import write_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.broker
-
 DAY_MS = 86_400_000
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cli"]
 
-pytestmark = pytest.mark.broker
-
 Lines = list[tuple[str, ...]]
 
 GROUPS = (

@@ -52,7 +52,9 @@ def command(
     partition, and from when to when it had it. Where nobody had it, or nothing is known, a row says
     why.
     """
-    if (at_ms is None) == (between is None):
+    if at_ms is not None and between is not None:
+        raise click.UsageError("--at is one time, --between two; choose one of them")
+    if at_ms is None and between is None:
         raise click.UsageError("when? Choose --at TIME or --between FROM TO")
     since_ms, until_ms = between or (at_ms or 0, at_ms or 0)
     if since_ms > until_ms:

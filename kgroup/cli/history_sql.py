@@ -7,7 +7,7 @@ import click
 from kgroup.cli.context import documented, show
 from kgroup.cli.options import Output, examples, output_options
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, UsageError
 
 __all__ = ["command"]
 
@@ -46,7 +46,10 @@ def command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitStatu
     from kgroup.render.history import answer_sheet
 
     with documented("history sql", output), warehouse.open() as engine:
-        answer = ask_sql(engine, query)
+        try:
+            answer = ask_sql(engine, query)
+        except UsageError as error:  # followed by where the names of the tables are
+            raise click.UsageError(str(error)) from None
     # All columns, also those that have no value in any row: they were asked for.
     output = replace(output, columns=output.columns or tuple(answer.columns))
     return show("history sql", answer.report, output, lambda rows: answer_sheet(answer))

@@ -7,7 +7,7 @@ from kgroup.cli.history_option import any_group_argument, time_options
 from kgroup.cli.options import Output, examples, output_options, parsed
 from kgroup.cli.parameter import parse_duration
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
-from kgroup.errors import ExitStatus, UsageError
+from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
 
@@ -16,7 +16,7 @@ def _parse_rate(text: str) -> tuple[int, int]:
     """Read ``5/10m``: a number of rebalances, and a length of time in milliseconds."""
     count, _, length = text.partition("/")
     if not (count.isascii() and count.isdigit() and length) or int(count) < 2:
-        raise UsageError(f"expected a number of 2 or more and a time, like 5/10m; found {text!r}")
+        raise ValueError(f"expected a number of 2 or more and a time, like 5/10m; found {text!r}")
     return int(count), parse_duration(length)
 
 

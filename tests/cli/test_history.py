@@ -61,7 +61,7 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
     ("args", "status", "reason"),
     [
         (("owner", "orders", "3"), 2, "--at TIME or --between FROM TO"),
-        (("owner", "orders", "3", "--at", "1", "--between", "1", "2"), 2, "--at"),
+        (("owner", "orders", "3", "--at", "1d", "--between", "2d", "1d"), 2, "choose one of them"),
         (("owner", "orders", "3", "--between", "2h", "3h"), 2, "the earlier time first"),
         (("owner", "orders", "3", "--at", "yesterday"), 2, "'yesterday' is no time"),
         (("owner", "payments", "3", "--at", "1d"), 3, "no group is known to have owned"),
@@ -69,6 +69,7 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
         (("timeline", "g"), 2, "in several clusters: east, west; choose one by --cluster"),
         (("timeline", "h"), 3, "group 'h' is not in the warehouse"),
         (("sql", "SELECT"), 2, "without selection list"),
+        (("sql", "SELECT * FROM commits"), 2, "try 'kgroup history sql --help'"),
         (("sql", "SELECT 1 AS a, 2 AS a"), 2, "two columns are called a"),
         (("sql", "DROP TABLE members"), 2, "expected one query"),
     ],

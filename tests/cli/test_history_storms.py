@@ -63,4 +63,6 @@ def test_recorded_group(tmp_path: Path, cli: Cli) -> None:
     assert result.status == 0
     assert "order-service-1 (1), order-service-2 (1), order-service-3 (1)" in result.out
     for wrong in ("5", "1/10m", "x/10m", "5/", "5/soon"):
-        assert cli(*args, "--rate", wrong).status == 2
+        result = cli(*args, "--rate", wrong)
+        assert result.status == 2
+        assert "Invalid value for '--rate': " in result.err

@@ -16,10 +16,14 @@ _HABITS = {
     "--brokers": "--bootstrap-server",
     "--json": "-o json",
     "--format": "--output",
+    "--log-dir": "--from",
+    "--from": "--log-dir",
+    "--warehouse": "--to",
+    "--to": "--warehouse",
     "--list": "'kgroup list'",
     "--describe": "'kgroup describe'",
 }
-"""Options of other tools, and what they are here."""
+"""Options of other tools, and of other commands, and what they are here."""
 _ARGUMENTS = ("group", "groups", "names")
 """Parameters of commands whose arguments are ids."""
 
@@ -30,7 +34,7 @@ def usage_message(error: click.UsageError) -> str:
         hint = _hint(error.option_name, error.ctx)
         if hint:
             return f"No such option {error.option_name!r}. {hint}"
-    message = error.format_message()
+    message = error.format_message().replace("a valid integer range", "a whole number")
     if isinstance(error, click.MissingParameter):  # click lists choices a line each
         return re.sub(r"\s+", " ", message)
     return message

@@ -97,6 +97,8 @@ def test_unknown_option(cli: Cli) -> None:
         ("describe --all-groups", "Did you mean --all?"),
         ("list --brokers b", "Did you mean --bootstrap-server?"),
         ("list --json", "Did you mean -o json?"),
+        ("history build --log-dir x --to y", "Did you mean --from?"),
+        ("history show --to y", "Did you mean --warehouse?"),
         ("--describe", "Did you mean 'kgroup describe'?"),
         ("--bootstrap-server b", "Options stand behind the command: kgroup COMMAND"),
         (
@@ -106,6 +108,7 @@ def test_unknown_option(cli: Cli) -> None:
         ("list -dash", "No such option '-d'."),
         ("completion", "which shell? Name one of bash, zsh, fish"),
         ("list --state stabel", "'stabel' is not one of 'Empty', 'PreparingRebalance', "),
+        ("coordinator g --offsets-partitions many", "'many' is not a whole number."),
         ("list --log-dir=", "expected a path, found an empty text"),
         ("list -b b:1 --timeout nan", "expected seconds, more than 0, found 'nan'"),
         ("list -b b:1 --timeout 1s", "expected seconds, more than 0, found '1s'"),

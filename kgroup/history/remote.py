@@ -192,6 +192,13 @@ class RemoteFiles:
     def _folders_in(self, folder: Path) -> list[Path]:
         from pyarrow.fs import FileType
 
+        if self._files.type_name == "gcs":
+            # pyarrow lists no folder of GCS for which there is no object (apache/arrow#35993)
+            below = self._children(folder, recursive=True)
+            paths = {Path(each.path).parent for each in below if each.type == FileType.File}
+            return sorted(
+                {path for each in paths for path in (each, *each.parents) if path.parent == folder}
+            )
         return [Path(c.path) for c in self._children(folder) if c.type == FileType.Directory]
 
     def _segments_in(self, folder: Path, reason: str | None) -> list[Segment]:
@@ -203,10 +210,11 @@ class RemoteFiles:
             if child.type == FileType.File and is_segment_name(child.base_name)
         ]
 
-    def _children(self, folder: Path) -> list[Any]:
+    def _children(self, folder: Path, *, recursive: bool = False) -> list[Any]:
         from pyarrow.fs import FileSelector
 
-        children: list[Any] = self._files.get_file_info(FileSelector(str(folder)))
+        selector = FileSelector(str(folder), recursive=recursive)
+        children: list[Any] = self._files.get_file_info(selector)
         return children
 
     def _end_of(self, segment: Segment) -> int:

@@ -1,15 +1,14 @@
-"""Segments in S3, of a server on loopback that speaks its protocol."""
+"""Segments in S3 and in GCS, of servers on loopback that speak their protocols."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,30 +32,52 @@ DATA = Path(__file__).parents[1] / "data"
 SPLIT_SIZE = 1 << 19
 
 
+@contextmanager
+def server(port: int, *command: str) -> Iterator[None]:
+    """Run a module of Python's that serves a port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        end = time.monotonic() + 60
+        while True:
+            with suppress(OSError), socket.create_connection((HOST, port), 1):
+                break
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.fixture(scope="module")
 def parameters() -> Iterator[str]:
-    """What follows the path in a URI, for a server that is there."""
+    """What follows the path in a URI, for a server of S3 that is there."""
     port = free_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "kgroup")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "swordfish")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
-        server = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ.copy()
-        )
-        try:
-            end = time.monotonic() + 60
-            while True:
-                with suppress(OSError), socket.create_connection((HOST, port), 1):
-                    break
-                assert server.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.1)
+        with server(port, "moto.server", "-H", HOST, "-p", str(port)):
             yield f"?endpoint_override={HOST}%3A{port}&scheme=http&region=us-east-1"
-        finally:
-            server.kill()
-            server.wait()
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[str]:
+    """URI of the sample's log directory in GCS, where there are no folders."""
+    port = free_port()
+    options = ("--host", HOST, "--port", str(port), "--in-memory", "--default-bucket", "sample")
+    with server(port, "gcp_storage_emulator", "start", *options):
+        parameters = f"?endpoint_override={HOST}%3A{port}&scheme=http"
+        files, _ = FileSystem.from_uri(f"gs://anonymous@sample{parameters}")
+        root = sample_log_dir()
+        for path in root.rglob("*"):
+            if path.is_file():
+                with files.open_output_stream(f"sample/logs/{path.relative_to(root)}") as target:
+                    target.write(path.read_bytes())
+        yield f"gs://anonymous@sample/logs{parameters}"
 
 
 def upload(folder: Path, bucket: str, parameters: str) -> None:
@@ -105,30 +126,33 @@ def comparable(source: SegmentSource) -> tuple[Any, ...]:
     return source.cluster, source.offsets_partition, source.base_offset, source.size, name
 
 
-def test_a_log_directory(sample: str) -> None:
+@pytest.mark.parametrize("store", ["s3", "gs"])
+def test_a_log_directory(store: str, sample: str, gcs: str) -> None:
     expected = find_sources([str(sample_log_dir())])
-    found = find_sources([sample])
+    found = find_sources([{"s3": sample, "gs": gcs}[store]])
     assert [*map(comparable, found.segments)] == [*map(comparable, expected.segments)]
     assert found.topic_names == expected.topic_names
     assert (found.problems, found.notes) == ((), ())
-    names = [segment.name for segment in found.segments]
-    assert names[1] == "s3://sample/logs/__consumer_offsets-1/00000000000000000000.log"
-    assert found.segments[1].replica == "s3://sample/logs/__consumer_offsets-1"
+    folder = f"{store}://sample/logs/__consumer_offsets-1"
+    assert found.segments[1].name == f"{folder}/00000000000000000000.log"
+    assert found.segments[1].replica == folder
     for segment, other in zip(found.segments, expected.segments, strict=True):
         assert segment.read(0, 1 << 30) == Path(other.path).read_bytes()
         assert segment.read(segment.size + 5, 10) == b""
         assert content(segment.splits()) == content(other.splits())
 
 
-def test_a_folder_and_a_file(sample: str) -> None:
-    place, _, parameters = sample.partition("?")
+@pytest.mark.parametrize("store", ["s3", "gs"])
+def test_a_folder_and_a_file(store: str, sample: str, gcs: str) -> None:
+    whole = {"s3": sample, "gs": gcs}[store]
+    place, _, parameters = whole.partition("?")
     folder = f"{place}/__consumer_offsets-1"
     for uri in (f"{folder}?{parameters}", f"{folder}/{0:020}.log?{parameters}"):
-        sources = find_sources([uri, uri, sample])
+        sources = find_sources([uri, uri, whole])
         assert len(sources.segments) == 8
         (segment,) = find_sources([uri]).segments
         assert (segment.cluster, segment.offsets_partition) == ("a2dyb3VwLXRlc3RzLTAwMQ", 1)
-        assert segment.name == f"{folder}/{0:020}.log"
+        assert segment.name == f"{store}://sample/logs/__consumer_offsets-1/{0:020}.log"
 
 
 def test_beside_local_files(sample: str) -> None:

@@ -40,6 +40,8 @@ _DEFAULTS = {
     "spark.python.worker.faulthandler.enabled": "true",
 }
 """Settings that others can be given in place of: the JVM passes rows on, and keeps none."""
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark writes to standard error, in these, what it also raises: with the JVM's whole trace."""
 
 
 def is_installed() -> bool:
@@ -73,8 +75,11 @@ def spark_session(
 
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
     chosen = dict(settings or {})
     if master is not None:
         chosen["spark.master"] = master

@@ -80,12 +80,13 @@ def test_parameters_and_nulls(spark: SparkSession, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_query_on_the_tables_is_refused(
-    spark: SparkSession, sql: str, reason: str
+    spark: SparkSession, sql: str, reason: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(UsageError) as caught:
         SparkEngine(spark, {}).query(sql)
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""  # PySpark logs what it raises
 
 
 def test_tables_can_be_described(spark: SparkSession) -> None:

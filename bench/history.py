@@ -212,7 +212,7 @@ def main() -> None:
             times.append(perf_counter())
     tables = [table for each in report.data for table in each.tables]
     own = ("offset_commits", "group_generations", "tombstones")
-    records = sum(table.new_rows for table in tables if table.table in own)
+    records = sum(table.new_row_count for table in tables if table.table in own)
     start, read, rest = (after - before for before, after in pairwise(times))
     print(json.dumps({"start": start, "read": read, "rest": rest, "records": records}))
 

@@ -80,7 +80,9 @@ def command(
 
 def _tell(report: "Report[ClusterReport]") -> None:
     for each in report.data:
-        tables = (f"{table.new_rows:,} {table.table}" for table in each.tables if table.new_rows)
+        tables = (
+            f"{table.new_row_count:,} {table.table}" for table in each.tables if table.new_row_count
+        )
         complain(f"{each.cluster}: {', '.join(tables) or 'nothing new'}")
     for problem in report.errors:
         complain(f"error: {problem.reason}")

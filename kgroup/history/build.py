@@ -47,18 +47,18 @@ class TableCount:
 
     Attributes:
         table: its name.
-        new_rows: how many were added; of assignments, which may be derived anew, how many there are
-            more than before.
-        rows: how many it has now.
-        files: in how many files.
-        size: of these, in bytes.
+        new_row_count: how many were added; of assignments, which may be derived anew, how many
+            there are more than before.
+        row_count: how many it has now.
+        file_count: in how many files.
+        file_bytes: their size.
     """
 
     table: str
-    new_rows: int
-    rows: int
-    files: int
-    size: int
+    new_row_count: int
+    row_count: int
+    file_count: int
+    file_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ClusterReport:
         segments_read: segments that had something new, and were read to their end.
         segments_skipped: those that had nothing new.
         bytes_read: of segments; 0 for a live topic.
-        damage: how many places the build could not read, whether they are new or not.
+        damage_count: how many places the build could not read, whether they are new or not.
         tables: all of them.
     """
 
@@ -78,7 +78,7 @@ class ClusterReport:
     segments_read: int
     segments_skipped: int
     bytes_read: int
-    damage: int
+    damage_count: int
     tables: tuple[TableCount, ...]
 
 

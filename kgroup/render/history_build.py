@@ -16,10 +16,10 @@ __all__ = ["BUILD_COLUMNS", "build_sheet"]
 BUILD_COLUMNS = (
     Column("cluster", Kind.NAME, "name of the cluster in the warehouse"),
     Column("table", Kind.TEXT, "name of the table"),
-    Column("new_rows", Kind.NUMBER, "how many rows were added"),
-    Column("rows", Kind.NUMBER, "how many it has now"),
-    Column("files", Kind.NUMBER, "in how many files"),
-    Column("size", Kind.NUMBER, "bytes of these files"),
+    Column("new_row_count", Kind.NUMBER, "how many rows were added"),
+    Column("row_count", Kind.NUMBER, "how many it has now"),
+    Column("file_count", Kind.NUMBER, "in how many files"),
+    Column("file_bytes", Kind.NUMBER, "their size"),
 )
 
 
@@ -31,6 +31,6 @@ def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
             [report.cluster, *(getattr(table, column.name) for column in BUILD_COLUMNS[1:])]
             for report in reports
             for table in report.tables
-            if table.rows
+            if table.row_count
         ],
     )

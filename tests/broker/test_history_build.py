@@ -59,7 +59,7 @@ def test_the_live_topic_bit_by_bit(orders_broker: Broker, tmp_path: Path) -> Non
     assert 0 < second.segments_read <= first.segments_read
     assert fates(root) == ["committed"]
     third = build_live(root, orders_broker)
-    assert (third.segments_read, third.damage) == (0, 0)
+    assert (third.segments_read, third.damage_count) == (0, 0)
 
     found = read_tables(root, CLUSTER_ID)
     groups = [row["group_id"] for row in found["offset_commits"]]
@@ -69,7 +69,7 @@ def test_the_live_topic_bit_by_bit(orders_broker: Broker, tmp_path: Path) -> Non
     assert differences(found, expected) == []
     # what the segments have is known by now
     (again,) = build(root, log_dir, cluster=CLUSTER_ID).data
-    assert [table.new_rows for table in again.tables] == [0] * len(again.tables)
+    assert [table.new_row_count for table in again.tables] == [0] * len(again.tables)
     assert read_tables(root, CLUSTER_ID) == found
 
 

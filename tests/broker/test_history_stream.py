@@ -143,7 +143,7 @@ def test_every_record_is_in_the_tables_once(orders_broker: Broker, tmp_path: Pat
     document = json.loads(done.stdout)
     assert document["errors"] == []
     tables = [table for row in document["data"] for table in row["tables"]]
-    assert {table["new_rows"] for table in tables} == {0}
+    assert {table["new_row_count"] for table in tables} == {0}
     for table in ("offset_commits", "group_generations", "members", "assignments", "tombstones"):
         sql = f"SELECT * FROM {table} ORDER BY offsets_partition, 2"
         assert ask(warehouse, sql) == ask(tmp_path / "other", sql)

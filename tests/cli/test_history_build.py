@@ -25,12 +25,18 @@ def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
     result = cli("history", "build", "--sample", "--to", tmp_path / "w")
     assert result.status == 0, result.err
     head, *rows = [line.split() for line in result.out.splitlines()]
-    assert head == ["cluster", "table", "new_rows", "rows", "files", "size"]
+    assert head == ["cluster", "table", "new_row_count", "row_count", "file_count", "file_bytes"]
     found = read_tables(tmp_path / "w", SAMPLE_ID)
     assert {(row[0], row[1], int(row[3])) for row in rows} == {
         (SAMPLE_ID, name, len(rows)) for name, rows in found.items()
     }
     assert "7 segments read, 1 had nothing new" in result.err
+    shown = cli("history", "show", "--warehouse", tmp_path / "w", "-o", "jsonl")
+    stock = json.loads(shown.out)
+    files = [path for path in (tmp_path / "w").rglob("*.parquet") if "_kgroup" not in path.parts]
+    assert sum(int(row[4]) for row in rows) == stock["file_count"] == len(files)
+    sizes = sum(path.stat().st_size for path in files)
+    assert sum(int(row[5]) for row in rows) == stock["file_bytes"] == sizes
     again = cli("history", "build", "--from", SAMPLE, "--to", tmp_path / "w", "-o", "csv")
     assert {line.split(",")[2] for line in again.out.splitlines()[1:]} == {"0"}
     assert "0 segments read, 8 had nothing new" in again.err
@@ -48,13 +54,13 @@ def test_several_clusters_in_one_warehouse(cli: Cli, tmp_path: Path) -> None:
     result = cli(*args, "--from", DATA / "kafka-0.8.2.2-none", "--cluster", "prod/eu 1")
     (other,) = json.loads(result.out)["data"]
     assert other["cluster"] == "prod/eu 1"
-    assert (other["segments_read"], other["damage"]) == (4, 0)
+    assert (other["segments_read"], other["damage_count"]) == (4, 0)
     answer = cli(
         *("history", "sql", "--warehouse", tmp_path / "w", "-o", "csv", "--no-headers"),
         "SELECT cluster, COUNT(*) FROM offset_commits GROUP BY cluster ORDER BY cluster",
     )
     counts = {
-        row["cluster"]: table["rows"]
+        row["cluster"]: table["row_count"]
         for row in (one, other)
         for table in row["tables"]
         if table["table"] == "offset_commits"

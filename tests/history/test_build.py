@@ -76,7 +76,7 @@ def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
     with read_warehouse(tmp_path / "w") as warehouse:
         assert warehouse.build == 1  # there was nothing to commit
     assert again.segments_read == 0
-    assert all(table.new_rows == 0 for table in again.tables)
+    assert all(table.new_row_count == 0 for table in again.tables)
     assert_same(tmp_path / "w", directory)
 
 
@@ -154,7 +154,7 @@ def test_damage_among_sound_records(folder: Path, tmp_path: Path) -> None:
     ]
     assert_same(tmp_path / "w", log)
     again = build(tmp_path / "w", log)
-    assert sum(table.new_rows for table in again.data[0].tables) == 0
+    assert sum(table.new_row_count for table in again.data[0].tables) == 0
     assert_same(tmp_path / "w", log)
 
 
@@ -348,8 +348,8 @@ def test_a_segment_that_can_be_opened_again_is_damage_no_more(
             report = build(tmp_path / "w", tmp_path / "log")
         (row,) = report.data
         assert [error.kind for error in report.errors] == ["unreadable"]
-        assert (row.segments_read, row.segments_skipped, row.damage) == (0, 0, 1)
-        assert {table.table: table.new_rows for table in row.tables}["damage"] == count
+        assert (row.segments_read, row.segments_skipped, row.damage_count) == (0, 0, 1)
+        assert {table.table: table.new_row_count for table in row.tables}["damage"] == count
     (row,) = build(tmp_path / "w", tmp_path / "log").data
     assert (row.segments_read, row.segments_skipped) == (0, 1)
     with read_warehouse(tmp_path / "w") as warehouse:

@@ -51,7 +51,7 @@ class StaleOffset:
 
     cluster: str
     group_id: str
-    type: GroupType
+    group_type: GroupType
     state: GroupState | None
     topic: str
     partition: int
@@ -140,7 +140,7 @@ def _rows(cluster: str, group: Group, at_ms: int, retention_ms: int) -> Iterator
         yield StaleOffset(
             cluster=cluster,
             group_id=group.group_id,
-            type=group.type,
+            group_type=group.type,
             state=group.state,
             topic=offset.topic,
             partition=offset.partition,

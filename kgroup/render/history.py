@@ -178,7 +178,7 @@ PARTITION_STOCK_COLUMNS = (
 STALE_COLUMNS = (
     _CLUSTER,
     _GROUP,
-    Column("type", Kind.TEXT, "classic, consumer or streams"),
+    _GROUP_TYPE,
     Column("state", Kind.TEXT, "state of the group then"),
     _TOPIC,
     _PARTITION,

@@ -330,6 +330,11 @@ def test_stale_offsets_of_the_sample(cli: Cli, sample: str) -> None:
         if offset["commit_timestamp_ms"] is not None
     ]
     assert [(row["group_id"], row["topic"], row["partition"]) for row in rows] == committed
+    assert {row["group_id"]: (row["group_type"], row["state"]) for row in rows} == {
+        group["group_id"]: (group["type"], group["state"])
+        for group in map(json.loads, listed)
+        if any(group["group_id"] == name for name, _, _ in committed)
+    }
     assert "as of its last record that is known" in result.err
     assert {row["expires_by"] for row in rows} >= {"subscribed", "empty"}
     nothing = cli(*args, "--for", "1000d", "--expiring", "0s", "-o", "csv", "--no-headers")

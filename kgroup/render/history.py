@@ -54,6 +54,7 @@ _MEMBER = (
     Column("client_host", Kind.TEXT, "address that the broker saw"),
     Column("generation_id", Kind.NUMBER, "generation, or epoch of the member, in which it got it"),
 )
+_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets")
 _ENDED_BY = Column("ended_by", Kind.TEXT, "moved, released, gone or deleted")
 _THING = (
     Column("topic_id", Kind.TEXT, "id of the topic"),
@@ -86,7 +87,7 @@ INTERVAL_COLUMNS = (
     Column("to_ms", Kind.TIME, "when it ended; unknown: not yet"),
     _ENDED_BY,
     *_THING,
-    Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets that told it"),
+    _OFFSETS_PARTITION,
     Column("from_log_offset", Kind.NUMBER, "offset of the record that began it"),
     Column("to_log_offset", Kind.NUMBER, "offset of the record that ended it"),
 )
@@ -110,6 +111,7 @@ COMMIT_COLUMNS = (
         lambda item: len(item.pauses),
     ),
     Column("jump_count", Kind.NUMBER, "backward jumps", lambda item: len(item.jumps)),
+    _OFFSETS_PARTITION,
 )
 LAG_COLUMNS = (
     _CLUSTER,
@@ -124,6 +126,7 @@ LAG_COLUMNS = (
     Column("log_start_offset", Kind.NUMBER, "offset of the first record that was still there"),
 )
 PAUSE_COLUMNS = (
+    _CLUSTER,
     _GROUP,
     _TOPIC,
     _PARTITION,
@@ -134,6 +137,7 @@ PAUSE_COLUMNS = (
     Column("next_member_id", Kind.NAME, "owner of it behind it", is_reference=True),
 )
 JUMP_COLUMNS = (
+    _CLUSTER,
     _GROUP,
     _TOPIC,
     _PARTITION,
@@ -146,6 +150,7 @@ JUMP_COLUMNS = (
     Column("client_id", Kind.NAME, "as that client calls itself"),
     Column("client_host", Kind.TEXT, "its address"),
     Column("before_member_id", Kind.NAME, "owner at the commit before", is_reference=True),
+    _OFFSETS_PARTITION,
     Column("log_offset", Kind.NUMBER, "offset of the commit's record"),
 )
 _RECORDS = (
@@ -169,7 +174,7 @@ CLUSTER_STOCK_COLUMNS = (
 )
 PARTITION_STOCK_COLUMNS = (
     _CLUSTER,
-    Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets"),
+    _OFFSETS_PARTITION,
     *_RECORDS,
     Column("first_offset", Kind.NUMBER, "lowest offset that was read"),
     Column("last_offset", Kind.NUMBER, "highest offset that was read"),
@@ -221,12 +226,12 @@ def lag_sheet(rows: Sequence[Lag]) -> Sheet:
 
 def pause_sheet(rows: Sequence[CommitStory]) -> Sheet:
     """One row a pause."""
-    return _parts(PAUSE_COLUMNS, ((row.group_id, row.pauses) for row in rows))
+    return _parts(PAUSE_COLUMNS, (((row.cluster, row.group_id), row.pauses) for row in rows))
 
 
 def jump_sheet(rows: Sequence[CommitStory]) -> Sheet:
     """One row a backward jump."""
-    return _parts(JUMP_COLUMNS, ((row.group_id, row.jumps) for row in rows))
+    return _parts(JUMP_COLUMNS, (((row.cluster, row.group_id), row.jumps) for row in rows))
 
 
 def stale_sheet(rows: Sequence[StaleOffset]) -> Sheet:
@@ -241,13 +246,16 @@ def cluster_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:
 
 def partition_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:
     """One row a partition of `__consumer_offsets`."""
-    return _parts(PARTITION_STOCK_COLUMNS, ((row.cluster, row.partitions) for row in rows))
+    return _parts(PARTITION_STOCK_COLUMNS, (((row.cluster,), row.partitions) for row in rows))
 
 
-def _parts(columns: tuple[Column, ...], stories: Iterable[tuple[str, Sequence[object]]]) -> Sheet:
+def _parts(
+    columns: tuple[Column, ...], wholes: Iterable[tuple[tuple[object, ...], Sequence[object]]]
+) -> Sheet:
+    """Make a row of each part of each whole; the first cells are those of the whole."""
     rows = [
-        [group_id, *(column.of(part) for column in columns[1:])]
-        for group_id, parts in stories
+        [*first, *(column.of(part) for column in columns[len(first) :])]
+        for first, parts in wholes
         for part in parts
     ]
     return Sheet(columns, rows)

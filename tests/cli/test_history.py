@@ -242,6 +242,9 @@ def test_commits_as_page_and_as_columns(cli: Cli, warehouse: str) -> None:
     assert "5 min 20 s" in rest[0]
     jumps = cli(*args, "--jumps", "-o", "csv", "--columns", "from_offset,to_offset,member_id").out
     assert jumps.splitlines() == ["from_offset,to_offset,member_id", "50,20,"]
+    for part in ("--pauses", "--jumps"):
+        head, row = cli(*args, part, "-o", "csv").out.splitlines()
+        assert (head.split(",")[:2], row.split(",")[:2]) == (["cluster", "group_id"], ["east", "g"])
     pauses = cli(*args, "--pauses", "--longer-than", "6m", "-o", "tsv", "--no-headers").out
     assert pauses == ""
     result = cli(*args, "--pauses", "--jumps")

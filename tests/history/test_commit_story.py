@@ -163,3 +163,70 @@ def test_owners_are_those_of_the_same_log(tmp_path: Path) -> None:
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         (story,) = commit_story(engine, "g", pause_ms=10_000).data
     assert [jump.member_id for jump in story.jumps] == [None]
+
+
+def test_what_lies_in_two_logs_is_not_compared(tmp_path: Path) -> None:
+    """Neither the first and the last commit, nor what was deleted between two, go across logs."""
+    topic = {"partition": 3}
+    deleted = {
+        "group_id": "g",
+        "type": "OffsetCommit",
+        "topic": "orders",
+        "partition": 3,
+        "offsets_partition": 8,
+        "log_offset": 150,
+    }
+    rows = {
+        "offset_commits": [
+            commit(100, 50, **topic),
+            commit(200, 40, **topic),
+            commit(120, 7, **topic, offsets_partition=8),
+            commit(130, 9, **topic, offsets_partition=8),
+        ],
+        "tombstones": [deleted],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        one, other = commit_story(engine, "g", pause_ms=50).data
+    assert (one.offsets_partition, one.first_offset, one.last_offset) == (7, 50, 40)
+    assert (other.offsets_partition, other.first_offset, other.last_offset) == (8, 7, 9)
+    assert [(jump.offsets_partition, jump.was_deleted) for jump in one.jumps] == [(7, False)]
+    assert (other.jumps, [pause.pause_ms for pause in one.pauses], other.pauses) == ((), [100], ())
+
+
+def test_a_clock_that_went_back_is_no_pause(tmp_path: Path) -> None:
+    def told(*times: int) -> tuple[int | None, int | None]:
+        rows = [
+            commit(100 + place, place) | {"time_ms": T + time} for place, time in enumerate(times)
+        ]
+        with DuckEngine(write_rows(tmp_path / str(times), {"offset_commits": rows})) as engine:
+            (story,) = commit_story(engine, "g", pause_ms=1000).data
+        return story.longest_pause_ms, story.longest_pause_since_ms
+
+    assert told(5, 3) == (None, None)
+    assert told(5, 5) == (0, T + 5)
+    assert told(9, 3, 4) == (1, T + 3)
+
+
+def test_owner_of_a_commit_is_the_only_one(tmp_path: Path) -> None:
+    """Whoever had the partition alone when the record was written; of several nobody is named."""
+
+    def owned(member: str, begin: int, end: int | None) -> dict[str, Any]:
+        by = None if end is None else "released"
+        return interval(member, 0, None, by, from_log_offset=begin, to_log_offset=end)
+
+    offsets = (5, 10, 15, 20, 25, 30, 35, 40, 45)
+    rows = {
+        "offset_commits": [commit(at, 1000 - at, partition=3) for at in offsets],
+        "assignments": [
+            owned("a", 10, 20),
+            owned("never", 20, 20),
+            owned("b", 20, 40),
+            owned("c", 30, 35),
+            owned("d", 45, None),
+        ],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        (story,) = commit_story(engine, "g", pause_ms=1000).data
+    expected = [None, "a", "a", "b", "b", None, "b", None, "d"]
+    assert [jump.before_member_id for jump in story.jumps] == expected[:-1]
+    assert [jump.member_id for jump in story.jumps] == expected[1:]

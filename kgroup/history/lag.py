@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from kgroup.history.engine import Engine
 from kgroup.history.log_ends import LogEnd, all_ends
-from kgroup.history.past_group import PastGroups
-from kgroup.history.question import cluster_of_group, span_of
+from kgroup.history.question import (
+    RECORD_TABLES,
+    SETTLED,
+    Row,
+    cluster_of_group,
+    rows_of,
+    span_of,
+    where,
+)
 from kgroup.model.instant import rfc3339
+from kgroup.model.record import known
 from kgroup.operation.report import Report
 
 __all__ = ["Lag", "lags"]
+
+_BEFORE_ALL = -(1 << 62)
+_At = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +88,31 @@ def lags(
     ends = [end for end in found if topic in (None, end.topic)]
     notes = []
     if since_ms is not None or until_ms is not None:
+        when = []
         chosen = [
             end
             for end in ends
             if (since_ms is None or end.time_ms >= since_ms)
             and (until_ms is None or end.time_ms < until_ms)
         ]
-        rows = _at_ends(engine, cluster, group_id, chosen)
     else:
         newest = max((last_ms or 0, *(end.time_ms for end in ends)))
-        when = newest if at_ms is None else at_ms
-        chosen = _last(end for end in ends if end.time_ms <= when)
-        rows = _at_ends(engine, cluster, group_id, chosen)
-        rows += _without_end(engine, cluster, group_id, when, topic, rows)
+        when = [newest if at_ms is None else at_ms]
+        chosen = _last(end for end in ends if end.time_ms <= when[0])
+    times = sorted({*when, *(end.time_ms for end in chosen)})
+    counted = _counted(engine, cluster, group_id, topic, times)
+    rows = [
+        _lag(cluster, group_id, end, counted[end.time_ms][end.topic, end.partition])
+        for end in chosen
+        if (end.topic, end.partition) in counted[end.time_ms]
+    ]
+    with_end = {(row.topic, row.partition) for row in rows}
+    rows += [
+        _lag(cluster, group_id, LogEnd(*at, None, None, time_ms), commit)
+        for time_ms in when
+        for at, commit in counted[time_ms].items()
+        if at not in with_end
+    ]
     latest_ms = max((row.time_ms for row in rows if row.log_end_offset is not None), default=None)
     if latest_ms is None:
         notes.append(
@@ -107,69 +130,118 @@ def lags(
 
 def _last(ends: Iterable[LogEnd]) -> list[LogEnd]:
     """Keep the last end of each partition."""
-    by_partition: dict[tuple[str, int], LogEnd] = {}
+    by_partition: dict[_At, LogEnd] = {}
     for end in sorted(ends, key=lambda end: (end.time_ms, end.log_end_offset or 0)):
         if end.log_end_offset is not None:
             by_partition[end.topic, end.partition] = end
     return list(by_partition.values())
 
 
-def _at_ends(engine: Engine, cluster: str, group_id: str, ends: Sequence[LogEnd]) -> list[Lag]:
-    """Join ends with what counted when they were recorded."""
-    rows = []
-    in_order = sorted(ends, key=lambda end: end.time_ms)
-    for time_ms, recorded in groupby(in_order, key=lambda end: end.time_ms):
-        groups = PastGroups(engine, cluster, time_ms).read([group_id]).image.groups
-        offsets = groups[group_id].offsets if group_id in groups else ()
-        commits = {(offset.topic, offset.partition): offset for offset in offsets}
-        for end in recorded:
-            commit = commits.get((end.topic, end.partition))
-            if commit is None:
-                continue
-            lag = None
-            if end.log_end_offset is not None:
-                lag = end.log_end_offset - commit.committed_offset
-            rows.append(
-                Lag(
-                    cluster=cluster,
-                    group_id=group_id,
-                    topic=end.topic,
-                    partition=end.partition,
-                    time_ms=time_ms,
-                    committed_offset=commit.committed_offset,
-                    log_end_offset=end.log_end_offset,
-                    lag=lag,
-                    commit_timestamp_ms=commit.commit_timestamp_ms,
-                    log_start_offset=end.log_start_offset,
-                )
-            )
-    return rows
+def _lag(cluster: str, group_id: str, end: LogEnd, commit: Row) -> Lag:
+    lag = None
+    if end.log_end_offset is not None:
+        lag = end.log_end_offset - commit["committed_offset"]
+    return Lag(
+        cluster=cluster,
+        group_id=group_id,
+        topic=end.topic,
+        partition=end.partition,
+        time_ms=end.time_ms,
+        committed_offset=commit["committed_offset"],
+        log_end_offset=end.log_end_offset,
+        lag=lag,
+        commit_timestamp_ms=known(commit["commit_timestamp_ms"]),
+        log_start_offset=end.log_start_offset,
+    )
 
 
-def _without_end(
-    engine: Engine,
-    cluster: str,
-    group_id: str,
-    at_ms: int,
-    topic: str | None,
-    rows: Sequence[Lag],
-) -> list[Lag]:
-    """Give what was committed and has no row yet: its lag is not known."""
-    known = {(row.topic, row.partition) for row in rows}
-    groups = PastGroups(engine, cluster, at_ms).read([group_id]).image.groups
-    return [
-        Lag(
-            cluster=cluster,
-            group_id=group_id,
-            topic=offset.topic,
-            partition=offset.partition,
-            time_ms=at_ms,
-            committed_offset=offset.committed_offset,
-            log_end_offset=None,
-            lag=None,
-            commit_timestamp_ms=offset.commit_timestamp_ms,
-            log_start_offset=None,
-        )
-        for offset in (groups[group_id].offsets if group_id in groups else ())
-        if topic in (None, offset.topic) and (offset.topic, offset.partition) not in known
-    ]
+def _counted(
+    engine: Engine, cluster: str, group_id: str, topic: str | None, times: Sequence[int]
+) -> Mapping[int, Mapping[_At, Row]]:
+    """Tell which commits of a group counted at each of these times, in order.
+
+    It is what `PastGroups` tells of one time, for all of them at once: in each log the last of what
+    was written by then, where a tombstone is as good as a commit. Of several logs the one counts
+    that was committed to last.
+    """
+    entries = _last_entries(engine, cluster, group_id, topic, times) if times else ()
+    by_time = {time_ms: [*rows] for time_ms, rows in groupby(entries, lambda row: row["until_ms"])}
+    logs: dict[int, dict[_At, Row]] = {}
+    changed: dict[int, int] = {}
+    counted: dict[int, Mapping[_At, Row]] = {}
+    for time_ms in times:
+        for row in by_time.get(time_ms, ()):
+            number, at = row["offsets_partition"], (row["topic"], row["partition"])
+            log = logs.setdefault(number, {})
+            if at not in log or log[at]["log_offset"] < row["log_offset"]:
+                log[at] = row
+            changed[number] = max(changed.get(number, 0), row["commit_timestamp_ms"] or 0)
+        newest = max(logs, key=lambda number: (changed[number], number), default=None)
+        counted[time_ms] = {
+            at: row
+            for at, row in (logs[newest] if newest is not None else {}).items()
+            if row["committed_offset"] is not None
+        }
+    return counted
+
+
+def _last_entries(
+    engine: Engine, cluster: str, group_id: str, topic: str | None, times: Sequence[int]
+) -> list[Row]:
+    """Find the last commit or tombstone between each time and the one before, by partition.
+
+    A commit of a transaction counts from its marker on; what has no time, from the next time in its
+    log on.
+    """
+    condition, of_group = where(
+        ("cluster = ?", cluster), ("group_id = ?", group_id), ("topic = ?", topic)
+    )
+    commits = f"FROM offset_commits WHERE {condition} AND {SETTLED}"
+    removals = f"FROM tombstones WHERE {condition} AND topic IS NOT NULL"
+    sql = " UNION ALL ".join(
+        f"SELECT COUNT(*) AS untimed {rows} AND time_ms IS NULL" for rows in (commits, removals)
+    )
+    has_untimed = any(row["untimed"] for row in rows_of(engine, sql, of_group * 2))
+    clocks = RECORD_TABLES if has_untimed else ()
+    entries = " UNION ALL ".join(
+        [
+            "SELECT offsets_partition, log_offset, time_ms, topic, partition, committed_offset, "
+            "commit_timestamp_ms, CASE WHEN transaction IS NOT NULL THEN producer_id END "
+            f"AS waits_for, CAST(NULL AS BIGINT) AS marker_ms {commits}",
+            "SELECT offsets_partition, log_offset, time_ms, topic, partition, NULL, NULL, NULL, "
+            f"NULL {removals}",
+            "SELECT offsets_partition, log_offset, time_ms, NULL, NULL, NULL, NULL, producer_id, "
+            "time_ms FROM transactions WHERE cluster = ? "
+            f"AND producer_id IN (SELECT producer_id {commits} AND transaction IS NOT NULL)",
+            *(
+                "SELECT offsets_partition, log_offset, time_ms, NULL, NULL, NULL, NULL, NULL, NULL "
+                f"FROM {table} WHERE cluster = ?"
+                for table in clocks
+            ),
+        ]
+    )
+    behind = "ORDER BY log_offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    columns = "offsets_partition, log_offset, topic, partition, committed_offset"
+    timed = (
+        f"SELECT {columns}, commit_timestamp_ms, waits_for, "
+        f"COALESCE(time_ms, MIN(time_ms) OVER (PARTITION BY offsets_partition {behind})) AS "
+        "written_ms, MIN(marker_ms) OVER (PARTITION BY offsets_partition, waits_for "
+        f"{behind}) AS settled_ms FROM ({entries}) AS entries"
+    )
+    counting = (
+        f"SELECT {columns}, commit_timestamp_ms, CASE WHEN waits_for IS NULL THEN written_ms "
+        "WHEN settled_ms IS NOT NULL THEN GREATEST(written_ms, settled_ms) END AS counts_ms "
+        f"FROM ({timed}) AS timed WHERE topic IS NOT NULL"
+    )
+    spans = ", ".join(map(str, pairwise((_BEFORE_ALL, *times))))
+    sql = (
+        f"SELECT {columns}, commit_timestamp_ms, until_ms FROM (SELECT {columns}, "
+        "commit_timestamp_ms, until_ms, ROW_NUMBER() OVER (PARTITION BY offsets_partition, topic, "
+        f"partition, until_ms ORDER BY log_offset DESC) AS place FROM ({counting}) AS counting "
+        f"JOIN (VALUES {spans}) AS spans(from_ms, until_ms) "
+        "ON counts_ms > from_ms AND counts_ms <= until_ms) AS placed "
+        "WHERE place = 1 ORDER BY until_ms, offsets_partition, topic, partition"
+    )
+    return rows_of(
+        engine, sql, [*of_group, *of_group, cluster, *of_group, *(cluster for _ in clocks)]
+    )

@@ -9,7 +9,11 @@ from kgroup.errors import NotFoundError
 from kgroup.history.engine import DuckEngine
 from kgroup.history.lag import lags
 from kgroup.history.log_ends import LogEnd
-from tests.history.test_past_group import T, commit, end
+from kgroup.history.past_group import PastGroups
+from tests.examples import examples
+from tests.history.random_history import RandomHistory
+from tests.history.recorded import log_of, recorded_engine, time_of
+from tests.history.test_past_group import LOGS, T, commit, end
 from tests.history.warehouse_files import write_rows
 
 ROWS = {
@@ -98,3 +102,110 @@ def test_no_end_is_known(tmp_path: Path) -> None:
     assert {row.lag for row in report.data} == {None}
     assert [row.committed_offset for row in report.data if row.partition == 0] == [120, 1]
     assert "snapshots tell them" in report.notes[0]
+
+
+@pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
+def test_what_counted_at_recorded_times(directory: Path, tmp_path: Path) -> None:
+    with recorded_engine(directory, tmp_path) as engine:
+        check_all(engine, directory)
+
+
+@pytest.mark.parametrize("seed", range(examples(2)))
+def test_what_counted_at_random_times(seed: int, tmp_path: Path) -> None:
+    RandomHistory(seed).write(tmp_path / "log")
+    with recorded_engine(tmp_path / "log", tmp_path) as engine:
+        check_all(engine, tmp_path / "log")
+
+
+def check_all(engine: DuckEngine, directory: Path) -> None:
+    """All times at once give what a replay up to each of them gives."""
+    records = [record for of_log in log_of(directory).values() for record in of_log]
+    known = sorted({time_of(record) or 0 for record in records} - {0})
+    times = {known[0] - 1, *known[:: max(1, len(known) // examples(6))], known[-1]}
+    past = {time_ms: PastGroups(engine, "c", time_ms).read().image.groups for time_ms in times}
+    names = sorted({name for groups in past.values() for name in groups})
+    for group_id in names[:: max(1, len(names) // examples(8))]:
+        expected = {
+            (time_ms, offset.topic, offset.partition): (
+                offset.committed_offset,
+                offset.commit_timestamp_ms,
+            )
+            for time_ms, groups in past.items()
+            for offset in (groups[group_id].offsets if group_id in groups else ())
+        }
+        places = {(topic, partition) for _, topic, partition in expected}
+        ends = [LogEnd(*place, 0, 1 << 40, time_ms) for place in places for time_ms in times]
+        rows = lags(engine, group_id, since_ms=0, given=ends).data
+        assert expected == {
+            (row.time_ms, row.topic, row.partition): (row.committed_offset, row.commit_timestamp_ms)
+            for row in rows
+        }
+
+
+def test_of_two_logs_the_one_committed_to_last_counts(tmp_path: Path) -> None:
+    rows = {
+        "offset_commits": [
+            commit(5, 50, offsets_partition=3),
+            commit(1, 10),
+            commit(2, 20, partition=1),
+        ],
+        "log_ends": [end(3, 100), end(3, 100, partition=1), end(9, 100), end(9, 100, partition=1)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        found = lags(engine, "g", since_ms=T).data
+    assert [(row.time_ms - T, row.partition, row.lag) for row in found] == [
+        (3, 0, 90),
+        (3, 1, 80),
+        (9, 0, 50),
+    ]
+
+
+def test_what_has_no_time_is_of_the_next_time_in_its_log(tmp_path: Path) -> None:
+    """Of whatever group: brokers before 0.10 gave tombstones no time."""
+    tombstone = {
+        "offsets_partition": 7,
+        "log_offset": 15,
+        "group_id": "g",
+        "type": "OffsetCommit",
+        "topic": "orders",
+        "partition": 0,
+    }
+    rows = {
+        "offset_commits": [commit(10, 5), commit(20, 1, group_id="other"), commit(30, 7)],
+        "tombstones": [tombstone],
+        "log_ends": [end(19, 100), end(20, 100), end(29, 100), end(30, 100)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        found = lags(engine, "g", since_ms=T).data
+    assert [(row.time_ms - T, row.lag) for row in found] == [(19, 95), (30, 93)]
+
+
+def test_a_commit_of_a_transaction_counts_from_its_marker_on(tmp_path: Path) -> None:
+    producer = {"producer_id": 3, "producer_epoch": 0}
+    settled = {"transaction": "committed", **producer}
+    marker = {"outcome": "committed", **producer}
+    rows = {
+        "offset_commits": [commit(1, 10), commit(5, 50, **settled), commit(20, 60, **settled)],
+        "transactions": [
+            {"offsets_partition": 7, "log_offset": 8, "time_ms": T + 8, **marker},
+            {"offsets_partition": 6, "log_offset": 9, "time_ms": T + 2, **marker},
+            {"offsets_partition": 7, "log_offset": 28, "time_ms": T + 28, **marker},
+        ],
+        "log_ends": [end(at, 100) for at in (6, 7, 8, 27, 28)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        found = lags(engine, "g", since_ms=T).data
+        past = [PastGroups(engine, "test", row.time_ms).read(["g"]).image for row in found]
+    assert [row.lag for row in found] == [90, 90, 50, 50, 40]
+    assert [row.committed_offset for row in found] == [
+        image.groups["g"].offsets[0].committed_offset for image in past
+    ]
+
+
+def test_where_a_clock_went_back_the_log_has_the_order(tmp_path: Path) -> None:
+    rows = {
+        "offset_commits": [commit(90, 10), commit(95, 20, time_ms=T + 50)],
+        "log_ends": [end(60, 100), end(99, 100)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        assert [row.lag for row in lags(engine, "g", since_ms=T).data] == [80, 80]

@@ -1,6 +1,6 @@
 """`kgroup history build`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,7 +152,7 @@ def _files(places: Sequence[str], cluster: str | None) -> "_Read":
         return replace(
             report,
             errors=(*sources.problems, *report.errors),
-            notes=(*sources.notes, *(_summary(each, "segment") for each in report.data)),
+            notes=(*report.notes, *sources.notes, *_summaries(report, "segment")),
         )
 
     return read
@@ -178,14 +178,12 @@ def _cluster(connection: Connection, cluster: str | None) -> "_Read":
     def read(build: "Build") -> "Report[ClusterReport]":
         build.read_live(ask_live(config, cluster))  # until now others may have read on
         report = build.commit()
-        return replace(report, notes=tuple(_summary(each, "partition") for each in report.data))
+        return replace(report, notes=(*report.notes, *_summaries(report, "partition")))
 
     return read
 
 
-def _summary(report: "ClusterReport", what: str) -> str:
-    count = report.segments_read
-    return (
-        f"{report.cluster}: {count:,} {what}{'' if count == 1 else 's'} read, "
-        f"{report.segments_skipped:,} had nothing new."
-    )
+def _summaries(report: "Report[ClusterReport]", what: str) -> Iterator[str]:
+    for each in report.data:
+        count = f"{each.segments_read:,} {what}{'' if each.segments_read == 1 else 's'}"
+        yield f"{each.cluster}: {count} read, {each.segments_skipped:,} had nothing new."

@@ -216,7 +216,8 @@ class Build:
         """Settle, derive, and let all of it count.
 
         Returns:
-            A row for each cluster, sorted; the damage as errors.
+            A row for each cluster, sorted; the damage as errors; as notes what may be wrong with a
+            cluster as a whole.
 
         Raises:
             OSError: a file cannot be written.
@@ -259,6 +260,7 @@ class Build:
         return Report(
             tuple(map(_report, changes)),
             tuple(problem_of(row) for change in changes for row in change.damage),
+            tuple(note for change in changes if (note := change.mixture()) is not None),
         )
 
     @property

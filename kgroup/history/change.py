@@ -14,6 +14,7 @@ from kgroup.history.segment_source import SegmentSource
 from kgroup.history.split import FileRange
 from kgroup.history.task import SplitRead, TaskResult
 from kgroup.history.warehouse import ClusterState, PartitionState, SeenSegment, WarehouseWriter
+from kgroup.source.segment_file import OFFSETS_TOPIC
 
 __all__ = ["Change", "fingerprint"]
 
@@ -192,6 +193,18 @@ class Change:
         """Take note of a segment that cannot be read."""
         self.damage.append(
             unreadable_row(source.name, source.offsets_partition, error.strerror or str(error))
+        )
+
+    def mixture(self) -> str | None:
+        """Tell of logs of different topics in one cluster, as far as ids of topics show it."""
+        ids = sorted(key for key, name in self.topic_names.items() if name == OFFSETS_TOPIC)
+        if len(ids) < 2:
+            return None
+        return (
+            f"{self.cluster}: expected one id of {OFFSETS_TOPIC}, found {' and '.join(ids)}. These "
+            "are different topics, of several clusters or of one where it was made again: of those "
+            "records that have one offset only the first that was read is in the tables. Build "
+            "another warehouse, or name one of the clusters with --cluster."
         )
 
     def state(self) -> ClusterState:

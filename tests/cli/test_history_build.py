@@ -68,6 +68,21 @@ def test_several_clusters_in_one_warehouse(cli: Cli, tmp_path: Path) -> None:
     assert answer.out == "".join(f"{name},{counts[name]}\n" for name in sorted(counts))
 
 
+def test_different_topics_under_one_name_are_told(cli: Cli, tmp_path: Path) -> None:
+    """Clusters that have the same id, with offsets of their own."""
+    ids = [
+        (folder / "__consumer_offsets-0" / "partition.metadata").read_text().split()[-1]
+        for folder in (SAMPLE, DATA / "kafka-4.3.1")
+    ]
+    args = ("history", "build", "--to", tmp_path / "w", "--from")
+    told = f"expected one id of __consumer_offsets, found {' and '.join(sorted(ids))}"
+    assert "expected one id" not in cli(*args, SAMPLE).err
+    assert f"note: {SAMPLE_ID}: {told}." in cli(*args, DATA / "kafka-4.3.1").err
+    assert told in cli(*args, SAMPLE).err  # what is mixed stays so
+    other = cli(*args, DATA / "kafka-4.3.1", "--cluster", "other")
+    assert "expected one id" not in other.err
+
+
 def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
     log = tmp_path / "log"
     shutil.copytree(SAMPLE, log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -19,7 +20,7 @@ from kgroup.source.segment_file import OFFSETS_TOPIC
 __all__ = ["Change", "fingerprint"]
 
 MOST_SEEN = 1000
-"""Segment files that are remembered of a partition, those that were read last."""
+"""Segment files that are remembered of a partition, each as long as it was when it was read."""
 
 _SAMPLE = 1 << 12
 """Bytes of the beginning, and of the end, that a fingerprint is made of."""
@@ -154,7 +155,7 @@ class Change:
         state = self.partition(source.offsets_partition)
         others = [each for each in state.seen if each != seen]
         self.partitions[source.offsets_partition] = replace(
-            state, seen=(*others, seen)[-MOST_SEEN:]
+            state, seen=_remembered([*others, seen])
         )
 
     def live_start(self, number: int, first: int, end: int) -> int:
@@ -224,6 +225,18 @@ def fingerprint(source: SegmentSource, size: int) -> str:
     head = source.read(0, min(_SAMPLE, size))
     tail = source.read(max(0, size - _SAMPLE), min(_SAMPLE, size))
     return blake2b(head + tail, digest_size=16).hexdigest()
+
+
+def _remembered(seen: list[SeenSegment]) -> tuple[SeenSegment, ...]:
+    """Choose those that are remembered; the order is that in which they were read.
+
+    The segment that was read at most lengths gives way first: one that grows with each build shall
+    not push out those that stay as they are.
+    """
+    while len(seen) > MOST_SEEN:
+        [(most, _)] = Counter(each.base_offset for each in seen).most_common(1)
+        seen.remove(next(each for each in seen if each.base_offset == most))
+    return tuple(seen)
 
 
 def _sound_end(size: int, reads: Iterable[SplitRead]) -> int:

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroup.history import live_source
+from kgroup.history import change, live_source
 from kgroup.history.build import Build
 from kgroup.history.coverage import Coverage
 from kgroup.history.live_source import LiveSource
 from kgroup.history.place import OffsetRange
 from kgroup.history.task import SplitRead, TaskResult
 from kgroup.history.warehouse import ClusterState, PartitionState, read_warehouse, write_warehouse
+from kgroup.protocol.record_batch import RecordBatch
 from kgroup.source.client_config import client_config
+from tests.history.log_copy import read_log
+from tests.history.test_build import SAMPLE, build
 
 CONFIG = client_config(environment={}, bootstrap_server="127.0.0.1:9")
 
@@ -91,3 +94,47 @@ def test_offsets_that_are_known_at_the_begin_are_not_read(tmp_path: Path) -> Non
     leader = Leader()
     read_live(tmp_path, {7: (5, 50)}, leader)
     assert leader.asked == [(7, 25, 50)]
+
+
+def bases_seen(root: Path) -> list[int | None]:
+    with read_warehouse(root) as warehouse:
+        return [seen.base_offset for seen in warehouse.state("c").partitions[2].seen]
+
+
+def grow(root: Path, base: int, some: Sequence[RecordBatch]) -> int:
+    """Let a segment grow, and build; give how many bytes were read."""
+    folder = root / "log" / "__consumer_offsets-2"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{base:020}.log").open("ab") as file:
+        file.writelines(bytes(batch.data) for batch in some)
+    (row,) = build(root / "w", root / "log").data
+    return row.bytes_read
+
+
+def test_segments_that_were_read_first_are_forgotten_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change, "MOST_SEEN", 3)
+    batches = read_log(SAMPLE)[2]
+    for number in (4, 2, 0, 6):  # what comes late is of another broker, say
+        grow(tmp_path, batches[number].last_offset, batches[number : number + 1])
+    expected = [batches[number].last_offset for number in (2, 0, 6)]
+    assert bases_seen(tmp_path / "w") == expected
+    grow(tmp_path, batches[4].last_offset, ())  # it is read again, and so it is the last
+    assert bases_seen(tmp_path / "w") == [*expected[1:], batches[4].last_offset]
+
+
+def test_a_segment_that_grows_pushes_out_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change, "MOST_SEEN", 4)
+    batches = read_log(SAMPLE)[2]
+    # With holes, as compaction leaves them: by their offsets alone they would be read again.
+    for number in (0, 3):
+        some = (batches[number], batches[number + 2])
+        assert grow(tmp_path, batches[number].last_offset, some) == sum(each.size for each in some)
+    base = batches[6].last_offset
+    for batch in batches[6:14]:
+        assert grow(tmp_path, base, (batch,)) == batch.size
+    first, second = (batches[number].last_offset for number in (0, 3))
+    assert bases_seen(tmp_path / "w") == [first, second, base, base]

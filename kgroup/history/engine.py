@@ -23,7 +23,14 @@ from kgroup.history.table import TABLES, Table
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["FOLDER_COLUMNS", "DuckEngine", "Engine", "Parameter", "missing_file", "table_schema"]
+__all__ = [
+    "FOLDER_COLUMNS",
+    "DuckEngine",
+    "Engine",
+    "Parameter",
+    "table_schema",
+    "unreadable_file",
+]
 
 Parameter = str | int | float | bool | None
 """What stands for a ``?``."""
@@ -124,8 +131,8 @@ class DuckEngine:
         except duckdb.Error as error:
             reason = _reason(error)
             for path in self._paths:
-                if not os.path.exists(path):
-                    raise missing_file(path) from error
+                if (unreadable := unreadable_file(path)) is not None:
+                    raise unreadable from error
                 if path in reason:
                     raise _damaged(path, reason) from error
             if isinstance(error, duckdb.ProgrammingError | duckdb.DataError):
@@ -133,13 +140,19 @@ class DuckEngine:
             raise KgroupError(reason) from error
 
 
-def missing_file(path: str) -> InputError:
-    """Say that a file of a table is not there, and what to do."""
-    return InputError(
-        f"{path}: no such file. Ask again, if a build has changed the warehouse meanwhile; else "
-        "restore the file, or build the tables anew in another folder.",
-        path=path,
-    )
+def unreadable_file(path: str) -> InputError | None:
+    """Say why a file of a table cannot be opened, and what to do; None: it can."""
+    try:
+        with open(path, "rb"):
+            return None
+    except FileNotFoundError:
+        reason = (
+            "no such file. Ask again, if a build has changed the warehouse meanwhile; else restore "
+            "the file, or build the tables anew in another folder."
+        )
+    except OSError as error:
+        reason = error.strerror or str(error)
+    return InputError(f"{path}: {reason}", path=path)
 
 
 def _damaged(path: str, reason: str) -> InputError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgroup.errors import KgroupError, UsageError
-from kgroup.history.engine import Parameter, missing_file, table_schema
+from kgroup.history.engine import Parameter, table_schema, unreadable_file
 from kgroup.history.table import TABLES
 from kgroup.spark.session import first_line
 
@@ -109,8 +109,8 @@ class SparkEngine:
         except (PySparkException, Py4JError) as error:
             reason = re.sub(r"^\[([A-Z_.]+)\] ", "", first_line(error))
             for path in self._paths:
-                if not os.path.exists(path):
-                    raise missing_file(path) from error
+                if (unreadable := unreadable_file(path)) is not None:
+                    raise unreadable from error
             kind = UsageError if isinstance(error, of_the_query) else KgroupError
             raise kind(reason) from error
 

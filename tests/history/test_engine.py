@@ -136,6 +136,26 @@ def test_file_that_has_gone_is_an_unreadable_input(tmp_path: Path) -> None:
             engine.query("SELECT * FROM offset_commits")
 
 
+def test_file_that_may_not_be_read_is_not_said_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read anything: the system's answer is made up."""
+    files = write_rows(tmp_path, {"offset_commits": [{"time_ms": 1}, {"time_ms": DAY_MS}]})
+    own = str(files["offset_commits"][1])
+
+    def refuse(path: str, mode: str) -> object:
+        if path == own:
+            raise PermissionError(13, "Permission denied", path)
+        return open(path, mode)
+
+    with DuckEngine(files) as engine:
+        Path(own).unlink()
+        monkeypatch.setattr("kgroup.history.engine.open", refuse, raising=False)
+        with pytest.raises(InputError) as caught:
+            engine.query("SELECT * FROM offset_commits")
+    assert str(caught.value) == f"{own}: Permission denied"
+
+
 def test_damaged_file_is_named(tmp_path: Path) -> None:
     files = write_rows(tmp_path, {"offset_commits": [{"time_ms": 1}, {"time_ms": DAY_MS}]})
     whole = files["offset_commits"][1].read_bytes()

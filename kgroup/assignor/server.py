@@ -270,10 +270,6 @@ class ServerGroup:
         """Give the number of partitions of a topic."""
         return self._counts[topic]
 
-    def hash(self, topic: int) -> int:
-        """Give the hash of a topic's id."""
-        return self.hashes[topic]
-
     def by_id(self, topic: int) -> bytes:
         """Give a sort key: by id, as `Uuid.compareTo` does, by two signed longs."""
         topic_id = self._ids[topic]
@@ -300,7 +296,7 @@ class ServerGroup:
         if len(kinds) == 1:
             return map_order(
                 [step >> _BITS for step in steps],
-                self.hash,
+                self.hashes.__getitem__,
                 capacity,
                 prepend=kinds == {_ADD},
                 order=self.by_id,
@@ -331,7 +327,7 @@ class ServerGroup:
             if what == _REMOVE:
                 table.remove(topic)
             else:
-                table.put(topic, self.hash(topic), self.by_id(topic), prepend=what == _ADD)
+                table.put(topic, self.hashes[topic], self.by_id(topic), prepend=what == _ADD)
         return list(table)
 
     def static_first(self) -> list[str]:

@@ -92,7 +92,6 @@ class _Deal:
         self._held = held = rows[chosen]
         self.revoked = np.full(len(held), -1)
         self._members = np.array(members, np.int64)
-        self._is_whole = group.is_homogeneous
         counts = np.array([group.partitions(topic) for topic in topics], np.int64)
         self._count = int(counts.sum())
         self._sharing = -(-len(members) // self._count) if self._count else 0
@@ -100,7 +99,8 @@ class _Deal:
         bounds = np.ceil(exact * np.arange(len(members) + 1)).astype(np.int64)
         self._shares = np.zeros(len(group.member_ids), np.int64)
         self._shares[self._members] = np.diff(bounds)
-        self.is_full = (self._owned() > 0) & (self._owned() >= self._shares)
+        owned = self._owned()
+        self.is_full = (owned > 0) & (owned >= self._shares)
         # Partitions are numbered: those that there are, then those that somebody has nonetheless.
         self._topics = np.repeat(np.array(topics, np.int64), counts)
         self._partitions = places(np.repeat(np.arange(len(counts)), counts))
@@ -118,7 +118,7 @@ class _Deal:
             self._partitions = np.concatenate([self._partitions, missing & (1 << 31) - 1])
         # of `TopicIdPartition`; the builder for one topic has the partition alone
         self._hashes = self._partitions
-        if self._is_whole:
+        if group.is_homogeneous:
             self._hashes = 31 * np.array(group.hashes, np.int64)[self._topics] + self._partitions
 
     def make(self) -> Rows:

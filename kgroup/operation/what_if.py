@@ -148,20 +148,19 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     if added.streams is not None:
         streams = dict.fromkeys(topics, added.streams)
     topics = tuple(dict.fromkeys(topics))
-    new_ids = _new_ids(spec.members)
+    suffixes = [""] if added.count == 1 else [f"-{number + 1}" for number in range(added.count)]
     joined = (
         MemberSpec(
-            member_id=next(new_ids),
+            member_id=member_id,
             topics=topics,
-            instance_id=added.instance_id
-            and f"{added.instance_id}{f'-{number}' if added.count > 1 else ''}",
+            instance_id=added.instance_id and added.instance_id + suffix,
             client_id=added.client_id,
             rack=added.rack,
             unknown_id=True,
             host=added.host,
             streams=streams,
         )
-        for number in range(1, added.count + 1)
+        for member_id, suffix in zip(_new_ids(spec.members), suffixes, strict=False)
     )
     return replace(spec, members=(*spec.members, *joined))
 

@@ -64,7 +64,7 @@ class _Decoder:
         if places is not None:
             self._rows = min(self._rows, 1 << 12)
         self._buffer = self._new_buffer()
-        self._parts: list[pa.RecordBatch | Damage] = []
+        self._parts: list[pa.RecordBatch] = []
         self._damages: list[Damage] = []
 
     def decode(self, runs: Runs) -> tuple[list[pa.RecordBatch | Damage], int | None]:
@@ -93,7 +93,7 @@ class _Decoder:
             elif (stop := self._add_bad_batch()) is not None:
                 break
         self._flush()
-        return self._parts + self._damages, stop
+        return [*self._parts, *self._damages], stop
 
     def _flush(self) -> int:
         """Finish the rows so far; give the bytes that they take."""

@@ -14,6 +14,7 @@ _LARGE = 8 << 20
 _LARGE_IF_KEPT = 1 << 20
 """Bytes of files, where it has to be loaded only: decoding so many without it takes as long."""
 _LARGE_IF_LOADED = 1 << 15
+"""Bytes of files, where it is loaded already."""
 _MANY = 1 << 16
 """Records that the headers in a smaller file claim: compressed ones may be a million."""
 _SMALLEST_BATCH = 26
@@ -42,11 +43,11 @@ def _has_many(path: Path, start: int, size: int) -> bool:
         data = file.read(size)
     position = records = 0
     while position + _SMALLEST_BATCH <= len(data) and records < _MANY:
-        size = LOG_OVERHEAD + int.from_bytes(data[position + 8 : position + 12], "big")
-        if size < _SMALLEST_BATCH or position + size > len(data):
+        batch_size = LOG_OVERHEAD + int.from_bytes(data[position + 8 : position + 12], "big")
+        if batch_size < _SMALLEST_BATCH or position + batch_size > len(data):
             break
         if data[position + 16] == 2:
             count = int.from_bytes(data[position + 57 : position + 61], "big", signed=True)
             records += max(count, 0)
-        position += size
+        position += batch_size
     return records >= _MANY

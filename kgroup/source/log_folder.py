@@ -28,8 +28,8 @@ def read_topic_names(directories: Iterable[Path]) -> dict[str, str]:
     """Read names of topics by id from one ``partition.metadata`` of each topic."""
     names: dict[str, str] = {}
     seen: set[str] = set()
-    folders: list[Path] = []
     for directory in directories:
+        folders: list[Path] = []
         with suppress(OSError):
             folders = sorted(directory.iterdir())
         for folder in folders:

@@ -6,7 +6,7 @@ from tests.broker.old_consumers import Black, Streams, White
 from tests.record.old_cluster import SHORT_LOG, OldCluster, old_cluster
 from tests.record.recording import Recording
 
-__all__ = ["record_zookeeper_groups"]
+__all__ = ["DOOMED", "half_crashed", "record_zookeeper_groups", "small_groups"]
 
 TOPICS = {
     "orders": "1:2,2:1,1:2,2:1,1:2,2:1",
@@ -91,6 +91,11 @@ def static_groups(recording: Recording, old: OldCluster) -> None:
         "pricing: 2 consumers, roundrobin, 2 streams of each topic, 2 fetchers a broker; "
         "only pricing-1 committed"
     )
+    small_groups(recording, old)
+
+
+def small_groups(recording: Recording, old: OldCluster) -> None:
+    consumers = old.consumers
     consumers.join("typo-1", "typo", Streams({"orderz": 1, "payments": 1}))
     consumers.settle()
     consumers.read(33, "typo-1")

@@ -7,6 +7,7 @@ import time
 from tests.broker.old_consumers import Black, Streams, White
 from tests.record.old_cluster import OldCluster, old_cluster
 from tests.record.recording import Recording
+from tests.record.scenario_zookeeper_groups import DOOMED, half_crashed, small_groups
 
 __all__ = ["record_older_zookeeper_groups"]
 
@@ -20,9 +21,6 @@ TOPICS = {
 
 GROUPS = ("audit", "billing", "nightly-report", "typo", "warehouse", "web")
 
-DOOMED = "doomed"
-"""The host whose only consumer crashes just before the tree is read."""
-DOOMED_SESSION_MS = 60_000
 AUTO_COMMIT_MS = 500
 
 
@@ -64,17 +62,7 @@ def static_groups(recording: Recording, old: OldCluster) -> None:
     consumers.settle()
     consumers.read(75 + 33, "billing-1", "billing-2")
     recording.did("billing: 2 consumers, 2 streams of orders and 1 of payments, auto commit")
-    consumers.join("typo-1", "typo", Streams({"orderz": 1, "payments": 1}))
-    consumers.settle()
-    consumers.read(33, "typo-1")
-    consumers.commit("typo-1")
-    recording.did("typo: subscribes to a topic that does not exist, too; committed")
-    consumers.join("nightly-1", "nightly-report", Streams({"payments": 1, "shipments": 1}))
-    consumers.settle()
-    consumers.read(33 + 46, "nightly-1")
-    consumers.commit("nightly-1")
-    consumers.leave("nightly-1")
-    recording.did("nightly-report: one consumer, committed and stopped")
+    small_groups(recording, old)
 
 
 def pattern_groups(recording: Recording, old: OldCluster) -> None:
@@ -91,20 +79,3 @@ def pattern_groups(recording: Recording, old: OldCluster) -> None:
     consumers.read(33 + 46, "audit-1")
     consumers.commit("audit-1")
     recording.did("audit: black list returns|orders, 3 streams, committed")
-
-
-def half_crashed(recording: Recording, old: OldCluster) -> None:
-    consumers = old.consumers
-    consumers.join("web-1", "web", Streams({"orders": 1}))
-    consumers.settle()
-    consumers.read(75, "web-1")
-    consumers.commit("web-1")
-    consumers.join(
-        "web-2",
-        "web",
-        Streams({"orders": 2}),
-        host=DOOMED,
-        zookeeper_session_timeout_ms=str(DOOMED_SESSION_MS),
-    )
-    consumers.settle()
-    recording.did("web: web-1 with 1 stream of orders, committed; then web-2 with 2")

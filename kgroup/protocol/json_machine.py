@@ -36,7 +36,7 @@ NO_ROOM = -2
 """The text does not fit into the room that is left."""
 
 _MAX_STRING = 32767
-_SLACK = 32  # a block or a word written over the end of a text, or a number, takes no more
+_SLACK = BLOCK  # a word written over the end of a text, or a number, takes no more
 
 _LOW_BITS = 0x0101010101010101
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80

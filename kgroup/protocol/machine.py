@@ -4,7 +4,7 @@ Memory is named by address (int64), not by numpy array: numba counts references 
 passed on, which costs more than the decoding. There are big-endian loads from any position, stores,
 and copies, each one instruction or call. Nothing here checks bounds; the callers do, and keep
 `PADDING` (`kernel_memory`) readable, and where they write writable, bytes behind every buffer, so
-that a load or a store of a block of 32 bytes may reach over its end.
+that a load or a store of a block may reach over its end.
 
 Importing this module imports numba.
 """
@@ -60,6 +60,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 BLOCK = 32
 """Bytes that are copied or compared at once."""
+_BYTES = ir.VectorType(_INT8, BLOCK)
 
 
 def _load(width: Any, signed: bool, swap: bool) -> Any:
@@ -171,8 +172,7 @@ copy: Callable[[int, int, int], None] = intrinsic(_copy)
 
 def _copy_block(typing_context: Any, target: Any, source: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        pointer = ir.VectorType(_INT64, 4).as_pointer()
-        target, source = (builder.inttoptr(argument, pointer) for argument in arguments)
+        target, source = (builder.inttoptr(each, _BYTES.as_pointer()) for each in arguments)
         builder.store(builder.load(source, align=1), target, align=1)
         return context.get_dummy_value()
 
@@ -180,7 +180,7 @@ def _copy_block(typing_context: Any, target: Any, source: Any) -> Any:
 
 
 copy_block: Callable[[int, int], None] = intrinsic(_copy_block)
-"""Copy 32 bytes to an address, from another."""
+"""Copy a block to an address, from another."""
 
 
 def _pick_eight(width: Any) -> Any:
@@ -277,9 +277,8 @@ def tail(at: int, size: int) -> int:
 
 def _unlike(typing_context: Any, left: Any, right: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        block = ir.VectorType(_INT8, BLOCK)
         left, right = (
-            builder.load(builder.inttoptr(argument, block.as_pointer()), align=1)
+            builder.load(builder.inttoptr(argument, _BYTES.as_pointer()), align=1)
             for argument in arguments
         )
         bits = builder.bitcast(builder.icmp_unsigned("!=", left, right), ir.IntType(BLOCK))
@@ -289,15 +288,14 @@ def _unlike(typing_context: Any, left: Any, right: Any) -> Any:
 
 
 _unlike_bytes: Callable[[int, int], int] = intrinsic(_unlike)
-"""Which of the 32 bytes at two places differ: a bit for each."""
+"""Which bytes of the blocks at two places differ: a bit for each."""
 
 
 def _odd(typing_context: Any, address: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        block = ir.VectorType(_INT8, BLOCK)
-        found = builder.load(builder.inttoptr(arguments[0], block.as_pointer()), align=1)
+        found = builder.load(builder.inttoptr(arguments[0], _BYTES.as_pointer()), align=1)
         control, quote, backslash = (
-            ir.Constant(block, [byte] * BLOCK) for byte in (0x20, 0x22, 0x5C)
+            ir.Constant(_BYTES, [byte] * BLOCK) for byte in (0x20, 0x22, 0x5C)
         )
         odd = builder.icmp_signed("<", found, control)  # and what is not ASCII, as negative
         odd = builder.or_(odd, builder.icmp_signed("==", found, quote))
@@ -308,7 +306,7 @@ def _odd(typing_context: Any, address: Any) -> Any:
 
 
 odd_bytes: Callable[[int], int] = intrinsic(_odd)
-"""Which of 32 bytes do not stand in JSON as they are, or are no ASCII: a bit for each."""
+"""Which bytes of a block do not stand in JSON as they are, or are no ASCII: a bit for each."""
 
 
 @inlined

@@ -1,8 +1,58 @@
 """Settings of all tests: property tests try the same cases every time, and watch no clock."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import settings
 
 from tests.examples import examples
 
+if TYPE_CHECKING:
+    from kgroup.history.engine import DuckEngine
+    from tests.history.recorded import Ask, Built
+
 settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(25))
 settings.load_profile("kgroup")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_power_cut() -> Iterator[None]:
+    """What is written need not reach the disk: a test that loses power there is none."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def recorded_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Gives the warehouse of a recorded log, of cluster "c"; each is built once."""
+    from tests.history.test_build import build
+
+    @cache
+    def built(directory: Path) -> Path:
+        root = tmp_path_factory.mktemp("recorded") / "warehouse"
+        build(root, directory)
+        return root
+
+    return built
+
+
+@pytest.fixture(scope="session")
+def recorded_engine(recorded_warehouse: Built) -> Iterator[Ask]:
+    """Gives the engine of such a warehouse; each is opened once."""
+    from tests.history.recorded import open_engine
+
+    with ExitStack() as stack:
+
+        @cache
+        def opened(directory: Path) -> DuckEngine:
+            return stack.enter_context(open_engine(recorded_warehouse(directory)))
+
+        yield opened

@@ -12,7 +12,7 @@ import pytest
 from kgroup.history.group_page import group_page
 from kgroup.render.history_page import group_html
 from kgroup.sample import sample_log_dir
-from tests.history.recorded import recorded_engine
+from tests.history.recorded import Ask
 
 REPORTER = """<script>
 const found = {errors: [], fetched: []};
@@ -44,11 +44,9 @@ addEventListener("load", () => setTimeout(() => {
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("page")
-    with recorded_engine(sample_log_dir(), folder) as engine:
-        html = "".join(group_html(group_page(engine, "order-service")))
-    path = folder / "page.html"
+def page(tmp_path_factory: pytest.TempPathFactory, recorded_engine: Ask) -> Path:
+    html = "".join(group_html(group_page(recorded_engine(sample_log_dir()), "order-service")))
+    path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(html.replace("<main>", f"{REPORTER}<main>", 1), "utf-8")
     return path
 

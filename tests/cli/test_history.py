@@ -7,8 +7,7 @@ import pytest
 
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
-from tests.history.recorded import log_of, time_of
-from tests.history.test_build import build
+from tests.history.recorded import Built, log_of, time_of
 from tests.history.test_owner import STORY, T, generation, interval
 from tests.history.warehouse_files import make_warehouse
 
@@ -170,10 +169,8 @@ def test_missing_engine_is_said(cli: Cli, warehouse: str, monkeypatch: pytest.Mo
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("history") / "sample"
-    build(root, sample_log_dir())
-    return str(root)
+def sample(recorded_warehouse: Built) -> str:
+    return str(recorded_warehouse(sample_log_dir()))
 
 
 @pytest.mark.parametrize("sections", [(), ("--state",), ("--members", "--offsets")])

@@ -5,15 +5,14 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
+from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
-from tests.history.test_build import SAMPLE, build
+from tests.history.recorded import Built
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("history") / "warehouse"
-    build(root, SAMPLE)
-    return str(root)
+def warehouse(recorded_warehouse: Built) -> str:
+    return str(recorded_warehouse(sample_log_dir()))
 
 
 ASKED = ("history", "sql", "SELECT COUNT(*) AS n FROM transactions", "-o", "csv")

@@ -11,17 +11,16 @@ import pytest
 
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
-from tests.history.recorded import recorded_engine
+from tests.history.recorded import Built
 
 
 @pytest.fixture
-def recorded_warehouse(tmp_path: Path) -> Path:
-    with recorded_engine(sample_log_dir(), tmp_path):
-        return tmp_path / "warehouse"
+def sample(recorded_warehouse: Built) -> Path:
+    return recorded_warehouse(sample_log_dir())
 
 
 def test_without_plotly(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded_warehouse: Path
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: Path
 ) -> None:
     old = tmp_path / "page.html"
     old.write_text("old")
@@ -33,7 +32,7 @@ def test_without_plotly(
         return load(name, *args, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    args = ("history", "report", "--warehouse", recorded_warehouse, "order-service")
+    args = ("history", "report", "--warehouse", sample, "order-service")
     result = cli(*args, "--html", old)
     assert result.status == 1
     assert "pip install 'kgroup[history]'" in result.err
@@ -41,19 +40,15 @@ def test_without_plotly(
     assert [path.name for path in tmp_path.glob("*.html*")] == ["page.html"]
 
 
-def test_unknown_group_makes_no_file(cli: Cli, tmp_path: Path, recorded_warehouse: Path) -> None:
+def test_unknown_group_makes_no_file(cli: Cli, tmp_path: Path, sample: Path) -> None:
     page = tmp_path / "page.html"
-    result = cli(
-        "history", "report", "--warehouse", recorded_warehouse, "no-such-group", "--html", page
-    )
+    result = cli("history", "report", "--warehouse", sample, "no-such-group", "--html", page)
     assert (result.status, page.exists()) == (3, False)
     assert "no-such-group" in result.err
 
 
-def test_a_page_needs_a_file_and_room_for_it(
-    cli: Cli, tmp_path: Path, recorded_warehouse: Path
-) -> None:
-    args = ("history", "report", "--warehouse", str(recorded_warehouse), "order-service", "--html")
+def test_a_page_needs_a_file_and_room_for_it(cli: Cli, tmp_path: Path, sample: Path) -> None:
+    args = ("history", "report", "--warehouse", str(sample), "order-service", "--html")
     result = cli(*args, "-")
     assert result.status == 2
     assert "--html needs the name of a file" in result.err

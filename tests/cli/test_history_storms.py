@@ -1,37 +1,38 @@
 """Storms of rebalances: cases by hand, and a recorded group."""
 
-from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
 
 from kgroup.history.ask_rebalance import rebalances
 from kgroup.history.storm import storms_of
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
-from tests.history.recorded import recorded_engine
-from tests.history.test_rebalance import ALONE, A, B, T, ask, classic, member
+from tests.history.recorded import Ask, Built
+from tests.history.test_rebalance import ALONE, A, B, T, ask, ask_cases, classic, member
+
+CASES = [
+    ([1, 2, 3], [(1, 3, 3)]),
+    ([1, 2, 11], [(1, 11, 3)]),  # ten seconds are in time
+    ([1, 2, 12], []),
+    ([1, 2], []),
+    ([1, 5, 9, 13, 17], [(1, 17, 5)]),  # overlapping ones are one
+    ([1, 2, 3, 50, 51, 52], [(1, 3, 3), (50, 52, 3)]),
+    ([1, 30, 60, 61, 62, 90], [(60, 62, 3)]),
+]
+"""Times of rebalances, in seconds; and from when to when there were how many too often."""
 
 
-@pytest.mark.parametrize(
-    ("times", "storms"),
-    [
-        ([1, 2, 3], [(1, 3, 3)]),
-        ([1, 2, 11], [(1, 11, 3)]),  # ten seconds are in time
-        ([1, 2, 12], []),
-        ([1, 2], []),
-        ([1, 5, 9, 13, 17], [(1, 17, 5)]),  # overlapping ones are one
-        ([1, 2, 3, 50, 51, 52], [(1, 3, 3), (50, 52, 3)]),
-        ([1, 30, 60, 61, 62, 90], [(60, 62, 3)]),
-    ],
-)
-def test_when(tmp_path: Path, times: Sequence[int], storms: list[tuple[int, int, int]]) -> None:
-    generations = [classic(number, at_s, ALONE) for number, at_s in enumerate(times, start=1)]
-    found = storms_of(ask(tmp_path, *generations), 3, 10_000)
-    assert [
-        ((each.from_ms - T) // 1000, (each.to_ms - T) // 1000, each.rebalance_count)
-        for each in found
-    ] == storms
+def test_when(tmp_path: Path) -> None:
+    cases = {
+        str(times): [classic(number, at_s, ALONE) for number, at_s in enumerate(times, start=1)]
+        for times, _ in CASES
+    }
+    found = ask_cases(tmp_path, cases)
+    for times, storms in CASES:
+        assert len(found[str(times)]) == len(times)
+        assert [
+            ((each.from_ms - T) // 1000, (each.to_ms - T) // 1000, each.rebalance_count)
+            for each in storms_of(found[str(times)], 3, 10_000)
+        ] == storms
 
 
 def test_who(tmp_path: Path) -> None:
@@ -51,14 +52,20 @@ def test_who(tmp_path: Path) -> None:
     assert storm.without_member_count == 1
 
 
-def test_recorded_group(tmp_path: Path, cli: Cli) -> None:
+def test_recorded_group(cli: Cli, recorded_engine: Ask, recorded_warehouse: Built) -> None:
     """Three members joined within 12 seconds, with a second rebalance each (see the manifest)."""
-    with recorded_engine(sample_log_dir(), tmp_path) as engine:
-        (storm,) = storms_of(rebalances(engine, "order-service").data, 5, 15_000)
+    found = rebalances(recorded_engine(sample_log_dir()), "order-service").data
+    (storm,) = storms_of(found, 5, 15_000)
     assert [who.client_id for who in storm.started_by] == [
         f"order-service-{number}" for number in (1, 2, 3)
     ]
-    args = ("history", "storms", "--warehouse", tmp_path / "warehouse", "order-service")
+    args = (
+        "history",
+        "storms",
+        "--warehouse",
+        recorded_warehouse(sample_log_dir()),
+        "order-service",
+    )
     result = cli(*args, "--rate", "5/15s", "-o", "csv")
     assert result.status == 0
     assert "order-service-1 (1), order-service-2 (1), order-service-3 (1)" in result.out

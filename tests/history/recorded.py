@@ -1,9 +1,10 @@
-"""Recorded logs as warehouses, each built once."""
+"""Recorded logs, and engines that ask the warehouses of logs; see `recorded_engine`, a fixture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from kgroup.history.engine import DuckEngine
@@ -14,19 +15,31 @@ from kgroup.source.log_replay import read_segment
 from kgroup.source.segment_file import find_segments
 from tests.history.test_build import RECORDED, build
 
-__all__ = ["RECORDED", "log_of", "recorded_engine", "time_of"]
+__all__ = ["RECORDED", "Ask", "Built", "engine_of_log", "log_of", "open_engine", "time_of"]
+
+Ask = Callable[[Path], DuckEngine]
+"""Gives the engine of a recorded log."""
+
+Built = Callable[[Path], Path]
+"""Gives the warehouse of a recorded log, to be read only."""
 
 
 @contextmanager
-def recorded_engine(directory: Path, folder: Path) -> Iterator[DuckEngine]:
-    """Build a warehouse of cluster "c" in a new folder, and ask it."""
-    root = folder / "warehouse"
-    if not root.exists():
-        build(root, directory)
+def open_engine(root: Path) -> Iterator[DuckEngine]:
+    """Ask a warehouse."""
     with read_warehouse(root) as warehouse, DuckEngine(warehouse.files()) as engine:
         yield engine
 
 
+@contextmanager
+def engine_of_log(directory: Path, root: Path) -> Iterator[DuckEngine]:
+    """Build a warehouse of cluster "c", and ask it."""
+    build(root, directory)
+    with open_engine(root) as engine:
+        yield engine
+
+
+@cache
 def log_of(directory: Path) -> dict[int, list[DecodedRecord]]:
     """Decode all records of a log directory, by partition; transactional ones are all "open"."""
     log: dict[int, list[DecodedRecord]] = {}

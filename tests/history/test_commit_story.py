@@ -10,9 +10,9 @@ import pytest
 from kgroup.history.commit_story import CommitStory, commit_story
 from kgroup.history.engine import DuckEngine
 from kgroup.model.record import DecodedRecord
-from tests.examples import examples
+from tests.examples import examples, some_of
 from tests.history.random_history import RandomHistory
-from tests.history.recorded import log_of, recorded_engine, time_of
+from tests.history.recorded import Ask, engine_of_log, log_of, time_of
 from tests.history.test_owner import interval
 from tests.history.test_past_group import LOGS, T, commit
 from tests.history.warehouse_files import write_rows
@@ -38,22 +38,21 @@ def settled_commits(records: list[DecodedRecord]) -> dict[Any, list[DecodedRecor
 
 
 @pytest.mark.parametrize("directory", LOGS[:3], ids=lambda path: path.name)
-def test_recorded_commits(directory: Path, tmp_path: Path) -> None:
-    with recorded_engine(directory, tmp_path) as engine:
-        check_all(engine, directory, 200)
+def test_recorded_commits(directory: Path, recorded_engine: Ask) -> None:
+    check_all(recorded_engine(directory), directory, 200)
 
 
-@pytest.mark.parametrize("seed", range(examples(2)))
+@pytest.mark.parametrize("seed", range(examples(1, 16)))
 def test_random_commits(seed: int, tmp_path: Path) -> None:
     RandomHistory(seed).write(tmp_path / "log")
-    with recorded_engine(tmp_path / "log", tmp_path) as engine:
+    with engine_of_log(tmp_path / "log", tmp_path / "w") as engine:
         check_all(engine, tmp_path / "log", 5000)
 
 
 def check_all(engine: DuckEngine, directory: Path, pause_ms: int) -> None:
     for records in log_of(directory).values():
         by_partition = settled_commits(records)
-        for group_id in {group_id for group_id, _, _ in by_partition}:
+        for group_id in some_of(sorted({group_id for group_id, _, _ in by_partition}), 3):
             report = commit_story(engine, group_id, pause_ms=pause_ms)
             assert [(row.topic, row.partition) for row in report.data] == sorted(
                 (topic, partition) for name, topic, partition in by_partition if name == group_id

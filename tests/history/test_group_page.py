@@ -15,7 +15,7 @@ from kgroup.history.group_page import group_page
 from kgroup.history.timeline import timeline
 from kgroup.render.history_page import group_html
 from kgroup.sample import sample_log_dir
-from tests.history.recorded import recorded_engine
+from tests.history.recorded import Ask
 from tests.history.test_owner import interval
 from tests.history.warehouse_files import write_rows
 
@@ -26,10 +26,10 @@ def figure_of(html: str) -> Any:
     return json.loads(found[1])
 
 
-def test_page_of_a_recorded_group(tmp_path: Path) -> None:
-    with recorded_engine(sample_log_dir(), tmp_path) as engine:
-        page = group_page(engine, "order-service")
-        rows = timeline(engine, "order-service").data
+def test_page_of_a_recorded_group(recorded_engine: Ask) -> None:
+    engine = recorded_engine(sample_log_dir())
+    page = group_page(engine, "order-service")
+    rows = timeline(engine, "order-service").data
     assert page.stretches == rows
     assert [each.generation_id for each in page.rebalances] == [1, 2, 3, 4, 5]
     # Three members came one after the other (see the manifest), and stayed.
@@ -46,9 +46,8 @@ def test_page_of_a_recorded_group(tmp_path: Path) -> None:
     assert html.count("<tr><td>") == 5
 
 
-def test_nothing_is_fetched(tmp_path: Path) -> None:
-    with recorded_engine(sample_log_dir(), tmp_path) as engine:
-        html = "".join(group_html(group_page(engine, "order-service")))
+def test_nothing_is_fetched(recorded_engine: Ask) -> None:
+    html = "".join(group_html(group_page(recorded_engine(sample_log_dir()), "order-service")))
     head = html.split("<script>")[0]
     assert not re.findall(r"(?:src|href)=|@import|url\(", head)
     assert html.count("<script>") == html.count("</script>") == 2
@@ -66,23 +65,21 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
     assert figure_of(html)["data"][0]["y"] == ["&lt;b&gt;t-3"]
 
 
-def test_big_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_big_groups_are_bounded(recorded_engine: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_PARTITIONS", 4)
     monkeypatch.setattr(module, "MOST_STRETCHES", 3)
     monkeypatch.setattr(module, "MOST_REBALANCES", 2)
     monkeypatch.setattr(module, "MOST_LIVES", 1)
-    with recorded_engine(sample_log_dir(), tmp_path) as engine:
-        page = group_page(engine, "order-service")
+    page = group_page(recorded_engine(sample_log_dir()), "order-service")
     assert (len(page.stretches), len(page.rebalances), len(page.lives)) == (3, 2, 1)
     assert [text.split(" ")[0] for text in page.left_out[:1]] == ["2"]
     assert len(page.left_out) == 4
     assert "Left out: 2 partitions, from orders-4 on" in "".join(group_html(page))
 
 
-def test_group_that_only_commits(tmp_path: Path) -> None:
-    with recorded_engine(sample_log_dir(), tmp_path) as engine:
-        page = group_page(engine, "search-index")
-        html = "".join(group_html(page))
+def test_group_that_only_commits(recorded_engine: Ask) -> None:
+    page = group_page(recorded_engine(sample_log_dir()), "search-index")
+    html = "".join(group_html(page))
     assert (page.stretches, page.rebalances) == ((), ())
     assert sum(each.commits for each in page.rates) > 0
     assert [trace["type"] for trace in figure_of(html)["data"]] == ["bar"]

@@ -46,9 +46,9 @@ ROWS = {
 }
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[DuckEngine]:
-    with DuckEngine(write_rows(tmp_path, ROWS)) as engine:
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
+    with DuckEngine(write_rows(tmp_path_factory.mktemp("rows"), ROWS)) as engine:
         yield engine
 
 

@@ -59,13 +59,13 @@ STORY = [
 ]
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[DuckEngine]:
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
     rows = {
         "assignments": [*STORY, interval("x", 0, None, partition=4)],
         "group_generations": [generation(second) for second in (5, 10, 90)],
     }
-    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+    with DuckEngine(write_rows(tmp_path_factory.mktemp("rows"), rows)) as engine:
         yield engine
 
 

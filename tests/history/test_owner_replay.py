@@ -11,7 +11,7 @@ from kgroup.history.owner import owners
 from kgroup.history.past_group import PastGroups
 from tests.examples import examples
 from tests.history.random_history import RandomHistory
-from tests.history.recorded import log_of, recorded_engine, time_of
+from tests.history.recorded import Ask, engine_of_log, log_of, time_of
 from tests.history.test_past_group import LOGS, expected_groups
 
 Owned = dict[tuple[str, int], set[tuple[str, str]]]
@@ -29,12 +29,12 @@ def replayed(directory: Path, at_ms: int, names: dict[str, str]) -> Owned:
     return found
 
 
-def check(engine: DuckEngine, directory: Path, count: int) -> None:
+def check(engine: DuckEngine, directory: Path) -> None:
     log = log_of(directory)
     times = sorted({time_of(each) or 0 for records in log.values() for each in records} - {0})
     names = dict(PastGroups(engine, "c", times[-1]).read().image.topic_names)
-    step = max(1, len(times) // count)
-    partitions = sorted(replayed(directory, times[-1], names))[:6]
+    step = max(1, len(times) // examples(2, 24))
+    partitions = sorted(replayed(directory, times[-1], names))[: examples(3, 6)]
     for at_ms in times[step // 2 :: step]:
         expected = replayed(directory, at_ms, names)
         for topic, partition in partitions:
@@ -51,14 +51,13 @@ def check(engine: DuckEngine, directory: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["log-dir", "kafka-2.8.2"])
-def test_recorded_owners(name: str, tmp_path: Path) -> None:
+def test_recorded_owners(name: str, recorded_engine: Ask) -> None:
     directory = next(path for path in LOGS if path.name == name)
-    with recorded_engine(directory, tmp_path) as engine:
-        check(engine, directory, examples(3))
+    check(recorded_engine(directory), directory)
 
 
 @pytest.mark.parametrize("seed", range(examples(1)))
 def test_random_owners(seed: int, tmp_path: Path) -> None:
     RandomHistory(seed).write(tmp_path / "log")
-    with recorded_engine(tmp_path / "log", tmp_path) as engine:
-        check(engine, tmp_path / "log", examples(3))
+    with engine_of_log(tmp_path / "log", tmp_path / "w") as engine:
+        check(engine, tmp_path / "log")

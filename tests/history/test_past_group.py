@@ -1,5 +1,6 @@
 """Groups as they were: compared with a replay of all records up to each instant."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from kgroup.operation.describe import describe
 from kgroup.source.log_dir import LogDir
 from tests.examples import examples
 from tests.history.random_history import RandomHistory
-from tests.history.recorded import RECORDED, log_of, recorded_engine, time_of
+from tests.history.recorded import RECORDED, Ask, engine_of_log, log_of, time_of
 from tests.history.warehouse_files import write_rows
 
 T = 1_700_000_000_000
@@ -63,23 +64,22 @@ def expected_groups(
 
 
 @pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
-def test_recorded_groups_at_any_time(directory: Path, tmp_path: Path) -> None:
-    with recorded_engine(directory, tmp_path) as engine:
-        check_groups(engine, directory)
+def test_recorded_groups_at_any_time(directory: Path, recorded_engine: Ask) -> None:
+    check_groups(recorded_engine(directory), directory)
 
 
-@pytest.mark.parametrize("seed", range(examples(2)))
+@pytest.mark.parametrize("seed", range(examples(1, 16)))
 def test_random_groups_at_any_time(seed: int, tmp_path: Path) -> None:
     RandomHistory(seed).write(tmp_path / "log")
-    with recorded_engine(tmp_path / "log", tmp_path) as engine:
+    with engine_of_log(tmp_path / "log", tmp_path / "w") as engine:
         check_groups(engine, tmp_path / "log")
 
 
 def check_groups(engine: DuckEngine, directory: Path) -> None:
     log = log_of(directory)
     times = sorted({time_of(each) or 0 for records in log.values() for each in records} - {0})
-    step = max(1, len(times) // examples(4))
-    for at_ms in [times[0] - 1, *times[::step], times[-1]]:
+    step = max(1, len(times) // examples(1, 32))
+    for at_ms in [times[0] - 1, *times[step // 2 :: step], times[-1]]:
         reading = PastGroups(engine, "c", at_ms).read()
         assert not reading.problems
         names = dict(reading.image.topic_names)
@@ -87,7 +87,9 @@ def check_groups(engine: DuckEngine, directory: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
-def test_at_its_end_a_group_is_as_in_the_log_directory(directory: Path, tmp_path: Path) -> None:
+def test_at_its_end_a_group_is_as_in_the_log_directory(
+    directory: Path, recorded_engine: Ask
+) -> None:
     log = log_of(directory)
     # Kafka 0.9 writes GroupMetadata without times: nothing tells when what comes last was written.
     timed = {
@@ -101,17 +103,16 @@ def test_at_its_end_a_group_is_as_in_the_log_directory(directory: Path, tmp_path
         if group.offsets_partition in timed
     }
     end_ms = max(time_of(each) or 0 for records in log.values() for each in records)
-    with recorded_engine(directory, tmp_path) as engine:
-        for group_id, group in list(groups.items())[:5]:
-            source = PastGroups(engine, "c", end_ms)
-            found = source.read([group_id]).image.groups
-            assert list(found) == [group_id]
-            assert found[group_id].offsets == group.offsets
-            assert found[group_id].state == group.state
-            members = [member.member_id for member in found[group_id].members]
-            assert members == [member.member_id for member in group.members]
-            (described,) = describe(source, [group_id]).data
-            assert described.generation_id == group.generation_id
+    for group_id, group in list(groups.items())[: examples(2, 5)]:
+        source = PastGroups(recorded_engine(directory), "c", end_ms)
+        found = source.read([group_id]).image.groups
+        assert list(found) == [group_id]
+        assert found[group_id].offsets == group.offsets
+        assert found[group_id].state == group.state
+        members = [member.member_id for member in found[group_id].members]
+        assert members == [member.member_id for member in group.members]
+        (described,) = describe(source, [group_id]).data
+        assert described.generation_id == group.generation_id
 
 
 def commit(offset: int, committed: int, **more: Any) -> dict[str, Any]:
@@ -162,8 +163,15 @@ def test_lag_is_what_was_recorded_since_the_commit(tmp_path: Path) -> None:
     [(4, [1], []), (6, [1], [5]), (7, [1], [5]), (8, [5], []), (9, [5], [9]), (20, [5], [])],
 )
 def test_transactions_were_open_until_their_markers(
-    tmp_path: Path, at: int, offsets: list[int], pending: list[int]
+    transactions: DuckEngine, at: int, offsets: list[int], pending: list[int]
 ) -> None:
+    (group,) = describe_past(transactions, "g", T + at).data
+    assert [offset.committed_offset for offset in group.offsets] == offsets
+    assert [offset.committed_offset for offset in group.pending_offsets] == pending
+
+
+@pytest.fixture(scope="module")
+def transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
     producer = {"producer_id": 3, "producer_epoch": 0}
     rows = {
         "offset_commits": [
@@ -182,10 +190,8 @@ def test_transactions_were_open_until_their_markers(
             for at, how in ((8, "committed"), (10, "aborted"))
         ],
     }
-    with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        (group,) = describe_past(engine, "g", T + at).data
-    assert [offset.committed_offset for offset in group.offsets] == offsets
-    assert [offset.committed_offset for offset in group.pending_offsets] == pending
+    with DuckEngine(write_rows(tmp_path_factory.mktemp("rows"), rows)) as engine:
+        yield engine
 
 
 def test_what_is_not_known(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """What expires when: each case is a group as KIP-211 speaks of it, and when its offset goes."""
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from kgroup.history.engine import DuckEngine
 from kgroup.history.stale import StaleOffset, stale_offsets
@@ -120,35 +120,39 @@ def ask(folder: Path, rows: dict[str, Any], **more: Any) -> list[StaleOffset]:
         return list(stale_offsets(engine, **(chosen | more)).data)
 
 
-@pytest.mark.parametrize(
-    ("rows", "by", "expires"),
-    [
-        ({}, "commit", T + 1 + WEEK),
-        ({"group_generations": [generation(None, T + 30)]}, "empty", T + 30 + WEEK),
-        ({"group_generations": [generation(None, -1)]}, "empty", T + 1 + WEEK),
-        ({"group_generations": [generation(["orders"], T)]}, "subscribed", None),
-        ({"group_generations": [generation(["others"], T)]}, "commit", T + 1 + WEEK),
-        (
-            {"group_generations": [generation(["orders"], T, protocolType="connect")]},
-            "members",
-            None,
-        ),
-        ({"consumer_group_epochs": member(["orders"], None)}, "subscribed", None),
-        ({"consumer_group_epochs": member(["others"], None)}, "commit", T + 1 + WEEK),
-        ({"consumer_group_epochs": member([], "o.*")}, "unknown", None),
-        ({"consumer_group_epochs": member([], None)[:1]}, "commit", T + 1 + WEEK),
-        ({"consumer_group_epochs": streams(["orders"], [])}, "subscribed", None),
-        ({"consumer_group_epochs": streams([], ["orders"])}, "subscribed", None),
-        ({"consumer_group_epochs": streams(["others"], [])}, "commit", T + 1 + WEEK),
-    ],
-)
-def test_when_an_offset_expires(
-    tmp_path: Path, rows: dict[str, Any], by: str, expires: int | None
-) -> None:
-    (row,) = ask(tmp_path, {"offset_commits": [commit(1, 10)], **rows})
-    assert (row.expires_by, row.expires_ms) == (by, expires)
-    assert (row.last_commit_ms, row.silent_ms) == (T + 1, 2 * HOUR - 1)
-    assert row.committed_offset == 10
+CASES: list[tuple[dict[str, Any], str, int | None]] = [
+    ({}, "commit", T + 1 + WEEK),
+    ({"group_generations": [generation(None, T + 30)]}, "empty", T + 30 + WEEK),
+    ({"group_generations": [generation(None, -1)]}, "empty", T + 1 + WEEK),
+    ({"group_generations": [generation(["orders"], T)]}, "subscribed", None),
+    ({"group_generations": [generation(["others"], T)]}, "commit", T + 1 + WEEK),
+    (
+        {"group_generations": [generation(["orders"], T, protocolType="connect")]},
+        "members",
+        None,
+    ),
+    ({"consumer_group_epochs": member(["orders"], None)}, "subscribed", None),
+    ({"consumer_group_epochs": member(["others"], None)}, "commit", T + 1 + WEEK),
+    ({"consumer_group_epochs": member([], "o.*")}, "unknown", None),
+    ({"consumer_group_epochs": member([], None)[:1]}, "commit", T + 1 + WEEK),
+    ({"consumer_group_epochs": streams(["orders"], [])}, "subscribed", None),
+    ({"consumer_group_epochs": streams([], ["orders"])}, "subscribed", None),
+    ({"consumer_group_epochs": streams(["others"], [])}, "commit", T + 1 + WEEK),
+]
+"""What is known of a group beside its commit; why its offset expires, and when."""
+
+
+def test_when_an_offset_expires(tmp_path: Path) -> None:
+    rows = defaultdict[str, list[dict[str, Any]]](list)
+    for number, (known, _, _) in enumerate(CASES):
+        for name, of_table in {"offset_commits": [commit(1, 10)], **known}.items():
+            rows[name] += [row | {"group_id": f"g{number:02}"} for row in of_table]
+    found = ask(tmp_path, rows)
+    for number, (row, (known, by, expires)) in enumerate(zip(found, CASES, strict=True)):
+        assert row.group_id == f"g{number:02}"
+        assert (row.expires_by, row.expires_ms) == (by, expires), known
+        assert (row.last_commit_ms, row.silent_ms) == (T + 1, 2 * HOUR - 1)
+        assert row.committed_offset == 10
 
 
 def test_time_stored_with_the_offset_counts_unless_it_is_kept(tmp_path: Path) -> None:

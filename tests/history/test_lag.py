@@ -10,9 +10,9 @@ from kgroup.history.engine import DuckEngine
 from kgroup.history.lag import lags
 from kgroup.history.log_ends import LogEnd
 from kgroup.history.past_group import PastGroups
-from tests.examples import examples
+from tests.examples import examples, some_of
 from tests.history.random_history import RandomHistory
-from tests.history.recorded import log_of, recorded_engine, time_of
+from tests.history.recorded import Ask, engine_of_log, log_of, time_of
 from tests.history.test_past_group import LOGS, T, commit, end
 from tests.history.warehouse_files import write_rows
 
@@ -104,16 +104,15 @@ def test_no_end_is_known(tmp_path: Path) -> None:
     assert "snapshots tell them" in report.notes[0]
 
 
-@pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
-def test_what_counted_at_recorded_times(directory: Path, tmp_path: Path) -> None:
-    with recorded_engine(directory, tmp_path) as engine:
-        check_all(engine, directory)
+@pytest.mark.parametrize("directory", some_of(LOGS, 3), ids=lambda path: path.name)
+def test_what_counted_at_recorded_times(directory: Path, recorded_engine: Ask) -> None:
+    check_all(recorded_engine(directory), directory)
 
 
-@pytest.mark.parametrize("seed", range(examples(2)))
+@pytest.mark.parametrize("seed", range(examples(1, 16)))
 def test_what_counted_at_random_times(seed: int, tmp_path: Path) -> None:
     RandomHistory(seed).write(tmp_path / "log")
-    with recorded_engine(tmp_path / "log", tmp_path) as engine:
+    with engine_of_log(tmp_path / "log", tmp_path / "w") as engine:
         check_all(engine, tmp_path / "log")
 
 
@@ -121,10 +120,10 @@ def check_all(engine: DuckEngine, directory: Path) -> None:
     """All times at once give what a replay up to each of them gives."""
     records = [record for of_log in log_of(directory).values() for record in of_log]
     known = sorted({time_of(record) or 0 for record in records} - {0})
-    times = {known[0] - 1, *known[:: max(1, len(known) // examples(6))], known[-1]}
+    times = {known[0] - 1, *known[:: max(1, len(known) // examples(2, 48))], known[-1]}
     past = {time_ms: PastGroups(engine, "c", time_ms).read().image.groups for time_ms in times}
     names = sorted({name for groups in past.values() for name in groups})
-    for group_id in names[:: max(1, len(names) // examples(8))]:
+    for group_id in names[:: max(1, len(names) // examples(4, 64))]:
         expected = {
             (time_ms, offset.topic, offset.partition): (
                 offset.committed_offset,

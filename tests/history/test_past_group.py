@@ -15,7 +15,7 @@ from kgroup.model.group import Group
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import describe
 from kgroup.source.log_dir import LogDir
-from tests.examples import examples
+from tests.examples import examples, some_of
 from tests.history.random_history import RandomHistory
 from tests.history.recorded import RECORDED, Ask, engine_of_log, log_of, time_of
 from tests.history.warehouse_files import write_rows
@@ -63,7 +63,7 @@ def expected_groups(
     }
 
 
-@pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", some_of(LOGS, 2), ids=lambda path: path.name)
 def test_recorded_groups_at_any_time(directory: Path, recorded_engine: Ask) -> None:
     check_groups(recorded_engine(directory), directory)
 
@@ -86,7 +86,7 @@ def check_groups(engine: DuckEngine, directory: Path) -> None:
         assert reading.image.groups == expected_groups(log, at_ms, names)
 
 
-@pytest.mark.parametrize("directory", LOGS, ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", some_of(LOGS, 2), ids=lambda path: path.name)
 def test_at_its_end_a_group_is_as_in_the_log_directory(
     directory: Path, recorded_engine: Ask
 ) -> None:

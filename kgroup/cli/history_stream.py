@@ -65,7 +65,6 @@ def command(
     if cluster == "":
         raise click.UsageError("--cluster: expected a name, found an empty text")
     from kgroup.spark.session import spark_session
-    from kgroup.spark.stream import stream_history
 
     config = connection.client_config()
     for note in config.notes:
@@ -74,6 +73,9 @@ def command(
         said_if_failed(root, "The tables have what the batches before have written."),
         spark_session(spark.master, spark.settings) as session,
     ):
+        from kgroup.spark.stream import stream_history  # there is PySpark
+
+        complain(f"note: Spark has started. What comes is written every {every_s:g} s.")
         stream_history(session, config, cluster, root, every_s=every_s, tell=_tell)
     return ExitStatus.DONE
 

@@ -1,5 +1,6 @@
 """`kgroup history stream`, as far as that needs neither Spark nor a cluster."""
 
+import sys
 from contextlib import nullcontext
 from errno import ENOSPC
 from pathlib import Path
@@ -22,3 +23,14 @@ def test_a_full_disk_leaves_the_batches_before(
     assert (result.status, result.out) == (1, "")
     assert f"{tmp_path}/part: No space left on device. The tables have what the" in result.err
     assert "Nothing has changed" not in result.err
+
+
+def test_without_pyspark_it_is_said_how_to_get_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "kgroup.spark.stream", None)  # which imports it
+    result = cli("history", "stream", "-b", "127.0.0.1:9", "--to", tmp_path / "w")
+    assert (result.status, result.out) == (1, "")
+    assert "pip install 'kgroup[spark]'" in result.err
+    assert not (tmp_path / "w").exists()

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, KgroupError
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.change import Change, ChangeKind
@@ -104,9 +104,10 @@ def test_every_set_of_columns_has_its_table() -> None:
         assert public <= names
 
 
-def test_kinds_of_damage() -> None:
+def test_kinds_of_damage_and_of_errors() -> None:
     kinds = rows_under("| kind | meaning |")
     assert set(get_args(DamageKind)) <= set(kinds)
+    assert {error.kind for error in KgroupError.__subclasses__()} <= set(kinds)
 
 
 def test_marks() -> None:

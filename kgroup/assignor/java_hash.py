@@ -265,8 +265,6 @@ class _Bucket(Generic[_K]):
         below = node.left if node.right is None else node.right
         if below is not None:
             self._hang(below, node)
-            if below is self.root:
-                below.is_red = False
         if not node.is_red:
             self._lift(node if below is None else below)
         if below is None:

@@ -34,11 +34,13 @@ class _Map:
         return list(table)
 
 
-def _map(random: Random, crowd: bool) -> _Map:
+def _map(random: Random, crowd: str) -> _Map:
     """Hashes are distinct; with `crowd` many maps have trees."""
+    if crowd == "just":
+        return _just_crowded(random)
     size = random.choice([0, 1, 2, 8, 9, 12, 13, 14, 30, 60])
     hashes = random.sample(range(1 << 20), size)
-    if crowd:  # in two buckets, whatever the size of the table is
+    if crowd == "two":  # buckets, whatever the size of the table is
         hashes = [each * 512 + random.choice([0, 3]) for each in random.sample(range(100), size)]
     early = random.choice([0, size, random.randint(0, size)])
     gone = random.choice([0, 0, random.randint(0, early)])
@@ -51,9 +53,29 @@ def _map(random: Random, crowd: bool) -> _Map:
     )
 
 
+def _just_crowded(random: Random) -> _Map:
+    """One bucket has so many keys, or nearly, that it matters, and the table is full, or nearly."""
+    size = random.choice([16, 64])
+    count = random.choice([size * 3 // 4 + more for more in range(3)] + [7, 8, 9])
+    alike = min(random.choice([7, 8, 9]), count)
+    hashes = [3 + size * each for each in random.sample(range(8 * size), alike)]
+    hashes += [4 + size * each + each % (size - 8) for each in range(count - alike)]
+    random.shuffle(hashes)
+    if random.random() < 0.5:
+        hashes.sort(key=lambda each: each % size == 3)
+    early = random.choice([0, count])
+    return _Map(
+        random.choice([size, size - 1]),
+        hashes[:early],
+        [],
+        hashes[early:],
+        early < count and random.random() < 0.5,
+    )
+
+
 @pytest.mark.parametrize("prepend", [False, True])
-@pytest.mark.parametrize("crowd", [False, True])
-def test_maps_iterate_as_each_of_them_would(prepend: bool, crowd: bool) -> None:
+@pytest.mark.parametrize("crowd", ["none", "two", "just"])
+def test_maps_iterate_as_each_of_them_would(prepend: bool, crowd: str) -> None:
     random = Random(f"{prepend} {crowd}")
     trees = 0
     for _ in range(40):
@@ -74,7 +96,7 @@ def test_maps_iterate_as_each_of_them_would(prepend: bool, crowd: bool) -> None:
         ]
         assert got.tolist() == expected
         trees += sum(_has_tree(one, prepend) for one in maps)
-    assert bool(trees) == crowd
+    assert bool(trees) == (crowd != "none")
 
 
 def _size(one: _Map) -> int:

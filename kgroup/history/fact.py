@@ -218,7 +218,7 @@ def _generations(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
         kinds = pc.take(pc.struct_field(values, "protocolType"), owners)
         given = pc.struct_field(each, "assignment")
         facts["members"] = _with(
-            _columns(group.take(owners), {name: name for name in _GROUP.values()}),
+            group.select(list(_GROUP.values())).take(owners),
             group_type=_constant("classic", len(each)),
             generation_id=pc.take(pc.struct_field(values, "generation"), owners),
             member_id=pc.struct_field(each, "memberId"),
@@ -251,10 +251,6 @@ def _epochs(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
         return {}, is_read
     rows, values = _where(rows, is_read), _filled(values, is_read)
 
-    def field(*names: str) -> pa.Array:
-        return pc.coalesce(*(pc.struct_field(values, name) for name in names))
-
-    count = len(rows)
     types = _plain(rows["type"])
     group_types = pa.array([_GROUP_TYPES[name] for name in types.to_pylist()], pa.string())
     member_ids = _read(rows["key_json"], _KEY)
@@ -264,40 +260,36 @@ def _epochs(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
         group_type=group_types,
         type=types,
         member_id=pc.struct_field(member_ids, "memberId"),
-        epoch=field("epoch", "assignmentEpoch", "memberEpoch"),
-        previous_epoch=field("previousMemberEpoch"),
-        state=field("state"),
-        assignment=_first(
-            _assigned(field("assignedPartitions", "topicPartitions"), topic_id="topicId"),
+        epoch=_first(values, "epoch", "assignmentEpoch", "memberEpoch"),
+        previous_epoch=pc.struct_field(values, "previousMemberEpoch"),
+        state=pc.struct_field(values, "state"),
+        assignment=pc.coalesce(
+            _assigned(_first(values, "assignedPartitions", "topicPartitions"), topic_id="topicId"),
             _tasks(values, ""),
         ),
-        pending_revocation=_first(
-            _assigned(field("partitionsPendingRevocation"), topic_id="topicId"),
+        pending_revocation=pc.coalesce(
+            _assigned(pc.struct_field(values, "partitionsPendingRevocation"), topic_id="topicId"),
             _tasks(values, _REVOKED),
         ),
     )
     facts = {"consumer_group_epochs": epochs}
     is_member = np.array([name.endswith("MemberMetadata") for name in types.to_pylist()], bool)
     if is_member.any():
-        names = [*_GROUP.values(), "group_type", "member_id"]
-        kept = _where(epochs, is_member)
-        values = _filled(values, is_member)
-        count = len(kept)
+        members = epochs.select([*_GROUP.values(), "group_type", "member_id"])
+        told = _filled(values, is_member)
         facts["members"] = _with(
-            _columns(kept, {name: name for name in names}),
-            generation_id=pa.nulls(count, pa.int32()),
-            instance_id=field("instanceId"),
-            client_id=field("clientId"),
-            client_host=field("clientHost"),
-            rack_id=field("rackId"),
-            session_timeout_ms=pc.struct_field(
-                values, ["classicMemberMetadata", "sessionTimeoutMs"]
-            ),
-            rebalance_timeout_ms=_unless(field("rebalanceTimeoutMs"), -1),
-            subscribed_topics=field("subscribedTopicNames"),
-            subscribed_regex=field("subscribedTopicRegex"),
-            server_assignor=field("serverAssignor"),
-            assignment=pa.nulls(count, ASSIGNED),
+            _where(members, is_member),
+            generation_id=pa.nulls(len(told), pa.int32()),
+            instance_id=pc.struct_field(told, "instanceId"),
+            client_id=pc.struct_field(told, "clientId"),
+            client_host=pc.struct_field(told, "clientHost"),
+            rack_id=pc.struct_field(told, "rackId"),
+            session_timeout_ms=pc.struct_field(told, ["classicMemberMetadata", "sessionTimeoutMs"]),
+            rebalance_timeout_ms=_unless(pc.struct_field(told, "rebalanceTimeoutMs"), -1),
+            subscribed_topics=pc.struct_field(told, "subscribedTopicNames"),
+            subscribed_regex=pc.struct_field(told, "subscribedTopicRegex"),
+            server_assignor=pc.struct_field(told, "serverAssignor"),
+            assignment=pa.nulls(len(told), ASSIGNED),
         )
     return facts, is_read
 
@@ -418,8 +410,9 @@ def _unless(column: pa.Array, unknown: int) -> pa.Array:
     return pc.if_else(pc.equal(column, unknown), pa.scalar(None, column.type), column)
 
 
-def _first(first: pa.Array, second: pa.Array) -> pa.Array:
-    return pc.if_else(pc.is_valid(first), first, second)
+def _first(values: pa.Array, *names: str) -> pa.Array:
+    """Give the first of some fields that is there."""
+    return pc.coalesce(*(pc.struct_field(values, name) for name in names))
 
 
 def _constant(text: str | None, count: int) -> pa.Array:

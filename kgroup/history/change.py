@@ -12,7 +12,6 @@ from kgroup.history.damage import DamageRow, damage_rows, shorter_row, unreadabl
 from kgroup.history.fact_file import WrittenFile
 from kgroup.history.log_ends import LogEnd
 from kgroup.history.segment_source import SegmentSource
-from kgroup.history.split import FileRange
 from kgroup.history.task import SplitRead, TaskResult
 from kgroup.history.warehouse import ClusterState, PartitionState, SeenSegment, WarehouseWriter
 from kgroup.source.segment_file import OFFSETS_TOPIC
@@ -37,7 +36,7 @@ class Change:
         topic_names: by topic id.
         damage: rows of that table, for what this build could not read.
         new_damage: how many of these are new.
-        reread: name of each file of which bytes were read, with their begin and end.
+        reread: see `replace_damage`.
         log_ends: rows of that table, new ones, by topic, partition and time.
         segments_read: how many segments had something new, and were read to their end.
         segments_skipped: how many had nothing new.
@@ -118,10 +117,7 @@ class Change:
         self.topic_names |= result.topic_names
         for read in result.reads:
             split = read.work.split
-            start, end = split.place.start, split.place.end
-            is_file = isinstance(split.place, FileRange)
-            # Of a live partition positions say nothing, but that it can be read now is told.
-            self.reread.append((split.name, start, end if is_file else start))
+            self.reread.append((split.name, split.place.start, split.place.end))
             self.damage += damage_rows(read)
         return True
 
@@ -170,7 +166,7 @@ class Change:
         if end < before:
             row = shorter_row(number, before, end)
             self.damage.append(row)
-            self.reread.append((row["path"] or "", 0, 0))  # what was told of it before
+            self.reread.append((row["path"], 0, 0))  # what was told of it before
         start = max(first, before)
         return min(self.coverage(number).end_from(start), end)
 

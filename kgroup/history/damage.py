@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroup.history.fact_file import FactWriter, WrittenFile
+from kgroup.history.split import FileRange
 from kgroup.history.table import TABLES
 from kgroup.history.table_file import read_rows
 from kgroup.history.task import SplitRead
@@ -33,7 +34,7 @@ class DamageRow(TypedDict):
     """A row of the table."""
 
     offsets_partition: int | None
-    path: str | None
+    path: str
     position: int | None
     size: int | None
     kind: str
@@ -43,9 +44,12 @@ class DamageRow(TypedDict):
 
 def damage_rows(read: SplitRead) -> list[DamageRow]:
     """Give the rows for what of a split could not be read."""
-    name, number = read.work.split.name, read.work.split.offsets_partition
+    split = read.work.split
+    name, number = split.name, split.offsets_partition
+    is_file = isinstance(split.place, FileRange)  # else positions are those in a temporary copy
     rows = [
-        _row(name, number, each.kind, each.reason, each.position, each.size) for each in read.damage
+        _row(name, number, each.kind, each.reason, each.position if is_file else None, each.size)
+        for each in read.damage
     ]
     if read.more_damage:
         reason = f"{read.more_damage} further places behind these cannot be read."
@@ -98,13 +102,15 @@ def replace_damage(
 ) -> tuple[set[str], int]:
     """Add rows, and leave out old ones of bytes that were read again and are sound by now.
 
-    What is found again has its row already, with the time when it was found first.
+    What is found again has its row already, with the time when it was found first. Damage in what
+    was fetched from a live partition stays: that is not read again.
 
     Args:
         warehouse: its folder.
         files: of one cluster.
         rows: for what was found.
-        reread: name of each file of which bytes were read, with their begin and end.
+        reread: name of each file, or live partition, of which something was read, with begin and
+            end of the bytes. Rows without a size, which are of the whole, go in any case.
         writer: takes the rows.
 
     Returns:
@@ -118,11 +124,10 @@ def replace_damage(
     def stays(row: DamageRow) -> bool:
         if found.pop(_identity(row), None) is not None:
             return True
-        position = row["position"]
-        return not any(
-            position is None or start <= position < end
-            for start, end in parts.get(row["path"] or "", ())
-        )
+        position, again = row["position"], parts.get(row["path"], [])
+        if row["size"] is None:
+            return not again
+        return position is None or not any(start <= position < end for start, end in again)
 
     names = pa.array({*parts, *(row["path"] for row in found.values())}, pa.string())
     replaced: set[str] = set()

@@ -253,8 +253,11 @@ _ALL = (
         {
             "offsets_partition": (_INT32, ""),
             "path": (_TEXT, "file, or topic and partition of a live cluster"),
-            "position": (_INT64, "of the first byte in the file"),
-            "size": (_INT64, "how many bytes"),
+            "position": (
+                _INT64,
+                "of the first byte in the file; null where all of it is meant, or no file",
+            ),
+            "size": (_INT64, "how many bytes; null where all of it is meant"),
             "kind": (_TEXT, "short word, as decode-offsets gives it"),
             "reason": (_TEXT, "what was expected, what was found"),
             "time_ms": (_INT64, "when it was found first"),

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.history.damage import DamageRow, damage_row, replace_damage
+from kgroup.history.coverage import Coverage
+from kgroup.history.damage import DamageRow, damage_row, damage_rows, replace_damage
 from kgroup.history.fact_file import FactWriter, WrittenFile
+from kgroup.history.place import OffsetRange
+from kgroup.history.split import Split
 from kgroup.history.table_file import read_rows
+from kgroup.history.task import SplitRead, Work
 from kgroup.history.warehouse import read_warehouse
 from kgroup.model.problem import Problem
+from kgroup.protocol.batch import Damage
+from kgroup.source.client_config import client_config
 from tests.history.log_copy import read_log, write_log
 from tests.history.test_build import SAMPLE, build
 
@@ -77,6 +83,26 @@ def test_every_part_that_was_read_counts(tmp_path: Path) -> None:
     reread = [("b.log", 0, 9), ("a.log", 8, 12), ("a.log", 29, 31), ("c.log", 0, 99)]
     found, _ = replaced(tmp_path, written(tmp_path, OLD), [], reread)
     assert found == [("a.log", 20, 1000), ("b.log", 20, 1000)]
+
+
+def test_damage_of_a_live_partition_has_no_position_and_stays(tmp_path: Path) -> None:
+    """It was in a copy of what the leader gave, which goes on from there the next time."""
+    config = client_config(environment={}, bootstrap_server="127.0.0.1:9")
+    name = "__consumer_offsets-3"
+    split = Split("c", 3, OffsetRange(0, 90, config), name, "live", 0)
+    damage = Damage(20, 5, "bad-crc", "Expected this, found that.")
+    read = SplitRead(Work(split, Coverage()), Coverage(), (damage,), 7, "there is no leader")
+    rows = damage_rows(read)
+    assert [(each["kind"], each["position"], each["size"]) for each in rows] == [
+        ("bad-crc", None, 5),
+        ("more", None, None),
+        ("unreadable", None, None),
+    ]
+    files = written(tmp_path, rows)
+    with FactWriter(tmp_path, "c", "2-a") as writer:
+        replace_damage(tmp_path, files, [], [(name, 90, 95)], writer)
+        (left,) = writer.finish()
+    assert read_rows(tmp_path, left)["kind"].to_pylist() == ["bad-crc"]
 
 
 def test_what_is_found_again_is_not_new(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "DuckEngine",
     "Engine",
     "Parameter",
+    "missing_table",
     "table_schema",
     "unreadable_file",
 ]
@@ -135,9 +136,16 @@ class DuckEngine:
                     raise unreadable from error
                 if path in reason:
                     raise _damaged(path, reason) from error
+            if missing := re.match(r"Table with name (.*?) does not exist", reason):
+                raise missing_table(missing[1]) from error
             if isinstance(error, duckdb.ProgrammingError | duckdb.DataError):
                 raise UsageError(reason) from error
             raise KgroupError(reason) from error
+
+
+def missing_table(name: str) -> UsageError:
+    """Say that there is no such table, and which there are: engines suggest some of their own."""
+    return UsageError(f"no table {name}; there are: {', '.join(TABLES)}")
 
 
 def unreadable_file(path: str) -> InputError | None:

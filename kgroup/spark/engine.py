@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgroup.errors import KgroupError, UsageError
-from kgroup.history.engine import Parameter, table_schema, unreadable_file
+from kgroup.history.engine import Parameter, missing_table, table_schema, unreadable_file
 from kgroup.history.table import TABLES
 from kgroup.spark.session import first_line
 
@@ -111,6 +111,8 @@ class SparkEngine:
             for path in self._paths:
                 if (unreadable := unreadable_file(path)) is not None:
                     raise unreadable from error
+            if missing := re.match(r"The table or view (.*?) cannot be found", reason):
+                raise missing_table(missing[1].replace("`", "")) from error
             kind = UsageError if isinstance(error, of_the_query) else KgroupError
             raise kind(reason) from error
 

@@ -70,12 +70,13 @@ def test_parameters_and_nulls(spark: SparkSession, tmp_path: Path) -> None:
     [
         ("SELEC 1", "Syntax error at or near 'SELEC'"),
         ("SELECT nothing FROM offset_commits", "`nothing` cannot be resolved"),
-        ("SELECT 1 FROM commits", "`commits` cannot be found"),
+        ("SELECT 1 FROM commits", "no table commits; there are: offset_commits, group_gen"),
+        ("DESCRIBE main.commits", "no table main.commits; there are: offset_commits"),
         ("DROP VIEW members", "expected one query"),
         ("INSERT INTO members SELECT * FROM members", "expected one query"),
         ("INSERT OVERWRITE DIRECTORY '/tmp/kgroup-none' USING csv SELECT 1", "expected one query"),
         ("SET spark.sql.runSQLOnFiles = true", "expected one query"),
-        ("SELECT * FROM text.`/etc/passwd`", "cannot be found"),
+        ("SELECT * FROM text.`/etc/passwd`", "no table text./etc/passwd"),
         ("SELECT 1 / 0", "Division by zero"),
     ],
 )

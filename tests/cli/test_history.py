@@ -67,6 +67,11 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
         (("owner", "orders", "3", "--at", "1d", "--cluster", "north"), 3, "are: east, west"),
         (("timeline", "g"), 2, "in several clusters: east, west; choose one by --cluster"),
         (("timeline", "h"), 3, "group 'h' is not in the warehouse"),
+        (
+            ("sql", "SELECT * FROM nothing"),
+            2,
+            "no table nothing; there are: offset_commits, group_",
+        ),
         (("sql", "SELECT"), 2, "without selection list"),
         (("sql", "SELECT * FROM commits"), 2, "try 'kgroup history sql --help'"),
         (("sql", "SELECT 1 AS a, 2 AS a"), 2, "two columns are called a"),

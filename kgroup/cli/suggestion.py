@@ -223,16 +223,14 @@ def _group_ids(source: GroupSource) -> Collection[str]:
 def _groups_of_warehouse(ctx: click.Context) -> Collection[str]:
     """Read the ids of the groups that the warehouse on the command line has records of."""
     from kgroup.history.engine import DuckEngine
+    from kgroup.history.question import group_ids
     from kgroup.history.warehouse import read_warehouse
 
-    tables = ("group_generations", "consumer_group_epochs", "offset_commits")
-    parts = (f"SELECT group_id FROM {table}" for table in tables)
     with (
         read_warehouse(_expanded(ctx.params["root"])) as warehouse,
         DuckEngine(warehouse.files(ctx.params.get("cluster"))) as engine,
     ):
-        ids = engine.query(f"SELECT group_id FROM ({' UNION '.join(parts)}) ORDER BY group_id")
-        return [str(group_id) for group_id in ids["group_id"].to_pylist()]
+        return group_ids(engine)
 
 
 def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) -> Sequence[str]:

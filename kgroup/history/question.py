@@ -19,6 +19,7 @@ __all__ = [
     "Span",
     "cluster_of_group",
     "first_times",
+    "group_ids",
     "known_up_to",
     "rows_of",
     "span_of",
@@ -85,7 +86,7 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
     answer = rows_of(engine, sql, [group_id] * len(GROUP_TABLES))
     found: list[str] = sorted(row["cluster"] for row in answer)
     if not found:
-        raise NotFoundError(f"group {group_id!r} is not in the warehouse", group_id=group_id)
+        raise NotFoundError(_no_group(engine, group_id, cluster), group_id=group_id)
     if cluster is not None:
         if cluster not in found:
             raise NotFoundError(
@@ -99,6 +100,22 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
             "--cluster"
         )
     return found[0]
+
+
+def _no_group(engine: Engine, group_id: str, cluster: str | None) -> str:
+    from difflib import get_close_matches
+
+    close = [repr(each) for each in get_close_matches(group_id, group_ids(engine))]
+    meant = f"; did you mean {' or '.join(close)}?" if close else "."
+    place = "the warehouse" if cluster is None else f"cluster {cluster} of the warehouse"
+    return f"group {group_id!r} is not in {place}{meant} 'kgroup history show --groups' lists them"
+
+
+def group_ids(engine: Engine) -> list[str]:
+    """Give the ids of all groups, in order."""
+    sql = " UNION ".join(f"SELECT group_id FROM {table}" for table in GROUP_TABLES)
+    found = rows_of(engine, f"{sql} ORDER BY group_id")
+    return [row["group_id"] for row in found if row["group_id"] is not None]
 
 
 def span_of(engine: Engine, cluster: str, offsets_partition: int | None = None) -> Span:

@@ -1,4 +1,4 @@
-"""What a warehouse has: of which clusters and partitions, from when to when."""
+"""What a warehouse has: of which clusters, partitions and groups, from when to when."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from kgroup.history.engine import Engine
-from kgroup.history.question import RECORD_TABLES, rows_of
+from kgroup.history.question import GROUP_TABLES, RECORD_TABLES, rows_of, where
 from kgroup.history.warehouse import Warehouse
 from kgroup.operation.report import Report
 
-__all__ = ["ClusterStock", "PartitionStock", "stock_of"]
+__all__ = ["ClusterStock", "GroupStock", "PartitionStock", "groups_of", "stock_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,40 @@ class ClusterStock:
     file_count: int
     file_bytes: int
     partitions: tuple[PartitionStock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStock:
+    """What is known of a group.
+
+    Attributes:
+        record_count: records about it that could be read.
+        first_ms: time of the earliest; None where none has one.
+        last_ms: time of the latest.
+    """
+
+    cluster: str
+    group_id: str
+    record_count: int
+    first_ms: int | None
+    last_ms: int | None
+
+
+def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupStock]:
+    """Tell which groups a warehouse has, by cluster and id; of one cluster, or of all."""
+    condition, parameters = where(("cluster = ?", cluster))
+    each = " UNION ALL ".join(
+        f"SELECT cluster, group_id, time_ms FROM {table} WHERE {condition} AND group_id IS NOT NULL"
+        for table in GROUP_TABLES
+    )
+    sql = (
+        "SELECT cluster, group_id, COUNT(*) AS record_count, MIN(time_ms) AS first_ms, "
+        f"MAX(time_ms) AS last_ms FROM ({each}) AS records GROUP BY cluster, group_id "
+        "ORDER BY cluster, group_id"
+    )
+    found = rows_of(engine, sql, parameters * len(GROUP_TABLES))
+    notes = () if found else ("The warehouse has no group yet.",)
+    return Report(tuple(GroupStock(**row) for row in found), notes=notes)
 
 
 def stock_of(

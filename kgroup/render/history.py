@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from kgroup.history.lag import Lag
     from kgroup.history.owner import Owner
     from kgroup.history.stale import StaleOffset
-    from kgroup.history.stock import ClusterStock
+    from kgroup.history.stock import ClusterStock, GroupStock
 
 __all__ = [
     "CLUSTER_STOCK_COLUMNS",
     "COMMIT_COLUMNS",
+    "GROUP_STOCK_COLUMNS",
     "INTERVAL_COLUMNS",
     "JUMP_COLUMNS",
     "LAG_COLUMNS",
@@ -33,6 +34,7 @@ __all__ = [
     "cluster_stock_sheet",
     "commit_sheet",
     "commit_text",
+    "group_stock_sheet",
     "interval_sheet",
     "jump_sheet",
     "lag_sheet",
@@ -157,8 +159,8 @@ _RECORDS = (
     Column("record_count", Kind.NUMBER, "records that were read"),
     Column("first_ms", Kind.TIME, "time of the earliest"),
     Column("last_ms", Kind.TIME, "time of the latest"),
-    Column("damage_count", Kind.NUMBER, "stretches of bytes that could not be read"),
 )
+_DAMAGE = Column("damage_count", Kind.NUMBER, "stretches of bytes that could not be read")
 CLUSTER_STOCK_COLUMNS = (
     _CLUSTER,
     Column(
@@ -168,6 +170,7 @@ CLUSTER_STOCK_COLUMNS = (
         lambda item: len(item.partitions),
     ),
     *_RECORDS,
+    _DAMAGE,
     Column("file_count", Kind.NUMBER, "files of the tables"),
     Column("file_bytes", Kind.NUMBER, "their size"),
     Column("build", Kind.NUMBER, "number of the warehouse's last build"),
@@ -176,10 +179,12 @@ PARTITION_STOCK_COLUMNS = (
     _CLUSTER,
     _OFFSETS_PARTITION,
     *_RECORDS,
+    _DAMAGE,
     Column("first_offset", Kind.NUMBER, "lowest offset that was read"),
     Column("last_offset", Kind.NUMBER, "highest offset that was read"),
     Column("missing_count", Kind.NUMBER, "offsets between them that were not"),
 )
+GROUP_STOCK_COLUMNS = (_CLUSTER, _GROUP, *_RECORDS)
 STALE_COLUMNS = (
     _CLUSTER,
     _GROUP,
@@ -242,6 +247,11 @@ def stale_sheet(rows: Sequence[StaleOffset]) -> Sheet:
 def cluster_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:
     """One row a cluster."""
     return Sheet.of(CLUSTER_STOCK_COLUMNS, rows)
+
+
+def group_stock_sheet(rows: Sequence[GroupStock]) -> Sheet:
+    """One row a group."""
+    return Sheet.of(GROUP_STOCK_COLUMNS, rows)
 
 
 def partition_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:

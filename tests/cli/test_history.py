@@ -1,6 +1,7 @@
 """The commands of `kgroup history` that ask: options, forms and exit statuses."""
 
 import json
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,10 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
         (("owner", "payments", "3", "--at", "1d"), 3, "no group is known to have owned"),
         (("owner", "orders", "3", "--at", "1d", "--cluster", "north"), 3, "are: east, west"),
         (("timeline", "g"), 2, "in several clusters: east, west; choose one by --cluster"),
-        (("timeline", "h"), 3, "group 'h' is not in the warehouse"),
+        (("timeline", "h"), 3, "group 'h' is not in the warehouse. 'kgroup history show --groups'"),
+        (("lag", "only-wets"), 3, "'only-wets' is not in the warehouse; did you mean 'only-west'?"),
+        (("lag", "h", "--cluster", "west"), 3, "'h' is not in cluster west of the warehouse."),
+        (("show", "--groups", "--partitions"), 2, "choose one of them"),
         (
             ("sql", "SELECT * FROM nothing"),
             2,
@@ -317,6 +321,34 @@ def test_what_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:
     assert [line.split()[0] for line in table[1:]] == ["east", "west"]
     result = cli("history", "show", "--warehouse", sample, "--partitions", "-o", "csv")
     assert len(result.out.splitlines()) == 1 + len(row["partitions"])
+
+
+def test_which_groups_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:
+    records = defaultdict(list)
+    for record in (record for of_log in log_of(sample_log_dir()).values() for record in of_log):
+        if record.key is not None and not record.type.startswith("Control"):
+            key = record.key["data"]
+            records[key.get("group", key.get("groupId"))].append(time_of(record))
+    result = cli("history", "show", "--warehouse", sample, "--groups", "-o", "jsonl")
+    assert [json.loads(line) for line in result.out.splitlines()] == [
+        {
+            "cluster": "c",
+            "group_id": group_id,
+            "record_count": len(times),
+            "first_ms": min(filter(None, times)),
+            "last_ms": max(filter(None, times)),
+        }
+        for group_id, times in sorted(records.items())
+    ]
+    args = ("history", "show", "--warehouse", warehouse, "--groups", "--no-headers")
+    assert [line.split()[:3] for line in cli(*args).out.splitlines()] == [
+        ["east", "g", "5"],
+        ["west", "g", "1"],
+        ["west", "only-west", "1"],
+    ]
+    assert cli(*args, "--cluster", "east", "-o", "csv").out.splitlines() == [
+        f"east,g,5,{T + 5000},{T + 430_000}"
+    ]
 
 
 # --- stale ---------------------------------------------------------------------------------------

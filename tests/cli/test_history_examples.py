@@ -16,7 +16,7 @@ from kgroup.history.lag import Lag
 from kgroup.history.owner import Owner
 from kgroup.history.rebalance import Cause, Kind, Moved, Participant, Rebalance, Thing
 from kgroup.history.stale import StaleOffset
-from kgroup.history.stock import ClusterStock, PartitionStock
+from kgroup.history.stock import ClusterStock, GroupStock, PartitionStock
 from kgroup.history.storm import Starter, Storm
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
@@ -83,7 +83,7 @@ def test_every_question_is_in_the_page(name: str) -> None:
         ("storms", [Storm, Starter]),
         ("stale", [StaleOffset]),
         ("lag", [Lag]),
-        ("show", [ClusterStock, PartitionStock]),
+        ("show", [ClusterStock, PartitionStock, GroupStock]),
     ],
 )
 def test_every_field_is_in_the_page(name: str, rows: list[type]) -> None:

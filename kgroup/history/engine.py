@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -102,12 +101,7 @@ class DuckEngine:
     def __enter__(self) -> DuckEngine:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
 
     def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:

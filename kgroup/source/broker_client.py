@@ -12,7 +12,6 @@ one bad broker costs its waiting time once.
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from time import monotonic
-from types import TracebackType
 from typing import Any, TypeVar
 
 import kafka.errors as kafka_errors
@@ -81,12 +80,7 @@ class BrokerClient:
     def __enter__(self) -> "BrokerClient":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

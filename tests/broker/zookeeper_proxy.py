@@ -14,7 +14,6 @@ import socket
 import struct
 from contextlib import suppress
 from threading import Thread
-from types import TracebackType
 
 from tests.broker.process import HOST
 
@@ -50,12 +49,7 @@ class ZookeeperProxy:
         Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -67,7 +67,8 @@ def lags(
     Args:
         engine: to ask.
         group_id: the group.
-        at_ms: at that time: with the ends that were recorded last by then. None: now.
+        at_ms: at that time: with the ends that were recorded last by then. None: the newest that
+            is known.
         since_ms: instead of that, each time that ends were recorded from then on,
         until_ms: and before then.
         topic: only of this topic.

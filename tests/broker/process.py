@@ -8,13 +8,21 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.broker.maven import die_with_parent, java_command
 
-__all__ = ["HOST", "START_DEADLINE_S", "Server", "ServerError", "free_port", "running"]
+__all__ = [
+    "HOST",
+    "START_DEADLINE_S",
+    "Server",
+    "ServerError",
+    "await_true",
+    "free_port",
+    "running",
+]
 
 HOST = "127.0.0.1"
 
@@ -210,3 +218,11 @@ def _kill_launched() -> None:
     """Kill, as the last resort, a server whose context was never left."""
     for process in _launched:
         process.kill()
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    """Wait for something to be so."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "still not so after 60 s"
+        time.sleep(0.1)

@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -19,6 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartitio
 
 from tests.broker import maven, process
 from tests.broker.maven import JavaError, compile_java, run_java, version_tuple
+from tests.broker.process import await_true
 from tests.broker.servers import Broker, ServerError, broker, cluster, zookeeper
 
 
@@ -75,13 +75,6 @@ def is_alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-def await_true(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "still not so after 60 s"
-        time.sleep(0.1)
 
 
 def test_every_version_serves_records_and_offsets(every_broker: Broker) -> None:

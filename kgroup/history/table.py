@@ -255,9 +255,9 @@ _ALL = (
             "path": (_TEXT, "file, or topic and partition of a live cluster"),
             "position": (
                 _INT64,
-                "of the first byte in the file; null where all of it is meant, or no file",
+                "of the first byte in the file; null for a whole file, and of a live partition",
             ),
-            "size": (_INT64, "how many bytes; null where all of it is meant"),
+            "size": (_INT64, "how many bytes; null where the whole is meant"),
             "kind": (_TEXT, "short word, as decode-offsets gives it"),
             "reason": (_TEXT, "what was expected, what was found"),
             "time_ms": (_INT64, "when it was found first"),

@@ -234,6 +234,171 @@ def test_the_mark_of_a_build_is_on_the_disk_before_its_files(
         assert synced == [(str(own), True)]
 
 
+def test_all_that_a_manifest_lists_is_on_the_disk_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so are the folders that name these files. What lies above is not ours."""
+    root = tmp_path / "w"
+    build(root, "1-a")
+    synced: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def watched(number: int) -> None:
+        fsync(number)
+        synced.append(os.readlink(f"/proc/self/fd/{number}"))
+
+    def published(source: Path, target: Path) -> None:
+        replace(source, target)
+        synced.append(f"named {target}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", watched)
+        patch.setattr(os, "replace", published)
+        build(root, "2-a")
+    own = root / "_kgroup"
+    at = synced.index(f"named {own}/builds/2.json")
+    day = root / "tombstones" / "cluster=east" / "date=2026-01-01"
+    assert {Path(path) for path in synced[:at]} == {
+        *(day / "2-a.parquet", day, day.parent, day.parent.parent),
+        *(own / "state" / "2-0.json", own / "state"),
+        *(own / "coverage" / "2-0.npy", own / "coverage"),
+        own / "builds" / "2.json.unfinished",
+        *(own, root),
+    }
+    assert synced[at + 1 :] == [str(own / "builds")]
+
+
+def with_members(root: Path, name: str) -> ClusterState:
+    """Let a partition have no table but a file with members."""
+    path = root / "_kgroup" / "members" / f"{name}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"members")
+    partition = PartitionState(None, (), None, 3, path.relative_to(root).as_posix())
+    return ClusterState((), {7: partition}, {})
+
+
+def test_files_of_members_count_as_others_do(tmp_path: Path) -> None:
+    for name in ("1-a", "2-a"):
+        with write_warehouse(tmp_path) as writer:
+            writer.commit({"east": with_members(tmp_path, name)}, {})
+    own = tmp_path / "_kgroup"
+    assert [path.name for path in (own / "members").iterdir()] == ["2-a.parquet"]
+    (own / "unfinished").touch()
+    with_members(tmp_path, "3-left")
+    with write_warehouse(tmp_path):
+        pass
+    assert [path.name for path in (own / "members").iterdir()] == ["2-a.parquet"]
+
+
+def test_the_coverage_of_each_partition_counts(tmp_path: Path) -> None:
+    other = Coverage.of(np.array([1, 2], np.int64))
+    with write_warehouse(tmp_path) as writer:
+        state = ClusterState((), {7: PartitionState(None, (SEEN,), 12, 4, None)}, {})
+        known = {("east", 7): COVERAGE, ("east", 8): other}
+        writer.commit({"east": state}, known)
+        assert writer.coverage("east", 8) == other
+    with read_warehouse(tmp_path) as found:
+        assert found.coverage("east", 7) == COVERAGE
+        assert found.coverage("east", 8) == other
+        partition = found.state("east").partitions[7]
+    assert (partition.seen, partition.live_end, partition.derived_end) == ((SEEN,), 12, 4)
+
+
+def test_a_manifest_names_no_replaced_files_that_are_gone(tmp_path: Path) -> None:
+    for number in range(1, 4):
+        build(tmp_path, f"{number}-a")
+    manifest = json.loads((tmp_path / "_kgroup" / "builds" / "3.json").read_bytes())
+    names = sorted(path.rpartition("/")[2] for path in manifest["replaced"])
+    assert names == ["2-0.json", "2-0.npy", "2-a.parquet", "2.json"]
+
+
+def test_a_sweep_removes_nothing_that_somebody_may_be_reading(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    with read_warehouse(tmp_path) as before:
+        build(tmp_path, "2-a")
+        (tmp_path / "_kgroup" / "unfinished").touch()
+        with write_warehouse(tmp_path):
+            pass
+        assert [path.read_bytes() for path in before.files()["tombstones"]] == [b"rows"]
+
+
+def test_what_is_gone_by_itself_need_not_be_removed(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    for path in tmp_path.glob("*/*/*/1-a.parquet"):
+        path.unlink()
+    build(tmp_path, "2-a")
+    assert tables_on_disk(tmp_path) == ["2-a"]
+
+
+def test_folders_without_files_are_removed(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    with write_warehouse(tmp_path) as writer:
+        writer.commit({"east": ClusterState((), {}, {})}, {})
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert not [path for path in folders if "=" in path.name]
+
+
+def test_executors_may_have_another_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with write_warehouse(Path("w")) as writer:
+        assert writer.root == tmp_path / "w"
+
+
+def test_an_error_is_told_though_the_state_is_damaged_too(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+
+    def fail() -> None:
+        with write_warehouse(tmp_path):
+            (tmp_path / "_kgroup" / "builds" / "1.json").write_text("{")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+
+def test_other_files_beside_the_manifests_do_no_harm(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    (tmp_path / "_kgroup" / "builds" / "notes.json").write_text("mine")
+    with read_warehouse(tmp_path) as found:
+        assert found.build == 1
+
+
+def test_a_file_of_the_state_that_is_missing_is_told(tmp_path: Path) -> None:
+    build(tmp_path, "1-a")
+    (tmp_path / "_kgroup" / "state" / "1-0.json").unlink()
+    with (
+        pytest.raises(InputError, match=r"there; No such file or directory\. .* restore it"),
+        read_warehouse(tmp_path) as found,
+    ):
+        found.state("east")
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_who_may_not_write_can_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may_read: bool
+) -> None:
+    """The lock is held all the same, where it is there and can be read."""
+    build(tmp_path, "1-a")
+    open_ = os.open
+
+    def refused(path: Path, flags: int, *args: int) -> int:
+        if flags & os.O_RDWR or not may_read:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_(path, flags, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        with pytest.raises(PermissionError), write_warehouse(tmp_path):
+            pass
+        with read_warehouse(tmp_path) as found:
+            (path,) = found.files()["tombstones"]
+            patch.undo()
+            build(tmp_path, "2-a")
+            assert path.exists() == may_read
+
+
 HOLDER = """
 import os, sys
 from pathlib import Path

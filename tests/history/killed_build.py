@@ -2,8 +2,8 @@
 
     python -m tests.history.killed_build SOURCE FOLDER
 
-For each of `STAGES` there is a warehouse of that name in the folder, which SOURCE is built into
-until the stage is reached.
+The warehouses in the folder have names of `STAGES`; SOURCE is built into each until its stage is
+reached.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.acero  # noqa: F401, else each process would load it
+
+from kgroup.cli.main import _WithoutPandas
 from kgroup.history import build, derivation, fact_file, task, warehouse
 from kgroup.history.segment_source import find_sources
 
@@ -62,11 +65,12 @@ def kill_at(place: Any, name: str, times: int, behind: bool) -> None:
 
 def main(source: str, folder: str) -> None:
     """See the module."""
-    for name, stage in STAGES.items():
+    sys.meta_path.insert(0, _WithoutPandas())  # as the command does
+    for name in os.listdir(folder):
         # Forked while there is no thread yet: a start of Python costs more than a build.
         pid = os.fork()
         if pid == 0:
-            kill_at(*stage)
+            kill_at(*STAGES[name])
             with warehouse.write_warehouse(Path(folder) / name) as writer:
                 made = build.Build(writer)
                 made.read(find_sources([source], "c").segments)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from kgroup.history.warehouse import read_warehouse
+from tests.examples import some_of
 from tests.history.killed_build import COMMITTED, STAGES
 from tests.history.log_copy import read_log, write_log
 from tests.history.paused_command import await_paused, paused_command
@@ -41,7 +42,8 @@ def test_killed_at_every_stage(tmp_path: Path) -> None:
     write_halves(early, late)
     build(base, early)
     before = read_tables(base, "c")
-    for name in STAGES:
+    stages = some_of(list(STAGES), 3)
+    for name in stages:
         shutil.copytree(base, tmp_path / "w" / name)
     run = subprocess.run(
         [sys.executable, "-m", "tests.history.killed_build", late, tmp_path / "w"],
@@ -49,11 +51,11 @@ def test_killed_at_every_stage(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert run.stdout.splitlines() == [f"{name} -9" for name in STAGES], run.stderr
+    assert set(run.stdout.splitlines()) == {f"{name} -9" for name in stages}, run.stderr
     build(base, late)
     after = read_tables(base, "c")
     assert after != before
-    for name in STAGES:
+    for name in stages:
         root = tmp_path / "w" / name
         assert read_tables(root, "c") == (after if name in COMMITTED else before), name
         assert files_on_disk(root) >= files_that_count(root), name

@@ -6,6 +6,7 @@ import io
 import random
 import struct
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -89,9 +90,18 @@ def content(source: SegmentSource, split_size: int, start: int = 0) -> list[obje
     ]
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    """What is in the log, read at once."""
+    source = segment(tmp_path_factory.mktemp("whole"), b"".join(BATCHES))
+    found = content(source, 1 << 30)
+    assert len(found) == 3 * len(BATCHES)
+    return found
+
+
 @pytest.mark.usefixtures("only_index")
 @pytest.mark.parametrize("allocated", [0, 10 << 20])
-def test_by_index(allocated: int, tmp_path: Path) -> None:
+def test_by_index(allocated: int, tmp_path: Path, whole: list[object]) -> None:
     entries = index_of(BATCHES)
     source = segment(tmp_path, b"".join(BATCHES), entries.ljust(allocated, b"\0"))
     found = begins(source, 10_000)
@@ -101,8 +111,6 @@ def test_by_index(allocated: int, tmp_path: Path) -> None:
     assert set(STARTS).issuperset(found)
     sizes = [last - first for first, last in zip(found, [*found[1:], source.size], strict=True)]
     assert max(sizes) < 11_500
-    whole = content(source, 1 << 30)
-    assert len(whole) == 3 * len(BATCHES)
     assert content(source, 10_000) == whole
 
 
@@ -143,12 +151,12 @@ BAD_INDEXES: dict[str, bytes | None] = {
 
 
 @pytest.mark.parametrize("name", BAD_INDEXES)
-def test_without_an_index_that_is_right(name: str, tmp_path: Path) -> None:
+def test_without_an_index_that_is_right(name: str, tmp_path: Path, whole: list[object]) -> None:
     source = segment(tmp_path, b"".join(BATCHES), BAD_INDEXES[name])
     found = begins(source, 10_000)
     assert len(found) == -(-source.size // 10_000)
     assert set(STARTS).issuperset(found)
-    assert content(source, 10_000) == content(source, 1 << 30)
+    assert content(source, 10_000) == whole
 
 
 @pytest.mark.usefixtures("only_index")
@@ -210,13 +218,15 @@ def tail(data: bytearray) -> None:
 HARMS = [flip, lengths, holes, tail]
 
 
-@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
-@pytest.mark.parametrize("index", [None, index_of(BATCHES)], ids=["lengths", "index"])
-@pytest.mark.parametrize("split_size", some_of([2000, 9000], 2))
-def test_damaged(harm: Harm, index: bytes | None, split_size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("harm", "is_indexed", "split_size"),
+    some_of(list(product(HARMS, (False, True), (2000, 9000))), 5),  # each once at least
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_damaged(harm: Harm, is_indexed: bool, split_size: int, tmp_path: Path) -> None:
     data = bytearray(b"".join(BATCHES))
     harm(data)
-    source = segment(tmp_path, bytes(data), index)
+    source = segment(tmp_path, bytes(data), index_of(BATCHES) if is_indexed else None)
     found = begins(source, split_size)
     assert len(found) > len(data) / split_size / 3
     sound = {item.position for item in read_batches(bytes(data)) if isinstance(item, RecordBatch)}
@@ -227,17 +237,17 @@ def test_damaged(harm: Harm, index: bytes | None, split_size: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("index", [None, index_of(BATCHES)], ids=["lengths", "index"])
-def test_only_what_is_new(index: bytes | None, tmp_path: Path) -> None:
+def test_only_what_is_new(index: bytes | None, tmp_path: Path, whole: list[object]) -> None:
     source = segment(tmp_path, b"".join(BATCHES), index)
     assert begins(source, 10_000, STARTS[300])[0] == STARTS[300]
     new = content(source, 10_000, STARTS[300])
-    assert new == content(source, 1 << 30)[900:]
+    assert new == whole[900:]
     assert source.splits(source.size) == []
 
 
 @pytest.mark.parametrize("index", [None, index_of(BATCHES)], ids=["lengths", "index"])
 def test_a_start_within_a_batch_that_was_just_being_written(
-    index: bytes | None, tmp_path: Path
+    index: bytes | None, tmp_path: Path, whole: list[object]
 ) -> None:
     source = segment(tmp_path, b"".join(BATCHES), index)
     start = STARTS[300] + 50
@@ -245,5 +255,5 @@ def test_a_start_within_a_batch_that_was_just_being_written(
     assert STARTS[300] - 4000 < first <= STARTS[300]
     assert first in STARTS
     new = content(source, 10_000, start)
-    assert new == content(source, 1 << 30)[-len(new) :]
+    assert new == whole[-len(new) :]
     assert len(new) >= 300

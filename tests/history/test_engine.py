@@ -1,4 +1,5 @@
 import os
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -12,10 +13,15 @@ from tests.history.warehouse_files import write_rows
 DAY_MS = 86_400_000
 
 
-@pytest.mark.parametrize("name", sorted(TABLES))
-def test_table_without_files_has_its_columns_and_no_rows(name: str) -> None:
+@pytest.fixture(scope="module")
+def empty() -> Iterator[DuckEngine]:
     with DuckEngine({}) as engine:
-        found = engine.query(f"SELECT * FROM {name}")
+        yield engine
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_table_without_files_has_its_columns_and_no_rows(name: str, empty: DuckEngine) -> None:
+    found = empty.query(f"SELECT * FROM {name}")
     assert found.schema.names == [*TABLES[name].columns, "cluster", "date"]
     assert found.schema.types == table_schema(TABLES[name]).types
     assert found.num_rows == 0
@@ -94,9 +100,9 @@ def test_nulls_come_first_upwards_as_in_spark(tmp_path: Path) -> None:
         ("SELECT CAST('a' AS INT)", "Could not convert string 'a' to INT32"),
     ],
 )
-def test_what_is_no_query_is_said_in_a_line(sql: str, reason: str) -> None:
-    with DuckEngine({}) as engine, pytest.raises(UsageError) as caught:
-        engine.query(sql)
+def test_what_is_no_query_is_said_in_a_line(sql: str, reason: str, empty: DuckEngine) -> None:
+    with pytest.raises(UsageError) as caught:
+        empty.query(sql)
     text = str(caught.value)
     assert reason in text
     assert "\n" not in text

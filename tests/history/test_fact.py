@@ -75,7 +75,7 @@ def _parsed(row: dict[str, Any]) -> dict[str, Any]:
 def test_recorded_records_are_in_the_tables(compiled: bool) -> None:
     assert len(RECORDED) > 100
     seen: set[str] = set()
-    for path in some_of(RECORDED, 4):
+    for path in some_of(RECORDED, 8):
         batches = decoded(path, compiled=compiled)
         rows = rows_of(map(facts_of, batches))
         assert rows == expected(batches), path
@@ -91,7 +91,7 @@ def test_recorded_records_are_in_the_tables(compiled: bool) -> None:
 
 
 @given(log=logs())
-@settings(max_examples=examples(8, 160), deadline=None)
+@settings(max_examples=examples(5, 160), deadline=None)
 def test_random_records_are_in_the_tables(log: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "0.log"

@@ -102,7 +102,7 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize(
-    "folder", some_of(LOGS, 4), ids=lambda folder: f"{folder.parent.name}/{folder.name}"
+    "folder", some_of(LOGS, 8), ids=lambda folder: f"{folder.parent.name}/{folder.name}"
 )
 def test_recorded_groups(folder: Path) -> None:
     check(folder)
@@ -120,7 +120,7 @@ def check(folder: Path, names: Mapping[str, str] | None = None) -> None:
     assert in_order(derived(partition, parts, names)) == expected
 
 
-@pytest.mark.parametrize("seed", range(examples(4, 200)))
+@pytest.mark.parametrize("seed", range(examples(2, 200)))
 def test_random_groups(seed: int, tmp_path: Path) -> None:
     history = RandomHistory(seed)
     history.write(tmp_path)

@@ -115,7 +115,9 @@ def lags(
         if at not in with_end
     ]
     latest_ms = max((row.time_ms for row in rows if row.log_end_offset is not None), default=None)
-    if latest_ms is None:
+    if when and not rows:
+        notes.append(f"Group {group_id!r} had committed nothing that was asked for.")
+    elif latest_ms is None:
         notes.append(
             "No end of a log is known for what was asked: snapshots tell them ('kgroup snapshot', "
             "then --snapshot FILE)."

@@ -84,6 +84,13 @@ def test_one_time(
     assert found == expected
 
 
+def test_what_was_never_committed_wants_no_snapshot(engine: DuckEngine) -> None:
+    for asked in ({"topic": "other"}, {"at_ms": T + 9}):
+        report = lags(engine, "g", **asked)
+        assert report.data == ()
+        assert report.notes == ("Group 'g' had committed nothing that was asked for.",)
+
+
 def test_ends_may_be_given(engine: DuckEngine) -> None:
     given = [LogEnd("unended", 0, 0, 21, T + 28), LogEnd("orders", 0, 0, 110, T + 12)]
     report = lags(engine, "g", since_ms=T, given=given)

@@ -27,6 +27,7 @@ __all__ = [
     "DuckEngine",
     "Engine",
     "Parameter",
+    "check_texts",
     "missing_table",
     "table_schema",
     "unreadable_file",
@@ -108,6 +109,7 @@ class DuckEngine:
         """Answer one query; see `Engine.query`."""
         import duckdb
 
+        check_texts(sql, *parameters)
         with self._errors():
             statements = self._connection.extract_statements(sql)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -135,6 +137,23 @@ class DuckEngine:
             if isinstance(error, duckdb.ProgrammingError | duckdb.DataError):
                 raise UsageError(reason) from error
             raise KgroupError(reason) from error
+
+
+def check_texts(*texts: object) -> None:
+    """Make sure that an engine can be asked with these texts: names on a command line may be any.
+
+    Args:
+        texts: query and parameters; those that are no texts are passed over.
+
+    Raises:
+        UsageError: one is not UTF-8.
+    """
+    for text in texts:
+        if isinstance(text, str):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise UsageError(f"expected UTF-8, found {text!r}") from None
 
 
 def missing_table(name: str) -> UsageError:

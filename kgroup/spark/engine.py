@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgroup.errors import KgroupError, UsageError
-from kgroup.history.engine import Parameter, missing_table, table_schema, unreadable_file
+from kgroup.history.engine import (
+    Parameter,
+    check_texts,
+    missing_table,
+    table_schema,
+    unreadable_file,
+)
 from kgroup.history.table import TABLES
 from kgroup.spark.session import first_line
 
@@ -44,6 +50,7 @@ class SparkEngine:
 
     def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
         """Answer one query; see `Engine.query`."""
+        check_texts(sql, *parameters)
         with self._errors():
             self._check(sql)
             answer: pa.Table = self._session.sql(sql, args=list(parameters)).toArrow()

@@ -78,6 +78,7 @@ def test_parameters_and_nulls(spark: SparkSession, tmp_path: Path) -> None:
         ("SET spark.sql.runSQLOnFiles = true", "expected one query"),
         ("SELECT * FROM text.`/etc/passwd`", "no table text./etc/passwd"),
         ("SELECT 1 / 0", "Division by zero"),
+        ("SELECT 'a\udcff'", "expected UTF-8, found"),
     ],
 )
 def test_what_is_no_query_on_the_tables_is_refused(

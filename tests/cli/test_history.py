@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from tests.cli.conftest import Cli
 from tests.history.recorded import Built, log_of, time_of
 from tests.history.test_owner import STORY, T, generation, interval
 from tests.history.warehouse_files import make_warehouse
+from tests.operation.log_files import Log, commit, group_metadata, tombstone
+from tests.protocol.log_writer import Plain, batch
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +73,9 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
         (("timeline", "h"), 3, "group 'h' is not in the warehouse. 'kgroup history show --groups'"),
         (("lag", "only-wets"), 3, "'only-wets' is not in the warehouse; did you mean 'only-west'?"),
         (("lag", "h", "--cluster", "west"), 3, "'h' is not in cluster west of the warehouse."),
+        (("timeline", "g\udcff"), 2, r"expected UTF-8, found 'g\udcff'"),
+        (("owner", "t\udcff", "0", "--at", "now"), 2, r"expected UTF-8, found 't\udcff'"),
+        (("sql", "SELECT '\udcff'"), 2, "expected UTF-8"),
         (("show", "--groups", "--partitions"), 2, "choose one of them"),
         (
             ("sql", "SELECT * FROM nothing"),
@@ -172,6 +178,33 @@ def test_missing_engine_is_said(cli: Cli, warehouse: str, monkeypatch: pytest.Mo
     result = cli("history", "sql", "--warehouse", warehouse, "SELECT 1", "--engine", "duckdb")
     assert result.status == 1
     assert "pip install 'kgroup[history]'" in result.err
+
+
+def test_ids_that_are_not_utf8_are_as_kafka_shows_them(cli: Cli, tmp_path: Path) -> None:
+    def in_bytes(record: Plain) -> Plain:
+        assert record.key is not None
+        return replace(record, key=record.key.replace(b"XX", b"\xff\xfe"))
+
+    records = [
+        commit(0, "gXX", "tXX", committed=7, time_ms=T),
+        group_metadata(1, "gXX", generation=3, time_ms=T + 1),
+        tombstone(2, "gXX", "uXX", time_ms=T + 2),
+    ]
+    (tmp_path / "log").mkdir()
+    Log(tmp_path / "log").add(0, batch([in_bytes(record) for record in records]), partition=1)
+    built = cli(
+        "history", "build", "--from", tmp_path / "log", "--to", tmp_path / "w", "--cluster", "c"
+    )
+    assert built.status == 0
+    args = ("--warehouse", tmp_path / "w", "-o", "jsonl")
+    (group,) = (
+        json.loads(line) for line in cli("history", "show", "--groups", *args).out.splitlines()
+    )
+    assert group | {"group_id": "g\ufffd\ufffd", "record_count": 3} == group
+    then = json.loads(cli("history", "as-of", "now", group["group_id"], *args).out)
+    assert [(offset["topic"], offset["committed_offset"]) for offset in then["offsets"]] == [
+        ("t\ufffd\ufffd", 7)
+    ]
 
 
 # --- as-of, on recorded groups -------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import orjson
 
@@ -33,7 +34,7 @@ from kgroup.operation.report import Report
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log_replay import decode_subscriptions
 
-__all__ = ["PastGroups", "describe_past"]
+__all__ = ["PastDescription", "PastGroups", "describe_past"]
 
 _CAPABILITIES = frozenset(
     {
@@ -55,9 +56,22 @@ _COMMIT = (
 """Columns of a commit that a replay looks at."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastDescription(GroupDescription):
+    """A group as it was.
+
+    Attributes:
+        cluster: that has it.
+        time_ms: when it was so.
+    """
+
+    cluster: str
+    time_ms: int
+
+
 def describe_past(
     engine: Engine, group_id: str, at_ms: int, *, cluster: str | None = None
-) -> Report[GroupDescription]:
+) -> Report[PastDescription]:
     """Describe a group as it was.
 
     Args:
@@ -94,7 +108,15 @@ def describe_past(
     last_ms = span_of(engine, cluster).last_ms
     if last_ms is not None and at_ms > last_ms:
         notes.append(known_up_to(cluster, last_ms))
-    return Report(report.data, errors, tuple(notes))
+    data = tuple(
+        PastDescription(
+            **{field.name: getattr(each, field.name) for field in fields(each)},
+            cluster=cluster,
+            time_ms=at_ms,
+        )
+        for each in report.data
+    )
+    return Report(data, errors, tuple(notes))
 
 
 class PastGroups:

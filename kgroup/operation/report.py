@@ -7,7 +7,7 @@ from kgroup.model.problem import Problem
 
 __all__ = ["Report"]
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,6 +239,7 @@ def test_as_of_the_end_says_what_describe_says(
         ).out
     )
     theirs = json.loads(cli("describe", "--sample", "order-service", "-o", "jsonl").out)
+    assert (ours.pop("cluster"), ours.pop("time_ms")) == ("c", end_ms)
     assert ours.keys() == theirs.keys()
     unknown = {"log_end_offset": None, "lag": None, "log_start_offset": None, "mark": None}
     theirs["offsets"] = [offset | unknown for offset in theirs["offsets"]]

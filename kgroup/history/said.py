@@ -35,8 +35,9 @@ _CURRENT = "CurrentMemberAssignment"
 _TOMBSTONES = {
     "GroupMetadata": (CLASSIC, GROUP_GONE),
     **{
-        f"{name}Group{end}": (kind, what)
-        for kind, name in ((1, "Consumer"), (2, "Share"), (3, "Streams"))
+        f"{name.capitalize()}Group{end}": (kind, what)
+        for kind, name in enumerate(GROUP_TYPES)
+        if kind != CLASSIC
         for end, what in (
             ("Metadata", GROUP_GONE),
             ("MemberMetadata", MEMBER_GONE),

@@ -18,9 +18,9 @@ from kgroup.history.fact_file import FactWriter, WrittenFile
 from kgroup.history.table import TABLES
 from kgroup.history.table_file import read_rows
 
-__all__ = ["TRANSACTIONAL", "settle"]
+__all__ = ["settle"]
 
-TRANSACTIONAL = ("offset_commits", "tombstones", "other_records")
+_TRANSACTIONAL = ("offset_commits", "tombstones", "other_records")
 """Tables with the column `transaction`."""
 
 _PLACE = ("offsets_partition", "producer_id", "log_offset")
@@ -55,7 +55,7 @@ def settle(
         is_open = [
             file
             for file in files
-            if file.is_open and file.table in TRANSACTIONAL and (file.path in new) == is_new
+            if file.is_open and file.table in _TRANSACTIONAL and (file.path in new) == is_new
         ]
         ends = _markers(warehouse, is_open, candidates)
         if not len(ends):
@@ -94,7 +94,7 @@ def _is_behind(offsets: Mapping[int, tuple[int, int]], firsts: Mapping[int, int]
 
 def _settle_file(warehouse: Path, file: WrittenFile, markers: pa.Table, writer: FactWriter) -> bool:
     rows = read_rows(warehouse, file)
-    outcome = outcomes(rows, markers)
+    outcome = _outcomes(rows, markers)
     is_settled = pc.is_valid(outcome)
     if not pc.any(is_settled).as_py():
         return False
@@ -107,7 +107,7 @@ def _settle_file(warehouse: Path, file: WrittenFile, markers: pa.Table, writer: 
     return True
 
 
-def outcomes(rows: pa.Table, markers: pa.Table) -> pa.Array:
+def _outcomes(rows: pa.Table, markers: pa.Table) -> pa.Array:
     """Tell what became of records, null where no marker follows.
 
     Both have the columns offsets_partition, producer_id and log_offset.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgroup.history.engine import DuckEngine
     from tests.history.recorded import Ask, Built
 
-settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(25))
+settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(15, 200))
 settings.load_profile("kgroup")
 
 

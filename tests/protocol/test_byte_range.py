@@ -65,7 +65,7 @@ def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 5000)
     choice = random.Random(11)
     cuts = damaged = 0
-    for path in some_of(FILES, 5):
+    for path in some_of(FILES, 8):
         parts = cut(path, choice)
         rows, damages = content(path, [WHOLE], compiled=compiled)
         found, found_damages = content(path, parts, compiled=compiled)
@@ -73,11 +73,11 @@ def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPa
         assert found_damages == damages, path
         cuts += len(parts) - 1
         damaged += bool(damages)
-    assert cuts > 300
-    assert damaged > 20
+    assert cuts > examples(200, 1500)
+    assert damaged > examples(12, 100)
 
 
-@settings(max_examples=examples(12, 160))
+@settings(max_examples=examples(8, 160))
 @given(log=logs(), size=st.integers(200, 3000), seed=st.integers(0, 1 << 32))
 def test_any_log(
     log: bytes, size: int, seed: int, tmp_path_factory: pytest.TempPathFactory

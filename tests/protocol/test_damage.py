@@ -23,7 +23,7 @@ from kgroup.protocol.record_batch import (
     read_file_batches,
     read_records,
 )
-from tests.examples import some_of
+from tests.examples import examples, some_of
 from tests.protocol import log_writer as log
 from tests.protocol.log_walk import (
     FIRST,
@@ -164,7 +164,7 @@ UNCHECKED = {0: range(8), 1: range(8), 2: (*range(8), *range(12, 16))}
 def test_every_flipped_bit_is_noticed_or_harmless(batch: bytes) -> None:
     magic = batch[16]
     whole = list(read_records(only(batch)))
-    for place in some_of(range(8 * len(batch)), 5):
+    for place in some_of(range(8 * len(batch)), 7):
         at, bit = divmod(place, 8)
         items = walk(FIRST + flipped(batch, at, bit) + THIRD)
         assert isinstance(items[-1], RecordBatch)
@@ -355,7 +355,7 @@ def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         held.append(len(window.data))
 
     monkeypatch.setattr(ByteWindow, "_read_on", read_on_and_look)
-    size = 3 << 20
+    size = examples(2, 3) << 20
     file = Endless(size, PATTERNS[name])
     position = 0
     for item in read_file_batches(cast(BinaryIO, file), chunk_size=1 << 16, max_batch_size=1 << 19):

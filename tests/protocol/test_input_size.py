@@ -10,7 +10,7 @@ from kgroup.protocol import input_size
 from kgroup.protocol.byte_range import ByteRange
 from kgroup.protocol.input_size import is_large
 from tests.operation.log_files import commit
-from tests.protocol.log_writer import batch
+from tests.protocol.log_writer import batch, compress, record
 
 
 def sparse(path: Path, size: int) -> Path:
@@ -41,7 +41,9 @@ def test_sizes(
 
 def test_many_compressed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_size, "loaded", lambda: None)
-    packed = batch([commit(offset, "g") for offset in range(1 << 16)], codec="zstd")
+    count = 1 << 16
+    body = compress("zstd", record(commit(0, "g")) * count)
+    packed = batch([], codec="zstd", body=body, count=count, last_offset_delta=count - 1)
     few = batch([commit(0, "g")])
     path = tmp_path / "log"
     path.write_bytes(few + packed + few)

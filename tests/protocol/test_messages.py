@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kgroup.protocol import message_schema, messages
 from kgroup.protocol.primitives import DecodeError
-from tests.examples import examples
+from tests.examples import examples, some_of
 from tests.protocol.random_message import SCHEMAS, VERSIONS, message
 
 OFFSET = "coordinator/OffsetCommitValue"
@@ -425,7 +425,7 @@ def refused_at(reader: Callable[[bytes, int, int], Any], raw: bytes) -> int:
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
-@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(3, 32), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_round_trip_and_truncation(name: str, version: int, data: st.DataObject) -> None:
     """Every message of every version comes back; cut short at any byte it is refused."""
@@ -441,7 +441,7 @@ def test_round_trip_and_truncation(name: str, version: int, data: st.DataObject)
         assert 0 <= refused_at(reader, raw[:size]) <= size
 
 
-@pytest.mark.parametrize(("name", "version"), VERSIONS)
+@pytest.mark.parametrize(("name", "version"), some_of(VERSIONS, 3))
 @settings(max_examples=examples(5))
 @given(raw=st.binary(max_size=60))
 def test_any_bytes(name: str, version: int, raw: bytes) -> None:

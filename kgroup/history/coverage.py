@@ -40,11 +40,11 @@ class Coverage:
 
     @classmethod
     def of(cls, offsets: Offsets) -> Coverage:
-        """Make the set of these offsets, in any order."""
+        """Make the set of these offsets, in any order; some may be there twice."""
         if not len(offsets):
             return cls()
-        if (offsets[1:] <= offsets[:-1]).any():
-            offsets = np.unique(offsets)
+        if (offsets[1:] < offsets[:-1]).any():
+            offsets = np.sort(offsets)
         breaks = np.flatnonzero(np.diff(offsets) > 1)
         firsts = offsets[np.concatenate(([0], breaks + 1))]
         lasts = offsets[np.concatenate((breaks, [len(offsets) - 1]))]
@@ -126,8 +126,6 @@ class Coverage:
         end = len(self.firsts)
         if last is not None:
             end = int(np.searchsorted(self.firsts, last, side="right"))
-        if begin >= end:
-            return Coverage()
         firsts = np.maximum(self.firsts[begin:end], first)
         lasts = self.lasts[begin:end]
         return Coverage(firsts, lasts if last is None else np.minimum(lasts, last))

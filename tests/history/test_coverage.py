@@ -36,6 +36,7 @@ def test_offsets_in_a_row_are_one_interval() -> None:
 
 def test_offsets_may_come_twice_and_in_any_order() -> None:
     assert pairs(coverage(5, 3, 4, 4, 1)) == [(1, 1), (3, 5)]
+    assert pairs(coverage(3, 3, 4, 9, 9)) == [(3, 4), (9, 9)]
 
 
 def test_the_largest_offset_has_no_successor() -> None:
@@ -43,6 +44,8 @@ def test_the_largest_offset_has_no_successor() -> None:
     assert pairs(found) == [(0, 0), (LARGEST - 1, LARGEST)]
     assert found.has(np.array([LARGEST, 1], np.int64)).tolist() == [True, False]
     assert pairs(found.within(LARGEST)) == [(LARGEST, LARGEST)]
+    whole = Coverage(np.array([0]), np.array([LARGEST]))
+    assert pairs(Coverage.union([whole, coverage(5, 8)])) == [(0, LARGEST)]
 
 
 def test_nothing_is_known_of_nothing() -> None:
@@ -55,6 +58,7 @@ def test_nothing_is_known_of_nothing() -> None:
     assert not nothing.overlaps(nothing)
     assert not nothing.overlaps(coverage(1))
     assert Coverage.union([]) == nothing
+    assert Coverage.union([nothing, nothing]) == nothing
     assert Coverage.of(np.empty(0, np.int64)) == nothing
 
 

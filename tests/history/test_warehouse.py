@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from socket import gethostname
 from urllib.parse import quote
 
 import numpy as np
@@ -410,6 +412,8 @@ with write_warehouse(Path(sys.argv[1])):
 
 
 def test_one_build_works_at_a_time(tmp_path: Path) -> None:
+    build(tmp_path / "w", "1-a")
+    (tmp_path / "w" / "_kgroup" / "lock").write_text("process 1234567890 on a host of a long name")
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, tmp_path / "w"],
         stdin=subprocess.PIPE,
@@ -418,7 +422,9 @@ def test_one_build_works_at_a_time(tmp_path: Path) -> None:
     ) as holder:
         assert holder.stdout is not None
         pid = int(holder.stdout.readline())
-        refused = rf"w: process {pid} on \S+ is changing this warehouse; .* wait"
+        refused = (
+            rf"w: process {pid} on {re.escape(gethostname())} is changing this warehouse; .* wait"
+        )
         with pytest.raises(KgroupError, match=refused), write_warehouse(tmp_path / "w"):
             pass
         holder.kill()
@@ -437,6 +443,8 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="found nothing; kgroup history build --to"):
         read_warehouse(tmp_path / "none").__enter__()
     (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=f"found an empty folder; .* --to {tmp_path}/empty makes"):
+        read_warehouse(tmp_path / "empty").__enter__()
     build(tmp_path / "empty", "1-a")
 
 

@@ -123,12 +123,13 @@ class Coverage:
     def within(self, first: int, last: int | None = None) -> Coverage:
         """Give what lies from one offset to another, inclusive; None: to the end."""
         begin = int(np.searchsorted(self.lasts, first))
-        end = len(self.firsts)
-        if last is not None:
-            end = int(np.searchsorted(self.firsts, last, side="right"))
-        firsts = np.maximum(self.firsts[begin:end], first)
-        lasts = self.lasts[begin:end]
-        return Coverage(firsts, lasts if last is None else np.minimum(lasts, last))
+        if last is None:
+            return Coverage(np.maximum(self.firsts[begin:], first), self.lasts[begin:])
+        if last < first:
+            return Coverage()
+        end = int(np.searchsorted(self.firsts, last, side="right"))
+        firsts, lasts = self.firsts[begin:end], self.lasts[begin:end]
+        return Coverage(np.maximum(firsts, first), np.minimum(lasts, last))
 
     def is_dense(self, first: int, last: int) -> bool:
         """Tell whether every offset from one to another, inclusive, is in it."""

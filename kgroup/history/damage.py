@@ -52,8 +52,10 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
         for each in read.damage
     ]
     if read.more_damage:
-        reason = f"{read.more_damage} further places behind these cannot be read."
-        rows.append(_row(name, number, "more", reason))
+        reason = f"{read.more_damage} further places in these bytes cannot be read."
+        begin = read.damage[-1].position + read.damage[-1].size
+        where = (begin, split.place.end - begin) if is_file else (None, None)
+        rows.append(_row(name, number, "more", reason, *where))
     if read.error is not None:
         rows.append(unreadable_row(name, number, read.error))
     return rows

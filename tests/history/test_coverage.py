@@ -73,6 +73,9 @@ def test_it_is_what_sets_of_numbers_are(seed: int) -> None:
 
     assert members(one) == left
     assert one.count == len(left)
+    assert (one == other) == (left == right)
+    assert one != coverage(*left, 41)
+    assert one != coverage(*left, *range(max(left, default=0) + 1, 41))
     both = Coverage.union([one, other])
     assert members(both) == left | right
     assert both == coverage(*sorted(left | right))  # of as few intervals as can be

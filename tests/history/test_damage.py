@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from kgroup.history import task
 from kgroup.history.coverage import Coverage
 from kgroup.history.damage import DamageRow, damage_row, damage_rows, replace_damage
 from kgroup.history.fact_file import FactWriter, WrittenFile
@@ -103,6 +105,35 @@ def test_damage_of_a_live_partition_has_no_position_and_stays(tmp_path: Path) ->
         replace_damage(tmp_path, files, [], [(name, 90, 95)], writer)
         (left,) = writer.finish()
     assert read_rows(tmp_path, left)["kind"].to_pylist() == ["bad-crc"]
+
+
+def test_places_that_are_not_told_one_by_one_stay_as_others_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "MOST_DAMAGE", 2)
+    batches = read_log(SAMPLE)[2]
+    log = [bytearray(batch.data) for batch in batches[:10]]
+    for number in (1, 3, 5, 7):
+        log[number][30] ^= 0xFF
+    folder = tmp_path / "log" / "__consumer_offsets-2"
+    folder.mkdir(parents=True)
+    path = folder / f"{0:020}.log"
+    path.write_bytes(b"".join(log))
+    begins = [sum(map(len, log[:number])) for number in range(11)]
+    expected = [
+        ("bad-crc", begins[1], len(log[1])),
+        ("bad-crc", begins[3], len(log[3])),
+        ("more", begins[4], begins[10] - begins[4]),
+    ]
+    for step in ("read", "passed over", "read on"):
+        if step == "read on":
+            path.write_bytes(path.read_bytes() + bytes(batches[10].data))
+        build(tmp_path / "w", tmp_path / "log")
+        with read_warehouse(tmp_path / "w") as warehouse:
+            (file,) = warehouse.files()["damage"]
+            rows = pq.ParquetFile(file).read().to_pylist()
+        assert [(each["kind"], each["position"], each["size"]) for each in rows] == expected, step
+        assert rows[-1]["reason"] == "2 further places in these bytes cannot be read."
 
 
 def test_what_is_found_again_is_not_new(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What only a whole process shows: pipes, signals, standard input, a terminal."""
 
+import fcntl
 import json
 import os
 import pty
@@ -21,16 +22,13 @@ from tests.protocol.log_writer import batch
 COMMAND = [sys.executable, "-m", "kgroup"]
 SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"
 TIMEOUT_S = 60
+SMALL = 4096
 
 
 @pytest.fixture
 def long_log(tmp_path: Path) -> Path:
-    """Records enough to fill every pipe."""
-    log = Log(tmp_path)
-    parts = (
-        batch([commit(n, f"group-{n}") for n in range(at, at + 100)]) for at in range(0, 3000, 100)
-    )
-    return log.add(0, *parts)
+    """Records enough to fill a pipe of `SMALL` bytes."""
+    return Log(tmp_path).add(0, batch([commit(n, f"group-{n}") for n in range(500)]))
 
 
 @pytest.mark.parametrize(
@@ -38,19 +36,20 @@ def long_log(tmp_path: Path) -> Path:
     [("table", ""), ("jsonl", ""), ("jsonl", "1"), ("json", ""), ("csv", "")],
 )
 def test_a_closed_pipe_ends_quietly(long_log: Path, form: str, unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, SMALL)
     process = subprocess.Popen(
         [*COMMAND, "decode-offsets", long_log, "-o", form],
-        stdout=subprocess.PIPE,
+        stdout=writer,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    assert process.wait(TIMEOUT_S) == 141
-    process.stderr.close()
+    os.close(writer)
+    with open(reader, "rb") as lines:
+        assert lines.readline()
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert errors == b""
+    assert process.returncode == 141
 
 
 def test_pandas_is_not_imported_where_it_is_installed(tmp_path: Path) -> None:

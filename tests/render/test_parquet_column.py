@@ -20,7 +20,7 @@ from kgroup.protocol.compiled import kernels
 from kgroup.render import parquet, parquet_column
 from kgroup.render.parquet import write_parquet
 from kgroup.render.record import RECORD_COLUMNS
-from tests.examples import examples
+from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
 from tests.protocol.random_log import logs
 
@@ -74,7 +74,7 @@ def test_any_integers(name: str, data: st.DataObject, tmp_path_factory: Any) -> 
 @pytest.mark.parametrize("step", [0, 1, 255, 256, 257, 65_536, 1 << 31, 1 << 33])
 def test_integers_that_rise(step: int, tmp_path: Path) -> None:
     random = np.random.default_rng(step)
-    for size in SIZES:
+    for size in some_of(SIZES, 2):
         numbers = np.cumsum(random.integers(0, step + 1, size)) + (1 << 40)
         check(numbers.tolist(), "offset", tmp_path / "x.parquet")
 
@@ -84,7 +84,7 @@ def test_what_is_not_null_is_picked(name: str, tmp_path: Path) -> None:
     """Numbers of each size (the first column's are one byte), few, half and most of them null."""
     random = np.random.default_rng(5)
     texts = ["committed", "aborted", "open"]
-    for size, nulls in product(SIZES, (0.02, 0.5, 0.98)):
+    for size, nulls in some_of(list(product(SIZES, (0.02, 0.5, 0.98))), 5):
         numbers = random.integers(0, 3 if name == "transaction" else 300, size).tolist()
         cells = [texts[number] if name == "transaction" else number for number in numbers]
         is_null = (random.random(size) < nulls).tolist()

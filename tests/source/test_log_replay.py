@@ -55,7 +55,7 @@ def assert_same(segments: list[Segment]) -> Delta:
     return small
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", some_of(SCENARIOS, 3))
 def test_recorded_logs(name: str) -> None:
     by_partition: dict[tuple[int | None, Path], list[Segment]] = {}
     for segment in find_segments([scenario(name).log_dir]):
@@ -67,7 +67,7 @@ def test_recorded_logs(name: str) -> None:
         assert assert_same(segments).groups(whole.topic_names) == whole.groups()
 
 
-@pytest.mark.parametrize("path", some_of(DAMAGED, 3), ids=lambda path: path.parent.parent.name)
+@pytest.mark.parametrize("path", some_of(DAMAGED, 6), ids=lambda path: path.parent.parent.name)
 def test_damaged_logs(path: Path) -> None:
     assert_same(find_segments([path]))
 

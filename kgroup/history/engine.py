@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import duckdb
 
 __all__ = [
+    "FOLDERS",
     "FOLDER_COLUMNS",
     "DuckEngine",
     "Engine",
@@ -45,7 +46,8 @@ MOST_MEMORY = 4 << 30
 MOST_SPILLED = 32 << 30
 """Bytes of these."""
 
-_FOLDERS = ".*/cluster=([^/]*)/date=([^/]*)/[^/]*$"
+FOLDERS = ".*/cluster=([^/]*)/date=([^/]*)/[^/]*$"
+"""Pattern of a file's path; its groups are the quoted name of the cluster, and the day."""
 
 
 class Engine(Protocol):
@@ -224,8 +226,8 @@ def _view(table: Table, paths: Sequence[str]) -> str:
     """
     return (
         f"CREATE VIEW {table.name} AS SELECT {', '.join(table.columns)}, "
-        f"url_decode(regexp_extract(filename, '{_FOLDERS}', 1)) AS cluster, "
-        f"TRY_CAST(regexp_extract(filename, '{_FOLDERS}', 2) AS DATE) AS date "
+        f"url_decode(regexp_extract(filename, '{FOLDERS}', 1)) AS cluster, "
+        f"TRY_CAST(regexp_extract(filename, '{FOLDERS}', 2) AS DATE) AS date "
         f"FROM read_parquet({_list(paths)}, filename = true, hive_partitioning = false)"
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgroup.render.cell import Column, Kind
+from kgroup.render.history_column import CLUSTER, GROUP, GROUP_TYPE
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
@@ -44,9 +45,6 @@ __all__ = [
     "stale_sheet",
 ]
 
-_CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
-_GROUP = Column("group_id", Kind.NAME, "id of the group")
-_GROUP_TYPE = Column("group_type", Kind.TEXT, "classic, consumer, share or streams")
 _TOPIC = Column("topic", Kind.TEXT, "name of the topic")
 _PARTITION = Column("partition", Kind.NUMBER, "partition of that topic, or number of a task")
 _MEMBER = (
@@ -65,8 +63,8 @@ _THING = (
 )
 
 OWNER_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
+    CLUSTER,
+    GROUP,
     _TOPIC,
     _PARTITION,
     Column("status", Kind.TEXT, "owned, nobody or unknown"),
@@ -75,13 +73,13 @@ OWNER_COLUMNS = (
     Column("until_ms", Kind.TIME, "when it ended; unknown: not yet"),
     _ENDED_BY,
     Column("reason", Kind.TEXT, "why nobody had it, or why that is not known"),
-    _GROUP_TYPE,
+    GROUP_TYPE,
     *_THING,
 )
 INTERVAL_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
-    _GROUP_TYPE,
+    CLUSTER,
+    GROUP,
+    GROUP_TYPE,
     _TOPIC,
     _PARTITION,
     *_MEMBER,
@@ -94,8 +92,8 @@ INTERVAL_COLUMNS = (
     Column("to_log_offset", Kind.NUMBER, "offset of the record that ended it"),
 )
 COMMIT_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
+    CLUSTER,
+    GROUP,
     _TOPIC,
     _PARTITION,
     Column("commit_count", Kind.NUMBER, "commits, without those of transactions not committed"),
@@ -116,8 +114,8 @@ COMMIT_COLUMNS = (
     _OFFSETS_PARTITION,
 )
 LAG_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
+    CLUSTER,
+    GROUP,
     Column("time_ms", Kind.TIME, "when the end of the log was recorded"),
     _TOPIC,
     _PARTITION,
@@ -128,8 +126,8 @@ LAG_COLUMNS = (
     Column("log_start_offset", Kind.NUMBER, "offset of the first record that was still there"),
 )
 PAUSE_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
+    CLUSTER,
+    GROUP,
     _TOPIC,
     _PARTITION,
     Column("since_ms", Kind.TIME, "time of the commit before it"),
@@ -139,8 +137,8 @@ PAUSE_COLUMNS = (
     Column("next_member_id", Kind.NAME, "owner of it behind it", is_reference=True),
 )
 JUMP_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
+    CLUSTER,
+    GROUP,
     _TOPIC,
     _PARTITION,
     Column("time_ms", Kind.TIME, "time of the commit"),
@@ -162,7 +160,7 @@ _RECORDS = (
 )
 _DAMAGE = Column("damage_count", Kind.NUMBER, "stretches of bytes that could not be read")
 CLUSTER_STOCK_COLUMNS = (
-    _CLUSTER,
+    CLUSTER,
     Column(
         "partition_count",
         Kind.NUMBER,
@@ -176,7 +174,7 @@ CLUSTER_STOCK_COLUMNS = (
     Column("build", Kind.NUMBER, "number of the warehouse's last build"),
 )
 PARTITION_STOCK_COLUMNS = (
-    _CLUSTER,
+    CLUSTER,
     _OFFSETS_PARTITION,
     *_RECORDS,
     _DAMAGE,
@@ -184,11 +182,11 @@ PARTITION_STOCK_COLUMNS = (
     Column("last_offset", Kind.NUMBER, "highest offset that was read"),
     Column("missing_count", Kind.NUMBER, "offsets between them that were not"),
 )
-GROUP_STOCK_COLUMNS = (_CLUSTER, _GROUP, *_RECORDS)
+GROUP_STOCK_COLUMNS = (CLUSTER, GROUP, *_RECORDS)
 STALE_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
-    _GROUP_TYPE,
+    CLUSTER,
+    GROUP,
+    GROUP_TYPE,
     Column("state", Kind.TEXT, "state of the group then"),
     _TOPIC,
     _PARTITION,

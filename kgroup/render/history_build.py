@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind
+from kgroup.render.history_column import CLUSTER
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["BUILD_COLUMNS", "build_sheet"]
 
 BUILD_COLUMNS = (
-    Column("cluster", Kind.NAME, "name of the cluster in the warehouse"),
+    CLUSTER,
     Column("table", Kind.TEXT, "name of the table"),
     Column("new_row_count", Kind.NUMBER, "how many rows were added"),
     Column("row_count", Kind.NUMBER, "how many it has now"),

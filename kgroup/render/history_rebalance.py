@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind
+from kgroup.render.history_column import CLUSTER, GROUP, GROUP_TYPE
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -14,13 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["REBALANCE_COLUMNS", "STORM_COLUMNS", "rebalance_sheet", "storm_sheet"]
 
-_CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
-_GROUP = Column("group_id", Kind.NAME, "id of the group")
 
 REBALANCE_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
-    Column("group_type", Kind.TEXT, "classic, consumer, share or streams"),
+    CLUSTER,
+    GROUP,
+    GROUP_TYPE,
     Column("time_ms", Kind.TIME, "time of the record that tells of it"),
     Column("generation_before", Kind.NUMBER, "generation, or group epoch, before"),
     Column("generation_id", Kind.NUMBER, "the new one"),
@@ -46,9 +45,9 @@ REBALANCE_COLUMNS = (
 )
 
 STORM_COLUMNS = (
-    _CLUSTER,
-    _GROUP,
-    Column("group_type", Kind.TEXT, "classic, consumer, share or streams"),
+    CLUSTER,
+    GROUP,
+    GROUP_TYPE,
     Column("from_ms", Kind.TIME, "time of the first rebalance"),
     Column("to_ms", Kind.TIME, "time of the last one"),
     Column("rebalance_count", Kind.NUMBER, "how many"),

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from kgroup.errors import KgroupError, UsageError
 from kgroup.history.engine import (
+    FOLDERS,
     Parameter,
     check_texts,
     missing_table,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["SparkEngine"]
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
-_FOLDERS = ".*/cluster=([^/]*)/date=([^/]*)/[^/]*$"
 
 
 class SparkEngine:
@@ -69,8 +69,8 @@ class SparkEngine:
         path = f.url_decode(f.col("_metadata.file_path"))  # it is a URI, the names in it are quoted
         rows.select(
             *columns.names,
-            f.url_decode(f.regexp_extract(path, _FOLDERS, 1)).alias("cluster"),
-            f.regexp_extract(path, _FOLDERS, 2).try_cast("date").alias("date"),
+            f.url_decode(f.regexp_extract(path, FOLDERS, 1)).alias("cluster"),
+            f.regexp_extract(path, FOLDERS, 2).try_cast("date").alias("date"),
         ).createOrReplaceTempView(name)
 
     def _check(self, sql: str) -> None:

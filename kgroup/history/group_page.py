@@ -9,7 +9,7 @@ from kgroup.history.ask_rebalance import rebalances
 from kgroup.history.engine import Engine
 from kgroup.history.interval import Interval
 from kgroup.history.lag import lags
-from kgroup.history.question import SETTLED, cluster_of_group, rows_of, span_of
+from kgroup.history.question import SETTLED, cluster_of_group, first_times, rows_of, span_of
 from kgroup.history.rebalance import Participant, Rebalance
 from kgroup.history.timeline import timeline
 from kgroup.model.instant import rfc3339
@@ -115,14 +115,18 @@ def group_page(
         ).data
         if each.time_ms is not None
     ]
-    first_commit, last_commit = _commit_span(engine, cluster, group_id)
+    first_commit = first_times(engine, cluster, [group_id], ["offset_commits"]).get(group_id)
     known = [
         *(each.from_ms for each in timed),
         *(each.time_ms for each in changes),
         first_commit,
     ]
-    since = since_ms or min((each for each in known if each is not None), default=None)
-    until = until_ms or span_of(engine, cluster).last_ms or last_commit
+    since = since_ms
+    if since is None:
+        since = min((each for each in known if each is not None), default=None)
+    until = until_ms
+    if until is None:
+        until = span_of(engine, cluster).last_ms
     left_out = []
     if len(timed) < len(intervals.data):
         left_out.append(f"{len(intervals.data) - len(timed)} stretches without times")
@@ -131,7 +135,7 @@ def group_page(
     if len(changes) > MOST_REBALANCES:
         left_out.append(f"{len(changes) - MOST_REBALANCES} rebalances, the oldest")
         changes = changes[-MOST_REBALANCES:]
-    lives = _lives(changes, until)
+    lives = _lives(changes, since_ms, until)
     if len(lives) > MOST_LIVES:
         left_out.append(f"lives of {len(lives) - MOST_LIVES} members, those that began first")
         lives = lives[-MOST_LIVES:]
@@ -146,7 +150,7 @@ def group_page(
         tuple(lives),
         length_ms,
         _rates(engine, cluster, group_id, since, until, length_ms),
-        _lags(engine, cluster, group_id, since),
+        _lags(engine, cluster, group_id, since_ms, until_ms),
         tuple(left_out),
     )
 
@@ -169,19 +173,14 @@ def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
     return shown, left_out
 
 
-def _commit_span(engine: Engine, cluster: str, group_id: str) -> tuple[int | None, int | None]:
-    sql = (
-        "SELECT MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM offset_commits "
-        "WHERE cluster = ? AND group_id = ?"
-    )
-    (row,) = rows_of(engine, sql, [cluster, group_id])
-    return row["first_ms"], row["last_ms"]
-
-
-def _lives(changes: Sequence[Rebalance], until_ms: int | None) -> list[Life]:
-    """Tell from when to when each member was there."""
+def _lives(changes: Sequence[Rebalance], since_ms: int | None, until_ms: int | None) -> list[Life]:
+    """Tell from when to when each member was there; who was there before, from the begin on."""
     began: dict[str, tuple[Participant, int]] = {}
     found: list[Life] = []
+    for first in changes[:1]:
+        begin_ms = first.time_ms if since_ms is None else since_ms
+        assert begin_ms is not None
+        began = {who.member_id: (who, begin_ms) for who in first.members_before or ()}
     for each in changes:
         assert each.time_ms is not None
         now = {who.member_id: who for who in each.members}
@@ -220,10 +219,11 @@ def _rates(
 
 
 def _lags(
-    engine: Engine, cluster: str, group_id: str, since_ms: int | None
+    engine: Engine, cluster: str, group_id: str, since_ms: int | None, until_ms: int | None
 ) -> tuple[GroupLag, ...]:
     sums: dict[int, list[int]] = {}
-    for row in lags(engine, group_id, since_ms=since_ms or 0, cluster=cluster).data:
+    begin_ms = 0 if since_ms is None else since_ms
+    for row in lags(engine, group_id, since_ms=begin_ms, until_ms=until_ms, cluster=cluster).data:
         if row.lag is not None:
             sums.setdefault(row.time_ms, []).append(row.lag)
     return tuple(

@@ -17,6 +17,7 @@ from kgroup.render.history_page import group_html
 from kgroup.sample import sample_log_dir
 from tests.history.recorded import Ask
 from tests.history.test_owner import interval
+from tests.history.test_past_group import T, commit, end
 from tests.history.warehouse_files import write_rows
 
 
@@ -83,3 +84,40 @@ def test_group_that_only_commits(recorded_engine: Ask) -> None:
     assert (page.stretches, page.rebalances) == ((), ())
     assert sum(each.commits for each in page.rates) > 0
     assert [trace["type"] for trace in figure_of(html)["data"]] == ["bar"]
+
+
+def test_part_of_the_time(recorded_engine: Ask) -> None:
+    engine = recorded_engine(sample_log_dir())
+    whole = group_page(engine, "order-service")
+    times = [each.time_ms or 0 for each in whole.rebalances]
+    begin, end = times[2] + 1, times[3] + 1
+    page = group_page(engine, "order-service", since_ms=begin, until_ms=end)
+    assert (page.since_ms, page.until_ms) == (begin, end)
+    assert [each.generation_id for each in page.rebalances] == [4]
+    # The first two members were there before; the third one came.
+    assert [(life.who.client_id, life.from_ms, life.to_ms) for life in page.lives] == [
+        ("order-service-1", begin, end),
+        ("order-service-2", begin, end),
+        ("order-service-3", times[3], end),
+    ]
+    assert {each.time_ms for each in page.rates} <= set(range(begin - page.rate_ms, end + 1))
+
+
+def test_lag_of_part_of_the_time(tmp_path: Path) -> None:
+    rows = {
+        "offset_commits": [commit(1, 10), commit(2, 20, partition=1)],
+        "log_ends": [
+            *(end(at, 100) for at in (5, 15, 25)),
+            *(end(at, 100, partition=1) for at in (5, 15)),
+            end(5, None),
+        ],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        page = group_page(engine, "g")
+        part = group_page(engine, "g", since_ms=T + 6, until_ms=T + 25)
+    assert [(each.time_ms - T, each.lag, each.partitions) for each in page.lags] == [
+        (5, 170, 2),
+        (15, 170, 2),
+        (25, 90, 1),
+    ]
+    assert [each.time_ms - T for each in part.lags] == [15]

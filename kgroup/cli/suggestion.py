@@ -38,6 +38,8 @@ Items: TypeAlias = "list[CompletionItem[str]]"  # older versions of click have n
 
 PATIENCE_S = 1.0
 """How long to wait for a source of groups, unless $KGROUP_COMPLETION_TIMEOUT says otherwise."""
+_PARTS_OF_HISTORY = ("partitions", "of_groups", "pauses", "jumps")
+"""Options of questions of history that choose other rows."""
 PART = "part"
 """Type of a suggestion after which the word may go on: one of several with commas between."""
 
@@ -146,10 +148,13 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
         from kgroup.render.assignment import columns_of
 
         columns = columns_of(next((m for m in ("compare", "bounce") if params.get(m)), "run"))
-    elif name in ("ids", "owners", "tree", "fetchers"):
+    elif ctx.parent is not None and ctx.parent.command.name == "history" and name != "as-of":
+        columns = _history_columns(name or "", params)
+    elif name in ("ids", "owners", "tree", "fetchers", "check"):
         from kgroup.render import zookeeper as of_zookeeper
 
         columns = {
+            "check": of_zookeeper.FINDING_COLUMNS,
             "ids": of_zookeeper.CONSUMER_COLUMNS,
             "owners": of_zookeeper.OWNER_COLUMNS,
             "tree": of_zookeeper.NODE_COLUMNS,
@@ -162,6 +167,28 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
     else:
         columns = of_groups.OFFSET_COLUMNS
     return _parts({column.name: column.meaning for column in columns}, incomplete)
+
+
+def _history_columns(name: str, params: Mapping[str, Any]) -> Sequence[Column]:
+    from kgroup.render import history, history_build, history_rebalance
+
+    part = next((option for option in _PARTS_OF_HISTORY if params.get(option)), name)
+    columns: Mapping[str, Sequence[Column]] = {
+        "build": history_build.BUILD_COLUMNS,
+        "show": history.CLUSTER_STOCK_COLUMNS,
+        "partitions": history.PARTITION_STOCK_COLUMNS,
+        "of_groups": history.GROUP_STOCK_COLUMNS,
+        "owner": history.OWNER_COLUMNS,
+        "timeline": history.INTERVAL_COLUMNS,
+        "commits": history.COMMIT_COLUMNS,
+        "pauses": history.PAUSE_COLUMNS,
+        "jumps": history.JUMP_COLUMNS,
+        "stale": history.STALE_COLUMNS,
+        "lag": history.LAG_COLUMNS,
+        "rebalances": history_rebalance.REBALANCE_COLUMNS,
+        "storms": history_rebalance.STORM_COLUMNS,
+    }
+    return columns.get(part, ())  # those of sql are what the query says
 
 
 def suggest_record_types(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:

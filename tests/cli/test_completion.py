@@ -21,6 +21,7 @@ from kgroup.source.log_dir import LogDir
 from tests.cli.commands import EVERY_COMMAND
 from tests.cli.conftest import Cli
 from tests.cli.test_main import loaded_by
+from tests.history.recorded import Built
 
 BREAKS = " \t\n\"'@><=;|&(:"
 """$COMP_WORDBREAKS of bash."""
@@ -194,6 +195,42 @@ def test_groups_of_a_warehouse(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert suggested(cli, f"kgroup history as-of --warehouse {tmp_path} now ")[1] == []
     monkeypatch.setenv("KGROUP_WAREHOUSE", str(tmp_path / "w"))
     assert suggested(cli, "kgroup history commits order-t")[1] == ["order-totals"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "show",
+        "show --partitions",
+        "show --groups",
+        "owner orders 0 --at now",
+        "timeline order-service",
+        "commits order-service",
+        "commits order-service --pauses",
+        "commits order-service --jumps",
+        "stale",
+        "lag order-service",
+        "rebalances",
+        "storms",
+        "as-of now order-service",
+        "as-of now order-service --members",
+    ],
+)
+def test_columns_of_history_are_those_that_are_written(
+    cli: Cli, recorded_warehouse: Built, line: str
+) -> None:
+    asked = f"history {line} --warehouse {recorded_warehouse(sample_log_dir())}"
+    head, *_ = cli(*asked.split(), "-o", "csv").out.splitlines()
+    assert suggested(cli, f"kgroup {asked} --columns ") == ("part", head.split(","))
+
+
+def test_columns_of_commands_that_need_no_warehouse(cli: Cli, tmp_path: Path) -> None:
+    built = cli("history", "build", "--sample", "--to", str(tmp_path / "w"), "-o", "csv").out
+    line = f"kgroup history build --to {tmp_path}/w --columns "
+    assert suggested(cli, line)[1] == built.splitlines()[0].split(",")
+    found = cli("zk", "check", "--sample", "-o", "csv").out
+    assert suggested(cli, "kgroup zk check --columns ")[1] == found.splitlines()[0].split(",")
+    assert suggested(cli, "kgroup history sql --columns ")[1] == []
 
 
 def test_profiles(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

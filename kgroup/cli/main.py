@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
 from signal import SIGINT, SIGTERM, default_int_handler, getsignal, signal
 from time import monotonic
 from types import FrameType
@@ -22,6 +21,7 @@ from kgroup.cli.context import complain, flush
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
+from kgroup.pandas_import import leave_out_pandas
 
 __all__ = ["COMMANDS", "kgroup", "run", "status_of"]
 
@@ -81,25 +81,13 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(GARBAGE_THRESHOLD)
     # numpy's library for matrices, which nothing here needs, starts threads that spin for a while.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.meta_path.insert(0, _WithoutPandas())
+    leave_out_pandas()
     _open_standard_streams()
     try:
         status = status_of(sys.argv[1:] if args is None else args)
     except SystemExit:  # see `_terminate`
         status = TERMINATED
     _end(status)
-
-
-class _WithoutPandas(MetaPathFinder):
-    """Keeps pyarrow from importing pandas, which it does as soon as a list becomes an array.
-
-    Nothing here needs it, and where it is installed that takes longer than most commands.
-    """
-
-    def find_spec(self, name: str, *_: object) -> None:
-        """Find no pandas, and leave all else to others."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
 
 
 def _end(status: int) -> NoReturn:

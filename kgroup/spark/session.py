@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import kgroup
 from kgroup.errors import KgroupError
+from kgroup.pandas_import import leave_out_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,6 +131,7 @@ def run_on(
     from pyspark.errors import PySparkException
 
     def attempt(task: _T) -> tuple[_R | None, Exception | None]:
+        leave_out_pandas()
         try:
             return function(task), None
         except Exception as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from kgroup.errors import KgroupError
@@ -47,6 +49,13 @@ def test_random_histories(spark: SparkSession, tmp_path: Path, seed: int) -> Non
     found = read_tables(tmp_path / "spark", "c")
     assert found == read_tables(tmp_path / "here", "c")
     assert found["offset_commits"]
+
+
+def test_workers_do_without_pandas(spark: SparkSession) -> None:
+    def is_imported(number: int) -> bool:
+        return pa.array([number]) is None or "pandas" in sys.modules
+
+    assert list(run_on(spark, is_imported, range(4))) == [False] * 4
 
 
 def test_a_worker_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:

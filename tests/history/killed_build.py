@@ -17,9 +17,9 @@ from typing import Any
 
 import pyarrow.acero  # noqa: F401, else each process would load it
 
-from kgroup.cli.main import _WithoutPandas
 from kgroup.history import build, derivation, fact_file, task, warehouse
 from kgroup.history.segment_source import find_sources
+from kgroup.pandas_import import leave_out_pandas
 
 __all__ = ["COMMITTED", "STAGES"]
 
@@ -65,7 +65,7 @@ def kill_at(place: Any, name: str, times: int, behind: bool) -> None:
 
 def main(source: str, folder: str) -> None:
     """See the module."""
-    sys.meta_path.insert(0, _WithoutPandas())  # as the command does
+    leave_out_pandas()  # as the command does
     for name in os.listdir(folder):
         # Forked while there is no thread yet: a start of Python costs more than a build.
         pid = os.fork()

@@ -1,0 +1,22 @@
+"""Keep pyarrow from importing pandas, which it does as soon as a list becomes an array.
+
+Nothing here needs it, and where it is installed that takes longer than most commands.
+"""
+
+import sys
+from importlib.abc import MetaPathFinder
+
+__all__ = ["leave_out_pandas"]
+
+
+def leave_out_pandas() -> None:
+    """Let this process find no pandas from now on."""
+    if not any(isinstance(finder, _WithoutPandas) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _WithoutPandas())
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(self, name: str, *_: object) -> None:
+        """Find no pandas, and leave all else to others."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)

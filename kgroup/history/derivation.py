@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,7 +26,7 @@ from kgroup.history.change import Change
 from kgroup.history.fact_file import FactWriter, WrittenFile
 from kgroup.history.ownership import NEEDED, Ownership, derive
 from kgroup.history.table import TABLES
-from kgroup.history.table_file import read_parquet, read_rows
+from kgroup.history.table_file import by_partition, read_parquet, read_rows
 from kgroup.history.task import Run
 from kgroup.history.warehouse import WarehouseWriter
 
@@ -167,7 +166,9 @@ class _Reader:
             wanted = self._partitions & file.offsets.keys()
             columns = tuple(dict.fromkeys(["offsets_partition", *names]))
             rows = read_rows(self._warehouse, file, columns, partitions=wanted)
-            self._kept[file.path] = _by_partition(rows, names)
+            self._kept[file.path] = {
+                number: part.select(names) for number, part in by_partition(rows).items()
+            }
         return self._kept[file.path].pop(partition)
 
 
@@ -344,17 +345,3 @@ def _unnamed_partitions(
 
 def _is_open(file: WrittenFile) -> bool:
     return file.table == "assignments" and file.is_open
-
-
-def _by_partition(rows: pa.Table, columns: Sequence[str]) -> dict[int, pa.Table]:
-    numbers = rows["offsets_partition"].to_numpy()
-    if (np.diff(numbers) < 0).any():
-        order = np.argsort(numbers, kind="stable")
-        rows, numbers = rows.take(order), numbers[order]
-    there, begins = np.unique(numbers, return_index=True)
-    ends = [*begins[1:], len(numbers)]
-    rows = rows.select(columns)
-    return {
-        int(number): rows.slice(begin, end - begin)
-        for number, begin, end in zip(there, begins, ends, strict=True)
-    }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import orjson
+import pyarrow as pa
 
 from kgroup.errors import NotFoundError
 from kgroup.history.engine import Engine, Parameter
@@ -21,6 +22,7 @@ from kgroup.history.question import (
     span_of,
     topic_names,
 )
+from kgroup.history.table_file import by_partition
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.group import Group
 from kgroup.model.image import Image
@@ -51,9 +53,13 @@ _REGEX = "ConsumerGroupRegularExpression"
 
 _COMMIT = (
     "offsets_partition, group_id, topic, partition, committed_offset, leader_epoch, metadata, "
-    "commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, producer_id, producer_epoch"
+    "commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, producer_epoch"
 )
 """Columns of a commit that a replay looks at."""
+
+_LATEST = "offsets_partition AS latest_partition, MAX(log_offset) AS latest_offset"
+_IS_LATEST = "offsets_partition = latest_partition AND log_offset = latest_offset"
+_NOTHING = pa.table({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,11 +213,11 @@ class PastGroups:
         )
         return {row["offsets_partition"]: row["cutoff"] for row in found}
 
-    def _replay(self, group_ids: Collection[str] | None) -> Iterable[Delta]:
+    def _replay(self, group_ids: Collection[str] | None) -> Iterator[Delta]:
         """Replay what compaction would keep of the records that count, by partition."""
         cutoffs = self._cutoffs(group_ids)
         if not cutoffs:
-            return ()
+            return
         place = (
             "(offsets_partition = ? AND (time_ms <= ? OR (time_ms IS NULL AND log_offset <= ?)))"
         )
@@ -221,36 +227,35 @@ class PastGroups:
             parameters += (partition, self._at_ms, cutoff)
         condition = f"{in_time}{_named(group_ids)}"
         of_groups = [*parameters, *(group_ids or ())]
-        found = [
-            *self._values(condition, of_groups),
-            *self._removals(condition, of_groups),
-            *self._commits(in_time, parameters, condition, of_groups),
+        of_group = ("group_id", "time_ms", "value_json")
+        of_member = (*of_group, "type", "member_id")
+        removed = ("group_id", "type", "member_id", "topic", "partition")
+        tables = [
+            by_partition(table)
+            for table in (
+                self._latest("group_generations", of_group, ["group_id"], condition, of_groups),
+                self._latest(
+                    "consumer_group_epochs",
+                    of_member,
+                    ["group_id", "type", "member_id"],
+                    condition,
+                    of_groups,
+                ),
+                self._latest("tombstones", (*removed, "time_ms"), removed, condition, of_groups),
+                self._commits(in_time, parameters, condition, of_groups),
+            )
         ]
-        deltas = {partition: Delta(partition) for partition in cutoffs}
-        for row in sorted(found, key=lambda row: int(row["log_offset"])):
-            delta = deltas[row["offsets_partition"]]
-            if "committed_offset" in row:
-                _replay_commit(delta, row)
-            elif row["topic"] is not None:
-                delta.remove_offset(row["group_id"], row["topic"], row["partition"])
-            else:
-                delta.replay(_record(row))
-        return deltas.values()
-
-    def _values(self, condition: str, parameters: Sequence[Parameter]) -> Iterator[Row]:
-        columns = ["group_id", "log_offset", "time_ms", "value_json"]
-        for row in self._latest("group_generations", columns, ["group_id"], condition, parameters):
-            yield {"type": "GroupMetadata", "member_id": None, "topic": None, **row}
-        columns += ["type", "member_id"]
-        key = ["group_id", "type", "member_id"]
-        for row in self._latest("consumer_group_epochs", columns, key, condition, parameters):
-            yield {"topic": None, **row}
-
-    def _removals(self, condition: str, parameters: Sequence[Parameter]) -> list[Row]:
-        key = ("group_id", "type", "member_id", "topic", "partition")
-        return self._latest(
-            "tombstones", (*key, "log_offset", "time_ms"), key, condition, parameters
-        )
+        for partition in cutoffs:
+            delta = Delta(partition)
+            rows = (row for table in tables for row in table.get(partition, _NOTHING).to_pylist())
+            for row in sorted(rows, key=lambda row: int(row["log_offset"])):
+                if "committed_offset" in row:
+                    _replay_commit(delta, row)
+                elif row.get("topic") is not None:
+                    delta.remove_offset(row["group_id"], row["topic"], row["partition"])
+                else:
+                    delta.replay(_record(row))
+            yield delta
 
     def _latest(
         self,
@@ -259,17 +264,17 @@ class PastGroups:
         key: Sequence[str],
         condition: str,
         parameters: Sequence[Parameter],
-    ) -> list[Row]:
-        """Read the last row of each key."""
-        names = ", ".join(("offsets_partition", *columns))
+    ) -> pa.Table:
+        """Read the last row of each key, by partition and offset."""
+        names = ", ".join(("offsets_partition", "log_offset", *columns))
         known_key = f" AND type <> '{_REGEX}'" if "type" in columns else ""
         sql = (
-            f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER "
-            f"(PARTITION BY offsets_partition, {', '.join(key)} ORDER BY log_offset DESC) AS place "
-            f"FROM {table} WHERE {condition}{known_key}) AS ranked "
-            "WHERE place = 1 ORDER BY offsets_partition, log_offset"
+            f"WITH latest AS (SELECT {_LATEST} FROM {table} WHERE {condition}{known_key} "
+            f"GROUP BY offsets_partition, {', '.join(key)}) "
+            f"SELECT {names} FROM {table} JOIN latest ON {_IS_LATEST} WHERE cluster = ? "
+            "ORDER BY offsets_partition, log_offset"
         )
-        return rows_of(self._engine, sql, parameters)
+        return self._engine.query(sql, [*parameters, self._cluster])
 
     def _commits(
         self,
@@ -277,7 +282,7 @@ class PastGroups:
         parameters: Sequence[Parameter],
         condition: str,
         of_groups: Sequence[Parameter],
-    ) -> list[Row]:
+    ) -> pa.Table:
         """Find the commits that counted then, and the last of each transaction that was open.
 
         A producer has one transaction at a time: what lies behind its last marker was open.
@@ -286,19 +291,18 @@ class PastGroups:
             "WITH markers AS (SELECT offsets_partition AS marked_partition, "
             "producer_id AS marked_id, MAX(log_offset) AS marker FROM transactions "
             f"WHERE {in_time} GROUP BY offsets_partition, producer_id), "
-            f"commits AS (SELECT {_COMMIT}, CASE WHEN transaction IS NULL THEN NULL "
-            "WHEN marker IS NULL OR log_offset > marker THEN 'open' ELSE transaction END AS fate "
+            "commits AS (SELECT offsets_partition, group_id, topic, partition, log_offset, "
+            "transaction, CASE WHEN transaction IS NOT NULL "
+            "AND (marker IS NULL OR log_offset > marker) THEN producer_id END AS pending_for "
             "FROM offset_commits LEFT JOIN markers ON producer_id = marked_id "
             f"AND offsets_partition = marked_partition WHERE {condition}), "
-            f"ranked AS (SELECT {_COMMIT}, fate, ROW_NUMBER() OVER (PARTITION BY "
-            "offsets_partition, group_id, topic, partition, "
-            "CASE WHEN fate = 'open' THEN producer_id END, "
-            "CASE WHEN fate = 'open' THEN 1 ELSE 0 END ORDER BY log_offset DESC) AS place "
-            "FROM commits WHERE fate IS NULL OR fate <> 'aborted') "
-            f"SELECT {_COMMIT}, fate FROM ranked WHERE place = 1 "
-            "ORDER BY offsets_partition, log_offset"
+            f"latest AS (SELECT {_LATEST}, pending_for FROM commits "
+            "WHERE pending_for IS NOT NULL OR transaction IS NULL OR transaction <> 'aborted' "
+            "GROUP BY offsets_partition, group_id, topic, partition, pending_for) "
+            f"SELECT {_COMMIT}, pending_for FROM offset_commits JOIN latest ON {_IS_LATEST} "
+            "WHERE cluster = ? ORDER BY offsets_partition, log_offset"
         )
-        return rows_of(self._engine, sql, [*parameters, *of_groups])
+        return self._engine.query(sql, [*parameters, *of_groups, self._cluster])
 
 
 def _named(group_ids: Collection[str] | None) -> str:
@@ -319,14 +323,14 @@ def _replay_commit(delta: Delta, row: Row) -> None:
         row["topic_id"],
         row["log_offset"],
     )
-    is_open = row["fate"] == "open"
-    producer = Producer(row["producer_id"], row["producer_epoch"]) if is_open else None
+    pending_for = row["pending_for"]
+    producer = None if pending_for is None else Producer(pending_for, row["producer_epoch"])
     delta.commit(row["group_id"], commit, producer)
 
 
 def _record(row: Row) -> DecodedRecord:
     """Make the record of a row again, as far as `Delta` looks at it."""
-    kind = row["type"]
+    kind = row.get("type", "GroupMetadata")
     name = "group" if kind == "GroupMetadata" else "groupId"
     value: Mapping[str, object] | None = None
     if row.get("value_json") is not None:
@@ -342,6 +346,6 @@ def _record(row: Row) -> DecodedRecord:
         producer_epoch=None,
         transaction=None,
         type=kind,
-        key={"data": {name: row["group_id"], "memberId": row["member_id"]}},
+        key={"data": {name: row["group_id"], "memberId": row.get("member_id")}},
         value=value,
     )

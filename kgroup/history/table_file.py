@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from kgroup.errors import InputError
 from kgroup.history.fact_file import WrittenFile
 from kgroup.history.table import TABLES
 
-__all__ = ["read_parquet", "read_rows", "row_groups"]
+__all__ = ["by_partition", "read_parquet", "read_rows", "row_groups"]
 
 
 def read_rows(
@@ -58,6 +59,20 @@ def row_groups(
         InputError: it cannot be read.
     """
     yield from _groups(warehouse / file.path, TABLES[file.table].schema, columns)
+
+
+def by_partition(rows: pa.Table) -> dict[int, pa.Table]:
+    """Part rows by their partition of `__consumer_offsets`, in their order."""
+    numbers = rows["offsets_partition"].to_numpy()
+    if (np.diff(numbers) < 0).any():
+        order = np.argsort(numbers, kind="stable")
+        rows, numbers = rows.take(order), numbers[order]
+    there, begins = np.unique(numbers, return_index=True)
+    ends = np.append(begins, len(numbers))[1:]
+    return {
+        int(number): rows.slice(begin, end - begin)
+        for number, begin, end in zip(there, begins, ends, strict=True)
+    }
 
 
 def read_parquet(path: Path, schema: pa.Schema) -> pa.Table:

@@ -57,8 +57,8 @@ def rebalances(
         cluster = cluster_of_group(engine, group_id, cluster)
     found = tuple(
         each
-        for name, groups in _groups(engine, group_id, cluster)
-        for each in _of_cluster(engine, name, groups)
+        for name, keys in _keys(engine, group_id, cluster)
+        for each in _of_cluster(engine, name, keys)
         if each.time_ms is None
         or (
             (since_ms is None or each.time_ms >= since_ms)
@@ -74,30 +74,39 @@ def rebalances(
     return Report(found, notes=notes)
 
 
-def _groups(
+def _keys(
     engine: Engine, group_id: str | None, cluster: str | None
-) -> Iterator[tuple[str, Sequence[str]]]:
+) -> Iterator[tuple[str, Sequence[_Key]]]:
     """Give each cluster, and those of its groups that may have rebalanced."""
     condition, parameters = where(("cluster = ?", cluster), ("group_id = ?", group_id))
     sql = " UNION ".join(
-        f"SELECT cluster, group_id FROM {table} WHERE {condition}" for table in MEMBER_TABLES
+        f"SELECT cluster, group_id, offsets_partition FROM {table} WHERE {condition}"
+        for table in MEMBER_TABLES
     )
-    rows = rows_of(engine, f"{sql} ORDER BY cluster, group_id", parameters * 2)
+    rows = rows_of(engine, f"{sql} ORDER BY cluster, offsets_partition, group_id", parameters * 2)
     for name, of_cluster in groupby(rows, lambda row: str(row["cluster"])):
-        yield name, [row["group_id"] for row in of_cluster]
+        yield name, list(map(_key, of_cluster))
 
 
-def _of_cluster(engine: Engine, cluster: str, groups: Sequence[str]) -> Iterator[Rebalance]:
+def _of_cluster(engine: Engine, cluster: str, keys: Sequence[_Key]) -> list[Rebalance]:
+    """Read some groups after the others: those of one partition, which files have together."""
     names = topic_names(engine, cluster)
-    for start in range(0, len(groups), _AT_ONCE):
-        yield from _of_groups(engine, cluster, groups[start : start + _AT_ONCE], names)
+    found: list[Rebalance] = []
+    for start in range(0, len(keys), _AT_ONCE):
+        found += _of_groups(engine, cluster, keys[start : start + _AT_ONCE], names)
+    return sorted(found, key=lambda each: each.group_id)
 
 
 def _of_groups(
-    engine: Engine, cluster: str, groups: Sequence[str], names: Mapping[str, str]
+    engine: Engine, cluster: str, keys: Sequence[_Key], names: Mapping[str, str]
 ) -> Iterator[Rebalance]:
-    condition = f"cluster = ? AND group_id IN ({', '.join('?' for _ in groups)})"
-    parameters: list[Parameter] = [cluster, *groups]
+    groups = sorted({group_id for _, group_id, _ in keys})
+    partitions = sorted({partition for _, _, partition in keys})
+    condition = (
+        f"cluster = ? AND group_id IN ({_marks(groups)}) "
+        f"AND offsets_partition IN ({_marks(partitions)})"
+    )
+    parameters: list[Parameter] = [cluster, *groups, *partitions]
     events: dict[_Key, list[Row]] = {}
     for sql in (
         f"SELECT {_PLACE}, time_ms, log_leader_epoch, generation_id, protocol, state_timestamp_ms "
@@ -120,7 +129,7 @@ def _of_groups(
     for row in rows_of(engine, sql, parameters):
         members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
     stretches = _stretches(engine, condition, parameters)
-    for key in sorted(events):
+    for key in keys:
         of_group = rebalances_of(
             sorted(events[key], key=lambda row: int(row["log_offset"])),
             members.get(key, {}),
@@ -163,6 +172,10 @@ def _stretches(
         )
         found.setdefault(_key(row), []).append(stretch)
     return found
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" for _ in values)
 
 
 def _key(row: Row) -> _Key:

@@ -100,6 +100,19 @@ def test_what_recorded_rebalances_moved(recorded_engine: Ask) -> None:
 # --- random histories, which know what happened --------------------------------------------------
 
 
+def test_how_many_groups_are_read_at_once_does_not_matter(
+    recorded_engine: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = recorded_engine(sample_log_dir())
+    found = rebalances(engine).data
+    places = [(each.group_id, each.offsets_partition, each.log_offset) for each in found]
+    assert places == sorted(places)
+    assert len({group for group, _, _ in places}) > 4
+    for number in (1, 3):
+        monkeypatch.setattr("kgroup.history.ask_rebalance._AT_ONCE", number)
+        assert rebalances(engine).data == found
+
+
 @pytest.mark.parametrize("seed", range(examples(3, 64)))
 def test_random_groups(seed: int, tmp_path: Path) -> None:
     history = RandomHistory(seed)

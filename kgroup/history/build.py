@@ -282,8 +282,7 @@ class Build:
             end = following.base_offset if following else None
             change = self._change(source.cluster)
             try:
-                start = change.start(source, end)
-                splits = [] if start is None else source.splits(start)
+                splits = source.splits(change.start(source, end))
                 before = fingerprint(source, source.size) if splits else ""
             except OSError as error:
                 change.add_unreadable(source, error)

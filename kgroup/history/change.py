@@ -11,6 +11,7 @@ from kgroup.history.coverage import Coverage
 from kgroup.history.damage import DamageRow, damage_rows, shorter_row, unreadable_row
 from kgroup.history.fact_file import WrittenFile
 from kgroup.history.log_ends import LogEnd
+from kgroup.history.remote import first_line
 from kgroup.history.segment_source import SegmentSource
 from kgroup.history.task import SplitRead, TaskResult
 from kgroup.history.warehouse import ClusterState, PartitionState, SeenSegment, WarehouseWriter
@@ -75,8 +76,8 @@ class Change:
             self._read[number] = self._writer.coverage(self.cluster, number)
         return self._read[number]
 
-    def start(self, source: SegmentSource, end: int | None) -> int | None:
-        """Tell from which byte on a segment is to be read; None: there is nothing new in it.
+    def start(self, source: SegmentSource, end: int | None) -> int:
+        """Tell from which byte on a segment is to be read: its size if there is nothing new in it.
 
         Args:
             source: the segment.
@@ -96,9 +97,9 @@ class Change:
             if seen.size not in fingerprints:
                 fingerprints[seen.size] = fingerprint(source, seen.size)
             if seen.fingerprint == fingerprints[seen.size]:
-                return None if seen.size == source.size else seen.size
+                return seen.size
         if base is not None and end is not None and base < end:
-            return None if self.coverage(number).is_dense(base, end - 1) else 0
+            return source.size if self.coverage(number).is_dense(base, end - 1) else 0
         return 0
 
     def accept(self, result: TaskResult) -> bool:
@@ -189,7 +190,9 @@ class Change:
     def add_unreadable(self, source: SegmentSource, error: OSError) -> None:
         """Take note of a segment that cannot be read."""
         self.damage.append(
-            unreadable_row(source.name, source.offsets_partition, error.strerror or str(error))
+            unreadable_row(
+                source.name, source.offsets_partition, error.strerror or first_line(error)
+            )
         )
 
     def mixture(self) -> str | None:

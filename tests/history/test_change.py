@@ -111,6 +111,23 @@ def grow(root: Path, base: int, some: Sequence[RecordBatch]) -> int:
     return row.bytes_read
 
 
+def test_a_segment_whose_offsets_are_known_is_passed_over(tmp_path: Path) -> None:
+    """Another broker's, which was compacted; the last one of a log may go on for ever."""
+    batches = read_log(SAMPLE)[2]
+    assert [batch.base_offset for batch in batches[:2]] == [0, batches[0].last_offset + 1]
+    grow(tmp_path, 0, batches[:5])
+    grow(tmp_path, batches[5].base_offset or 0, batches[5:7])
+    folder = tmp_path / "other" / "__consumer_offsets-2"
+    folder.mkdir(parents=True)
+    for some in ((batches[0], *batches[2:5]), (batches[6],)):
+        path = folder / f"{some[0].base_offset:020}.log"
+        path.write_bytes(b"".join(bytes(batch.data) for batch in some))
+    (row,) = build(tmp_path / "w", tmp_path / "other").data
+    assert (row.segments_read, row.segments_skipped) == (1, 1)
+    assert row.bytes_read == batches[6].size
+    assert sum(table.new_row_count for table in row.tables) == 0
+
+
 def test_segments_that_were_read_first_are_forgotten_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

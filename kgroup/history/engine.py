@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.table import TABLES, Table
+from kgroup.interrupt import kept_signals
 
 if TYPE_CHECKING:
     import duckdb
@@ -116,7 +117,14 @@ class DuckEngine:
             statements = self._connection.extract_statements(sql)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                 raise UsageError("expected one query: SELECT ..., WITH ... or DESCRIBE a table")
-            answer = self._connection.sql(sql, params=list(parameters)).to_arrow_table()
+            with kept_signals(self._connection.interrupt) as kept:
+                try:
+                    answer = self._connection.sql(sql, params=list(parameters)).to_arrow_table()
+                except duckdb.InterruptException:
+                    if not kept:
+                        raise
+            if kept:
+                raise kept[0]
         assert isinstance(answer, pa.Table)
         return answer
 

@@ -2,6 +2,8 @@ import os
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from signal import SIGINT, SIGTERM, signal
+from threading import Timer
 
 import pytest
 
@@ -181,3 +183,25 @@ def test_damaged_file_is_named(tmp_path: Path) -> None:
     files["offset_commits"][0].write_bytes(b"")
     with pytest.raises(InputError, match=r"date=1970-01-01/1-1-1\.parquet"):
         DuckEngine(files)
+
+
+OF_A_MINUTE = "SELECT COUNT(*) FROM range(5000000) a, range(1000) b WHERE a.range * b.range % 7 = 3"
+
+
+@pytest.mark.parametrize(("signum", "kind"), [(SIGINT, KeyboardInterrupt), (SIGTERM, SystemExit)])
+def test_a_query_is_broken_off_by_a_signal(signum: int, kind: type[BaseException]) -> None:
+    """DuckDB loses what a handler raises: it says 'Query interrupted', or goes on."""
+
+    def leave(*_: object) -> None:
+        raise kind
+
+    def query(engine: DuckEngine) -> None:
+        Timer(0.3, os.kill, (os.getpid(), signum)).start()
+        engine.query(OF_A_MINUTE)
+
+    before = signal(signum, leave)
+    try:
+        with DuckEngine({}) as engine, pytest.raises(kind):
+            query(engine)
+    finally:
+        signal(signum, before)

@@ -20,6 +20,7 @@ from kgroup.history.stock import ClusterStock, GroupStock, PartitionStock
 from kgroup.history.storm import Starter, Storm
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
+from tests.examples import some_of
 from tests.history.test_build import build
 
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
@@ -58,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("line", some_of(LINES, 2))
 def test_example(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     monkeypatch.chdir(folder)
     program, *args = shlex.split(line.replace(" billing", " order-service"))

@@ -42,7 +42,7 @@ def test_killed_at_every_stage(tmp_path: Path) -> None:
     write_halves(early, late)
     build(base, early)
     before = read_tables(base, "c")
-    stages = some_of(list(STAGES), 3)
+    stages = some_of(list(STAGES), 4)
     for name in stages:
         shutil.copytree(base, tmp_path / "w" / name)
     run = subprocess.run(

@@ -37,7 +37,7 @@ def settled_commits(records: list[DecodedRecord]) -> dict[Any, list[DecodedRecor
     return found
 
 
-@pytest.mark.parametrize("directory", LOGS[:3], ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", some_of(LOGS[:3], 2), ids=lambda path: path.name)
 def test_recorded_commits(directory: Path, recorded_engine: Ask) -> None:
     check_all(recorded_engine(directory), directory, 200)
 

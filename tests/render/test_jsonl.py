@@ -62,7 +62,7 @@ def commits(*texts: str) -> pa.RecordBatch:
 
 def test_recorded_files() -> None:
     kinds = set()
-    for path in some_of(RECORDED, 3):
+    for path in some_of(RECORDED, 8):
         for batch in batches(path):
             assert lines(batch) == expected(batch), path
             types, versions = batch["type"].to_pylist(), batch["value_version"].to_pylist()

@@ -111,6 +111,21 @@ def test_a_damaged_batch_that_claims_what_stands_behind_the_end(
     assert (rows["offset"].to_pylist(), damages) == ([2], [])
 
 
+def test_a_part_that_goes_on_behind_much_damage_ends_where_it_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks are cut from a place then that was not read up to before."""
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
+    monkeypatch.setattr(columnar, "_SOUND_SIZE", 100)
+    batches = [batch([commit(offset, "g")]) for offset in range(12)]
+    path = tmp_path / "log"
+    path.write_bytes(batches[0] + b"\xff" * 5000 + b"".join(batches[1:]))
+    position = 5000 + sum(map(len, batches[:9]))
+    rows, damages = content(path, [ByteRange(0, position)], compiled=True)
+    assert rows["offset"].to_pylist() == list(range(9))
+    assert [damage.size for damage in damages] == [5000]
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_only_markers_of_the_part_count(compiled: bool, tmp_path: Path) -> None:
     open_part = transaction([commit(0, "g")], 7)

@@ -37,6 +37,7 @@ def test_sizes(
     assert not is_large([whole], ByteRange(least, 2 * least - 1))
     assert is_large([whole], ByteRange(3 * least))
     assert not is_large([whole], ByteRange(3 * least + 1))
+    assert not is_large([half], ByteRange(0, least))
 
 
 def test_many_compressed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +50,6 @@ def test_many_compressed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_bytes(few + packed + few)
     assert len(few + packed) < 1 << 19
     assert is_large([path])
-    assert is_large([path], ByteRange(len(few)))
+    assert is_large([path], ByteRange(len(few), len(few + packed)))
     assert not is_large([path], ByteRange(0, len(few)))
     assert not is_large([path], ByteRange(len(few + packed)))

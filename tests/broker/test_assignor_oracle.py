@@ -86,6 +86,49 @@ def test_partitions_that_crowd_buckets(protocol: str, strategy: str) -> None:
     _check(f"{protocol} {strategy}, crowded", specs, ours, "kgroup.ServerAssignorOracle")
 
 
+def test_share_groups_whose_topics_grow_and_shrink() -> None:
+    """Fewer members share a partition then, and some have partitions that there are no more."""
+    specs: list[dict[str, Any]] = []
+    ours: list[dict[str, Any]] = []
+    members: list[dict[str, Any]]
+
+    def rebalance(sizes: Mapping[str, int], members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        spec = {
+            "id": str(len(specs)),
+            "protocol": "share",
+            "strategy": "simple",
+            "topics": {name: {"partitions": size} for name, size in sizes.items()},
+            "topic_ids": {name: f"{at:021}A" for at, name in enumerate(sizes)},
+            "members": members,
+        }
+        specs.append(spec)
+        ours.append(_assign(spec))
+        owned = ours[-1].get("assignment", {})  # else an error
+        return [each | {"owned": owned.get(each["member_id"], [])} for each in members]
+
+    for seed in range(300):
+        draw = random.Random(seed)
+        sizes = {f"t{at}": draw.randint(1, 6) for at in range(draw.randint(1, 3))}
+        members = [{"member_id": f"m{at}", "topics": [*sizes]} for at in range(draw.randint(2, 12))]
+        for turn in range(4):
+            members = rebalance(sizes, members)
+            sizes = {name: size + draw.choice([0, 1, 2, 5]) for name, size in sizes.items()}
+            members = draw.sample(members, draw.randint(1, len(members)))
+            members += [{"member_id": f"{turn}-{at}", "topics": [*sizes]} for at in range(2)]
+    # where a table is full just then, its last key is there already
+    for seed in range(400):
+        draw = random.Random(seed)
+        before, after = draw.choice([(7, 4), (13, 10), (25, 21)])
+        members = [{"member_id": f"m{at}", "topics": ["t"]} for at in range(draw.randint(2, after))]
+        members = rebalance({"t": before}, members)
+        stay = [each for each in members if any(n >= after for _, n in each["owned"])]
+        stay += draw.sample(members, draw.randint(1, len(members)))
+        members = [each for each in members if each in stay]
+        members += [{"member_id": f"n{at}", "topics": ["t"]} for at in range(draw.randint(1, 3))]
+        rebalance({"t": after}, members)
+    _check("share simple, other sizes", specs, ours, "kgroup.ServerAssignorOracle")
+
+
 def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> None:
     specs, ours = [], []
     cases = min(CASES, 5000) if protocol == "zookeeper" else CASES

@@ -99,8 +99,7 @@ class _Deal:
         bounds = np.ceil(exact * np.arange(len(members) + 1)).astype(np.int64)
         self._shares = np.zeros(len(group.member_ids), np.int64)
         self._shares[self._members] = np.diff(bounds)
-        owned = self._owned()
-        self.is_full = (owned > 0) & (owned >= self._shares)
+        self.is_full = self._owned() >= self._shares
         # Partitions are numbered: those that there are, then those that somebody has nonetheless.
         self._topics = np.repeat(np.array(topics, np.int64), counts)
         self._partitions = places(np.repeat(np.arange(len(counts)), counts))

@@ -128,6 +128,21 @@ def test_a_segment_whose_offsets_are_known_is_passed_over(tmp_path: Path) -> Non
     assert sum(table.new_row_count for table in row.tables) == 0
 
 
+def test_copies_beside_a_segment_are_read_too(tmp_path: Path) -> None:
+    """They have its base offset, and so the first of them ends where the next begins."""
+    batches = read_log(SAMPLE)[2]
+    folder = tmp_path / "log" / "__consumer_offsets-2"
+    folder.mkdir(parents=True)
+    paths = [folder / f"{0:020}.{end}" for end in ("backup", "log")]
+    for path, some in zip(paths, (batches[:3], batches[3:5]), strict=True):
+        path.write_bytes(b"".join(bytes(batch.data) for batch in some))
+    (row,) = build(tmp_path / "w", *paths).data
+    assert row.bytes_read == sum(batch.size for batch in batches[:5])
+    with read_warehouse(tmp_path / "w") as warehouse:
+        known = warehouse.coverage("c", 2)
+    assert known.is_dense(0, batches[4].last_offset)
+
+
 def test_segments_that_were_read_first_are_forgotten_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,11 +14,12 @@ from kgroup.history.build import Build
 from kgroup.history.coverage import Coverage
 from kgroup.history.live_source import LiveSource
 from kgroup.history.place import OffsetRange
+from kgroup.history.segment_source import SegmentSource
 from kgroup.history.task import SplitRead, TaskResult
 from kgroup.history.warehouse import ClusterState, PartitionState, read_warehouse, write_warehouse
 from kgroup.protocol.record_batch import RecordBatch
 from kgroup.source.client_config import client_config
-from tests.history.log_copy import read_log
+from tests.history.log_copy import read_log, write_log
 from tests.history.test_build import SAMPLE, build
 
 CONFIG = client_config(environment={}, bootstrap_server="127.0.0.1:9")
@@ -141,6 +142,40 @@ def test_copies_beside_a_segment_are_read_too(tmp_path: Path) -> None:
     with read_warehouse(tmp_path / "w") as warehouse:
         known = warehouse.coverage("c", 2)
     assert known.is_dense(0, batches[4].last_offset)
+
+
+@pytest.mark.parametrize("size", [5_000, 8_192, 20_000])
+def test_a_fingerprint_is_of_both_ends(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "segment"
+    found = set()
+    for changed in (None, 0, 4_095, size - 4_096, size - 1):
+        data = bytearray(range(250)) * 100
+        if changed is not None:
+            data[changed] ^= 0xFF
+        path.write_bytes(data)
+        source = SegmentSource("c", 2, 0, str(path), len(data), "segment", "folder")
+        found.add(change.fingerprint(source, size))
+        path.write_bytes(data[:size])  # what follows is not part of it
+        assert change.fingerprint(source, size) in found
+    assert len(found) == len({None, 0, 4_095, size - 4_096, size - 1})
+
+
+def test_a_segment_may_be_gone_when_it_has_been_read(tmp_path: Path) -> None:
+    """Retention, or the cleaner, removes it; what was read of it counts."""
+    write_log(tmp_path / "log", {2: read_log(SAMPLE)[2]})
+    (path,) = (tmp_path / "log" / "__consumer_offsets-2").iterdir()
+
+    def read_and_remove(function: Callable[[Any], Any], jobs: Sequence[Any], /) -> Iterator[Any]:
+        found = [function(job) for job in jobs]
+        path.unlink(missing_ok=True)
+        yield from found
+
+    report = build(tmp_path / "w", tmp_path / "log", run=read_and_remove)
+    assert report.errors == ()
+    assert report.data[0].segments_read == 1
+    assert bases_seen(tmp_path / "w") == []
+    with read_warehouse(tmp_path / "w") as warehouse:
+        assert warehouse.coverage("c", 2)
 
 
 def test_segments_that_were_read_first_are_forgotten_first(

@@ -51,6 +51,11 @@ def command(
         )
     with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.writelines(group_html(page))
+    if not (page.rebalances or page.rates):
+        complain(
+            f"note: Group {group_id!r} neither rebalanced nor committed in that time, as far as "
+            "the warehouse knows."
+        )
     for each in page.left_out:
         complain(f"note: left out: {each}")
     return ExitStatus.DONE

@@ -127,6 +127,8 @@ def group_page(
     until = until_ms
     if until is None:
         until = span_of(engine, cluster).last_ms
+    if since is not None and until is not None and since > until:  # nothing is known of that time
+        since = until = until if since_ms is None else since
     left_out = []
     if len(timed) < len(intervals.data):
         left_out.append(f"{len(intervals.data) - len(timed)} stretches without times")

@@ -40,6 +40,14 @@ def test_without_plotly(
     assert [path.name for path in tmp_path.glob("*.html*")] == ["page.html"]
 
 
+def test_a_page_with_nothing_on_it_is_said_to_be_so(cli: Cli, tmp_path: Path, sample: Path) -> None:
+    args = ("history", "report", "--warehouse", sample, "order-service")
+    result = cli(*args, "--html", tmp_path / "page.html", "--until", "2020-01-01")
+    assert result.status == 0
+    assert "'order-service' neither rebalanced nor committed in that time" in result.err
+    assert cli(*args, "--html", tmp_path / "page.html").err == ""
+
+
 def test_unknown_group_makes_no_file(cli: Cli, tmp_path: Path, sample: Path) -> None:
     page = tmp_path / "page.html"
     result = cli("history", "report", "--warehouse", sample, "no-such-group", "--html", page)

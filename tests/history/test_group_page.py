@@ -103,6 +103,20 @@ def test_part_of_the_time(recorded_engine: Ask) -> None:
     assert {each.time_ms for each in page.rates} <= set(range(begin - page.rate_ms, end + 1))
 
 
+def test_time_of_which_nothing_is_known(recorded_engine: Ask) -> None:
+    engine = recorded_engine(sample_log_dir())
+    whole = group_page(engine, "order-service")
+    assert whole.since_ms is not None
+    assert whole.until_ms is not None
+    early, late = whole.since_ms - 5_000, whole.until_ms + 5_000
+    before = group_page(engine, "order-service", until_ms=early)
+    assert (before.since_ms, before.until_ms, before.stretches) == (early, early, ())
+    behind = group_page(engine, "order-service", since_ms=late)
+    assert (behind.since_ms, behind.until_ms) == (late, late)
+    assert {each.to_ms for each in behind.stretches} == {None}  # as the last rebalance left it
+    assert "(0 ms): 0 rebalances" in "".join(group_html(behind))
+
+
 def test_lag_of_part_of_the_time(tmp_path: Path) -> None:
     rows = {
         "offset_commits": [commit(1, 10), commit(2, 20, partition=1)],

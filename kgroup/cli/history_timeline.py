@@ -44,12 +44,17 @@ def command(
     A row for each stretch of time in which a member owned a partition, or ran a task; on a
     terminal a picture instead, unless columns are chosen.
     """
+    from kgroup.history.question import span_of
     from kgroup.history.timeline import timeline
     from kgroup.render.history import interval_sheet
     from kgroup.render.history_picture import picture_text
 
+    is_drawn = is_terminal() and output.form == "table"
+    last_ms = None
+
     def picture(rows: "tuple[Interval, ...]") -> Iterator[str]:
-        return picture_text(rows, get_terminal_size().columns)
+        columns = get_terminal_size().columns
+        return picture_text(rows, columns, since_ms=since_ms, until_ms=until_ms, last_ms=last_ms)
 
     with documented("history timeline", output), warehouse.open() as engine:
         report = timeline(
@@ -60,5 +65,6 @@ def command(
             topic=topic,
             cluster=warehouse.cluster,
         )
-    drawn = picture if is_terminal() and output.form == "table" else None
-    return show("history timeline", report, output, interval_sheet, drawn)
+        if is_drawn and report.data:
+            last_ms = span_of(engine, report.data[0].cluster).last_ms
+    return show("history timeline", report, output, interval_sheet, picture if is_drawn else None)

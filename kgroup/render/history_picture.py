@@ -20,7 +20,14 @@ _NOBODY, _OTHER, _SEVERAL = ".", "*", "+"
 _WIDEST_NAME = 32
 
 
-def picture_text(intervals: Sequence[Interval], width: int) -> Iterator[str]:
+def picture_text(
+    intervals: Sequence[Interval],
+    width: int,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    last_ms: int | None = None,
+) -> Iterator[str]:
     """Draw a row for each partition, a column for each while, and a letter for each member.
 
     A letter stands for who had the partition longest in that while.
@@ -28,6 +35,9 @@ def picture_text(intervals: Sequence[Interval], width: int) -> Iterator[str]:
     Args:
         intervals: those without times are left out.
         width: columns of the terminal.
+        since_ms: nothing before is drawn, since what ended by then is not among the intervals,
+        until_ms: and nothing from then on.
+        last_ms: up to when records are known: what goes on is drawn up to there.
     """
     from kgroup.history.group_page import name_of_thing
 
@@ -36,8 +46,10 @@ def picture_text(intervals: Sequence[Interval], width: int) -> Iterator[str]:
         yield "Nothing that has times.\n"
         return
     times = [time for each in timed for time in (each.from_ms, each.to_ms) if time is not None]
-    since, until = min(times), max(times) + 1
+    since, until = min(times), max(*times, last_ms or 0) + 1
     until += max(1, (until - since) // 20)  # what goes on is seen, too
+    since = max(since, since_ms or 0)
+    until = max(since + 1, until if until_ms is None else min(until, until_ms))
     names = list(dict.fromkeys(each.member_id for each in timed))
     letters = dict(zip(names, _LETTERS, strict=False))
     rows: dict[str, list[Interval]] = {}

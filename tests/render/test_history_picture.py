@@ -5,18 +5,30 @@ from pathlib import Path
 from kgroup.history.engine import DuckEngine
 from kgroup.history.timeline import timeline
 from kgroup.render.history_picture import picture_text
-from tests.history.test_owner import interval
+from tests.history.test_owner import T, interval
 from tests.history.warehouse_files import write_rows
 
 
-def drawn(folder: Path, *rows: dict[str, object], width: int = 80) -> list[str]:
+def drawn(
+    folder: Path,
+    *rows: dict[str, object],
+    width: int = 80,
+    since: int | None = None,
+    until: int | None = None,
+    last: int | None = None,
+) -> list[str]:
+    since_ms, until_ms, last_ms = (
+        None if second is None else T + second * 1000 for second in (since, until, last)
+    )
     with DuckEngine(
         write_rows(
             folder,
             {"assignments": rows, "tombstones": [{"group_id": "g", "type": "GroupMetadata"}]},
         )
     ) as engine:
-        return "".join(picture_text(timeline(engine, "g").data, width)).splitlines()
+        found = timeline(engine, "g", since_ms=since_ms, until_ms=until_ms).data
+        drawing = picture_text(found, width, since_ms=since_ms, until_ms=until_ms, last_ms=last_ms)
+        return "".join(drawing).splitlines()
 
 
 def test_letters_follow_the_owners(tmp_path: Path) -> None:
@@ -34,6 +46,28 @@ def test_letters_follow_the_owners(tmp_path: Path) -> None:
     # 40 cells of 105 s: one of 2.625 s has 50 s in it, and another the last 0.25 s of "b".
     assert first == "A" * 19 + "B" * 20 + "."
     assert any(line.startswith("A  a  /10.0.0.1") for line in lines)
+
+
+def test_only_the_time_that_is_asked_for_is_drawn(tmp_path: Path) -> None:
+    """What "c" had later is not among the stretches then, and "nobody" would be untrue."""
+    rows = (
+        interval("a", 0, 50, "moved"),
+        interval("b", 50, 100, "moved"),
+        interval("c", 100, None),
+        interval("a", 0, None, partition=4),
+    )
+    lines = drawn(tmp_path, *rows, width=51, since=40, until=80)
+    assert [line.partition(" |")[2] for line in lines[:2]] == ["A" * 10 + "B" * 30, "A" * 40]
+    assert lines[2].split() == ["2023-11-14T22:14:00.000Z", "2023-11-14T22:14:40.000Z"]
+    # behind all that is known: as the last rebalance left it
+    lines = drawn(tmp_path / "late", *rows, width=51, since=900, last=500)
+    assert [line.partition(" |")[2] for line in lines[:2]] == ["A" * 40, "B" * 40]
+
+
+def test_what_goes_on_is_drawn_up_to_the_last_record(tmp_path: Path) -> None:
+    rows = (interval("a", 0, 50, "moved"), interval("b", 50, None))
+    line = drawn(tmp_path, *rows, width=51, last=200)[0].partition(" |")[2]
+    assert (line.count("A"), line.count("B")) == (10, 30)  # 50 of 210 s
 
 
 def test_several_at_once(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def _expiry(group: Group, offset: CommittedOffset) -> tuple[str, int | None]:
         return ("subscribed", None) if offset.topic in _streams_topics(group) else by_commit
     topics = _subscribed(group)
     if group.type is GroupType.CLASSIC:
-        if group.protocol_type != _CONSUMER or topics is None or group.state is None:
+        if group.protocol_type != _CONSUMER or topics is None:
             return "members", None
     elif topics is None:
         return "unknown", None

@@ -93,12 +93,12 @@ class Departed:
     """Members that have gone, to recognize those that come back."""
 
     def __init__(self) -> None:
-        self._gone: dict[str, list[tuple[Participant, int | None]]] = {}
+        self._gone: dict[tuple[str, str], list[tuple[Participant, int | None]]] = {}
 
     def add(self, who: Participant, time_ms: int | None) -> None:
         """Remember one that is gone since a time."""
-        if who.client_id:
-            self._gone.setdefault(who.client_id, []).append((who, time_ms))
+        if (identity := _identity(who)) is not None:
+            self._gone.setdefault(identity, []).append((who, time_ms))
 
     def take(self, who: Participant, *, is_only: bool) -> tuple[Participant, int | None] | None:
         """Find who came back as this member, and forget it.
@@ -107,14 +107,23 @@ class Departed:
             who: the new member.
             is_only: whether no other member calls itself like that: then the host does not matter.
         """
-        gone = self._gone.get(who.client_id or "", [])
+        identity = _identity(who)
+        gone = self._gone.get(identity, []) if identity is not None else []
         for place in range(len(gone) - 1, -1, -1):
-            old = gone[place][0]
-            same_instance = who.instance_id is not None and who.instance_id == old.instance_id
-            both_dynamic = who.instance_id is None and old.instance_id is None
-            if same_instance or (both_dynamic and (is_only or who.client_host == old.client_host)):
+            is_same_host = who.client_host == gone[place][0].client_host
+            if who.instance_id is not None or is_only or is_same_host:
                 return gone.pop(place)
         return None
+
+
+def _identity(who: Participant) -> tuple[str, str] | None:
+    """Give what a member is recognized by under another id: of a static one that is its instance.
+
+    None: by nothing.
+    """
+    if who.instance_id is not None:
+        return "instance", who.instance_id
+    return ("client", who.client_id) if who.client_id else None
 
 
 def causes_of(

@@ -294,6 +294,11 @@ CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
         "gone",
         "inferred",
     ),
+    "committed twice: that is no pace": (
+        (FIRST, classic(2, 500, ALONE), [*commits(2, 400, 405), *commits(0, 499)]),
+        "gone",
+        "inferred",
+    ),
     "never committed": ((FIRST, classic(2, 500, ALONE)), "gone", "inferred"),
     "static, and silent": (
         (classic(1, 1, A, B | STATIC), classic(2, 500, ALONE)),
@@ -330,6 +335,14 @@ CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
         "restarted",  # b2 is back, b3 is new
         "inferred",
     ),
+    "the client id of one that is gone, on another host, beside one that stays": (
+        (
+            classic(1, 1, A, B, member("b5", "4")),
+            classic(2, 9, A, member("b5", "4"), member("b2", "23", client_host="/10.0.0.9")),
+        ),
+        "joined",
+        "certain",
+    ),
     "other topics": (
         (FIRST, classic(2, 9, A, B | {"subscribed_topics": ["orders", "payments"]})),
         "subscription_changed",
@@ -357,6 +370,15 @@ CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
     ),
     "partitions that were given up": (
         (classic(1, 1, ALONE), classic(2, 5, A, member("b1")), classic(3, 9, A, B)),
+        "follow_up",
+        "inferred",
+    ),
+    "partitions that were given up, and another coordinator": (
+        (
+            classic(1, 1, ALONE),
+            classic(2, 5, A, member("b1")),
+            classic(3, 9, A, B, log_leader_epoch=1),
+        ),
         "follow_up",
         "inferred",
     ),
@@ -403,6 +425,14 @@ def test_commits_around_it_bound_how_long_it_took(tmp_path: Path) -> None:
     assert [each.commit_gap_ms for each in found] == [None, 4000]
 
 
+def test_a_clock_that_went_back_makes_no_gap_below_nothing(tmp_path: Path) -> None:
+    later = [row | {"time_ms": T + 48_000} for row in commits(0, 51)]
+    (_, last) = ask(
+        tmp_path, FIRST, classic(2, 50, ALONE), offset_commits=[*commits(0, 49), *later]
+    )
+    assert last.commit_gap_ms == 0
+
+
 def test_several_causes_are_all_told(tmp_path: Path) -> None:
     later = classic(2, 9, A, member("c1", "2"), member("d1", "3"), protocol="sticky")
     last = ask(tmp_path, FIRST, later)[-1]
@@ -421,6 +451,14 @@ def test_several_causes_are_all_told(tmp_path: Path) -> None:
     assert last.moved_count == 2
 
 
+def test_partitions_given_up_are_no_cause_where_subscriptions_changed(tmp_path: Path) -> None:
+    more = B | {"subscribed_topics": ["orders", "payments"]}
+    last = ask(
+        tmp_path, classic(1, 1, ALONE), classic(2, 5, A, member("b1")), classic(3, 9, A, more)
+    )[-1]
+    assert [cause.kind.value for cause in last.causes] == ["subscription_changed"]
+
+
 def test_static_member_back_in_the_same_generation_is_no_rebalance(tmp_path: Path) -> None:
     back = member("b2", "23", **STATIC)
     found = ask(
@@ -428,6 +466,11 @@ def test_static_member_back_in_the_same_generation_is_no_rebalance(tmp_path: Pat
     )
     assert [each.generation_id for each in found] == [1, 2]
     assert (found[1].causes, found[1].moved_count) == ((), 0)
+
+
+def test_a_record_older_than_the_end_of_the_join_phase_tells_no_length(tmp_path: Path) -> None:
+    found = ask(tmp_path, FIRST, classic(2, 9, A, B, state_timestamp_ms=T + 9001))
+    assert [each.sync_ms for each in found] == [5, None]
 
 
 def test_an_assignment_that_cannot_be_read_moves_nobody_knows_what(tmp_path: Path) -> None:
@@ -517,6 +560,121 @@ def test_topics_of_a_consumer_group_change(tmp_path: Path) -> None:
     assert [each.reconcile_ms for each in found] == [0, 1500, None, None]
     assert "orders-2" in found[1].evidence
     assert "had 3 partitions, and has 4" in found[2].evidence
+
+
+def ask_epochs(
+    folder: Path, *entries: tuple[float, str, Row], tombstones: Iterable[Row] = ()
+) -> tuple[Rebalance, ...]:
+    """Ask about a consumer group; `who` of a MemberMetadata is its row of `members`."""
+    rows = epoch_rows(*entries)
+    members = []
+    for row in rows:
+        who = row.pop("who", None)
+        if who is not None:
+            shared = {name: row[name] for name in row if name not in ("type", "value_json")}
+            members.append(shared | {"subscribed_topics": ["orders"]} | who)
+    tables = {"consumer_group_epochs": rows, "members": members, "tombstones": tombstones}
+    with DuckEngine(write_rows(folder, tables)) as engine:
+        return rebalances(engine, "g").data
+
+
+def comes(name: str, at_s: float, **who: object) -> tuple[float, str, Row]:
+    return at_s, "MemberMetadata", {"member_id": name, "who": {"client_id": name, **who}}
+
+
+def epoch_is(number: int, at_s: float) -> tuple[float, str, Row]:
+    return at_s, "Metadata", {"epoch": number}
+
+
+def removed(at_s: float, number: int, name: str) -> list[Row]:
+    """What a coordinator writes when a member is gone."""
+    return [
+        {
+            "offsets_partition": 7,
+            "log_offset": number,
+            "time_ms": T + int(at_s * 1000),
+            "group_id": "g",
+            "type": f"ConsumerGroup{kind}",
+            "member_id": name,
+        }
+        for kind in ("CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata")
+    ]
+
+
+def test_an_epoch_is_reconciled_when_its_last_member_is(tmp_path: Path) -> None:
+    (found,) = ask_epochs(
+        tmp_path,
+        comes("a", 1),
+        comes("b", 1),
+        epoch_is(1, 1),
+        (1, "TargetAssignmentMember", given_to("a", [0])),
+        (1, "TargetAssignmentMember", given_to("b", [1])),
+        (1, "TargetAssignmentMetadata", {"epoch": 1}),
+        (2, "CurrentMemberAssignment", given_to("a", [0], 1)),
+        (3, "CurrentMemberAssignment", given_to("b", [], 1)),  # its partition is not free yet
+        (6, "CurrentMemberAssignment", given_to("b", [1], 1)),
+    )
+    assert (found.reconcile_ms, found.generation_before) == (5000, None)
+
+
+def test_what_was_before_a_late_epoch_is_not_known(tmp_path: Path) -> None:
+    (found,) = ask_epochs(tmp_path, comes("a", 1), epoch_is(3, 1))
+    assert (found.members_before, found.causes, found.cause.value) == (None, (), "unknown")
+
+
+def test_members_of_epoch_groups_expire_by_what_is_known_of_timeouts(tmp_path: Path) -> None:
+    """Whoever must give up partitions has the rebalance timeout for that."""
+    _, found = ask_epochs(
+        tmp_path,
+        comes("a", 1),
+        comes("b", 1, rebalance_timeout_ms=10_000),
+        epoch_is(2, 1),
+        (2, "CurrentMemberAssignment", given_to("b", [1], 2)),
+        (22, "CurrentMemberAssignment", given_to("a", [0], 2)),
+        epoch_is(3, 22),
+        tombstones=removed(22, 4, "b"),
+    )
+    (cause,) = found.causes
+    assert (cause.kind.value, cause.member_id, cause.timeout_ms) == ("gone", "b", 10_000)
+    assert (cause.last_seen_ms, cause.silent_ms) == (T + 2000, 20_000)
+
+
+def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) -> None:
+    _, found = ask_epochs(
+        tmp_path,
+        comes("a", 1),
+        comes("b", 1, **STATIC),
+        epoch_is(2, 1),
+        (2, "CurrentMemberAssignment", given_to("b", [1], -2)),
+        (9, "CurrentMemberAssignment", given_to("a", [0], 2)),
+        epoch_is(3, 9),
+        tombstones=removed(9, 4, "b"),
+    )
+    (cause,) = found.causes
+    assert (cause.kind.value, cause.certainty.value) == ("expired", "inferred")
+    assert "had gone for a while (epoch -2) and was not back in time" in cause.evidence
+
+
+@pytest.mark.parametrize(
+    ("topics", "causes"),
+    [(["orders"], []), (["orders", "payments"], [("restarted", "certain", "b")])],
+)
+def test_a_static_member_back_under_another_id_in_an_epoch_group(
+    tmp_path: Path, topics: list[str], causes: list[tuple[str, str, str]]
+) -> None:
+    """No epoch tells of it where it subscribes to the same: it is no cause of the next one."""
+    _, found = ask_epochs(
+        tmp_path,
+        comes("a", 1),
+        comes("b", 1, **STATIC),
+        epoch_is(2, 1),
+        comes("b2", 5, **STATIC, subscribed_topics=topics),
+        epoch_is(3, 9),
+        tombstones=removed(5, 2, "b"),
+    )
+    assert [
+        (each.kind.value, each.certainty.value, each.before_member_id) for each in found.causes
+    ] == causes
 
 
 def test_times_and_groups_that_are_asked_for(tmp_path: Path) -> None:

@@ -358,6 +358,21 @@ def test_what_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:
     assert len(result.out.splitlines()) == 1 + len(row["partitions"])
 
 
+def test_what_of_a_compacted_and_damaged_log_is_missing(cli: Cli, tmp_path: Path) -> None:
+    kept = [commit(offset, "g", time_ms=T + offset) for offset in (3, 4, 7)]
+    (tmp_path / "log").mkdir()
+    whole = batch(kept[:2])
+    Log(tmp_path / "log").add(0, whole, b"\xff" * 70, batch(kept[2:]), partition=4)
+    places = ("--from", tmp_path / "log", "--to", tmp_path / "w", "--cluster", "c")
+    assert cli("history", "build", *places).status == 4
+    result = cli("history", "show", "--warehouse", tmp_path / "w", "-o", "jsonl")
+    row = json.loads(result.out)
+    (part,) = row["partitions"]
+    assert (part["record_count"], part["first_offset"], part["last_offset"]) == (3, 3, 7)
+    assert (part["missing_count"], part["damage_count"], row["damage_count"]) == (2, 1, 1)
+    assert (part["first_ms"], part["last_ms"]) == (T + 3, T + 7)
+
+
 def test_which_groups_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:
     records = defaultdict(list)
     for record in (record for of_log in log_of(sample_log_dir()).values() for record in of_log):

@@ -204,6 +204,7 @@ def test_a_clock_that_went_back_is_no_pause(tmp_path: Path) -> None:
     assert told(5, 3) == (None, None)
     assert told(5, 5) == (0, T + 5)
     assert told(9, 3, 4) == (1, T + 3)
+    assert told(1, 6, 11) == (5, T + 1)  # the first of those that are as long
 
 
 def test_owner_of_a_commit_is_the_only_one(tmp_path: Path) -> None:

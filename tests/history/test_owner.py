@@ -168,6 +168,29 @@ def test_times_that_the_log_does_not_have_are_unknown(tmp_path: Path) -> None:
     }
 
 
+def test_an_end_without_a_time_is_unknown(tmp_path: Path) -> None:
+    rows = {"assignments": [interval("a", 0, None, "moved"), interval("b", 9, None)]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        early = owners(engine, "orders", 3, T + 5000, T + 5000)
+    assert [(row.status, row.member_id) for row in early.data] == [("unknown", "a")]
+
+
+def test_commits_do_not_tell_of_members(tmp_path: Path) -> None:
+    """Before the first record that names members nothing is known of them."""
+    rows = {
+        "assignments": [interval("a", 9, None)],
+        "group_generations": [generation(5)],
+        "offset_commits": [{"group_id": "g", "topic": "orders", "partition": 3, "time_ms": T}],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        report = owners(engine, "orders", 3, T, T + 10_000)
+    assert [said(row) for row in report.data] == [
+        ("unknown", None, None, 5),
+        ("nobody", None, 5, 9),
+        ("owned", "a", 9, None),
+    ]
+
+
 def test_what_cannot_be_read_is_unknown_and_not_nobody(tmp_path: Path) -> None:
     rows = {"assignments": [interval("a", 0, 10, to_log_offset=10)]}
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
@@ -225,6 +248,11 @@ def test_what_was_only_committed_has_no_owner_that_is_known(tmp_path: Path) -> N
         pytest.raises(NotFoundError, match="'by-hand' committed offsets of it"),
     ):
         owners(engine, "orders", 3, T, T)
+    with (
+        DuckEngine(write_rows(tmp_path, {"offset_commits": [commit]})) as engine,
+        pytest.raises(NotFoundError, match=r"owned partition 3 of topic orders$"),
+    ):
+        owners(engine, "orders", 3, T, T, group_id="another")
 
 
 def test_clusters_are_kept_apart(tmp_path: Path) -> None:
@@ -271,6 +299,25 @@ def test_timeline_of_some_time(
         until_ms=None if until is None else T + int(until * 1000),
     )
     assert "".join(row.member_id for row in report.data) == members
+
+
+def test_timeline_says_what_has_no_times(tmp_path: Path) -> None:
+    rows = {
+        "assignments": [
+            interval("a", None, None),
+            interval("b", 0, None, "moved"),
+            interval("c", 9, None),
+        ],
+        "group_generations": [generation(0)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        report = timeline(engine, "g")
+    assert [(row.member_id, row.is_timed) for row in report.data] == [
+        ("b", False),
+        ("c", True),
+        ("a", False),
+    ]
+    assert report.notes == ("The log has no times for 2 of the stretches, only offsets.",)
 
 
 def test_timeline_says_why_it_is_empty(engine: DuckEngine) -> None:

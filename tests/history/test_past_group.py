@@ -158,6 +158,13 @@ def test_lag_is_what_was_recorded_since_the_commit(tmp_path: Path) -> None:
     }
 
 
+def test_an_end_of_the_moment_of_the_commit_counts(tmp_path: Path) -> None:
+    rows = {"offset_commits": [commit(5, 50)], "log_ends": [end(5, 60)]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        (group,) = describe_past(engine, "g", T + 9).data
+    assert [offset.lag for offset in group.offsets] == [10]
+
+
 @pytest.mark.parametrize(
     ("at", "offsets", "pending"),
     [(4, [1], []), (6, [1], [5]), (7, [1], [5]), (8, [5], []), (9, [5], [9]), (20, [5], [])],

@@ -160,6 +160,25 @@ def test_sql_in_every_form(cli: Cli, warehouse: str) -> None:
     assert "'2023-11-14'" not in table[1]
 
 
+def test_values_that_json_does_not_have(cli: Cli, warehouse: str) -> None:
+    query = (
+        "SELECT CAST('a~' AS BLOB) AS b, CAST('nan' AS DOUBLE) AS n, [CAST('inf' AS DOUBLE)] AS i, "
+        "TIME '01:02:03' AS t, CAST(1.50 AS DECIMAL(9, 2)) AS d, "
+        "CAST('7c0f5a0e-0000-4000-8000-000000000001' AS UUID) AS u"
+    )
+    result = cli("history", "sql", "--warehouse", warehouse, query, "-o", "jsonl")
+    assert json.loads(result.out) == {
+        "b": "YX4=",
+        "n": None,
+        "i": [None],
+        "t": "01:02:03",
+        "d": 1.5,
+        "u": "7c0f5a0e-0000-4000-8000-000000000001",
+    }
+    columns = cli("history", "sql", "--warehouse", warehouse, query, "-o", "csv", "--no-headers")
+    assert columns.out.startswith("YX4=,,[null],01:02:03,1.5,")
+
+
 def test_sql_without_rows_has_its_columns(cli: Cli, warehouse: str) -> None:
     result = cli("history", "sql", "--warehouse", warehouse, "SELECT * FROM damage")
     assert result.status == 0
@@ -298,6 +317,15 @@ def test_length_of_time_that_is_none(cli: Cli, warehouse: str) -> None:
     result = cli("history", "commits", "--warehouse", warehouse, "g", "--longer-than", "soon")
     assert result.status == 2
     assert "'soon' is no length of time" in result.err
+
+
+def test_since_and_until_may_be_one_instant(cli: Cli, warehouse: str) -> None:
+    instant = ("--since", str(T + 20_000), "--until", str(T + 20_000))
+    result = cli(
+        *("history", "timeline", "g", "--cluster", "east", "--warehouse", warehouse, *instant),
+        *("-o", "csv", "--columns", "member_id", "--no-headers"),
+    )
+    assert (result.status, result.out) == (0, "b\n")
 
 
 @pytest.mark.parametrize("question", ["timeline", "commits", "lag", "rebalances"])

@@ -50,3 +50,10 @@ def test_a_setting_of_spark_asks_for_spark(
     result = cli(*ASKED, "--warehouse", warehouse, "--spark-conf", "spark.x=1")
     assert (result.status, result.out) == (1, "")
     assert "pip install 'kgroup[spark]'" in result.err
+
+
+@pytest.mark.parametrize("setting", ["=1", "spark.x"])
+def test_a_setting_has_a_name_and_a_value(cli: Cli, warehouse: str, setting: str) -> None:
+    result = cli(*ASKED, "--warehouse", warehouse, "--spark-conf", setting)
+    assert (result.status, result.out) == (2, "")
+    assert f"expected NAME=VALUE, found '{setting}'" in result.err

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from kgroup.history.ask_rebalance import rebalances
 from kgroup.history.storm import storms_of
+from kgroup.render.history_rebalance import STORM_COLUMNS, storm_sheet
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
 from tests.history.recorded import Ask, Built
-from tests.history.test_rebalance import ALONE, A, B, T, ask, ask_cases, classic, member
+from tests.history.test_rebalance import ALONE, STATIC, A, B, T, ask, ask_cases, classic, member
 
 CASES = [
     ([1, 2, 3], [(1, 3, 3)]),
@@ -50,6 +51,14 @@ def test_who(tmp_path: Path) -> None:
         ("client-a", 1, 1),
     ]
     assert storm.without_member_count == 1
+
+
+def test_static_members_are_named_by_their_instance(tmp_path: Path) -> None:
+    static = classic(2, 2, A, B | STATIC)
+    (storm,) = storms_of(ask(tmp_path, classic(1, 1, ALONE), static, classic(3, 3, ALONE)), 3, 9000)
+    (cells,) = storm_sheet([storm]).rows
+    told = {column.name: cell for column, cell in zip(STORM_COLUMNS, cells, strict=True)}
+    assert told["started_by"] == "pod-1 (2), client-a (1)"
 
 
 def test_recorded_group(cli: Cli, recorded_engine: Ask, recorded_warehouse: Built) -> None:

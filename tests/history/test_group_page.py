@@ -117,6 +117,23 @@ def test_time_of_which_nothing_is_known(recorded_engine: Ask) -> None:
     assert "(0 ms): 0 rebalances" in "".join(group_html(behind))
 
 
+def test_what_has_no_time_or_did_not_count_is_left_out(tmp_path: Path) -> None:
+    rows = {
+        "assignments": [interval("a", 0, None), interval("b", None, None)],
+        "offset_commits": [
+            commit(1, 10),
+            commit(2, 20, transaction="committed", producer_id=1),
+            commit(3, 30, transaction="aborted", producer_id=1),
+            commit(4, 40, transaction="open", producer_id=1),
+        ],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        page = group_page(engine, "g")
+    assert [each.member_id for each in page.stretches] == ["a"]
+    assert page.left_out == ("1 stretches without times",)
+    assert sum(each.commits for each in page.rates) == 2
+
+
 def test_lag_of_part_of_the_time(tmp_path: Path) -> None:
     rows = {
         "offset_commits": [commit(1, 10), commit(2, 20, partition=1)],

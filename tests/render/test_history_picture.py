@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kgroup.history.engine import DuckEngine
 from kgroup.history.timeline import timeline
-from kgroup.render.history_picture import picture_text
+from kgroup.render.history_picture import MOST_ROWS, picture_text
 from tests.history.test_owner import T, interval
 from tests.history.warehouse_files import write_rows
 
@@ -79,3 +79,10 @@ def test_nothing_is_wider_than_the_terminal(tmp_path: Path) -> None:
     lines = drawn(tmp_path, interval("m" * 90, 0, None, topic="t" * 90), width=60)
     assert max(map(len, lines[:1])) <= 60
     assert max(len(line) for line in lines if line.startswith("A")) <= 60
+
+
+def test_so_many_partitions_are_drawn(tmp_path: Path) -> None:
+    rows = [interval("a", 0, 9, "gone", partition=number) for number in range(MOST_ROWS + 3)]
+    lines = drawn(tmp_path, *rows)
+    assert sum(" |" in line for line in lines) == MOST_ROWS
+    assert "3 more partitions or tasks are not shown." in lines

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.broker.quick_spark import QUICK
 from tests.broker.servers import KAFKA_VERSIONS, Broker, broker
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marker
@@ -40,3 +45,14 @@ def orders_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
             create_topics(wire, {"orders": 3})
             await_coordinator(wire)
         yield server
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """Run an embedded Spark that knows the data source. Those of other files use the same JVM."""
+    from kgroup.spark.data_source import KgroupDataSource
+    from kgroup.spark.session import spark_session
+
+    with spark_session("local[2]", QUICK) as session:
+        session.dataSource.register(KgroupDataSource)
+        yield session

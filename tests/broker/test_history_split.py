@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -22,32 +22,28 @@ from kgroup.model.record import DecodedRecord
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.column_schema import records
 from kgroup.source.client_config import ClientConfig, client_config
-from tests.broker.servers import CLUSTER_ID, Broker, broker
-from tests.record.raw import await_coordinator, commit, create_topics
+from tests.broker.servers import CLUSTER_ID, Broker
+from tests.record.raw import commit
 from tests.record.wire import Wire
 
-VERSION = "4.3.1"
 COMMITS = 150
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with broker(VERSION, tmp_path_factory.mktemp("split")) as found:
-        with Wire(VERSION, found.bootstrap) as wire:
-            create_topics(wire, {"orders": 3})
-            await_coordinator(wire)
-            for number in range(COMMITS):
-                offsets = {("orders", partition): number for partition in range(3)}
-                commit(wire, f"group-{number % 9}", offsets, metadata="é" * (number % 40))
-        options = {"bootstrap_servers": found.bootstrap, "transactional_id": "payer"}
-        with closing(KafkaProducer(**options)) as producer:
-            producer.init_transactions()
-            for is_end in (True, False):
-                producer.begin_transaction()
-                at = {TopicPartition("orders", 0): OffsetAndMetadata(7, "", -1)}
-                producer.send_offsets_to_transaction(at, "paid")
-                producer.commit_transaction() if is_end else producer.abort_transaction()
-        yield found
+def server(orders_broker: Broker) -> Broker:
+    with Wire(orders_broker.version, orders_broker.bootstrap) as wire:
+        for number in range(COMMITS):
+            offsets = {("orders", partition): number for partition in range(3)}
+            commit(wire, f"split-{number % 9}", offsets, metadata="é" * (number % 40))
+    options = {"bootstrap_servers": orders_broker.bootstrap, "transactional_id": "splitter"}
+    with closing(KafkaProducer(**options)) as producer:
+        producer.init_transactions()
+        for is_end in (True, False):
+            producer.begin_transaction()
+            at = {TopicPartition("orders", 0): OffsetAndMetadata(7, "", -1)}
+            producer.send_offsets_to_transaction(at, "split")
+            producer.commit_transaction() if is_end else producer.abort_transaction()
+    return orders_broker
 
 
 @pytest.fixture

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.errors import InputError
-from kgroup.history.engine import DuckEngine
-from kgroup.history.warehouse import read_warehouse
 from tests.broker.maven import die_with_parent
 from tests.broker.quick_spark import OPTIONS
 from tests.broker.servers import CLUSTER_ID, Broker
 from tests.history.paused_command import await_paused, paused_command
+from tests.history.recorded import open_engine
 from tests.record.raw import commit_each
 
 DEADLINE_S = 400.0
@@ -57,7 +56,7 @@ def running(command: Sequence[str | Path], log: Path) -> Iterator[subprocess.Pop
 
 def ask(warehouse: Path, sql: str) -> list[dict[str, Any]]:
     try:
-        with read_warehouse(warehouse) as found, DuckEngine(found.files()) as engine:
+        with open_engine(warehouse) as engine:
             rows: list[dict[str, Any]] = engine.query(sql).to_pylist()
             return rows
     except InputError:  # it is not there yet

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +13,13 @@ from pyspark.sql.types import StructType
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.spark.data_source import KgroupDataSource
-from kgroup.spark.session import run_on, spark_session
-from tests.broker.quick_spark import QUICK
+from kgroup.spark.session import run_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "kgroup" / "sample" / "log-dir"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", QUICK) as session:
-        session.dataSource.register(KgroupDataSource)
-        yield session
 
 
 def test_rows_are_the_decoded_records(spark: SparkSession) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from kgroup.errors import KgroupError
-from kgroup.spark.session import run_on, spark_session
+from kgroup.spark.session import run_on
 from tests.broker.killed_task import run_and_kill
-from tests.broker.quick_spark import QUICK
 from tests.history.random_history import RandomHistory
 from tests.history.table_oracle import read_tables
 from tests.history.test_build import RECORDED, SAMPLE, build
@@ -24,12 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEEDS = (3, 14, 15)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", QUICK) as session:
-        yield session
 
 
 def test_recorded_logs(spark: SparkSession, tmp_path: Path) -> None:

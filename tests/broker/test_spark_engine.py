@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,20 +12,12 @@ from kgroup.errors import InputError, UsageError
 from kgroup.history.engine import DuckEngine, table_schema
 from kgroup.history.table import ASSIGNED, TABLES
 from kgroup.spark.engine import SparkEngine
-from kgroup.spark.session import spark_session
-from tests.broker.quick_spark import QUICK
 from tests.history.warehouse_files import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAY_MS = 86_400_000
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session("local[1]", QUICK) as session:
-        yield session
 
 
 def test_tables_have_their_columns_and_the_folders_values(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from itertools import product
@@ -17,8 +17,6 @@ import pytest
 from kgroup.cli.history import COMMANDS
 from kgroup.history.engine import DuckEngine, Engine
 from kgroup.spark.engine import SparkEngine
-from kgroup.spark.session import spark_session
-from tests.broker.quick_spark import QUICK
 from tests.cli.conftest import Cli, cli
 from tests.history.test_build import RECORDED, build
 
@@ -77,12 +75,6 @@ QUERIES = (
     "DROP TABLE members",
     "SELECT 1 AS a, 2 AS a",
 )
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session("local[1]", QUICK) as session:
-        yield session
 
 
 @pytest.fixture(scope="module")

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from kgroup.spark.data_source import KgroupDataSource
-from kgroup.spark.session import spark_session
-from tests.broker.quick_spark import QUICK
 from tests.broker.servers import CLUSTER_ID, Broker
 from tests.record.raw import commit_each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", QUICK) as session:
-        session.dataSource.register(KgroupDataSource)
-        yield session
 
 
 def commits(server: Broker, group: str, offsets: range) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.options import FOLDER, Word
+from kgroup.cli.options import FOLDER, ID, Word
 from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.errors import KgroupError, NotFoundError
 
@@ -121,6 +121,7 @@ def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
     cluster = click.option(
         "--cluster",
         metavar="NAME",
+        type=ID,
         help="Only of this cluster; needed where several have what is asked for.",
     )
     engine = click.option(

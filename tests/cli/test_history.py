@@ -192,6 +192,13 @@ def test_cluster_that_is_named_is_all_that_sql_sees(cli: Cli, warehouse: str) ->
     assert cli(*args, "--cluster", "west").out == "west\n"
 
 
+def test_name_of_a_cluster_is_utf8_whatever_the_locale(cli: Cli, tmp_path: Path) -> None:
+    root = make_warehouse(tmp_path / "w", {"é": {"group_generations": [generation(0)]}})
+    args = ("history", "show", "--groups", "--warehouse", root, "-o", "jsonl")
+    result = cli(*args, "--cluster", "é".encode().decode("ascii", "surrogateescape"))
+    assert json.loads(result.out)["cluster"] == "é"
+
+
 def test_missing_engine_is_said(cli: Cli, warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     result = cli("history", "sql", "--warehouse", warehouse, "SELECT 1", "--engine", "duckdb")

@@ -30,6 +30,8 @@ __all__ = [
     "recorded",
     "recorded_nodes",
     "recorded_ranges",
+    "recorded_snapshot",
+    "recorded_source",
     "recorded_tree",
 ]
 

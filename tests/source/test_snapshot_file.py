@@ -255,9 +255,8 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 def test_truncated_anywhere(tmp_path: Path) -> None:
     whole = b"".join(snapshot_lines(SNAPSHOT))
     file = tmp_path / "a"
-    for size in some_of(
-        range(len(whole) - 2), 5
-    ):  # the last bytes are a brace and the end of the line
+    # the last bytes are a brace and the end of the line
+    for size in some_of(range(len(whole) - 2), 5):
         write_fresh(file, whole[:size])
         assert "expected" in complaint(file)
 

@@ -17,6 +17,7 @@ from kgroup.protocol.batch import Damage
 from kgroup.protocol.column_schema import DECODED
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.protocol.compiled import kernels
+from kgroup.protocol.kernel_memory import PADDING
 from kgroup.render import parquet, parquet_column
 from kgroup.render.parquet import write_parquet
 from kgroup.render.record import RECORD_COLUMNS
@@ -121,6 +122,20 @@ def test_any_texts(name: str, data: st.DataObject, tmp_path_factory: Any) -> Non
     some = data.draw(st.lists(cell, min_size=1))
     size = data.draw(st.sampled_from(SIZES))
     check((some * size)[:size], name, tmp_path_factory.getbasetemp() / "texts.parquet")
+
+
+@pytest.mark.parametrize("most", [1, 200, 60_000, 1 << 31, 1 << 62])
+def test_nothing_that_memory_held_gets_into_a_page(most: int) -> None:
+    """What fills up a block is read by nobody, and would be parts of other records."""
+    for count in (2, 30, 33, 130):
+        numbers = np.random.default_rng(count).integers(0, most, count, np.int64)
+        pages = []
+        for held in (0, 255):
+            out = np.full(9 * (count + 128) + PADDING, held, np.uint8)
+            start = out.ctypes.data
+            end = kernels().pack_differences(numbers.ctypes.data, count, start)
+            pages.append(out[: end - start].tobytes())
+        assert pages[0] == pages[1]
 
 
 @pytest.mark.parametrize("nulls", [{0}, {1}, {3}, {0, 1}, {1, 2}, {0, 3}])

@@ -111,6 +111,6 @@ def test_markers_of_others_settle_nothing(tmp_path: Path) -> None:
 def test_producers_are_told_apart_to_the_last_bit(tmp_path: Path) -> None:
     """Also beside a marker of no producer, whose null must not make fractions of the numbers."""
     large = 1 << 53
-    assert seen(tmp_path, (0, committed(0, large + 1))) == {0: "open"}
-    assert seen(tmp_path, (1, marker(1, large, 0) + marker(2, -1, 0))) == {0: "open"}
-    assert seen(tmp_path, (3, marker(3, large + 1, 1))) == {0: "committed"}
+    assert seen(tmp_path, (0, committed(0, large))) == {0: "open"}
+    assert seen(tmp_path, (1, marker(1, large + 1, 0) + marker(2, -1, 0))) == {0: "open"}
+    assert seen(tmp_path, (3, marker(3, large, 1))) == {0: "committed"}

@@ -27,7 +27,7 @@ from kgroup.pandas_import import leave_out_pandas
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["is_installed", "run_on", "spark_session"]
+__all__ = ["is_installed", "reason_of_start", "run_on", "spark_session"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -100,8 +100,7 @@ def spark_session(
                     signal(SIGINT, interrupted)  # PySpark put its own in the place
         except (PySparkException, Py4JError, OSError) as error:
             said.seek(0)
-            lines = said.read().decode("utf-8", "replace").splitlines()
-            reason = ": ".join([first_line(error), *lines[-1:]])
+            reason = reason_of_start(error, said.read().decode("utf-8", "replace"))
             raise KgroupError(f"Spark does not start: {reason}") from None
     try:
         yield session
@@ -152,6 +151,25 @@ def first_line(error: BaseException) -> str:
     text = str(getattr(error, "java_exception", None) or error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]) if lines else type(error).__name__
+
+
+def reason_of_start(error: BaseException, said: str) -> str:
+    """Give the reason why Spark did not start.
+
+    Args:
+        error: that was raised; it tells little where the JVM or its context ended before.
+        said: what the JVM wrote to standard error.
+    """
+    for pattern in (
+        r"(Failed to connect to master .+)",
+        r"^Exception in thread .+? (?:[\w$]+\.)+[\w$]+: (.+)",
+        r"^(Invalid .+)",  # options of the JVM
+    ):
+        found = re.findall(pattern, said, re.MULTILINE)
+        if found:
+            return str(found[-1])
+    lines = [line for line in said.splitlines() if not re.match(r"\s|$", line)]  # no stack traces
+    return ": ".join([first_line(error), *lines[-1:]])
 
 
 @contextmanager

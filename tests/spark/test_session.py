@@ -1,4 +1,4 @@
-"""What is said where Spark does not start; the texts are what Spark 4.2.1 and Java 17 wrote."""
+"""What is said where Spark does not start: parts of what Spark 4.2.1 and Java 17 wrote."""
 
 import pytest
 
@@ -21,7 +21,6 @@ Caused by: java.io.IOException: Failed to connect to /127.0.0.1:1
 """  # noqa: E501
 HEAP = """\
 Invalid maximum heap size: -Xmx99999999999g
-The specified size exceeds the maximum representable size.
 Error: Could not create the Java Virtual Machine.
 Error: A fatal exception has occurred. Program will exit.
 """

@@ -12,6 +12,7 @@ from kgroup.source.log_end import log_end
 __all__ = ["choose_logs", "without_replicas"]
 
 _NO_END = -1
+"""Of a log whose last segment cannot be read."""
 
 
 def choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segment]]:
@@ -76,9 +77,14 @@ def _longest(logs: Sequence[list[Segment]]) -> tuple[_Replica, list[_Replica]]:
 
 def _note(other: _Replica, longest: _Replica) -> str:
     return (
-        f"{other.segments[0].path.parent} left out: it ends at offset {other.end}, and "
-        f"{longest.segments[0].path.parent}, which holds the same partition, at {longest.end}."
+        f"{other.segments[0].path.parent} left out: it ends at {_text(other.end)}, and "
+        f"{longest.segments[0].path.parent}, which holds the same partition, at "
+        f"{_text(longest.end)}."
     )
+
+
+def _text(end: int) -> str:
+    return "an offset that is not known" if end == _NO_END else f"offset {end}"
 
 
 def _end(log: Sequence[Segment]) -> int:

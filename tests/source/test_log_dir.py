@@ -14,6 +14,7 @@ from kgroup.model.record import DecodedRecord
 from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.batch import RecordBatch
 from kgroup.protocol.record_batch import read_batches
+from kgroup.source import replica
 from kgroup.source.base import Capability
 from kgroup.source.log_dir import LogDir
 from kgroup.source.log_end import log_end
@@ -210,6 +211,24 @@ def test_replica_that_ends_last_is_read(copy: Path, tmp_path: Path, name: str) -
         (note,) = reading.notes
         assert note.startswith(str(path.parent))
         assert str(log_end(path, 0)) in note
+
+
+def test_replica_whose_end_cannot_be_read_is_left_out(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "1"
+    shutil.copytree(copy, other)
+
+    def end(segment: Path, base_offset: int) -> int:
+        if segment.is_relative_to(other):
+            raise OSError(5, "Input/output error")
+        return 7
+
+    monkeypatch.setattr(replica, "log_end", end)
+    assert LogDir([other, copy]).read().notes == (
+        f"{other / FOLDER} left out: it ends at an offset that is not known, and {copy / FOLDER}, "
+        "which holds the same partition, at offset 7.",
+    )
 
 
 @pytest.mark.parametrize("older", [0, 7])

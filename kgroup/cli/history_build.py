@@ -149,10 +149,11 @@ def _files(places: Sequence[str], cluster: str | None) -> "_Read":
             build.add_topic_names(name, topic_names)
         build.read(sources.segments)
         report = build.commit()
+        summaries = _summaries(report, "segment") if others else ()
         return replace(
             report,
             errors=(*sources.problems, *report.errors),
-            notes=(*report.notes, *sources.notes, *_summaries(report, "segment")),
+            notes=(*report.notes, *sources.notes, *summaries),
         )
 
     return read

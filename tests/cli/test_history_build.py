@@ -163,6 +163,8 @@ def test_snapshots_tell_where_logs_ended(cli: Cli, tmp_path: Path) -> None:
     assert expected == {
         (row["topic"], row["partition"], row["log_end_offset"], row["time_ms"]) for row in found
     }
+    alone = cli("history", "build", "--to", tmp_path / "ends", "--from", file)
+    assert (alone.status, alone.err) == (0, "")  # there was no segment to be read
 
 
 def test_a_full_disk_leaves_the_old_state(cli: Cli, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from kgroup.source.log_dir import LogDir
 from tests.cli.commands import EVERY_COMMAND
 from tests.cli.conftest import Cli
 from tests.cli.test_main import loaded_by
+from tests.examples import some_of
 from tests.history.recorded import Built
 
 BREAKS = " \t\n\"'@><=;|&(:"
@@ -186,36 +187,38 @@ def test_every_command_suggests_groups_where_it_takes_them() -> None:
     assert {"describe", "coordinator", "snapshot", "decode-offsets", "zk fetchers"} <= taken
 
 
-def test_groups_of_a_warehouse(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert cli("history", "build", "--sample", "--to", str(tmp_path / "w")).status == 0
-    line = f"kgroup history timeline --warehouse {tmp_path}/w "
+def test_groups_of_a_warehouse(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorded_warehouse: Built
+) -> None:
+    warehouse = recorded_warehouse(sample_log_dir())
+    line = f"kgroup history timeline --warehouse {warehouse} "
     gone = "old-dashboard"  # whose offsets were deleted
     assert suggested(cli, line) == ("plain", sorted({*groups(), gone}))
     assert suggested(cli, f"{line}order-")[1] == ["order-service", "order-totals"]
     assert suggested(cli, f"kgroup history as-of --warehouse {tmp_path} now ")[1] == []
-    monkeypatch.setenv("KGROUP_WAREHOUSE", str(tmp_path / "w"))
+    monkeypatch.setenv("KGROUP_WAREHOUSE", str(warehouse))
     assert suggested(cli, "kgroup history commits order-t")[1] == ["order-totals"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "show",
-        "show --partitions",
-        "show --groups",
-        "owner orders 0 --at now",
-        "timeline order-service",
-        "commits order-service",
-        "commits order-service --pauses",
-        "commits order-service --jumps",
-        "stale",
-        "lag order-service",
-        "rebalances",
-        "storms",
-        "as-of now order-service",
-        "as-of now order-service --members",
-    ],
-)
+QUESTIONS = [
+    "show",
+    "show --partitions",
+    "show --groups",
+    "owner orders 0 --at now",
+    "timeline order-service",
+    "commits order-service",
+    "commits order-service --pauses",
+    "commits order-service --jumps",
+    "stale",
+    "lag order-service",
+    "rebalances",
+    "storms",
+    "as-of now order-service",
+    "as-of now order-service --members",
+]
+
+
+@pytest.mark.parametrize("line", some_of(QUESTIONS, 2))
 def test_columns_of_history_are_those_that_are_written(
     cli: Cli, recorded_warehouse: Built, line: str
 ) -> None:

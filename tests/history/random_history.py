@@ -17,6 +17,7 @@ from typing import Any
 
 from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.coordinator_record import encode_key, encode_value
+from tests.examples import examples
 from tests.history.random_groups import ConvertedGroup, Entry, Group, World, new_group
 from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker
 
@@ -78,7 +79,7 @@ class RandomHistory:
         logs: encoded batches by partition of `__consumer_offsets`, each with its first offset.
     """
 
-    def __init__(self, seed: int, *, steps: int = 120, partitions: int = 2) -> None:
+    def __init__(self, seed: int, *, partitions: int = 2) -> None:
         draw = self._random = random.Random(f"history-{seed}")
         topics = {name: draw.randint(1, 6) for name in ("orders", "payments", "shipments")}
         ids = {name: _uuid(draw) for name in topics}
@@ -92,7 +93,7 @@ class RandomHistory:
         self.story: list[Happening] = []
         self.is_whole = True
         groups = [new_group(self._world, f"group-{number}") for number in range(draw.randint(1, 5))]
-        for _ in range(steps):
+        for _ in range(examples(50, 120)):
             self._world.now_ms += draw.choice([0, 1, 50, 3_000, 60_000, 3_600_000])
             group = draw.choice(groups)
             before = _topics(group)

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from kgroup.history import build as module
-from kgroup.history import derivation
+from kgroup.history import derivation, merge
 from kgroup.history.build import Build, ClusterReport
 from kgroup.history.live_source import LiveSource
-from kgroup.history.merge import MANY
 from kgroup.history.segment_source import SegmentSource, find_sources
 from kgroup.history.task import Run, run_here
 from kgroup.history.warehouse import (
@@ -207,14 +206,16 @@ def test_a_segment_that_has_grown_is_read_from_where_it_ended(tmp_path: Path) ->
     assert_same(tmp_path / "w", tmp_path / "log")
 
 
-def test_many_small_files_become_one(tmp_path: Path) -> None:
-    batches = read_log(SAMPLE)[2][: 2 * MANY + 1]
+def test_many_small_files_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = examples(4, merge.MANY)
+    monkeypatch.setattr(merge, "MANY", many)
+    batches = read_log(SAMPLE)[2][: 2 * many + 1]
     for end in range(1, len(batches) + 1):
         write_log(tmp_path / "log", {2: batches[:end]})
         build(tmp_path / "w", tmp_path / "log")
         with read_warehouse(tmp_path / "w") as warehouse:
-            assert all(len(paths) < 2 * MANY for paths in warehouse.files().values())
-    assert len(batches) > 2 * MANY
+            assert all(len(paths) < 2 * many for paths in warehouse.files().values())
+    assert len(batches) > 2 * many
     assert_same(tmp_path / "w", tmp_path / "log")
 
 

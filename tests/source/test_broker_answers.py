@@ -12,6 +12,7 @@ from kgroup.operation.describe import describe
 from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.source.log_dir import LogDir
+from tests.examples import some_of
 from tests.source.scenarios import SCENARIOS, Scenario, scenario
 
 Answer = Mapping[str, Any]
@@ -20,7 +21,7 @@ Version = tuple[int, ...]
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 
 
-@pytest.fixture(scope="module", params=SCENARIOS)
+@pytest.fixture(scope="module", params=some_of(SCENARIOS, 3))
 def recorded(request: pytest.FixtureRequest) -> Scenario:
     return scenario(request.param)
 

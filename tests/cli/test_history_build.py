@@ -148,7 +148,9 @@ def test_snapshots_tell_where_logs_ended(cli: Cli, tmp_path: Path) -> None:
     file, other = tmp_path / "one.json.gz", tmp_path / "other.json"
     assert cli("snapshot", "--log-dir", DATA / "kafka-4.3.1", "--all", "-f", file).status == 0
     ranges = json.loads(gzip.decompress(file.read_bytes()))
-    other.write_text(json.dumps(ranges | {"taken_ms": ranges["taken_ms"] + 1000}))
+    unknown = ranges["log_ranges"][0] | {"partition": 77, "log_end_offset": None}
+    later = {"taken_ms": ranges["taken_ms"] + 1000, "log_ranges": [*ranges["log_ranges"], unknown]}
+    other.write_text(json.dumps(ranges | later))
     args = ("history", "build", "--to", tmp_path / "w", "--from", DATA / "kafka-4.3.1")
     for files in ((file,), (file, other), (other,)):
         assert cli(*args, *files).status == 0

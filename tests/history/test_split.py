@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 from kgroup.errors import InputError, UsageError
+from kgroup.history.live_source import LiveSource
 from kgroup.history.segment_source import find_sources
 from kgroup.history.split import FileRange, read_split
 from kgroup.protocol.column_schema import records
 from kgroup.protocol.columnar import decode_chunks
 from kgroup.sample import sample_log_dir
+from kgroup.source.client_config import client_config
 
 DATA = Path(__file__).parents[1] / "data"
 OLD = DATA / "kafka-0.9.0.1"
@@ -101,3 +103,22 @@ def test_an_empty_segment_has_no_split(tmp_path: Path) -> None:
     (folder / "00000000000000000000.log").touch()
     (segment,) = find_sources([str(tmp_path)], "shop").segments
     assert segment.splits() == []
+
+
+def test_a_live_partition_is_cut_by_offsets() -> None:
+    """What was wanted from before it begins is gone; nobody is asked for it."""
+    config = client_config(environment={}, bootstrap_server="127.0.0.1:9")
+    live = LiveSource("c", {7: (5, 26), 8: (3, 3), 9: (0, 4)}, {}, (), config)
+
+    def cut(**options: object) -> list[tuple[int, int, int, int | None]]:
+        splits = live.splits(most_offsets=10, **options)  # type: ignore[arg-type]
+        return [
+            (each.offsets_partition, each.place.start, each.place.end, each.base_offset)
+            for each in splits
+        ]
+
+    parts = [(7, 5, 15, 5), (7, 15, 25, 15), (7, 25, 26, 25), (9, 0, 4, 0)]
+    assert cut() == parts
+    assert cut(starts={7: 2, 8: 0}) == parts
+    assert cut(starts={7: 20, 9: 4}) == [(7, 20, 26, 20)]
+    assert cut(starts={7: 20}, ends={7: 22, 9: 0}) == [(7, 20, 22, 20)]

@@ -34,7 +34,6 @@ class Build:
     start: float
     read: float
     rest: float
-    whole: float
     records: int
     memory: float
 
@@ -106,14 +105,13 @@ def _build(files: int, cores: int, *, more: bool = False) -> Build:
     folder = log / ("more" if more else "first")
     places = [str(folder / f"__consumer_offsets-{number}") for number in range(files)]
     command = [sys.executable, "-m", "bench.history", str(warehouse), f"local[{cores}]", *places]
-    begin = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT, cwd=HERE.parent)
     with _peak_of(process.pid) as peak:
         said, _ = process.communicate()
     if process.returncode:
         raise SystemExit(f"{' '.join(command[:5])} …: status {process.returncode}")
     stages = json.loads(said)
-    return Build(**stages, whole=perf_counter() - begin, memory=max(peak) / 1024)
+    return Build(**stages, memory=max(peak) / 1024)
 
 
 def _log(files: int) -> Path:
@@ -200,7 +198,7 @@ def main() -> None:
 
     warehouse, master, *places = sys.argv[1:]
     times = [perf_counter()]
-    with spark_session(master) as session:
+    with spark_session(master, only_tasks=True) as session:
         list(run_on(session, _warm, range(8)))  # the workers are started, too
         times.append(perf_counter())
         sources = find_sources(places, "bench")

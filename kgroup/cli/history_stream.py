@@ -71,7 +71,7 @@ def command(
         complain(f"note: {note}")
     with (
         said_if_failed(root, "The tables have what the batches before have written."),
-        spark_session(spark.master, spark.settings) as session,
+        spark_session(spark.master, spark.settings, only_tasks=True) as session,
     ):
         from kgroup.spark.stream import stream_history  # there is PySpark
 

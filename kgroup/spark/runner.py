@@ -51,7 +51,7 @@ def runner(
                 kernels(announce)  # once here, and not by each executor
             if session is None and jobs and (is_wanted or (is_large and can_help)):
                 try:
-                    session = stack.enter_context(spark_session(master, settings))
+                    session = stack.enter_context(spark_session(master, settings, only_tasks=True))
                 except KgroupError as error:
                     if is_wanted:
                         raise

@@ -41,6 +41,9 @@ _DEFAULTS = {
     "spark.python.worker.faulthandler.enabled": "true",
 }
 """Settings that others can be given in place of: the JVM passes rows on, and keeps none."""
+
+_LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that has little to do: else it mostly compiles, on the cores of our workers."""
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark writes to standard error, in these, what it also raises: with the JVM's whole trace."""
 
@@ -52,13 +55,17 @@ def is_installed() -> bool:
 
 @contextmanager
 def spark_session(
-    master: str | None = None, settings: Mapping[str, str] | None = None
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    only_tasks: bool = False,
 ) -> Iterator[SparkSession]:
     """Give a session; one that was made here is stopped at the end.
 
     Args:
         master: of the cluster; by default what `spark-submit` says, else `local[*]`.
         settings: of Spark, beyond and before its own files.
+        only_tasks: whether it is for `run_on`, and no queries.
 
     Raises:
         KgroupError: PySpark or Java is missing, or Spark does not start.
@@ -85,7 +92,8 @@ def spark_session(
     if master is not None:
         chosen["spark.master"] = master
     if not is_submitted:
-        chosen = {**_DEFAULTS, **_embedded(chosen), **chosen}
+        little = {f"spark.{each}.defaultJavaOptions": _LITTLE for each in ("driver", "executor")}
+        chosen = {**_DEFAULTS, **(little if only_tasks else {}), **_embedded(chosen), **chosen}
     chosen = {**_python_path(), **chosen}
     running = SparkSession.getActiveSession()
     builder: Any = SparkSession.builder

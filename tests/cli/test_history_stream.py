@@ -17,7 +17,7 @@ def test_a_full_disk_leaves_the_batches_before(
     def fail(*args: object, **options: object) -> None:
         raise OSError(ENOSPC, "", str(tmp_path / "part"))
 
-    monkeypatch.setattr(session, "spark_session", lambda *_: nullcontext())
+    monkeypatch.setattr(session, "spark_session", lambda *_, **__: nullcontext())
     monkeypatch.setattr(stream, "stream_history", fail)
     result = cli("history", "stream", "-b", "127.0.0.1:9", "--to", tmp_path)
     assert (result.status, result.out) == (1, "")

@@ -1,4 +1,4 @@
-"""An interrupt while Spark starts leaves no JVM behind; a process in its place is enough."""
+"""How a JVM is started, and that none is left behind; a process in its place is enough."""
 
 import os
 import subprocess
@@ -26,6 +26,12 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """One in which Spark's programs are those of a folder."""
+    own = {"JAVA_HOME": str(folder), "SPARK_HOME": str(folder), "PYTHONPATH": str(ROOT)}
+    return os.environ | own
+
+
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_no_jvm_is_left_behind(number: Signals, tmp_path: Path) -> None:
     written = tmp_path / "pid"
@@ -34,14 +40,8 @@ def test_no_jvm_is_left_behind(number: Signals, tmp_path: Path) -> None:
         tmp_path / "bin" / "spark-submit",
         f"echo $$ > {written}.new\nmv {written}.new {written}\nexec sleep 60",
     )
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(tmp_path),
-        "SPARK_HOME": str(tmp_path),
-        "PYTHONPATH": str(ROOT),
-    }
     process = subprocess.Popen(
-        [sys.executable, "-c", START], env=environment, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", START], env=environment(tmp_path), stderr=subprocess.DEVNULL
     )
     while not written.exists():
         assert process.poll() is None
@@ -51,3 +51,35 @@ def test_no_jvm_is_left_behind(number: Signals, tmp_path: Path) -> None:
     process.wait(20)
     with pytest.raises(ProcessLookupError):
         os.kill(started, 0)
+
+
+TRY = """
+from kgroup.errors import KgroupError
+from kgroup.spark.session import spark_session
+own = {"spark.driver.defaultJavaOptions": "-Xss2m"}
+for settings, only_tasks in ((None, True), (None, False), (own, True)):
+    try:
+        with spark_session("local[1]", settings, only_tasks=only_tasks):
+            pass
+    except KgroupError as error:
+        print(error)
+"""
+
+
+def test_a_jvm_that_passes_tasks_on_compiles_little(tmp_path: Path) -> None:
+    """And what a user sets goes before."""
+    script(tmp_path / "bin" / "java", "exit 0")
+    script(tmp_path / "bin" / "spark-submit", f'echo "$@" >> {tmp_path}/arguments\nexit 1')
+    done = subprocess.run(
+        [sys.executable, "-c", TRY],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.count("Spark does not start") == 3
+    of_tasks, of_queries, own = (tmp_path / "arguments").read_text().splitlines()
+    setting = "spark.driver.defaultJavaOptions="
+    assert f"{setting}-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" in of_tasks
+    assert setting not in of_queries
+    assert f"{setting}-Xss2m" in own

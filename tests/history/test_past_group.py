@@ -147,13 +147,14 @@ def test_lag_is_what_was_recorded_since_the_commit(tmp_path: Path) -> None:
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         lags = {}
-        for at in (2, 4, 6, 9):
+        for at in (2, 4, 6, 8, 9):
             (group,) = describe_past(engine, "g", T + at).data
             lags[at] = [(offset.partition, offset.lag) for offset in group.offsets]
     assert lags == {
         2: [(0, None), (1, None)],
         4: [(0, 20), (1, 2)],
         6: [(0, None), (1, 2)],  # the end is older than the commit
+        8: [(0, 30), (1, 2)],
         9: [(0, 30), (1, 2)],
     }
 

@@ -59,6 +59,21 @@ def test_a_cluster_without_an_id_needs_a_name() -> None:
     assert {segment.cluster for segment in sources.segments} == {"old"}
 
 
+def test_an_id_that_is_empty_is_none(tmp_path: Path) -> None:
+    shutil.copytree(sample_log_dir() / "__consumer_offsets-1", tmp_path / "__consumer_offsets-1")
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=\nnode.id=1\n")
+    with pytest.raises(InputError, match=r"cluster\.id.*--cluster NAME"):
+        find_sources([str(tmp_path)])
+
+
+def test_another_name_of_a_folder_is_no_replica(tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(sample_log_dir())
+    first, *_ = find_sources([str(sample_log_dir())], "shop").segments
+    second, *_ = find_sources([str(tmp_path / "data")], "shop").segments
+    assert second.replica == first.replica
+    assert second.name.startswith(str(tmp_path))  # it is called as it was given
+
+
 def test_several_clusters(tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(sample_log_dir() / "__consumer_offsets-1", other / "__consumer_offsets-1")

@@ -425,7 +425,7 @@ def refused_at(reader: Callable[[bytes, int, int], Any], raw: bytes) -> int:
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
-@settings(max_examples=examples(3, 32), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(2, 32), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_round_trip_and_truncation(name: str, version: int, data: st.DataObject) -> None:
     """Every message of every version comes back; cut short at any byte it is refused."""

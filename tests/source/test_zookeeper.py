@@ -25,6 +25,7 @@ from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper import Zookeeper
 from kgroup.source.zookeeper_address import ZookeeperAddress, parse_address
 from kgroup.source.zookeeper_client import ZookeeperClient
+from tests.examples import examples
 from tests.recorded_tree import recorded_tree
 from tests.source.fake_broker import FakeBroker
 from tests.source.fake_zookeeper import (
@@ -133,9 +134,10 @@ def test_questions_do_not_wait_for_answers() -> None:
 
 
 def test_many_partitions() -> None:
-    with fake_zookeeper(large_tree(3000)) as server, source(server.connect) as zookeeper:
+    count = examples(1000, 3000)
+    with fake_zookeeper(large_tree(count)) as server, source(server.connect) as zookeeper:
         group = zookeeper.read(["g"]).image.groups["g"]
-    assert (group.state, len(group.offsets)) == (GroupState.STABLE, 3000)
+    assert (group.state, len(group.offsets)) == (GroupState.STABLE, count)
     assert server.sessions == 1
 
 

@@ -12,10 +12,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import pyarrow.acero  # noqa: F401, else each process would load it
 
 from kgroup.history import build, derivation, fact_file, task, warehouse
 from kgroup.history.segment_source import find_sources
@@ -66,6 +65,7 @@ def kill_at(place: Any, name: str, times: int, behind: bool) -> None:
 def main(source: str, folder: str) -> None:
     """See the module."""
     leave_out_pandas()  # as the command does
+    import_module("pyarrow.acero")  # else each process would load it
     for name in os.listdir(folder):
         # Forked while there is no thread yet: a start of Python costs more than a build.
         pid = os.fork()

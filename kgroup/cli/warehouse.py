@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgroup.cli.context import complain
 from kgroup.cli.options import FOLDER, ID, Word
 from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.errors import KgroupError, NotFoundError
@@ -41,14 +42,20 @@ class WarehouseChoice:
 
     @contextmanager
     def open(self) -> "Iterator[Engine]":
-        """Give an engine for the tables.
+        """Give an engine for the tables, and say where records may be missing from them.
 
         Raises:
             InputError: the folder is no warehouse, or cannot be read.
             NotFoundError: it has no such cluster.
             KgroupError: what the engine needs is not installed.
         """
-        with self.open_both() as (_, engine):
+        with self.open_both() as (warehouse, engine):
+            count = warehouse.row_count("damage", self.cluster)
+            if count:
+                complain(
+                    f"note: {count:,} place{'s' * (count > 1)} of the log could not be read, so "
+                    "records may be missing: kgroup history sql 'SELECT * FROM damage' tells where."
+                )
             yield engine
 
     @contextmanager

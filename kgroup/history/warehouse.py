@@ -202,6 +202,15 @@ class Warehouse:
                 found[file.table].append(self.root / file.path)
         return found
 
+    def row_count(self, table: str, cluster: str | None = None) -> int:
+        """Tell how many rows a table has, of one cluster or of all."""
+        return sum(
+            file.rows
+            for name in (self.clusters if cluster is None else (cluster,))
+            for file in self.state(name).files
+            if file.table == table
+        )
+
     def _listed(self, clusters: Iterable[str]) -> set[str]:
         """Give every file that counts of these clusters."""
         there = self._manifest.clusters.keys() & clusters
@@ -211,6 +220,23 @@ class Warehouse:
 
 class WarehouseWriter(Warehouse):
     """A warehouse that this process may change; nobody else does meanwhile."""
+
+    def check(self) -> None:
+        """See whether the files of the tables are there, as large as they were written.
+
+        Raises:
+            InputError: one is not.
+        """
+        for cluster in self.clusters:
+            for file in self.state(cluster).files:
+                path = self.root / file.path
+                try:
+                    found = path.stat().st_size
+                except OSError as error:
+                    raise _damaged(path, error) from None
+                if found != file.size:
+                    reason = f"{file.size:,} bytes were written, {found:,} are there"
+                    raise _damaged(path, InputError(reason))
 
     def commit(
         self,
@@ -320,7 +346,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
 
     Raises:
         BusyError: another process changes it.
-        InputError: there is something else.
+        InputError: there is something else, or a file of the tables is lost.
         OSError: it cannot be written.
     """
     own = root / _OWN
@@ -342,6 +368,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
                 path=str(root),
             )
         writer = WarehouseWriter(root.absolute())  # executors have another current folder
+        writer.check()
         unfinished = own / "unfinished"
         if was_left := unfinished.exists():
             writer.sweep()

@@ -406,6 +406,9 @@ def test_what_of_a_compacted_and_damaged_log_is_missing(cli: Cli, tmp_path: Path
     assert (part["record_count"], part["first_offset"], part["last_offset"]) == (3, 3, 7)
     assert (part["missing_count"], part["damage_count"], row["damage_count"]) == (2, 1, 1)
     assert (part["first_ms"], part["last_ms"]) == (T + 3, T + 7)
+    result = cli("history", "commits", "--warehouse", tmp_path / "w", "g")
+    assert result.status == 0
+    assert result.err.startswith("kgroup: note: 1 place of the log could not be read, so records")
 
 
 def test_which_groups_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:

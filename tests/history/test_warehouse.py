@@ -326,10 +326,26 @@ def test_a_sweep_removes_nothing_that_somebody_may_be_reading(tmp_path: Path) ->
 
 def test_what_is_gone_by_itself_need_not_be_removed(tmp_path: Path) -> None:
     build(tmp_path, "1-a")
-    for path in tmp_path.glob("*/*/*/1-a.parquet"):
-        path.unlink()
-    build(tmp_path, "2-a")
+    with write_warehouse(tmp_path) as writer:
+        for path in tmp_path.glob("*/*/*/1-a.parquet"):
+            path.unlink()
+        writer.commit({"east": ClusterState((made(tmp_path, "2-a"),), {}, {})}, {})
     assert tables_on_disk(tmp_path) == ["2-a"]
+
+
+def test_a_table_that_has_lost_a_file_takes_no_more(tmp_path: Path) -> None:
+    build(tmp_path, "1-a", "1-b")
+    (path,) = tmp_path.glob("*/*/*/1-a.parquet")
+    for damage, reason in (
+        (lambda: path.write_bytes(b"row"), "4 bytes were written, 3 are there"),
+        (path.unlink, "No such file or directory"),
+    ):
+        damage()
+        with pytest.raises(InputError, match=reason) as error:
+            build(tmp_path, "2-a")
+        assert error.value.path == str(path)
+        assert str(error.value).startswith(f"{path}: expected what a build wrote there; ")
+    assert tables_on_disk(tmp_path) == ["1-b"]
 
 
 def test_folders_without_files_are_removed(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -268,7 +267,7 @@ class Build:
         return self._writer.build + 1
 
     def _facts(self, change: Change) -> FactWriter:
-        return FactWriter(self._writer.root, change.cluster, f"{self._number}-{uuid4().hex}")
+        return FactWriter(self._writer.root, change.cluster, self._number)
 
     def _change(self, cluster: str) -> Change:
         if cluster not in self._changes:

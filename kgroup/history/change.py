@@ -123,11 +123,9 @@ class Change:
         return True
 
     def pass_over(self, source: SegmentSource) -> None:
-        """Take note of a segment that has nothing new."""
+        """Take note of a segment that has nothing new; if it was unreadable, it is not any more."""
         self.segments_skipped += 1
-        self.reread.append(
-            (source.name, 0, 0)
-        )  # nothing is missing, if it could not be read before
+        self.reread.append((source.name, 0, 0))
 
     def finish(self, source: SegmentSource, before: str, reads: Sequence[SplitRead]) -> None:
         """Remember that a segment was read, as far as it was.

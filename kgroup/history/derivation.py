@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.history.change import Change
-from kgroup.history.fact_file import FactWriter, WrittenFile
+from kgroup.history.fact_file import FactWriter, WrittenFile, unique_stem
 from kgroup.history.ownership import NEEDED, Ownership, derive
 from kgroup.history.table import TABLES
 from kgroup.history.table_file import by_partition, read_parquet, read_rows
@@ -115,7 +114,7 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
     reader = _Reader(warehouse, [each.offsets_partition for each in task.derivations])
     changed: list[int] = []
     members: dict[int, pa.Table] = {}
-    with FactWriter(warehouse, task.cluster, f"{task.build}-{uuid4().hex}") as writer:
+    with FactWriter(warehouse, task.cluster, task.build) as writer:
         for each in task.derivations:
             number = each.offsets_partition
             now = Ownership.none()
@@ -189,7 +188,7 @@ def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: 
         results.setdefault(result.cluster, []).append(result)
     for change in changes:
         found = results.get(change.cluster, [])
-        with FactWriter(writer.root, change.cluster, _stem(writer)) as facts:
+        with FactWriter(writer.root, change.cluster, writer.build + 1) as facts:
             old = _without(
                 writer.root,
                 change.files.values(),
@@ -287,14 +286,10 @@ def _read_members(warehouse: Path, path: str | None) -> pa.Table:
 def _write_members(writer: WarehouseWriter, members: pa.Table) -> str | None:
     if not len(members):
         return None
-    path = f"_kgroup/members/{_stem(writer)}.parquet"
+    path = f"_kgroup/members/{unique_stem(writer.build + 1)}.parquet"
     (writer.root / path).parent.mkdir(exist_ok=True)
     pq.write_table(members, writer.root / path)
     return path
-
-
-def _stem(writer: WarehouseWriter) -> str:
-    return f"{writer.build + 1}-{uuid4().hex}"
 
 
 def _without(

@@ -1,6 +1,6 @@
 """Rows of tables to Parquet files in a warehouse's folders.
 
-    <table>/cluster=<name>/date=<day>/<stem>-<number>.parquet
+    <table>/cluster=<name>/date=<day>/<build>-<unique>-<number>.parquet
 
 The folders are Hive's: the name is URL-quoted, the day that of UTC, and of rows without a time
 ``__HIVE_DEFAULT_PARTITION__``.
@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from kgroup.history.table import TABLES
 
-__all__ = ["FactWriter", "WrittenFile", "cluster_folder"]
+__all__ = ["FactWriter", "WrittenFile", "cluster_folder", "unique_stem"]
 
 _DAY_MS = 86_400_000
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
@@ -92,17 +93,17 @@ class FactWriter:
     Nothing counts before `finish`; leaving the context without it removes the files.
     """
 
-    def __init__(self, warehouse: Path, cluster: str, stem: str) -> None:
+    def __init__(self, warehouse: Path, cluster: str, build: int) -> None:
         """Begin without files.
 
         Args:
             warehouse: its folder.
             cluster: whose rows they are.
-            stem: what the names of the files begin with; no other writer has it.
+            build: number of the build that writes.
         """
         self._warehouse = warehouse
         self._cluster = cluster
-        self._stem = stem
+        self._stem = unique_stem(build)
         self._kept: dict[_Place, list[pa.Table]] = {}
         self._rows: dict[_Place, int] = {}
         self._files: dict[_Place, _File] = {}
@@ -227,6 +228,15 @@ class _File:
         with suppress(OSError):  # on a full disk, say
             self._writer.close()
         self._path.unlink(missing_ok=True)
+
+
+def unique_stem(build: int) -> str:
+    """Begin the name of a file of a build.
+
+    The same task may be done twice, by executors one of which is thought to be lost; and by the
+    number it is found what a build has left.
+    """
+    return f"{build}-{uuid4().hex}"
 
 
 def _limits(rows: pa.Table) -> Iterator[tuple[int, int, int]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from uuid import uuid4
 
 from kgroup.history.fact_file import FactWriter, WrittenFile
 from kgroup.history.table_file import row_groups
@@ -70,7 +69,7 @@ def run_merge(task: MergeTask) -> tuple[MergeTask, tuple[WrittenFile, ...]]:
         InputError: a file of the warehouse cannot be read.
     """
     warehouse = Path(task.warehouse)
-    with FactWriter(warehouse, task.cluster, f"{task.build}-{uuid4().hex}") as writer:
+    with FactWriter(warehouse, task.cluster, task.build) as writer:
         for file in task.files:
             for rows in row_groups(warehouse, file):
                 writer.add({file.table: rows}, is_open=file.is_open)

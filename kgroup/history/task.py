@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -154,9 +153,7 @@ def run_task(task: Task) -> TaskResult:
     Raises:
         OSError: a file cannot be written.
     """
-    # The same task may be done twice, by executors one of which is thought to be lost.
-    stem = f"{task.build}-{uuid4().hex}"
-    with FactWriter(Path(task.warehouse), task.cluster, stem) as writer:
+    with FactWriter(Path(task.warehouse), task.cluster, task.build) as writer:
         rows = _Rows(writer)
         compiled = True if task.size >= COMPILED_BYTES else None
         reads = tuple(rows.read(work, compiled) for work in task.works)

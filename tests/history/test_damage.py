@@ -38,7 +38,7 @@ def row(position: int | None, kind: str = "bad-crc", path: str = "a.log") -> Dam
 
 
 def written(root: Path, rows: Sequence[DamageRow]) -> list[WrittenFile]:
-    with FactWriter(root, "c", "1-a") as writer:
+    with FactWriter(root, "c", 1) as writer:
         replace_damage(root, [], rows, [], writer)
         return list(writer.finish())
 
@@ -50,7 +50,7 @@ def replaced(
     reread: Sequence[tuple[str, int, int]],
 ) -> tuple[list[tuple[str, int | None, int]], int]:
     """Give path, position and time of the rows that there are then, and how many are new."""
-    with FactWriter(root, "c", "2-a") as writer:
+    with FactWriter(root, "c", 2) as writer:
         gone, new = replace_damage(root, files, rows, reread, writer)
         now = [*(file for file in files if file.path not in gone), *writer.finish()]
     found = [each for file in now for each in read_rows(root, file).to_pylist()]
@@ -101,7 +101,7 @@ def test_damage_of_a_live_partition_has_no_position_and_stays(tmp_path: Path) ->
         ("unreadable", None, None),
     ]
     files = written(tmp_path, rows)
-    with FactWriter(tmp_path, "c", "2-a") as writer:
+    with FactWriter(tmp_path, "c", 2) as writer:
         replace_damage(tmp_path, files, [], [(name, 90, 95)], writer)
         (left,) = writer.finish()
     assert read_rows(tmp_path, left)["kind"].to_pylist() == ["bad-crc"]

@@ -98,7 +98,7 @@ def test_random_records_are_in_the_tables(log: bytes) -> None:
         path.write_bytes(log)
         batches = decoded(path, compiled=False)
         assert rows_of(map(facts_of, batches)) == expected(batches)
-        with FactWriter(Path(folder) / "tables", "eu/1", "7") as writer:
+        with FactWriter(Path(folder) / "tables", "eu/1", 7) as writer:
             for batch in batches:
                 writer.add(facts_of(batch))
             files = writer.finish()

@@ -57,7 +57,7 @@ def test_all_rows_are_in_the_new_file(tmp_path: Path, is_open: bool) -> None:
     files: list[WrittenFile] = []
     for number in range(MANY):
         row = dict.fromkeys(schema.names) | {"offsets_partition": number % 3, "log_offset": number}
-        with FactWriter(tmp_path, "c", f"1-{number}") as writer:
+        with FactWriter(tmp_path, "c", 1) as writer:
             writer.add(
                 {"tombstones": schema.empty_table().from_pylist([row], schema)}, is_open=is_open
             )

@@ -127,10 +127,6 @@ class Build:
         """Take names of users' topics by id."""
         self._change(cluster).topic_names |= names
 
-    def known(self, cluster: str, partition: int) -> Coverage:
-        """Tell the offsets of a partition that need not be read."""
-        return self._change(cluster).coverage(partition)
-
     def read(self, sources: Sequence[SegmentSource]) -> None:
         """Read what is new in segments.
 
@@ -296,12 +292,15 @@ class Build:
 
     def _work(self, split: Split, end: int | None) -> Work:
         """Add what is known of the offsets that a split should have, which end before the next."""
-        known = self.known(split.cluster, split.offsets_partition)
+        known = self._known(split)
         return Work(split, known.within(split.base_offset or 0, None if end is None else end - 1))
 
     def _work_again(self, split: Split) -> Work:
         """Add all that is known: the split has other offsets than its name says."""
-        return Work(split, self.known(split.cluster, split.offsets_partition))
+        return Work(split, self._known(split))
+
+    def _known(self, split: Split) -> Coverage:
+        return self._change(split.cluster).coverage(split.offsets_partition)
 
     def _do(self, works: Sequence[Work], left: int, size: int, unit: str) -> list[Split]:
         """Read; give what is to be read once more.

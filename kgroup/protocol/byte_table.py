@@ -29,7 +29,8 @@ __all__ = ["hash_bytes", "intern", "intern_all"]
 @inlined
 def hash_bytes(at: int, size: int, seed: int) -> int:
     """A hash of bytes; equal only for equal ones but by chance."""
-    state = seed ^ size
+    length = size
+    state = seed
     while size > 16:
         state = mix(load_word(at) ^ 0x1D8E4E27C47D124F, load_word(at + 8) ^ state)
         at += 16
@@ -41,7 +42,8 @@ def hash_bytes(at: int, size: int, seed: int) -> int:
         first = tail(at, size)
         second = 0
     state = mix(first ^ 0x1D8E4E27C47D124F, second ^ state)
-    return mix(state ^ 0x72B2C5B3D0B6A1F5, 0x589965CC75374CC3)
+    # Not beside the last bytes, which would be able to undo it.
+    return mix(state ^ 0x72B2C5B3D0B6A1F5, length ^ 0x589965CC75374CC3)
 
 
 @compiled

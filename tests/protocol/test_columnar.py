@@ -314,6 +314,17 @@ def test_damage_does_not_hide_later_last_records(tmp_path: Path) -> None:
         assert [(row["offset"], row["group"]) for row in rows] == [(0, "a"), (3, "b")]
 
 
+@pytest.mark.parametrize("size", range(1, 34))
+def test_keys_that_go_on_where_others_end(size: int, tmp_path: Path) -> None:
+    """By one byte, of any value: each is a key of its own."""
+    key = bytes(range(100, 100 + size))
+    keys = [key, *(key + bytes([value]) for value in range(256))]
+    path = tmp_path / "log"
+    path.write_bytes(batch([Plain(offset, 5, each, b"v") for offset, each in enumerate(keys)]))
+    (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
+    assert len(found.places) == len(keys)
+
+
 def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of keys grows, and what lies between wanted records is passed over."""
     monkeypatch.setattr(key_chunk, "_PAIRS", 16)

@@ -1,12 +1,18 @@
 """`kgroup history rebalances`."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
-from kgroup.cli.context import documented, show
+from kgroup.cli.context import documented, is_terminal, show
 from kgroup.cli.history_option import any_group_argument, time_options
 from kgroup.cli.options import Output, examples, output_options
 from kgroup.cli.warehouse import WarehouseChoice, warehouse_options
 from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.history.rebalance import Rebalance
 
 __all__ = ["command"]
 
@@ -36,12 +42,20 @@ def command(
     streams group. Each has the members before and after, the partitions that moved, what the log
     shows of how long it took, and its cause with the evidence. 'certain' is what the records prove,
     'inferred' what they make likely.
+
+    A table for each group shows what happened; --columns, csv and json have more.
     """
     from kgroup.history.ask_rebalance import rebalances
-    from kgroup.render.history_rebalance import rebalance_sheet
+    from kgroup.render.history_rebalance import rebalance_sheet, rebalance_text
+
+    def page(rows: "tuple[Rebalance, ...]") -> Iterator[str]:
+        terminal = is_terminal()
+        return rebalance_text(rows, output.form, headers=output.headers, terminal=terminal)
 
     with documented("history rebalances", output), warehouse.open() as engine:
         report = rebalances(
             engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
         )
-    return show("history rebalances", report, output, rebalance_sheet)
+    return show(
+        "history rebalances", report, output, rebalance_sheet, page if report.data else None
+    )

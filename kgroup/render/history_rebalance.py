@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kgroup.render.cell import Column, Kind
+from kgroup.render.cell import Column, Kind, harmless
 from kgroup.render.history_column import CLUSTER, GROUP, GROUP_TYPE
-from kgroup.render.sheet import Sheet
+from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
     from kgroup.history.rebalance import Rebalance
     from kgroup.history.storm import Storm
 
-__all__ = ["REBALANCE_COLUMNS", "STORM_COLUMNS", "rebalance_sheet", "storm_sheet"]
+__all__ = ["REBALANCE_COLUMNS", "STORM_COLUMNS", "rebalance_sheet", "rebalance_text", "storm_sheet"]
 
 
 REBALANCE_COLUMNS = (
@@ -43,6 +44,12 @@ REBALANCE_COLUMNS = (
     Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets with the record"),
     Column("log_offset", Kind.NUMBER, "offset of the record"),
 )
+
+_SHOWN = (
+    *("time_ms", "generation_id", "member_count_before", "member_count", "moved_count"),
+    *("cause", "certainty", "evidence"),
+)
+"""What a person reads first; the rest comes with --columns, and in the other forms."""
 
 STORM_COLUMNS = (
     CLUSTER,
@@ -78,3 +85,18 @@ def storm_sheet(rows: Sequence[Storm]) -> Sheet:
 def rebalance_sheet(rows: Sequence[Rebalance]) -> Sheet:
     """One row a rebalance."""
     return Sheet.of(REBALANCE_COLUMNS, rows)
+
+
+def rebalance_text(
+    rows: Sequence[Rebalance], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write a table for each group, with the columns that tell what happened."""
+    for at, ((group_id, group_type, cluster), of_group) in enumerate(
+        groupby(rows, lambda row: (row.group_id, row.group_type, row.cluster))
+    ):
+        if at:
+            yield "\n"
+        title = harmless(f"{group_id} ({group_type}, cluster {cluster})")
+        yield from title_text(title, form, level=3, terminal=terminal)
+        sheet = rebalance_sheet(list(of_group)).select(_SHOWN).without_blank()
+        yield from sheet_text(sheet, form, headers=headers, terminal=terminal)

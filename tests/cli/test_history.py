@@ -411,6 +411,27 @@ def test_what_of_a_compacted_and_damaged_log_is_missing(cli: Cli, tmp_path: Path
     assert result.err.startswith("kgroup: note: 1 place of the log could not be read, so records")
 
 
+def test_rebalances_are_a_table_for_each_group(cli: Cli, warehouse: str) -> None:
+    rows = json.loads(cli("history", "rebalances", "--warehouse", warehouse, "-o", "json").out)
+    groups = list(dict.fromkeys(row["group_id"] for row in rows["data"]))
+    assert len(groups) > 4
+    tables = cli("history", "rebalances", "--warehouse", warehouse).out.split("\n\n")
+    assert [table.split(" (")[0] for table in tables] == groups
+    for group, table in zip(groups, tables, strict=True):
+        title, head, *lines = table.splitlines()
+        of_group = [row for row in rows["data"] if row["group_id"] == group]
+        assert title.endswith(f"({of_group[0]['group_type']}, cluster {of_group[0]['cluster']})")
+        assert head.split()[:2] == ["time", "generation_id"]
+        assert head.split()[-3:] == ["cause", "certainty", "evidence"]
+        assert [line.split()[1] for line in lines] == [
+            str(row["generation_id"]) for row in of_group
+        ]
+    one = cli("history", "rebalances", "--warehouse", warehouse, "--columns", "group_id,cause").out
+    assert [line.split()[0] for line in one.splitlines()[1:]] == [
+        r["group_id"] for r in rows["data"]
+    ]
+
+
 def test_which_groups_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:
     records = defaultdict(list)
     for record in (record for of_log in log_of(sample_log_dir()).values() for record in of_log):

@@ -411,11 +411,11 @@ def test_what_of_a_compacted_and_damaged_log_is_missing(cli: Cli, tmp_path: Path
     assert result.err.startswith("kgroup: note: 1 place of the log could not be read, so records")
 
 
-def test_rebalances_are_a_table_for_each_group(cli: Cli, warehouse: str) -> None:
-    rows = json.loads(cli("history", "rebalances", "--warehouse", warehouse, "-o", "json").out)
+def test_rebalances_are_a_table_for_each_group(cli: Cli, sample: str) -> None:
+    rows = json.loads(cli("history", "rebalances", "--warehouse", sample, "-o", "json").out)
     groups = list(dict.fromkeys(row["group_id"] for row in rows["data"]))
     assert len(groups) > 4
-    tables = cli("history", "rebalances", "--warehouse", warehouse).out.split("\n\n")
+    tables = cli("history", "rebalances", "--warehouse", sample).out.split("\n\n")
     assert [table.split(" (")[0] for table in tables] == groups
     for group, table in zip(groups, tables, strict=True):
         title, head, *lines = table.splitlines()
@@ -426,7 +426,7 @@ def test_rebalances_are_a_table_for_each_group(cli: Cli, warehouse: str) -> None
         assert [line.split()[1] for line in lines] == [
             str(row["generation_id"]) for row in of_group
         ]
-    one = cli("history", "rebalances", "--warehouse", warehouse, "--columns", "group_id,cause").out
+    one = cli("history", "rebalances", "--warehouse", sample, "--columns", "group_id,cause").out
     assert [line.split()[0] for line in one.splitlines()[1:]] == [
         r["group_id"] for r in rows["data"]
     ]

@@ -91,12 +91,14 @@ def rebalance_text(
     rows: Sequence[Rebalance], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
     """Write a table for each group, with the columns that tell what happened."""
-    for at, ((group_id, group_type, cluster), of_group) in enumerate(
-        groupby(rows, lambda row: (row.group_id, row.group_type, row.cluster))
+    for at, ((cluster, group_id), found) in enumerate(
+        groupby(rows, lambda row: (row.cluster, row.group_id))
     ):
         if at:
             yield "\n"
-        title = harmless(f"{group_id} ({group_type}, cluster {cluster})")
+        of_group = list(found)
+        types = ", then ".join(dict.fromkeys(row.group_type for row in of_group))
+        title = harmless(f"{group_id} ({types}, cluster {cluster})")
         yield from title_text(title, form, level=3, terminal=terminal)
-        sheet = rebalance_sheet(list(of_group)).select(_SHOWN).without_blank()
+        sheet = rebalance_sheet(of_group).select(_SHOWN).without_blank()
         yield from sheet_text(sheet, form, headers=headers, terminal=terminal)

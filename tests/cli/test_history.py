@@ -420,7 +420,8 @@ def test_rebalances_are_a_table_for_each_group(cli: Cli, sample: str) -> None:
     for group, table in zip(groups, tables, strict=True):
         title, head, *lines = table.splitlines()
         of_group = [row for row in rows["data"] if row["group_id"] == group]
-        assert title.endswith(f"({of_group[0]['group_type']}, cluster {of_group[0]['cluster']})")
+        types = ", then ".join(dict.fromkeys(row["group_type"] for row in of_group))
+        assert title == f"{group} ({types}, cluster {of_group[0]['cluster']})"
         assert head.split()[:2] == ["time", "generation_id"]
         assert head.split()[-3:] == ["cause", "certainty", "evidence"]
         assert [line.split()[1] for line in lines] == [

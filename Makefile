@@ -59,7 +59,7 @@ lint: venv
 	$(BIN)/lint-imports
 
 unit: kernels
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/broker
+	$(BIN)/python -m pytest -n 3 --dist worksteal --ignore tests/broker # while one waits, two work
 
 kernels: venv # or each worker of the tests would compile them
 	$(BIN)/python -c 'from kgroup.protocol.compiled import kernels; kernels()'

@@ -177,7 +177,7 @@ def read_chunks(
 
     if workers is None:
         workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
-    ahead = workers if workers > 1 else 0
+    ahead = workers + 1 if workers > 1 else 0  # one waits while the next is cut
     pending: deque[Future[tuple[list[_T], int | None]]] = deque()
     with path.open("rb", buffering=0) as file, _pool(workers) as pool:
         cutter = Cutter(file, part)

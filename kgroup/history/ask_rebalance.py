@@ -13,6 +13,7 @@ from kgroup.history.question import (
     MEMBER_TABLES,
     Row,
     cluster_of_group,
+    marks,
     rows_of,
     topic_names,
     where,
@@ -103,8 +104,8 @@ def _of_groups(
     groups = sorted({group_id for _, group_id, _ in keys})
     partitions = sorted({partition for _, _, partition in keys})
     condition = (
-        f"cluster = ? AND group_id IN ({_marks(groups)}) "
-        f"AND offsets_partition IN ({_marks(partitions)})"
+        f"cluster = ? AND group_id IN ({marks(groups)}) "
+        f"AND offsets_partition IN ({marks(partitions)})"
     )
     parameters: list[Parameter] = [cluster, *groups, *partitions]
     events: dict[_Key, list[Row]] = {}
@@ -172,10 +173,6 @@ def _stretches(
         )
         found.setdefault(_key(row), []).append(stretch)
     return found
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" for _ in values)
 
 
 def _key(row: Row) -> _Key:

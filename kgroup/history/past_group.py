@@ -18,6 +18,7 @@ from kgroup.history.question import (
     cluster_of_group,
     first_times,
     known_up_to,
+    marks,
     rows_of,
     span_of,
     topic_names,
@@ -308,7 +309,7 @@ class PastGroups:
 def _named(group_ids: Collection[str] | None) -> str:
     if group_ids is None:
         return ""
-    return f" AND group_id IN ({', '.join('?' for _ in group_ids)})"
+    return f" AND group_id IN ({marks(group_ids)})"
 
 
 def _replay_commit(delta: Delta, row: Row) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "first_times",
     "group_ids",
     "known_up_to",
+    "marks",
     "rows_of",
     "span_of",
     "topic_names",
@@ -66,6 +67,11 @@ def where(*conditions: tuple[str, Parameter]) -> tuple[str, list[Parameter]]:
     """
     chosen = [(text, value) for text, value in conditions if value is not None]
     return " AND ".join(text for text, _ in chosen) or "TRUE", [value for _, value in chosen]
+
+
+def marks(values: Collection[Parameter]) -> str:
+    """Write a question mark for each of some parameters, as they stand in ``IN (...)``."""
+    return ", ".join("?" for _ in values)
 
 
 def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
@@ -140,9 +146,8 @@ def first_times(
 
     Groups of which no record has a time are left out.
     """
-    names = ", ".join("?" for _ in groups)
     each = " UNION ALL ".join(
-        f"SELECT group_id, time_ms FROM {table} WHERE cluster = ? AND group_id IN ({names})"
+        f"SELECT group_id, time_ms FROM {table} WHERE cluster = ? AND group_id IN ({marks(groups)})"
         for table in tables
     )
     sql = (

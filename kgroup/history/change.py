@@ -48,6 +48,7 @@ class Change:
 
     def __init__(self, writer: WarehouseWriter, cluster: str) -> None:
         self.cluster = cluster
+        writer.check(cluster)
         self.before = writer.state(cluster)
         self.files = {file.path: file for file in self.before.files}
         self.new: set[str] = set()

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.table import TABLES, Table
+from kgroup.history.table_file import damaged_file
 from kgroup.interrupt import kept_signals
 
 if TYPE_CHECKING:
@@ -188,11 +189,7 @@ def unreadable_file(path: str) -> InputError | None:
 
 def _damaged(path: str, reason: str) -> InputError:
     what = re.sub(f"(?:^Failed to read file)? ?['\"]?{re.escape(path)}['\"]?:? ?", "", reason)
-    return InputError(
-        f"{path}: expected what a build wrote there; {what}. Restore the file, or build the tables "
-        "anew in another folder.",
-        path=path,
-    )
+    return damaged_file(path, what)
 
 
 def _connect() -> duckdb.DuckDBPyConnection:

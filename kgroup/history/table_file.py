@@ -14,7 +14,7 @@ from kgroup.errors import InputError
 from kgroup.history.fact_file import WrittenFile
 from kgroup.history.table import TABLES
 
-__all__ = ["by_partition", "read_parquet", "read_rows", "row_groups"]
+__all__ = ["by_partition", "damaged_file", "read_parquet", "read_rows", "row_groups"]
 
 
 def read_rows(
@@ -84,6 +84,15 @@ def read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *_groups(path, schema, None)])
 
 
+def damaged_file(path: str, reason: str) -> InputError:
+    """Say that a file of a table is not what a build wrote, and what to do."""
+    return InputError(
+        f"{path}: expected what a build wrote there; {reason}. Restore the file, or build the "
+        "tables anew in another folder.",
+        path=path,
+    )
+
+
 def _groups(
     path: Path,
     schema: pa.Schema,
@@ -101,11 +110,7 @@ def _groups(
                 rows = parquet.read_row_group(number, columns, use_threads=False)
                 yield rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
     except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path}: expected what a build wrote there; {error}. Restore the file, or build the "
-            "tables anew in another folder.",
-            path=str(path),
-        ) from None
+        raise damaged_file(str(path), str(error)) from None
 
 
 def _may_have(group: pq.RowGroupMetaData, schema: pa.Schema, partitions: Collection[int]) -> bool:

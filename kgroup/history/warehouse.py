@@ -36,6 +36,7 @@ from kgroup.errors import BusyError, InputError
 from kgroup.history.coverage import Coverage
 from kgroup.history.fact_file import WrittenFile, cluster_folder
 from kgroup.history.table import TABLES
+from kgroup.history.table_file import damaged_file
 
 __all__ = [
     "ClusterState",
@@ -221,22 +222,21 @@ class Warehouse:
 class WarehouseWriter(Warehouse):
     """A warehouse that this process may change; nobody else does meanwhile."""
 
-    def check(self) -> None:
-        """See whether the files of the tables are there, as large as they were written.
+    def check(self, cluster: str) -> None:
+        """See whether the files of a cluster's tables are there, as large as they were written.
 
         Raises:
             InputError: one is not.
         """
-        for cluster in self.clusters:
-            for file in self.state(cluster).files:
-                path = self.root / file.path
-                try:
-                    found = path.stat().st_size
-                except OSError as error:
-                    raise _damaged(path, error) from None
-                if found != file.size:
-                    reason = f"{file.size:,} bytes were written, {found:,} are there"
-                    raise _damaged(path, InputError(reason))
+        for file in self.state(cluster).files:
+            path = self.root / file.path
+            try:
+                found = path.stat().st_size
+            except OSError as error:
+                raise damaged_file(str(path), error.strerror or str(error)) from None
+            if found != file.size:
+                reason = f"{file.size:,} bytes were written, {found:,} are there"
+                raise damaged_file(str(path), reason)
 
     def commit(
         self,
@@ -346,7 +346,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
 
     Raises:
         BusyError: another process changes it.
-        InputError: there is something else, or a file of the tables is lost.
+        InputError: there is something else.
         OSError: it cannot be written.
     """
     own = root / _OWN
@@ -368,7 +368,6 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
                 path=str(root),
             )
         writer = WarehouseWriter(root.absolute())  # executors have another current folder
-        writer.check()
         unfinished = own / "unfinished"
         if was_left := unfinished.exists():
             writer.sweep()

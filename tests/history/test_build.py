@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.errors import InputError
 from kgroup.history import build as module
 from kgroup.history import derivation, merge
 from kgroup.history.build import Build, ClusterReport
@@ -204,6 +205,17 @@ def test_a_segment_that_has_grown_is_read_from_where_it_ended(tmp_path: Path) ->
     with read_warehouse(tmp_path / "w") as warehouse:
         assert not warehouse.files()["damage"]  # what was torn has come
     assert_same(tmp_path / "w", tmp_path / "log")
+
+
+def test_a_cluster_that_has_lost_a_file_takes_no_more(tmp_path: Path) -> None:
+    for cluster in ("a", "b"):
+        build(tmp_path / "w", SAMPLE, cluster=cluster)
+    (lost,) = (tmp_path / "w" / "members" / "cluster=a").glob("*/*.parquet")
+    lost.unlink()
+    with pytest.raises(InputError, match="No such file") as error:
+        build(tmp_path / "w", SAMPLE, cluster="a")
+    assert error.value.path == str(lost)
+    build(tmp_path / "w", SAMPLE, cluster="b")
 
 
 def test_many_small_files_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ def made(root: Path, name: str, cluster: str = "east") -> WrittenFile:
 def build(root: Path, *names: str, cluster: str = "east") -> ClusterState:
     """Let files of these names be all that a cluster has."""
     with write_warehouse(root) as writer:
+        writer.check(cluster)
         state = ClusterState(
             tuple(made(root, name, cluster) for name in names),
             {7: PartitionState(None, (SEEN,), 12, None, None)},

@@ -9,7 +9,8 @@ import click
 
 from kgroup.cli.connection import Connection, connection_options
 from kgroup.cli.context import complain, documented, show
-from kgroup.cli.options import FOLDER, ID, Output, examples, output_options
+from kgroup.cli.history_option import to_option
+from kgroup.cli.options import ID, Output, examples, output_options
 from kgroup.cli.progress import Progress
 from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.cli.warehouse import said_if_failed
@@ -45,14 +46,7 @@ __all__ = ["command"]
 )
 @click.argument("more", metavar="[PATH...]", nargs=-1)
 @click.option("--sample", is_flag=True, help="Recorded data inside the package.")
-@click.option(
-    "--to",
-    "root",
-    metavar="DIR",
-    type=FOLDER,
-    required=True,
-    help="The warehouse: a new folder, or one that was made so before.",
-)
+@to_option
 @click.option(
     "--cluster",
     metavar="NAME",

@@ -1,4 +1,4 @@
-"""Arguments and options that several questions about the past have."""
+"""Arguments and options that several commands about the past have."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from kgroup.cli.options import ID, parsed
+from kgroup.cli.options import FOLDER, ID, parsed
 from kgroup.cli.parameter import parse_duration, parse_time
 from kgroup.cli.suggestion import suggest_groups
 
@@ -16,6 +16,7 @@ __all__ = [
     "group_argument",
     "length_option",
     "time_options",
+    "to_option",
     "topic_option",
 ]
 
@@ -32,6 +33,17 @@ any_group_argument: _Decorator = click.argument(
 """The same, or None: all groups."""
 
 topic_option: _Decorator = click.option("--topic", type=ID, help="Only of this topic.")
+
+
+to_option: _Decorator = click.option(
+    "--to",
+    "root",
+    metavar="DIR",
+    type=FOLDER,
+    required=True,
+    help="The warehouse: a new folder, or one that was made so before.",
+)
+"""Where tables are written, as ``root``."""
 
 
 def at_option(text: str) -> _Decorator:

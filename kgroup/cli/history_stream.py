@@ -7,7 +7,8 @@ import click
 
 from kgroup.cli.connection import Connection, connection_options
 from kgroup.cli.context import complain
-from kgroup.cli.options import FOLDER, ID, examples, parsed
+from kgroup.cli.history_option import to_option
+from kgroup.cli.options import ID, examples, parsed
 from kgroup.cli.parameter import parse_seconds
 from kgroup.cli.spark import SparkChoice, spark_options
 from kgroup.cli.warehouse import said_if_failed
@@ -27,14 +28,7 @@ __all__ = ["command"]
         "kgroup history stream -b kafka-1:9092 --to warehouse --every 10 --cluster prod",
     ),
 )
-@click.option(
-    "--to",
-    "root",
-    metavar="DIR",
-    type=FOLDER,
-    required=True,
-    help="The warehouse: a new folder, or one that was made so before.",
-)
+@to_option
 @click.option("--cluster", metavar="NAME", type=ID, help="Name of the cluster.  [default: its id]")
 @click.option(
     "--every",

@@ -128,8 +128,7 @@ class KgroupReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode a split, in an executor."""
-        assert isinstance(partition, SplitPart)
-        yield from _rows_of(partition.split)
+        return _rows_of(partition)
 
 
 class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -193,8 +192,7 @@ class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Fetch and decode a split, in an executor."""
-        assert isinstance(partition, SplitPart)
-        yield from _rows_of(partition.split)
+        return _rows_of(partition)
 
 
 def await_live(
@@ -227,8 +225,10 @@ def await_live(
             raise problem
 
 
-def _rows_of(split: Split) -> Iterator[pa.RecordBatch]:
+def _rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split as batches of `ROWS`."""
+    assert isinstance(partition, SplitPart)
+    split = partition.split
     for part in read_split(split):
         if isinstance(part, Damage):
             yield _damage_row(split, part)

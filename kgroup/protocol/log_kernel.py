@@ -10,6 +10,7 @@ from kgroup.protocol.batch import LOG_OVERHEAD, MOST_RECORDS
 from kgroup.protocol.batch_v2 import HEADER_SIZE
 from kgroup.protocol.kernel_memory import BAD, COMPRESSED, DONE, FULL, LOG_APPEND_TIME
 from kgroup.protocol.machine import (
+    LINE,
     compiled,
     copy,
     crc32,
@@ -20,6 +21,7 @@ from kgroup.protocol.machine import (
     load_int32,
     load_int64,
     load_uint8,
+    prefetch,
     put,
     store_native16,
     store_native32,
@@ -42,6 +44,9 @@ __all__ = [
 _LARGEST_BASE = 1 << 62
 _SMALLEST_RECORD = 7
 _NEWEST_CODEC = 4
+
+_PREFETCHED = 512
+"""Bytes, a batch or two: the fewer, the more of them are in the cache when they are wanted."""
 
 OVERLONG = 1 << 40
 """What `varint` gives for a number that takes more bytes than it reads."""
@@ -165,6 +170,10 @@ def open_batch(state: int) -> int:
     """Check the batch at POSITION and take note of what its records have in common."""
     at = get(state, memory.POSITION)
     size = claimed_size(at, get(state, memory.END), get(state, memory.LARGEST_BATCH))
+    if size > 0:
+        # the batches to come, from where the one after this one is likely to end
+        for ahead in range(_PREFETCHED, 2 * _PREFETCHED, LINE):
+            prefetch(at + size + ahead)
     if size <= 0 or not has_right_crc(at, size):
         return BAD
     magic = load_uint8(at + 16)

@@ -21,6 +21,7 @@ from numba.extending import intrinsic
 
 __all__ = [
     "BLOCK",
+    "LINE",
     "compiled",
     "copy",
     "copy_block",
@@ -42,6 +43,7 @@ __all__ = [
     "pick_native32",
     "pick_uint8",
     "pick_words",
+    "prefetch",
     "put",
     "put_native16",
     "put_native32",
@@ -61,6 +63,9 @@ _F = TypeVar("_F", bound=Callable[..., object])
 BLOCK = 32
 """Bytes that are copied or compared at once."""
 _BYTES = ir.VectorType(_INT8, BLOCK)
+
+LINE = 64
+"""Bytes that a processor brings into its cache at once."""
 
 
 def _load(width: Any, signed: bool, swap: bool) -> Any:
@@ -275,6 +280,24 @@ def tail(at: int, size: int) -> int:
     return word
 
 
+def _prefetch(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        pointer = _INT8.as_pointer()
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch.p0",
+            fnty=ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32]),
+        )
+        hints = [ir.Constant(_INT32, number) for number in (0, 3, 1)]
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), *hints])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+prefetch: Callable[[int], None] = intrinsic(_prefetch)
+"""Tell the processor to bring a line of memory into its cache."""
+
+
 def _unlike(typing_context: Any, left: Any, right: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
         left, right = (
@@ -427,30 +450,34 @@ def _passing(size: int) -> int:
     return power
 
 
-_ONE_LANE, _TWO_LANES = _passing(_LANE), _passing(2 * _LANE)
+_PASSING = np.array([_passing(8 * words) for words in range(2 * _LANE // 8 + 1)])
+"""By how many words of zeros there are."""
 
 
 def _instruction_crc32c(address: int, size: int) -> int:
-    value = 0xFFFFFFFF
-    end = address + size
+    value: int = 0xFFFFFFFF
     # a step waits for the one before: three lanes are done in the time of one, then put together
-    while end - address >= 3 * _LANE:
+    while size >= 24:
+        lane = min(size // 24 * 8, _LANE)
         second = 0
         third = 0
-        for at in range(address, address + _LANE, 8):
+        for at in range(address, address + lane, 8):
             value = _crc32c_word(value, load_word(at))
-            second = _crc32c_word(second, load_word(at + _LANE))
-            third = _crc32c_word(third, load_word(at + 2 * _LANE))
-        first = _multiply_polynomials(value, _TWO_LANES)
-        second = _multiply_polynomials(second, _ONE_LANE)
+            second = _crc32c_word(second, load_word(at + lane))
+            third = _crc32c_word(third, load_word(at + 2 * lane))
+        first = _multiply_polynomials(value, _PASSING[lane >> 2])
+        second = _multiply_polynomials(second, _PASSING[lane >> 3])
         value = _crc32c_word(0, first ^ second) ^ third
-        address += 3 * _LANE
-    while end - address >= 8:
+        address += 3 * lane
+        size -= 3 * lane
+    while size >= 8:
         value = _crc32c_word(value, load_word(address))
         address += 8
-    while address < end:
-        value = _crc32c_byte(value, load_uint8(address))
-        address += 1
+        size -= 8
+    # the rest as a word that begins with zeros, which change nothing while the value is 0
+    missing = 4 * (8 - size)
+    word = (load_word(address) ^ value) << missing << missing
+    value = _crc32c_word(0, word) ^ (value >> (8 * size))
     return value ^ 0xFFFFFFFF
 
 

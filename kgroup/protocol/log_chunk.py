@@ -27,6 +27,7 @@ Runs = Iterator[tuple[int, _Array | None]]
 """Where parts of a chunk end, each with the records of its compressed batches, if unpacked."""
 
 _CHUNK_SIZE = 16 << 20
+_FIRST_CHUNK = 4 << 20
 _SMALLEST_CHUNK = 1 << 18
 _CHUNK_RECORDS = 1 << 17
 """Records from which on a chunk ends: their columns and texts are many times as large."""
@@ -72,7 +73,7 @@ class Cutter:
         self.inflation = Inflation()
         self._free: list[_Array] = []
         self.seek(part.start)
-        self._size = _CHUNK_SIZE
+        self._size = min(_FIRST_CHUNK, _CHUNK_SIZE)
 
     def recycle(self, chunk: Chunk) -> None:
         """Take back the memory of a chunk that is not needed any more."""
@@ -96,6 +97,8 @@ class Cutter:
             used = len(self._rest)
             data[:used] = self._rest
             counts = np.zeros(3, np.int64)
+            start, counted = data.ctypes.data, counts.ctypes.data
+            find_end = kernels().find_end
             cut = 0
             # the lengths are followed piece by piece, while the bytes are in the processor's cache
             while (
@@ -104,8 +107,8 @@ class Cutter:
                 and (got := self._read(data[used : min(used + _PIECE, size)]))
             ):
                 used += got
-                cut = self._find_end(data, cut, used, counts)
-            cut = self._find_end(data, cut, used, counts)
+                cut = find_end(start + cut, start + used, MAX_BATCH_SIZE, counted) - start
+            cut = find_end(start + cut, start + used, MAX_BATCH_SIZE, counted) - start
             self._rest = data[cut:used].copy()
             if cut > 0:
                 batches, packed, records = counts.tolist()
@@ -130,11 +133,6 @@ class Cutter:
         got: int = self._file.readinto(target.data)  # type: ignore[attr-defined]
         self._at += got
         return got
-
-    def _find_end(self, data: _Array, start: int, end: int, counts: _Array) -> int:
-        at = data.ctypes.data
-        found: int = kernels().find_end(at + start, at + end, MAX_BATCH_SIZE, counts.ctypes.data)
-        return found - at
 
 
 class UnpackError(Exception):

@@ -4,7 +4,6 @@ Nothing here needs it, and where it is installed that takes longer than most com
 """
 
 import sys
-from importlib.abc import MetaPathFinder
 
 __all__ = ["leave_out_pandas"]
 
@@ -15,7 +14,7 @@ def leave_out_pandas() -> None:
         sys.meta_path.insert(0, _WithoutPandas())
 
 
-class _WithoutPandas(MetaPathFinder):
+class _WithoutPandas:  # a finder as it is; its base class takes longer to import than this saves
     def find_spec(self, name: str, *_: object) -> None:
         """Find no pandas, and leave all else to others."""
         if name == "pandas":

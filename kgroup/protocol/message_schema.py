@@ -136,6 +136,7 @@ def _default(
     return int(default or 0)
 
 
+@cache
 def _range(text: str) -> Versions:
     """Read "3", "0-4", "2+" or "none"."""
     if text == "none":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections import defaultdict
 from typing import Any
-from weakref import finalize
+from weakref import ref
 
 import numpy as np
 
@@ -27,6 +27,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Numbers of glibc's `mallopt`."""
 
 _free: defaultdict[int, list[_Array]] = defaultdict(list)
+_lent: dict[int, tuple[ref[_Array], _Array]] = {}
 
 
 def recycled(size: int) -> _Array:
@@ -39,11 +40,13 @@ def recycled(size: int) -> _Array:
         memory = np.empty(room, np.uint8)
     # views of an array that views no other array keep it alive, not what it views
     array = np.frombuffer(memory.data, np.uint8)
-    finalize(array, _take_back, memory).atexit = False
+    lent = ref(array, _take_back)
+    _lent[id(lent)] = lent, memory
     return array[:size]
 
 
-def _take_back(memory: _Array) -> None:
+def _take_back(lent: ref[_Array]) -> None:
+    _, memory = _lent.pop(id(lent))
     if sum(size * len(free) for size, free in list(_free.items())) < _MOST_FREE:
         _free[len(memory)].append(memory)
 

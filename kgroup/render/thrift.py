@@ -9,6 +9,7 @@ as a varint), then the elements
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = ["Value", "binary", "i32", "i64", "sequence", "struct", "varint", "zigzag"]
@@ -23,6 +24,7 @@ class Value(NamedTuple):
     data: bytes
 
 
+@lru_cache(maxsize=1 << 12)  # most are numbers of Parquet's, such as those of encodings
 def i32(number: int) -> Value:
     """Give an integer of up to 32 bits."""
     return Value(5, zigzag(number))

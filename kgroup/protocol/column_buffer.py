@@ -332,22 +332,20 @@ class ColumnBuffer:
         columns["timestamp_ms"] = _known_column("timestamp_ms", rows.timestamp)
         columns["size"] = _column("size", rows.size)
         columns["type"] = _column("type", rows.type, values=_TYPE_TEXTS)
-        all_flags = int(np.bitwise_and.reduce(rows.flags, initial=255))
         for name, column, flag, values in (
             ("key_type", rows.key_type, memory.KEY_TYPE, None),
-            ("group", rows.group, memory.GROUP, groups.strings),
-            ("topic", rows.topic, memory.COMMIT, topics.strings),
+            ("group", rows.group, memory.GROUP, groups.strings()),
+            ("topic", rows.topic, memory.COMMIT, topics.strings()),
             ("topic_partition", rows.topic_partition, memory.COMMIT, None),
             ("value_version", rows.value_version, memory.VERSION, None),
             ("committed_offset", rows.committed_offset, memory.VALUE, None),
             ("committed_leader_epoch", rows.committed_leader_epoch, memory.LEADER_EPOCH, None),
-            ("metadata", rows.metadata, memory.VALUE, metadata.strings),
+            ("metadata", rows.metadata, memory.VALUE, metadata.strings()),
             ("commit_timestamp_ms", rows.commit_timestamp, memory.VALUE, None),
             ("expire_timestamp_ms", rows.expire_timestamp, memory.EXPIRE, None),
-            ("topic_id", rows.topic_id, memory.TOPIC_ID, topic_ids.uuids),
+            ("topic_id", rows.topic_id, memory.TOPIC_ID, topic_ids.uuids()),
         ):
-            known = None if all_flags & flag else rows.flags & flag
-            columns[name] = _column(name, column, known, values() if values else None)
+            columns[name] = _column(name, column, rows.flags, flag, values)
         return pa.RecordBatch.from_arrays([columns[name] for name in DECODED.names], schema=DECODED)
 
     def _batch_columns(
@@ -355,20 +353,21 @@ class ColumnBuffer:
     ) -> dict[str, pa.Array]:
         """Columns of what all rows of a batch have in common."""
         batches = Batches(*(column[: int(self.state[memory.BATCHES])] for column in self._batches))
-        ends = np.append(batches.row[1:], count)
-        sizes = ends - batches.row
 
         def column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
-            if (numbers == numbers[0]).all():
-                if numbers[0] == -1:
-                    return _nulls(name, count)
-                same = recycled(count * numbers.itemsize).view(numbers.dtype)
-                same[:] = numbers[0]
-                return _column(name, same, None, values)
-            return _known_column(name, np.repeat(numbers, sizes), values)
+            numbers = _one_if_alike(numbers)
+            if len(numbers) > 1:
+                sizes = np.diff(batches.row, append=count)
+                return _known_column(name, np.repeat(numbers, sizes), values)
+            if numbers[0] == -1:
+                return _nulls(name, count)
+            same = recycled(count * numbers.itemsize).view(numbers.dtype)
+            same[:] = numbers
+            return _column(name, same, values=values)
 
-        magic = batches.attributes >> 8
-        append_time = (batches.attributes & LOG_APPEND_TIME) // LOG_APPEND_TIME
+        attributes = _one_if_alike(batches.attributes)
+        magic = attributes >> 8
+        append_time = (attributes & LOG_APPEND_TIME) // LOG_APPEND_TIME
         timestamp_type = np.where(magic == 0, -1, append_time).astype(np.int8)
         transaction = self._transactions(batches, transactions)
         partition = np.full(1, -1 if self._partition is None else self._partition, np.int32)
@@ -385,6 +384,9 @@ class ColumnBuffer:
         self, batches: Batches, transactions: Callable[[], TransactionIndex]
     ) -> _Array:
         """What became of each batch's transaction; -1 where there is none."""
+        attributes = _one_if_alike(batches.attributes)
+        if len(attributes) == 1 and not attributes[0] & TRANSACTIONAL:
+            return np.full(1, -1, np.int8)
         outcome = np.full(len(batches.row), -1, np.int8)
         found = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
@@ -413,10 +415,10 @@ class ColumnBuffer:
             )
             known = np.zeros(count, np.uint8)
             known[row] = flags >> index & 1 ^ 1
-            text = pa.py_buffer(self._texts[index][:size])
-            columns[name] = pa.Array.from_buffers(
-                DECODED.field(name).type, count, [_bitmap(known), pa.py_buffer(offsets), text]
-            )
+            bitmap, known_count = _bitmap(known, 1)
+            buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(self._texts[index][:size])]
+            kind = DECODED.field(name).type
+            columns[name] = pa.Array.from_buffers(kind, count, buffers, count - known_count)
         return columns
 
 
@@ -426,8 +428,16 @@ def _resized(array: _Array, size: int) -> _Array:
     return larger
 
 
-def _bitmap(known: _Array) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(known, bitorder="little"))
+def _one_if_alike(numbers: _Array) -> _Array:
+    """Give the first of numbers that are all the same, else all of them."""
+    return numbers[:1] if (numbers == numbers[0]).all() else numbers
+
+
+def _bitmap(flags: _Array, flag: int) -> tuple[pa.Buffer, int]:
+    """Give the bitmap of the bytes that have a flag, and how many they are."""
+    bits = np.empty((len(flags) + 7) // 8 + PADDING, np.uint8)
+    found = kernels().flag_bits(flags.ctypes.data, flag, len(flags), bits.ctypes.data)
+    return pa.py_buffer(bits), found
 
 
 def _nulls(name: str, count: int) -> pa.Array:
@@ -441,22 +451,29 @@ def _many_nulls(kind: pa.DataType, count: int) -> pa.Array:
 
 def _known_column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
     """A column of numbers of which -1 is null."""
-    known = numbers != -1
-    return _column(name, numbers, None if known.all() else known, values)
+    return _column(name, numbers, (numbers != -1).view(np.uint8), values=values)
 
 
 def _column(
-    name: str, numbers: _Array, known: _Array | None = None, values: pa.Array | None = None
+    name: str,
+    numbers: _Array,
+    flags: _Array | None = None,
+    flag: int = 1,
+    values: pa.Array | None = None,
 ) -> pa.Array:
-    """A column of numbers, or with `values` of numbers of these, null where `known` is 0."""
+    """A column of numbers, or with `values` of numbers of these.
+
+    It is null where there are flags and the row does not have the flag.
+    """
     kind = DECODED.field(name).type
     count = len(numbers)
-    if known is not None and not known.any():
+    bitmap, known = (None, count) if flags is None else _bitmap(flags, flag)
+    if known == 0 < count:
         return _nulls(name, count)
-    buffers = [None if known is None else _bitmap(known), pa.py_buffer(numbers)]
+    buffers = [None if known == count else bitmap, pa.py_buffer(numbers)]
     if values is None:
-        return pa.Array.from_buffers(kind, count, buffers)
-    indices = pa.Array.from_buffers(kind.index_type, count, buffers)
+        return pa.Array.from_buffers(kind, count, buffers, count - known)
+    indices = pa.Array.from_buffers(kind.index_type, count, buffers, count - known)
     return pa.DictionaryArray.from_arrays(indices, values, safe=False)
 
 

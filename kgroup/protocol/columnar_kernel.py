@@ -42,8 +42,11 @@ from kgroup.protocol.log_kernel import (
     records_in,
 )
 from kgroup.protocol.machine import (
+    BLOCK,
     compiled,
+    count_ones,
     equal,
+    flagged_bytes,
     get,
     inlined,
     load_int16,
@@ -53,12 +56,13 @@ from kgroup.protocol.machine import (
     load_uint8,
     load_word,
     put,
+    put_native32,
     store_native16,
     store_native32,
     store_uint8,
 )
 
-__all__ = ["UNCLEAR", "commit_time", "decode", "spread_ends"]
+__all__ = ["UNCLEAR", "commit_time", "decode", "flag_bits", "spread_ends"]
 
 _NO_VALUE = 0b10  # of another row: no value_json
 
@@ -488,12 +492,30 @@ def spread_ends(rows: int, ends: int, count: int, out: int, total: int) -> int:
     row = 0
     end = 0
     for index in range(count):
-        next_row = load_native32(rows + 4 * index)
-        while row <= next_row:
-            store_native32(out + 4 * row, end)
-            row += 1
+        next_row = load_native32(rows + 4 * index) + 1
+        for empty in range(row, next_row):
+            put_native32(out, empty, end)
+        row = next_row
         end = load_native32(ends + 4 * index)
-    while row <= total:
-        store_native32(out + 4 * row, end)
-        row += 1
+    for empty in range(row, total + 1):
+        put_native32(out, empty, end)
     return end
+
+
+@compiled
+def flag_bits(flags: int, flag: int, count: int, out: int) -> int:
+    """Make Arrow's bitmap of the bytes that have a flag; count them.
+
+    There is room for them, and `PADDING`.
+    """
+    found = 0
+    for first in range(0, count, BLOCK):
+        bits = 0
+        if count - first >= BLOCK:
+            bits = flagged_bytes(flags + first, flag)
+        else:
+            for index in range(count - first):
+                bits |= (load_uint8(flags + first + index) & flag != 0) << index
+        store_native32(out + (first >> 3), bits)
+        found += count_ones(bits)
+    return found

@@ -28,6 +28,7 @@ __all__ = ["are_kept", "kernels", "loaded", "why_unkept"]
 _FUNCTIONS = {
     "decode": ("columnar_kernel", 1),
     "find_end": ("log_kernel", 4),
+    "flag_bits": ("columnar_kernel", 4),
     "gather": ("log_kernel", 4),
     "intern": ("byte_table", 3),
     "hash_key": ("key_kernel", 3),
@@ -39,7 +40,7 @@ _FUNCTIONS = {
     "join_texts": ("page_kernel", 4),
     "list_compressed": ("log_kernel", 6),
     "pack_differences": ("page_kernel", 3),
-    "pack_runs": ("page_kernel", 4),
+    "pack_runs": ("page_kernel", 6),
     "pick": ("page_kernel", 6),
     "quote": ("row_kernel", 6),
     "spread_ends": ("columnar_kernel", 5),
@@ -83,10 +84,11 @@ def kernels(announce: Callable[[], None] | None = None) -> Any:
         announce: called before they are compiled, which takes about ten seconds, once for each
             user, version of the package and processor.
     """
-    with _lock:
-        if not _loaded:
-            _loaded.append(_load(announce))
-        return _loaded[0]
+    if not _loaded:
+        with _lock:
+            if not _loaded:
+                _loaded.append(_load(announce))
+    return _loaded[0]
 
 
 def loaded() -> Any | None:

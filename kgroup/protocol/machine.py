@@ -29,8 +29,11 @@ __all__ = [
     "crc32",
     "crc32c",
     "equal",
+    "flagged_bytes",
     "get",
+    "halve_native32",
     "inlined",
+    "lessen_native32",
     "load_int16",
     "load_int32",
     "load_int64",
@@ -39,6 +42,10 @@ __all__ = [
     "load_uint8",
     "load_word",
     "mix",
+    "narrow_native16",
+    "narrow_native32",
+    "narrow_uint8",
+    "narrow_words",
     "pick_native16",
     "pick_native32",
     "pick_uint8",
@@ -223,6 +230,44 @@ pick_native32: Callable[[int, int, int], None] = _pick_eight(_INT32)
 pick_words: Callable[[int, int, int], None] = _pick_eight(_INT64)
 
 
+def _narrow(width: Any, narrower: Any) -> Any:
+    """An intrinsic that loads as many numbers as fill a word when they are narrowed.
+
+    Each is narrowed to its low bits, less a number.
+    """
+
+    def narrow(typing_context: Any, source: Any, less: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            numbers = ir.VectorType(width, 64 // narrower.width)
+            source, less = arguments
+            found = builder.load(builder.inttoptr(source, numbers.as_pointer()), align=1)
+            if width.width < 64:
+                less = builder.trunc(less, width)
+            found = builder.sub(found, _everywhere(builder, less, numbers))
+            if width is not narrower:
+                found = builder.trunc(found, ir.VectorType(narrower, numbers.count))
+            return builder.bitcast(found, _INT64)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return intrinsic(narrow)
+
+
+narrow_uint8: Callable[[int, int], int] = _narrow(_INT8, _INT8)
+narrow_native16: Callable[[int, int], int] = _narrow(_INT16, _INT8)
+narrow_native32: Callable[[int, int], int] = _narrow(_INT32, _INT8)
+narrow_words: Callable[[int, int], int] = _narrow(_INT64, _INT8)
+halve_native32: Callable[[int, int], int] = _narrow(_INT32, _INT16)
+lessen_native32: Callable[[int, int], int] = _narrow(_INT32, _INT32)
+
+
+def _everywhere(builder: _Builder, number: Any, numbers: Any) -> Any:
+    """A vector of one number."""
+    one = builder.insert_element(ir.Constant(numbers, ir.Undefined), number, ir.Constant(_INT32, 0))
+    places = ir.Constant(ir.VectorType(_INT32, numbers.count), None)
+    return builder.shuffle_vector(one, one, places)
+
+
 def _mix(typing_context: Any, left: Any, right: Any) -> Any:
     def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
         wide = [builder.zext(argument, _INT128) for argument in arguments]
@@ -330,6 +375,21 @@ def _odd(typing_context: Any, address: Any) -> Any:
 
 odd_bytes: Callable[[int], int] = intrinsic(_odd)
 """Which bytes of a block do not stand in JSON as they are, or are no ASCII: a bit for each."""
+
+
+def _flagged(typing_context: Any, address: Any, flag: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        address, flag = arguments
+        found = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
+        flags = _everywhere(builder, builder.trunc(flag, _INT8), _BYTES)
+        bits = builder.icmp_unsigned("!=", builder.and_(found, flags), ir.Constant(_BYTES, None))
+        return builder.zext(builder.bitcast(bits, ir.IntType(BLOCK)), _INT64)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+flagged_bytes: Callable[[int, int], int] = intrinsic(_flagged)
+"""Which bytes of a block have a flag: a bit for each."""
 
 
 @inlined

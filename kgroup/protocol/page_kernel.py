@@ -8,15 +8,22 @@ Importing this module imports numba. Positions are addresses.
 
 from __future__ import annotations
 
+from kgroup.protocol.kernel_memory import PADDING
 from kgroup.protocol.machine import (
     compiled,
     copy,
     count_ones,
     get,
+    halve_native32,
     inlined,
+    lessen_native32,
     load_native32,
     load_uint8,
     load_word,
+    narrow_native16,
+    narrow_native32,
+    narrow_uint8,
+    narrow_words,
     pick_native16,
     pick_native32,
     pick_uint8,
@@ -45,25 +52,33 @@ def pick(numbers: int, width: int, bitmap: int, first: int, count: int, out: int
     They take `width` bytes each: 1, 2, 4 or 8. There is room for all, and `PADDING`.
     """
     begin = out
-    at = bitmap + (first >> 3)
     shift = first & 7
-    eights = count >> 3
-    for _ in range(eights):
-        bits = load_uint8(at) >> shift
-        at += 1
+    whole = count - count % 64
+    for done in range(first, first + whole, 64):
+        at = bitmap + (done >> 3)
+        bits = load_word(at)
         if shift != 0:
-            bits |= (load_uint8(at) << (8 - shift)) & 0xFF
-        if width == 1:
-            pick_uint8(out, numbers, bits)
-        elif width == 2:
-            pick_native16(out, numbers, bits)
-        elif width == 4:
-            pick_native32(out, numbers, bits)
+            bits = (bits >> shift) & ((1 << (64 - shift)) - 1) | load_uint8(at + 8) << (64 - shift)
+        if bits == -1:
+            copy(out, numbers, 64 * width)
+            out += 64 * width
+            numbers += 64 * width
+        elif bits == 0:
+            numbers += 64 * width
         else:
-            pick_words(out, numbers, bits)
-        numbers += 8 * width
-        out += width * count_ones(bits)
-    for bit in range(first + 8 * eights, first + count):
+            for _ in range(8):
+                if width == 1:
+                    pick_uint8(out, numbers, bits)
+                elif width == 2:
+                    pick_native16(out, numbers, bits)
+                elif width == 4:
+                    pick_native32(out, numbers, bits)
+                else:
+                    pick_words(out, numbers, bits)
+                numbers += 8 * width
+                out += width * count_ones(bits & 0xFF)
+                bits >>= 8
+    for bit in range(first + whole, first + count):
         if load_uint8(bitmap + (bit >> 3)) >> (bit & 7) & 1 != 0:
             copy(out, numbers, width)
             out += width
@@ -85,38 +100,55 @@ def join_texts(ends: int, text: int, count: int, out: int) -> int:
 
 
 @compiled
-def pack_runs(numbers: int, width: int, count: int, out: int) -> int:
-    """Write unsigned numbers of 1, 2 or 4 bytes; give the end.
+def pack_runs(numbers: int, width: int, low: int, count: int, out: int, out_width: int) -> int:
+    """Write what numbers are more than `low`, in 1, 2 or 4 bytes each; give the end.
 
     like numbers       how many << 1 (varint), one of them
     groups of eight    how many groups << 1 | 1 (varint), the numbers
 
-    Zeros follow the numbers that fill up the last group. There is room for all, a byte for each
-    eight of them, and `PADDING`.
+    The numbers take 1, 2, 4 or 8 bytes, and 4 where they become 2 or 4. Zeros fill up the last
+    group. There is room for all, a byte for each eight of them, and two `PADDING`.
     """
-    # a loop for each width, which is a constant in it
+    # a loop for each pair of widths, which are constants in it
+    if out_width == 2:
+        return _pack_runs(numbers, 4, low, count, out, 2, 0x0001000100010001)
+    if out_width == 4:
+        return _pack_runs(numbers, 4, low, count, out, 4, 0x100000001)
     if width == 1:
-        return _pack_runs(numbers, 1, 0x0101010101010101, count, out)
+        return _pack_runs(numbers, 1, low, count, out, 1, 0x0101010101010101)
     if width == 2:
-        return _pack_runs(numbers, 2, 0x0001000100010001, count, out)
-    return _pack_runs(numbers, 4, 0x100000001, count, out)
+        return _pack_runs(numbers, 2, low, count, out, 1, 0x0101010101010101)
+    if width == 4:
+        return _pack_runs(numbers, 4, low, count, out, 1, 0x0101010101010101)
+    return _pack_runs(numbers, 8, low, count, out, 1, 0x0101010101010101)
 
 
 @inlined
-def _pack_runs(numbers: int, width: int, ones: int, count: int, out: int) -> int:
-    mask = (1 << 8 * width) - 1
+def _pack_runs(
+    numbers: int, width: int, low: int, count: int, out: int, out_width: int, ones: int
+) -> int:
+    mask = (1 << 8 * out_width) - 1
     alike = 0
     value = 0
     head = 0
     groups = 0
     for done in range(0, count, 8):
-        first = load_word(numbers) & mask
-        # a group is `width` words
+        if count - done < 8:
+            # the last ones are copied to where others can stand behind them
+            last = out + PADDING
+            for index in range(8):
+                if index >= count - done:
+                    _put_number(last, width, index, low)
+            copy(last, numbers, (count - done) * width)
+            numbers = last
+        first = _narrowed(numbers, width, low, out_width) & mask
         unlike = 0
-        for index in range(width):
-            unlike |= get(numbers, index) ^ first * ones
+        # a group is `out_width` words
+        for index in range(out_width):
+            word = _narrowed(numbers + 8 // out_width * width * index, width, low, out_width)
+            unlike |= word ^ first * ones
         if alike > 0 and (unlike != 0 or first != value):
-            out = _put_run(out, alike, value, width)
+            out = _put_run(out, alike, value, out_width)
             alike = 0
         if unlike == 0:
             value = first
@@ -127,13 +159,42 @@ def _pack_runs(numbers: int, width: int, ones: int, count: int, out: int) -> int
                 head = out
                 groups = 0
                 out += 1
-            for index in range(width):
-                put(out, index, get(numbers, index))
-            out += 8 * width
+            for index in range(out_width):
+                at = numbers + 8 // out_width * width * index
+                put(out, index, _narrowed(at, width, low, out_width))
+            out += 8 * out_width
             groups += 1
             store_uint8(head, groups << 1 | 1)
         numbers += 8 * width
-    return out if alike == 0 else _put_run(out, alike, value, width)
+    return out if alike == 0 else _put_run(out, alike, value, out_width)
+
+
+@inlined
+def _put_number(numbers: int, width: int, index: int, number: int) -> None:
+    if width == 1:
+        put_uint8(numbers, index, number)
+    elif width == 2:
+        put_native16(numbers, index, number)
+    elif width == 4:
+        put_native32(numbers, index, number)
+    else:
+        put(numbers, index, number)
+
+
+@inlined
+def _narrowed(numbers: int, width: int, low: int, out_width: int) -> int:
+    """A word of numbers, each less `low`, that take so many bytes."""
+    if out_width == 4:
+        return lessen_native32(numbers, low)
+    if out_width == 2:
+        return halve_native32(numbers, low)
+    if width == 1:
+        return narrow_uint8(numbers, low)
+    if width == 2:
+        return narrow_native16(numbers, low)
+    if width == 4:
+        return narrow_native32(numbers, low)
+    return narrow_words(numbers, low)
 
 
 @compiled

@@ -148,8 +148,7 @@ def _add_plain(chunk: ColumnChunk, column: pa.Array) -> None:
 
 
 def _add_integers(chunk: ColumnChunk, numbers: _Array, column: pa.Array) -> None:
-    low, high = int(numbers.min()), int(numbers.max())
-    chunk.limits = low, high
+    low, high = chunk.limits = int(numbers.min()), int(numbers.max())
     if high - low < _NARROW:
         values = low + np.arange(high - low + 1)
         _add_dictionary(chunk, _plain_numbers(chunk, values), len(values))
@@ -247,12 +246,9 @@ def _runs(numbers: _Array, low: int, values: int) -> list[bytes | memoryview]:
     if values == 1:
         return [bytes([8]), *_run(0, count)]
     width = 1 if values <= 1 << 8 else 2 if values <= 1 << 16 else 4
-    indices = recycled(width * (count + 8)).view(f"u{width}")
-    np.subtract(numbers, low, out=indices[:count], casting="unsafe")
-    indices[count:] = 0
-    out = recycled(width * (count + 8) + count // 8 + PADDING)
+    out = recycled(width * (count + 8) + count // 8 + 2 * PADDING)
     start = out.ctypes.data
-    end = kernels().pack_runs(indices.ctypes.data, width, count, start)
+    end = kernels().pack_runs(numbers.ctypes.data, numbers.itemsize, low, count, start, width)
     return [bytes([8 * width]), out[: end - start].data]
 
 

@@ -447,3 +447,15 @@ def test_more_records_than_a_batch_can_have(compiled: bool, tmp_path: Path) -> N
     assert isinstance(damage, Damage)
     assert (damage.kind, damage.position) == ("too-large", len(batch([commit(0, "a")])))
     assert [row["offset"] for row in rows_of(iter([first, last]))] == [0, 9]
+
+
+def test_bitmaps() -> None:
+    flags = np.random.default_rng(3).integers(0, 256, 100, np.uint8)
+    for count in (0, 1, 31, 32, 33, 64, 100):
+        for flag in (1, 16, 128):
+            bits = np.full((count + 7) // 8 + PADDING, 255, np.uint8)
+            found = compiled.kernels().flag_bits(flags.ctypes.data, flag, count, bits.ctypes.data)
+            known = flags[:count] & flag != 0
+            assert found == known.sum()
+            expected = np.packbits(known, bitorder="little")
+            assert bits[: len(expected)].tolist() == expected.tolist()

@@ -183,3 +183,17 @@ def test_only_what_shrinks_is_compressed(tmp_path: Path) -> None:
     codecs = {chunk.path_in_schema: chunk.compression for chunk in chunks}
     assert {name for name in NAMES if codecs[name] == "SNAPPY"} == {"key_json", "value_json"}
     assert group.total_byte_size == sum(chunk.total_uncompressed_size for chunk in chunks)
+
+
+@pytest.mark.parametrize(("width", "out_width"), [(1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (4, 4)])
+def test_nothing_that_stands_behind_numbers_gets_into_runs(width: int, out_width: int) -> None:
+    for count in (1, 7, 9, 20):
+        numbers = np.random.default_rng(count).integers(3, 100, count).astype(f"i{width}")
+        pages = []
+        for held in (-128, 127):
+            behind = np.concatenate([numbers, np.full(8, held, numbers.dtype)])
+            out = np.full(out_width * (count + 8) + count + 2 * PADDING, held & 0xFF, np.uint8)
+            address, start = behind.ctypes.data, out.ctypes.data
+            end = kernels().pack_runs(address, width, 3, count, start, out_width)
+            pages.append(out[: end - start].tobytes())
+        assert pages[0] == pages[1]

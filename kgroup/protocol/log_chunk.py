@@ -28,6 +28,7 @@ Runs = Iterator[tuple[int, _Array | None]]
 
 _CHUNK_SIZE = 16 << 20
 _FIRST_CHUNK = 4 << 20
+"""Smaller: until it is read, the threads have nothing to do."""
 _SMALLEST_CHUNK = 1 << 18
 _CHUNK_RECORDS = 1 << 17
 """Records from which on a chunk ends: their columns and texts are many times as large."""

@@ -46,7 +46,7 @@ _SMALLEST_RECORD = 7
 _NEWEST_CODEC = 4
 
 _PREFETCHED = 512
-"""Bytes, a batch or two: the fewer, the more of them are in the cache when they are wanted."""
+"""Bytes that are fetched while a batch is read: a batch or two, and from so far behind its end."""
 
 OVERLONG = 1 << 40
 """What `varint` gives for a number that takes more bytes than it reads."""

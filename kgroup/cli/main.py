@@ -81,8 +81,6 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(GARBAGE_THRESHOLD)
     # numpy's library for matrices, which nothing here needs, starts threads that spin for a while.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A huge page that nobody used for a while takes a virtual machine ten times as long to give.
-    os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     leave_out_pandas()
     _open_standard_streams()
     try:

@@ -36,17 +36,24 @@ class KgroupError(Exception):
         kind: stable short word for programs, as of `kgroup.model.problem.Problem`.
         group_id: the group concerned, where it is one.
         path: the file concerned, where it is one.
+        topic: the user's topic concerned, where it is one.
     """
 
     exit_status = ExitStatus.FAILED
     kind = "failed"
 
     def __init__(
-        self, reason: str, *, group_id: str | None = None, path: str | None = None
+        self,
+        reason: str,
+        *,
+        group_id: str | None = None,
+        path: str | None = None,
+        topic: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.group_id = group_id
         self.path = path
+        self.topic = topic
 
 
 class InputError(KgroupError):

@@ -148,6 +148,7 @@ def documented(command: str, output: Output) -> Iterator[None]:
                 str(error),
                 group_id=error.group_id,
                 path=error.path,
+                topic=error.topic,
                 broker=error.broker_id if isinstance(error, BrokerError) else None,
             )
             write(document(command, [], [problem]))

@@ -9,6 +9,7 @@ from itertools import groupby
 
 from kgroup.history.engine import Engine, Parameter
 from kgroup.history.interval import Interval, read_intervals
+from kgroup.history.known_topic import check_topic
 from kgroup.history.question import SETTLED, Row, cluster_of_group, rows_of, where
 from kgroup.operation.report import Report
 
@@ -138,7 +139,7 @@ def commit_story(
         partitions of `__consumer_offsets`, for each of these.
 
     Raises:
-        NotFoundError: the group is not there.
+        NotFoundError: the group is not there, or no record names the topic.
         UsageError: it is in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
@@ -150,6 +151,8 @@ def commit_story(
         ("(time_ms IS NULL OR time_ms < ?)", until_ms),
     )
     counts = _counts(engine, condition, parameters)
+    if not counts and topic is not None:
+        check_topic(engine, topic, cluster)
     events = _events(engine, condition, parameters, pause_ms)
     in_group = where(("cluster = ?", cluster), ("group_id = ?", group_id), ("topic = ?", topic))
     owners = _owners(read_intervals(engine, *in_group)) if events else {}

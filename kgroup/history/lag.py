@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from kgroup.history.engine import Engine
+from kgroup.history.known_topic import check_topic
 from kgroup.history.log_ends import LogEnd, all_ends
 from kgroup.history.question import (
     RECORD_TABLES,
@@ -80,7 +81,7 @@ def lags(
         an end was recorded of. Without a time from which on, those that have no end too.
 
     Raises:
-        NotFoundError: the group is not there.
+        NotFoundError: the group is not there, or no record and no end is of the topic.
         UsageError: it is in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
@@ -114,6 +115,8 @@ def lags(
         for at, commit in counted[time_ms].items()
         if at not in with_end
     ]
+    if not rows and topic is not None:
+        check_topic(engine, topic, cluster, given=(end.topic for end in given))
     latest_ms = max((row.time_ms for row in rows if row.log_end_offset is not None), default=None)
     if when and not rows:
         notes.append(f"Group {group_id!r} had committed nothing that was asked for.")

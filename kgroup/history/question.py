@@ -22,6 +22,8 @@ __all__ = [
     "group_ids",
     "known_up_to",
     "marks",
+    "near_names",
+    "place_of",
     "rows_of",
     "span_of",
     "topic_names",
@@ -109,12 +111,28 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
 
 
 def _no_group(engine: Engine, group_id: str, cluster: str | None) -> str:
+    meant = near_names(group_id, group_ids(engine)) or "."
+    return (
+        f"group {group_id!r} is not in {place_of(cluster)}{meant} "
+        "'kgroup history show --groups' lists them"
+    )
+
+
+def near_names(name: str, names: Sequence[str]) -> str:
+    """Ask, as the end of a sentence, whether names like one that is not there were meant.
+
+    Returns:
+        Nothing where there are none.
+    """
     from difflib import get_close_matches
 
-    close = [repr(each) for each in get_close_matches(group_id, group_ids(engine))]
-    meant = f"; did you mean {' or '.join(close)}?" if close else "."
-    place = "the warehouse" if cluster is None else f"cluster {cluster} of the warehouse"
-    return f"group {group_id!r} is not in {place}{meant} 'kgroup history show --groups' lists them"
+    close = [repr(each) for each in get_close_matches(name, names)]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def place_of(cluster: str | None) -> str:
+    """Say where something was looked for: in a cluster of the warehouse, or in all of it."""
+    return "the warehouse" if cluster is None else f"cluster {cluster} of the warehouse"
 
 
 def group_ids(engine: Engine) -> list[str]:

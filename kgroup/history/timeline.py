@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kgroup.history.engine import Engine
 from kgroup.history.interval import Interval, overlaps, read_intervals
+from kgroup.history.known_topic import check_topic
 from kgroup.history.question import cluster_of_group, where
 from kgroup.operation.report import Report
 
@@ -34,7 +35,7 @@ def timeline(
         out.
 
     Raises:
-        NotFoundError: the group is not there.
+        NotFoundError: the group is not there, or no record names the topic.
         UsageError: it is in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
@@ -46,6 +47,8 @@ def timeline(
         for interval in read_intervals(engine, condition, parameters)
         if overlaps(interval.from_ms, interval.to_ms, since_ms, until_ms)
     )
+    if not found and topic is not None:
+        check_topic(engine, topic, cluster, by_id=True)
     notes = [] if found else [_why_none(engine, cluster, group_id)]
     untimed = sum(not interval.is_timed for interval in found)
     if untimed:

@@ -73,6 +73,9 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
         (("timeline", "h"), 3, "group 'h' is not in the warehouse. 'kgroup history show --groups'"),
         (("lag", "only-wets"), 3, "'only-wets' is not in the warehouse; did you mean 'only-west'?"),
         (("lag", "h", "--cluster", "west"), 3, "'h' is not in cluster west of the warehouse."),
+        (("timeline", "only-west", "--topic", "ordres"), 3, "did you mean 'orders'?"),
+        (("commits", "only-west", "--topic", "x"), 3, "'x' is not in cluster west of the"),
+        (("lag", "only-west", "--topic", "x"), 3, "choose one of orders\n"),
         (("timeline", "g\udcff"), 2, r"expected UTF-8, found 'g\udcff'"),
         (("owner", "t\udcff", "0", "--at", "now"), 2, r"expected UTF-8, found 't\udcff'"),
         (("sql", "SELECT '\udcff'"), 2, "expected UTF-8"),
@@ -95,6 +98,21 @@ def test_what_cannot_be_answered(
     assert (result.status, result.out) == (status, "")
     assert reason in result.err
     assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("question", ["timeline", "commits", "lag"])
+def test_a_topic_that_is_not_there_is_a_document_too(
+    cli: Cli, warehouse: str, question: str
+) -> None:
+    args = ("history", question, "only-west", "--warehouse", warehouse, "-o", "json")
+    result = cli(*args, "--topic", "ordrs")
+    assert result.status == 3
+    document = json.loads(result.out)
+    assert (document["command"], document["data"]) == (f"history {question}", [])
+    (error,) = document["errors"]
+    assert (error["kind"], error["topic"]) == ("not-found", "ordrs")
+    result = cli(*args, "--topic", "orders", "--until", "2001-01-01")
+    assert (result.status, json.loads(result.out)["errors"]) == (0, [])
 
 
 def test_warehouse_comes_from_the_environment(

@@ -85,7 +85,7 @@ def test_one_time(
 
 
 def test_what_was_never_committed_wants_no_snapshot(engine: DuckEngine) -> None:
-    for asked in ({"topic": "other"}, {"at_ms": T + 9}):
+    for asked in ({"topic": "unended", "at_ms": T + 9}, {"at_ms": T + 9}):
         report = lags(engine, "g", **asked)
         assert report.data == ()
         assert report.notes == ("Group 'g' had committed nothing that was asked for.",)

@@ -11,7 +11,17 @@ import orjson
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.history.engine import Engine, Parameter
 from kgroup.history.interval import Interval, overlaps, read_intervals
-from kgroup.history.question import MEMBER_TABLES, first_times, known_up_to, rows_of, span_of, where
+from kgroup.history.known_topic import check_topic
+from kgroup.history.question import (
+    MEMBER_TABLES,
+    first_times,
+    group_ids,
+    known_up_to,
+    no_group,
+    rows_of,
+    span_of,
+    where,
+)
 from kgroup.operation.report import Report
 
 __all__ = ["Owner", "owners"]
@@ -92,14 +102,20 @@ def owners(
         overlap where several members had the partition (share groups).
 
     Raises:
-        NotFoundError: no group is known to have owned the partition.
+        NotFoundError: no group is known to have owned the partition; the text has names like the
+            topic's, or the group's, where that is not there.
         UsageError: groups of several clusters have.
     """
     chosen = (("cluster = ?", cluster), ("group_id = ?", group_id), ("partition = ?", partition))
     found = read_intervals(engine, *where(("? IN (topic, topic_id)", topic), *chosen))
     found += _of_tasks(engine, topic, chosen)
     if not found:
-        raise NotFoundError(_why_none(engine, topic, partition, group_id, cluster))
+        if group_id is not None and group_id not in group_ids(engine):
+            raise no_group(engine, group_id, cluster)
+        check_topic(engine, topic, cluster, by_id=True)
+        raise NotFoundError(
+            _why_none(engine, topic, partition, group_id, cluster), group_id=group_id, topic=topic
+        )
     clusters = sorted({interval.cluster for interval in found})
     if len(clusters) > 1:
         raise UsageError(
@@ -261,4 +277,20 @@ def _why_none(
             f"; {', '.join(map(repr, committed))} committed offsets of it: who reads without being "
             "assigned is not in the log"
         )
+    highest = _highest_partition(engine, topic, cluster)
+    if highest is not None and partition > highest:
+        text += f"; the highest one that records name is {highest}"
     return text
+
+
+def _highest_partition(engine: Engine, topic: str, cluster: str | None) -> int | None:
+    """Tell up to which partition of a topic there is a record."""
+    by_name = where(("topic = ?", topic), ("cluster = ?", cluster))
+    by_id = where(("? IN (topic, topic_id)", topic), ("cluster = ?", cluster))
+    tables = {"assignments": by_id, "offset_commits": by_id, "log_ends": by_name}
+    sql = " UNION ALL ".join(
+        f"SELECT MAX(partition) AS highest FROM {table} WHERE {condition}"
+        for table, (condition, _) in tables.items()
+    )
+    found = rows_of(engine, sql, [each for _, parameters in tables.values() for each in parameters])
+    return max((row["highest"] for row in found if row["highest"] is not None), default=None)

@@ -23,6 +23,7 @@ __all__ = [
     "known_up_to",
     "marks",
     "near_names",
+    "no_group",
     "place_of",
     "rows_of",
     "span_of",
@@ -94,7 +95,7 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
     answer = rows_of(engine, sql, [group_id] * len(GROUP_TABLES))
     found: list[str] = sorted(row["cluster"] for row in answer)
     if not found:
-        raise NotFoundError(_no_group(engine, group_id, cluster), group_id=group_id)
+        raise no_group(engine, group_id, cluster)
     if cluster is not None:
         if cluster not in found:
             raise NotFoundError(
@@ -110,11 +111,13 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
     return found[0]
 
 
-def _no_group(engine: Engine, group_id: str, cluster: str | None) -> str:
+def no_group(engine: Engine, group_id: str, cluster: str | None) -> NotFoundError:
+    """Make the error that says that a group is not there, and which like it are."""
     meant = near_names(group_id, group_ids(engine)) or "."
-    return (
+    return NotFoundError(
         f"group {group_id!r} is not in {place_of(cluster)}{meant} "
-        "'kgroup history show --groups' lists them"
+        "'kgroup history show --groups' lists them",
+        group_id=group_id,
     )
 
 

@@ -12,6 +12,8 @@ from kgroup.errors import NotFoundError, UsageError
 from kgroup.history.engine import DuckEngine
 from kgroup.history.owner import Owner, owners
 from kgroup.history.timeline import timeline
+from kgroup.sample import sample_log_dir
+from tests.history.recorded import Ask
 from tests.history.warehouse_files import write_rows
 
 T = 1_700_000_000_000
@@ -146,8 +148,8 @@ def test_every_group_has_its_story(tmp_path: Path) -> None:
         both = owners(engine, "orders", 3, at_ms, at_ms)
         one = owners(engine, "orders", 3, at_ms, at_ms, group_id="shared")
         late = owners(engine, "orders", 3, T + 9000, T + 9000, group_id="shared")
-        with pytest.raises(NotFoundError, match="group 'h' is not known to have owned"):
-            owners(engine, "orders", 3, at_ms, at_ms, group_id="h")
+        with pytest.raises(NotFoundError, match="group 'g' is not known to have owned"):
+            owners(engine, "orders", 4, at_ms, at_ms, group_id="g")
     assert [(row.group_id, row.member_id) for row in both.data] == [
         ("g", "a"),
         ("shared", "s2"),
@@ -248,11 +250,30 @@ def test_what_was_only_committed_has_no_owner_that_is_known(tmp_path: Path) -> N
         pytest.raises(NotFoundError, match="'by-hand' committed offsets of it"),
     ):
         owners(engine, "orders", 3, T, T)
+    other = {"group_id": "another", "topic": "orders", "partition": 2, "time_ms": T}
     with (
-        DuckEngine(write_rows(tmp_path, {"offset_commits": [commit]})) as engine,
+        DuckEngine(write_rows(tmp_path, {"offset_commits": [commit, other]})) as engine,
         pytest.raises(NotFoundError, match=r"owned partition 3 of topic orders$"),
     ):
         owners(engine, "orders", 3, T, T, group_id="another")
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "group_id", "reason"),
+    [
+        ("orders-typo", 0, None, "topic 'orders-typo' is not in the warehouse; did you mean 'ord"),
+        ("orders-typo", 0, "order-service", "topic 'orders-typo' is not in the warehouse; did"),
+        ("nosuch", 0, None, "'nosuch' is not in the warehouse; choose one of order-totals-"),
+        ("orders", 6, None, "no group is known .* partition 6 of topic orders; the highest .* 5$"),
+        ("orders", 0, "order-servise", "'order-servise' is not in the warehouse; did you mean 'or"),
+        ("shipments", 0, "order-service", "'order-service' is not known .* of topic shipments$"),
+    ],
+)
+def test_what_is_like_that_which_is_not_there(
+    recorded_engine: Ask, topic: str, partition: int, group_id: str | None, reason: str
+) -> None:
+    with pytest.raises(NotFoundError, match=reason):
+        owners(recorded_engine(sample_log_dir()), topic, partition, T, T, group_id=group_id)
 
 
 def test_clusters_are_kept_apart(tmp_path: Path) -> None:

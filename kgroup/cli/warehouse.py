@@ -1,6 +1,7 @@
 """Which warehouse is asked, by which engine."""
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,11 +53,18 @@ class WarehouseChoice:
         with self.open_both() as (warehouse, engine):
             count = warehouse.row_count("damage", self.cluster)
             if count:
+                asking = self.command("sql", "SELECT * FROM damage")
                 complain(
                     f"note: {count:,} place{'s' * (count > 1)} of the log could not be read, so "
-                    "records may be missing: kgroup history sql 'SELECT * FROM damage' tells where."
+                    f"records may be missing; to see where: {asking}"
                 )
             yield engine
+
+    def command(self, question: str, *words: str) -> str:
+        """Write a command that asks the same warehouse something, to be pasted into a shell."""
+        cluster = () if self.cluster is None else ("--cluster", self.cluster)
+        place = ("--warehouse", str(self.root), *cluster)
+        return shlex.join(("kgroup", "history", question, *place, *words))
 
     @contextmanager
     def open_both(self) -> "Iterator[tuple[Warehouse, Engine]]":

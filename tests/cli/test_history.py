@@ -1,6 +1,7 @@
 """The commands of `kgroup history` that ask: options, forms and exit statuses."""
 
 import json
+import shlex
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -429,6 +430,26 @@ def test_what_of_a_compacted_and_damaged_log_is_missing(cli: Cli, tmp_path: Path
     result = cli("history", "commits", "--warehouse", tmp_path / "w", "g")
     assert result.status == 0
     assert result.err.startswith("kgroup: note: 1 place of the log could not be read, so records")
+
+
+@pytest.mark.parametrize("named", [(), ("--cluster", "it's")])
+def test_the_command_that_tells_of_damage_can_be_pasted(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
+) -> None:
+    (tmp_path / "log").mkdir()
+    Log(tmp_path / "log").add(0, batch([commit(3, "g", time_ms=T)]), b"\xff" * 70, partition=4)
+    root = tmp_path / "my warehouse"
+    built = cli("history", "build", "--from", tmp_path / "log", "--to", root, "--cluster", "it's")
+    assert built.status == 4
+    monkeypatch.setenv("KGROUP_WAREHOUSE", str(root))
+    note = cli("history", "commits", "g", *named).err
+    monkeypatch.delenv("KGROUP_WAREHOUSE")
+    program, *args = shlex.split(note.partition("to see where: ")[2])
+    assert program == "kgroup"
+    told = cli(*args, "-o", "jsonl")
+    assert (told.status, told.err) == (0, note)
+    (damage,) = map(json.loads, told.out.splitlines())
+    assert (damage["offsets_partition"], damage["kind"]) == (4, "garbage")
 
 
 def test_rebalances_are_a_table_for_each_group(cli: Cli, sample: str) -> None:

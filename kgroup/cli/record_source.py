@@ -45,7 +45,7 @@ def file_records(
 def _segments(
     places: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
 ) -> "tuple[list[Segment], list[Problem]]":
-    from kgroup.model.segment import SegmentStatus
+    from kgroup.model.segment import SegmentStatus, left_out_notes
     from kgroup.source.replica import without_replicas
     from kgroup.source.segment_file import find_segments
 
@@ -60,7 +60,7 @@ def _segments(
                 f"no segment of partition {_list(partitions)} of __consumer_offsets found; there "
                 f"are segments of {_list(there) or 'no partition that is known'}"
             )
-    notes = [f"{each.path} left out. {each.reason}" for each in segments if not each.is_loaded]
+    notes = left_out_notes((str(segment.path), segment) for segment in segments)
     segments = without_replicas(segments, notes)
     complain_notes(notes)
     return segments, problems

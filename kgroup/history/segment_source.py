@@ -12,7 +12,7 @@ from kgroup.history.cut import LARGEST_INDEX, cut_by_index, cut_by_lengths
 from kgroup.history.remote import RemoteFiles, first_line, is_uri
 from kgroup.history.split import FileRange, Split
 from kgroup.model.problem import Problem, ProblemLog
-from kgroup.model.segment import Segment
+from kgroup.model.segment import Segment, left_out_notes
 from kgroup.source.log_folder import META_PROPERTIES, read_pairs, read_topic_names
 from kgroup.source.segment_file import find_segments
 
@@ -143,14 +143,14 @@ def find_sources(places: Sequence[str], cluster: str | None = None) -> Sources:
         OSError: a place cannot be read, and nothing else is there.
     """
     problems = ProblemLog()
-    notes: list[str] = []
+    left_out: list[tuple[str, Segment]] = []
     found: list[tuple[_Directory, Segment]] = []
     for files, segment in _find(places, problems):
         path = segment.path.absolute() if files is None else segment.path
         directory = _Directory(files, path.parent.parent)
         name = directory.name(segment.path)
         if not segment.is_loaded:
-            notes.append(f"{name} left out. {segment.reason}")
+            left_out.append((name, segment))
         elif segment.partition is None:
             problems.add(_of_no_partition(segment, name))
         else:
@@ -161,7 +161,10 @@ def find_sources(places: Sequence[str], cluster: str | None = None) -> Sources:
         topic_names.setdefault(name, {}).update(directory.topic_names())
     segments = (_source(segment, directory, names[directory]) for directory, segment in found)
     return Sources(
-        tuple(sorted(segments, key=_order)), topic_names, problems.problems(), tuple(notes)
+        tuple(sorted(segments, key=_order)),
+        topic_names,
+        problems.problems(),
+        tuple(left_out_notes(left_out)),
     )
 
 

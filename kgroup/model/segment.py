@@ -1,10 +1,11 @@
 """Files of records, as they lie in a folder."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["Log", "Segment", "SegmentStatus"]
+__all__ = ["Log", "Segment", "SegmentStatus", "left_out_notes"]
 
 
 class SegmentStatus(StrEnum):
@@ -71,3 +72,21 @@ class Log:
 
     segments: tuple[Segment, ...]
     aborted: frozenset[tuple[int, int]] | None = None
+
+
+def left_out_notes(segments: Iterable[tuple[str, Segment]]) -> list[str]:
+    """Note which segments are not loaded: once for each reason, with the first and the count.
+
+    Folders of a broker that was killed may have thousands of them.
+
+    Args:
+        segments: each with its name for people; those that are loaded, too.
+    """
+    names: dict[str, list[str]] = {}
+    for name, segment in segments:
+        if segment.reason is not None:
+            names.setdefault(segment.reason, []).append(name)
+    return [
+        f"{first} left out{f', and {len(more):,} more likewise' if more else ''}. {reason}"
+        for reason, (first, *more) in names.items()
+    ]

@@ -6,7 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from kgroup.model.segment import Segment
+from kgroup.model.segment import Segment, left_out_notes
 from kgroup.source.log_end import log_end
 
 __all__ = ["choose_logs", "without_replicas"]
@@ -20,12 +20,9 @@ def choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segm
 
     Of replicas the one whose log ends last is read.
     """
-    loaded = []
-    for segment in segments:
-        if segment.is_loaded:
-            loaded.append(segment)
-        else:
-            notes.append(f"{segment.path} left out. {segment.reason}")
+    segments = list(segments)
+    notes += left_out_notes((str(segment.path), segment) for segment in segments)
+    loaded = [segment for segment in segments if segment.is_loaded]
     logs: dict[object, list[list[Segment]]] = {}
     for (partition, folder), log in groupby(
         loaded, key=lambda segment: (segment.partition, segment.path.parent)

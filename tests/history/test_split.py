@@ -112,6 +112,24 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
     assert problem.path == str(tmp_path / "lonely.log")
 
 
+def test_what_is_left_out_for_one_reason_is_told_once(tmp_path: Path) -> None:
+    """As a broker that was killed leaves its folders behind."""
+    folders = [tmp_path / f"__consumer_offsets-{number}" for number in (1, 2)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / f"{0:020}.log").touch()
+        for offset in range(1, 601):
+            (folder / f"{offset:020}.log.deleted").touch()
+    (folders[1] / f"{900:020}.log.cleaned").touch()
+    sources = find_sources([str(tmp_path)], "shop")
+    assert (len(sources.segments), sources.problems) == (2, ())
+    deleted, cleaned = sources.notes
+    first = folders[0] / f"{1:020}.log.deleted"
+    assert deleted.startswith(f"{first} left out, and 1,199 more likewise. Marked for deletion;")
+    name = folders[1] / f"{900:020}.log.cleaned"
+    assert cleaned.startswith(f"{name} left out. Half of a compaction's work;")
+
+
 def test_an_empty_segment_has_no_split(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-1"
     folder.mkdir()

@@ -14,7 +14,7 @@ from kgroup.history.rebalance import Participant, Rebalance
 from kgroup.history.timeline import timeline
 from kgroup.model.instant import rfc3339
 
-__all__ = ["CommitRate", "GroupLag", "GroupPage", "Life", "group_page", "name_of_thing"]
+__all__ = ["CommitRate", "GroupLag", "GroupPage", "Life", "counted", "group_page", "name_of_thing"]
 
 MOST_PARTITIONS = 150
 MOST_STRETCHES = 4000
@@ -58,6 +58,7 @@ class GroupPage:
     Attributes:
         since_ms: where the time begins; None where no time is known.
         until_ms: and where it ends.
+        known_ms: time of the cluster's last record: what is open was not over then.
         stretches: of ownership; those without times left out.
         rate_ms: length of the whiles that commits are counted in.
         left_out: what is not shown, as sentences.
@@ -67,6 +68,7 @@ class GroupPage:
     group_id: str
     since_ms: int | None
     until_ms: int | None
+    known_ms: int | None
     stretches: tuple[Interval, ...]
     rebalances: tuple[Rebalance, ...]
     lives: tuple[Life, ...]
@@ -74,6 +76,17 @@ class GroupPage:
     rates: tuple[CommitRate, ...]
     lags: tuple[GroupLag, ...]
     left_out: tuple[str, ...]
+
+
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """Write how many there are of something: "1 member", "2 members".
+
+    Args:
+        count: how many.
+        one: what one of them is called,
+        several: and several; by default the same with an s.
+    """
+    return f"{count} {one if count == 1 else several or f'{one}s'}"
 
 
 def name_of_thing(interval: Interval) -> str:
@@ -124,22 +137,23 @@ def group_page(
     since = since_ms
     if since is None:
         since = min((each for each in known if each is not None), default=None)
-    until = until_ms
-    if until is None:
-        until = span_of(engine, cluster).last_ms
+    known_ms = span_of(engine, cluster).last_ms
+    until = known_ms if until_ms is None else until_ms
     if since is not None and until is not None and since > until:  # nothing is known of that time
         since = until = until if since_ms is None else since
     left_out = []
     if len(timed) < len(intervals.data):
-        left_out.append(f"{len(intervals.data) - len(timed)} stretches without times")
+        untimed = counted(len(intervals.data) - len(timed), "stretch", "stretches")
+        left_out.append(f"{untimed} without times")
     shown, left = _bounded(timed)
     left_out += left
     if len(changes) > MOST_REBALANCES:
-        left_out.append(f"{len(changes) - MOST_REBALANCES} rebalances, the oldest")
+        left_out.append(f"{counted(len(changes) - MOST_REBALANCES, 'rebalance')}, the oldest")
         changes = changes[-MOST_REBALANCES:]
     lives = _lives(changes, since_ms, until)
     if len(lives) > MOST_LIVES:
-        left_out.append(f"lives of {len(lives) - MOST_LIVES} members, those that began first")
+        first = ("member whose life began first", "members whose lives began first")
+        left_out.append(counted(len(lives) - MOST_LIVES, *first))
         lives = lives[-MOST_LIVES:]
     length_ms = _length_ms(since, until)
     return GroupPage(
@@ -147,6 +161,7 @@ def group_page(
         group_id,
         since,
         until,
+        known_ms,
         tuple(shown),
         tuple(changes),
         tuple(lives),
@@ -163,13 +178,14 @@ def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
     left_out = []
     if len(names) > MOST_PARTITIONS:
         rest = names[MOST_PARTITIONS:]
-        left_out.append(f"{len(rest)} partitions, from {rest[0]} on")
+        left_out.append(f"{counted(len(rest), 'partition')}, from {rest[0]} on")
     kept = set(names[:MOST_PARTITIONS])
     shown = [each for each in timed if name_of_thing(each) in kept]
     if len(shown) > MOST_STRETCHES:
         newest = sorted(shown, key=lambda each: each.from_ms or 0)[-MOST_STRETCHES:]
         begin = rfc3339(newest[0].from_ms or 0)
-        left_out.append(f"{len(shown) - MOST_STRETCHES} stretches that began before {begin}")
+        older = counted(len(shown) - MOST_STRETCHES, "stretch", "stretches")
+        left_out.append(f"{older} that began before {begin}")
         chosen = set(newest)
         shown = [each for each in shown if each in chosen]
     return shown, left_out

@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import KgroupError
+from kgroup.history.group_page import counted, name_of_thing
 from kgroup.render.cell import age, rfc3339, visible
 
 if TYPE_CHECKING:
@@ -70,23 +71,21 @@ def _summary(page: GroupPage) -> str:
         return f"Cluster {_text(page.cluster)}. No record of the group has a time."
     kinds = Counter(each.cause.value for each in page.rebalances)
     causes = ", ".join(f"{count} {_words(kind)}" for kind, count in kinds.most_common())
-    things = len({_thing(each) for each in page.stretches})
+    things = len({name_of_thing(each) for each in page.stretches})
+    parts = (
+        f"{counted(len(page.rebalances), 'rebalance')}{f' ({causes})' if causes else ''}",
+        counted(len(page.lives), "member"),
+        counted(things, "partition or task", "partitions or tasks"),
+        counted(sum(each.commits for each in page.rates), "commit"),
+    )
     return (
         f"Cluster {_text(page.cluster)}, {rfc3339(page.since_ms)} to {rfc3339(page.until_ms)} "
-        f"({age(page.until_ms - page.since_ms)}): {len(page.rebalances)} rebalances"
-        f"{f' ({causes})' if causes else ''}, {len(page.lives)} members, "
-        f"{things} partitions or tasks, {sum(each.commits for each in page.rates)} commits."
+        f"({age(page.until_ms - page.since_ms)}): {', '.join(parts)}."
     )
 
 
 def _words(kind: str) -> str:
     return kind.replace("_", " ")
-
-
-def _thing(interval: Any) -> str:
-    from kgroup.history.group_page import name_of_thing
-
-    return name_of_thing(interval)
 
 
 def _table(rebalances: Sequence[Rebalance]) -> Iterator[str]:
@@ -122,7 +121,7 @@ def _figure(page: GroupPage) -> str:
     """Draw the parts above each other, over one time, as JSON for plotly.js."""
     from plotly.subplots import make_subplots
 
-    things = list(dict.fromkeys(map(_thing, page.stretches)))
+    things = list(dict.fromkeys(map(name_of_thing, page.stretches)))
     lives = list(dict.fromkeys(life.who.member_id for life in page.lives))
     kinds = list(dict.fromkeys(each.cause.value for each in page.rebalances))
     parts = [
@@ -228,7 +227,7 @@ def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
     """A bar for each stretch, by member."""
     import plotly.graph_objects as go
 
-    labels = _labels([_thing(each) for each in page.stretches])
+    labels = _labels([name_of_thing(each) for each in page.stretches])
     by_member: dict[str, list[Any]] = {}
     for each in page.stretches:
         by_member.setdefault(each.member_id, []).append(each)
@@ -239,17 +238,29 @@ def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
             name=_text(member_id),
             base=[_time(each.from_ms) for each in stretches],
             x=[max(1, end - each.from_ms) for each, end in zip(stretches, ends, strict=True)],
-            y=[labels[_thing(each)] for each in stretches],
+            y=[labels[name_of_thing(each)] for each in stretches],
             marker={"color": colours[member_id], "line": {"width": 0}},
             hovertext=[
-                f"<b>{_text(_thing(each))}</b><br>{_who(each)}<br>"
+                f"<b>{_text(name_of_thing(each))}</b><br>{_who(each)}<br>"
                 f"from {rfc3339(each.from_ms)}, generation {each.generation_id}<br>"
-                f"to {rfc3339(each.to_ms) if each.to_ms else 'now'}"
-                f"{f' ({each.ended_by})' if each.ended_by else ''}<br>{age(end - each.from_ms)}"
-                for each, end in zip(stretches, ends, strict=True)
+                f"{_until(each, page.known_ms)}"
+                for each in stretches
             ],
             hoverinfo="text",
         )
+
+
+def _until(stretch: Any, known_ms: int | None) -> str:
+    """Say when a stretch ended, and how long it was; or that its end is not known."""
+    if stretch.to_ms is not None:
+        by = f" ({stretch.ended_by})" if stretch.ended_by else ""
+        return f"to {rfc3339(stretch.to_ms)}{by}<br>{age(stretch.to_ms - stretch.from_ms)}"
+    if known_ms is None:
+        return "not over at the last record that is known"
+    return (
+        f"not over at {rfc3339(known_ms)}, the last record that is known"
+        f"<br>{age(known_ms - stretch.from_ms)} by then"
+    )
 
 
 def _who(who: Any) -> str:
@@ -333,7 +344,9 @@ def _rates(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
         y=[each.commits for each in page.rates],
         width=page.rate_ms,
         marker={"color": COLOURS[0]},
-        hovertext=[f"{rfc3339(each.time_ms)}: {each.commits} commits" for each in page.rates],
+        hovertext=[
+            f"{rfc3339(each.time_ms)}: {counted(each.commits, 'commit')}" for each in page.rates
+        ],
         hoverinfo="text",
     )
 
@@ -347,7 +360,8 @@ def _lags(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
         y=[each.lag for each in page.lags],
         line={"color": COLOURS[1]},
         hovertext=[
-            f"{rfc3339(each.time_ms)}: {each.lag} records in {each.partitions} partitions"
+            f"{rfc3339(each.time_ms)}: {counted(each.lag, 'record')} in "
+            f"{counted(each.partitions, 'partition')}"
             for each in page.lags
         ],
         hoverinfo="text",

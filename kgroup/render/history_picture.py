@@ -39,7 +39,7 @@ def picture_text(
         until_ms: and nothing from then on.
         last_ms: up to when records are known: what goes on is drawn up to there.
     """
-    from kgroup.history.group_page import name_of_thing
+    from kgroup.history.group_page import counted, name_of_thing
 
     timed = [each for each in intervals if each.is_timed and each.from_ms is not None]
     if not timed:
@@ -64,13 +64,14 @@ def picture_text(
     begin, end = rfc3339(since), rfc3339(until)
     yield f"{'':{room}}  {begin}{end:>{max(len(end) + 1, cells - len(begin))}}\n\n"
     if len(rows) > MOST_ROWS:
-        yield f"{len(rows) - MOST_ROWS} more partitions or tasks are not shown.\n"
+        more = ("more partition or task is", "more partitions or tasks are")
+        yield f"{counted(len(rows) - MOST_ROWS, *more)} not shown.\n"
     known = {each.member_id: each for each in timed}
     for name, letter in letters.items():
         host = visible(known[name].client_host or "-")
         yield f"{letter}  {visible(name)}  {host}\n"[: max(20, width)].rstrip("\n") + "\n"
     if len(names) > MOST_MEMBERS:
-        yield f"{_OTHER}  {len(names) - MOST_MEMBERS} more members\n"
+        yield f"{_OTHER}  {counted(len(names) - MOST_MEMBERS, 'more member')}\n"
     yield f"{_NOBODY}  nobody; {_SEVERAL}  several at once\n"
 
 

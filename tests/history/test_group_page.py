@@ -13,10 +13,11 @@ from kgroup.history import group_page as module
 from kgroup.history.engine import DuckEngine
 from kgroup.history.group_page import group_page
 from kgroup.history.timeline import timeline
+from kgroup.render.cell import age, rfc3339
 from kgroup.render.history_page import group_html
 from kgroup.sample import sample_log_dir
-from tests.history.recorded import Ask
-from tests.history.test_owner import interval
+from tests.history.recorded import Ask, log_of, time_of
+from tests.history.test_owner import generation, interval
 from tests.history.test_past_group import T, commit, end
 from tests.history.warehouse_files import write_rows
 
@@ -45,6 +46,51 @@ def test_page_of_a_recorded_group(recorded_engine: Ask) -> None:
     marks = next(trace for trace in figure["data"] if trace["type"] == "scatter")
     assert marks["y"] == ["joined", "joined", "follow up", "joined", "follow up"]
     assert html.count("<tr><td>") == 5
+
+
+def hovers_of(html: str) -> list[str]:
+    traces = figure_of(html)["data"]
+    return [text for trace in traces for text in trace["hovertext"]]
+
+
+def test_the_end_of_what_goes_on_is_that_of_the_records(recorded_engine: Ask) -> None:
+    """Not now: nobody knows what came later. Nor is it where the picture ends."""
+    engine = recorded_engine(sample_log_dir())
+    last_ms = max(time_of(each) or 0 for log in log_of(sample_log_dir()).values() for each in log)
+    stretches = timeline(engine, "order-service").data
+    begin_ms = {each.from_ms or 0 for each in stretches if each.to_ms is None}
+    for until_ms in (None, last_ms - 1_000, last_ms + 10**9):
+        html = "".join(group_html(group_page(engine, "order-service", until_ms=until_ms)))
+        ends = [text.split("<br>")[4:] for text in hovers_of(html) if "not over" in text]
+        told = f"not over at {rfc3339(last_ms)}, the last record that is known"
+        assert {end for end, _ in ends} == {told}
+        assert {length for _, length in ends} == {f"{age(last_ms - at)} by then" for at in begin_ms}
+        assert not [text for text in hovers_of(html) if "now" in text.split()]
+    ended = [text for text in hovers_of(html) if "<br>to " in text]
+    assert len(ended) == sum(each.to_ms is not None for each in stretches)
+    assert all(re.search(r"<br>to 2026-\S+Z \(released\)<br>[0-9.]+ s$", text) for text in ended)
+
+
+def test_one_of_something_is_no_plural(tmp_path: Path) -> None:
+    rows = {
+        "assignments": [interval("a", 0, None)],
+        "group_generations": [generation(0) | {"generation_id": 1, "protocol_type": "consumer"}],
+        "members": [generation(0) | {"member_id": "a", "group_type": "classic"}],
+        "offset_commits": [commit(1, 10)],
+        "log_ends": [end(2, 11)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        page = group_page(engine, "g")
+        html = "".join(group_html(page))
+    assert (len(page.lives), len(page.rebalances), len(page.stretches)) == (1, 1, 1)
+    summary = html.partition("<p>")[2].partition("</p>")[0]
+    assert re.search(
+        r": 1 rebalance \(1 [a-z ]+\), 1 member, 1 partition or task, 1 commit\.$", summary
+    )
+    assert [text.partition("Z: ")[2] for text in hovers_of(html)[-2:]] == [
+        "1 commit",
+        "1 record in 1 partition",
+    ]
 
 
 def test_nothing_is_fetched(recorded_engine: Ask) -> None:
@@ -130,7 +176,7 @@ def test_what_has_no_time_or_did_not_count_is_left_out(tmp_path: Path) -> None:
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         page = group_page(engine, "g")
     assert [each.member_id for each in page.stretches] == ["a"]
-    assert page.left_out == ("1 stretches without times",)
+    assert page.left_out == ("1 stretch without times",)
     assert sum(each.commits for each in page.rates) == 2
 
 

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from kgroup.history.engine import DuckEngine
 from kgroup.history.timeline import timeline
-from kgroup.render.history_picture import MOST_ROWS, picture_text
+from kgroup.render.history_picture import MOST_MEMBERS, MOST_ROWS, picture_text
 from tests.history.test_owner import T, interval
 from tests.history.warehouse_files import write_rows
 
@@ -81,8 +83,18 @@ def test_nothing_is_wider_than_the_terminal(tmp_path: Path) -> None:
     assert max(len(line) for line in lines if line.startswith("A")) <= 60
 
 
-def test_so_many_partitions_are_drawn(tmp_path: Path) -> None:
-    rows = [interval("a", 0, 9, "gone", partition=number) for number in range(MOST_ROWS + 3)]
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [(1, "1 more partition or task is not shown."), (3, "3 more partitions or tasks are not")],
+)
+def test_so_many_partitions_are_drawn(tmp_path: Path, more: int, told: str) -> None:
+    rows = [interval("a", 0, 9, "gone", partition=number) for number in range(MOST_ROWS + more)]
     lines = drawn(tmp_path, *rows)
     assert sum(" |" in line for line in lines) == MOST_ROWS
-    assert "3 more partitions or tasks are not shown." in lines
+    assert [line for line in lines if line.startswith(told)]
+
+
+@pytest.mark.parametrize(("more", "told"), [(1, "*  1 more member"), (2, "*  2 more members")])
+def test_so_many_members_have_a_letter(tmp_path: Path, more: int, told: str) -> None:
+    rows = [interval(f"m{n}", n, n + 1, "moved") for n in range(MOST_MEMBERS + more)]
+    assert drawn(tmp_path, *rows)[-2] == told

@@ -13,6 +13,7 @@ __all__ = [
     "InputError",
     "KgroupError",
     "NotFoundError",
+    "UnknownGroupError",
     "UsageError",
 ]
 
@@ -79,6 +80,10 @@ class NotFoundError(KgroupError):
 
     exit_status = ExitStatus.NOT_FOUND
     kind = "not-found"
+
+
+class UnknownGroupError(NotFoundError):
+    """A group that a warehouse has no record of."""
 
 
 class BrokerError(KgroupError):

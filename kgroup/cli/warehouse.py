@@ -14,7 +14,7 @@ import click
 from kgroup.cli.context import complain
 from kgroup.cli.options import FOLDER, ID, Word
 from kgroup.cli.spark import SparkChoice, spark_options
-from kgroup.errors import KgroupError, NotFoundError
+from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError
 
 if TYPE_CHECKING:
     from kgroup.history.engine import Engine
@@ -68,7 +68,10 @@ class WarehouseChoice:
 
     @contextmanager
     def open_both(self) -> "Iterator[tuple[Warehouse, Engine]]":
-        """Give the warehouse too; otherwise as `open`."""
+        """Give the warehouse too; otherwise as `open`.
+
+        To what is said of a group that is not there it adds how to list those that are.
+        """
         from kgroup.history.warehouse import read_warehouse
 
         with read_warehouse(self.root) as warehouse:
@@ -78,7 +81,12 @@ class WarehouseChoice:
                     f"{self.root}: no cluster {self.cluster} in this warehouse; there are: {there}"
                 )
             with self._engine(warehouse.files(self.cluster)) as engine:
-                yield warehouse, engine
+                try:
+                    yield warehouse, engine
+                except UnknownGroupError as error:
+                    listing = self.command("show", "--groups")
+                    text = f"{error} To see which there are: {listing}"
+                    raise UnknownGroupError(text, group_id=error.group_id) from None
 
     @contextmanager
     def _engine(self, files: Mapping[str, Sequence[Path]]) -> "Iterator[Engine]":

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.errors import NotFoundError, UsageError
+from kgroup.errors import NotFoundError, UnknownGroupError, UsageError
 from kgroup.history.engine import Engine, Parameter
 from kgroup.model.instant import rfc3339
 
@@ -111,13 +111,11 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
     return found[0]
 
 
-def no_group(engine: Engine, group_id: str, cluster: str | None) -> NotFoundError:
+def no_group(engine: Engine, group_id: str, cluster: str | None) -> UnknownGroupError:
     """Make the error that says that a group is not there, and which like it are."""
     meant = near_names(group_id, group_ids(engine)) or "."
-    return NotFoundError(
-        f"group {group_id!r} is not in {place_of(cluster)}{meant} "
-        "'kgroup history show --groups' lists them",
-        group_id=group_id,
+    return UnknownGroupError(
+        f"group {group_id!r} is not in {place_of(cluster)}{meant}", group_id=group_id
     )
 
 

@@ -73,7 +73,7 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
         (("owner", "orders", "9", "--at", "1d"), 3, "owned partition 9 of topic orders; the high"),
         (("owner", "orders", "3", "--at", "1d", "--cluster", "north"), 3, "are: east, west"),
         (("timeline", "g"), 2, "in several clusters: east, west; choose one by --cluster"),
-        (("timeline", "h"), 3, "group 'h' is not in the warehouse. 'kgroup history show --groups'"),
+        (("timeline", "h"), 3, "group 'h' is not in the warehouse. To see which there"),
         (("lag", "only-wets"), 3, "'only-wets' is not in the warehouse; did you mean 'only-west'?"),
         (("lag", "h", "--cluster", "west"), 3, "'h' is not in cluster west of the warehouse."),
         (("timeline", "only-west", "--topic", "ordres"), 3, "did you mean 'orders'?"),
@@ -430,6 +430,19 @@ def test_what_of_a_compacted_and_damaged_log_is_missing(cli: Cli, tmp_path: Path
     result = cli("history", "commits", "--warehouse", tmp_path / "w", "g")
     assert result.status == 0
     assert result.err.startswith("kgroup: note: 1 place of the log could not be read, so records")
+
+
+@pytest.mark.parametrize(("named", "there"), [((), 3), (("--cluster", "west"), 2)])
+@pytest.mark.parametrize("question", [("lag",), ("as-of", "now"), ("rebalances",)])
+def test_the_command_that_lists_groups_can_be_pasted(
+    cli: Cli, warehouse: str, question: tuple[str, ...], named: tuple[str, ...], there: int
+) -> None:
+    result = cli("history", *question, "only-wets", "--warehouse", warehouse, *named)
+    assert result.status == 3
+    program, *args = shlex.split(result.err.partition("'only-west'? To see which there are: ")[2])
+    assert program == "kgroup"
+    told = cli(*args, "-o", "jsonl")
+    assert (told.status, len(told.out.splitlines())) == (0, there)
 
 
 @pytest.mark.parametrize("named", [(), ("--cluster", "it's")])

@@ -27,11 +27,11 @@ _LENGTHS_S = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """From when to when a member was in the group, by its rebalances."""
+    """From when to when a member was in the group, by its rebalances; None: it was not gone yet."""
 
     who: Participant
     from_ms: int
-    to_ms: int
+    to_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def group_page(
     if len(changes) > MOST_REBALANCES:
         left_out.append(f"{counted(len(changes) - MOST_REBALANCES, 'rebalance')}, the oldest")
         changes = changes[-MOST_REBALANCES:]
-    lives = _lives(changes, since_ms, until)
+    lives = _lives(changes, since_ms)
     if len(lives) > MOST_LIVES:
         first = ("member whose life began first", "members whose lives began first")
         left_out.append(counted(len(lives) - MOST_LIVES, *first))
@@ -191,7 +191,7 @@ def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
     return shown, left_out
 
 
-def _lives(changes: Sequence[Rebalance], since_ms: int | None, until_ms: int | None) -> list[Life]:
+def _lives(changes: Sequence[Rebalance], since_ms: int | None) -> list[Life]:
     """Tell from when to when each member was there; who was there before, from the begin on."""
     began: dict[str, tuple[Participant, int]] = {}
     found: list[Life] = []
@@ -206,7 +206,7 @@ def _lives(changes: Sequence[Rebalance], since_ms: int | None, until_ms: int | N
             found.append(Life(*began.pop(name), each.time_ms))
         for name, who in now.items():
             began.setdefault(name, (who, each.time_ms))
-    found += [Life(who, from_ms, until_ms or from_ms) for who, from_ms in began.values()]
+    found += [Life(who, from_ms, None) for who, from_ms in began.values()]
     return sorted(found, key=lambda life: (life.from_ms, life.who.member_id))
 
 

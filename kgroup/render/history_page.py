@@ -13,7 +13,7 @@ from kgroup.history.group_page import counted, name_of_thing
 from kgroup.render.cell import age, rfc3339, visible
 
 if TYPE_CHECKING:
-    from kgroup.history.group_page import GroupPage
+    from kgroup.history.group_page import GroupPage, Life
     from kgroup.history.rebalance import Rebalance
 
 __all__ = ["COLOURS", "group_html"]
@@ -252,15 +252,17 @@ def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
 
 def _until(stretch: Any, known_ms: int | None) -> str:
     """Say when a stretch ended, and how long it was; or that its end is not known."""
-    if stretch.to_ms is not None:
-        by = f" ({stretch.ended_by})" if stretch.ended_by else ""
-        return f"to {rfc3339(stretch.to_ms)}{by}<br>{age(stretch.to_ms - stretch.from_ms)}"
+    if stretch.to_ms is None:
+        return _not_over(stretch.from_ms, known_ms, ", the last record that is known")
+    by = f" ({stretch.ended_by})" if stretch.ended_by else ""
+    return f"to {rfc3339(stretch.to_ms)}{by}<br>{age(stretch.to_ms - stretch.from_ms)}"
+
+
+def _not_over(from_ms: int, known_ms: int | None, what: str = "") -> str:
+    """Say up to when something is known to have gone on, and how long that was."""
     if known_ms is None:
         return "not over at the last record that is known"
-    return (
-        f"not over at {rfc3339(known_ms)}, the last record that is known"
-        f"<br>{age(known_ms - stretch.from_ms)} by then"
-    )
+    return f"not over at {rfc3339(known_ms)}{what}<br>{age(known_ms - from_ms)} by then"
 
 
 def _who(who: Any) -> str:
@@ -320,18 +322,25 @@ def _lives(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
     import plotly.graph_objects as go
 
     labels = _labels([life.who.member_id for life in page.lives])
+    ends = [life.to_ms or page.until_ms or life.from_ms for life in page.lives]
+    # Rebalances behind the end of the page are not on it: somebody may be gone by then.
+    times = (page.until_ms, page.known_ms)
+    known_ms = min((each for each in times if each is not None), default=None)
+
+    def told(life: Life) -> str:
+        if life.to_ms is None:
+            return f"from {rfc3339(life.from_ms)}<br>{_not_over(life.from_ms, known_ms)}"
+        length = age(life.to_ms - life.from_ms)
+        return f"{rfc3339(life.from_ms)} to {rfc3339(life.to_ms)}<br>{length}"
+
     yield go.Bar(
         orientation="h",
         base=[_time(life.from_ms) for life in page.lives],
-        x=[max(1, life.to_ms - life.from_ms) for life in page.lives],
+        x=[max(1, end - life.from_ms) for life, end in zip(page.lives, ends, strict=True)],
         y=[labels[life.who.member_id] for life in page.lives],
         marker={"color": [colours[life.who.member_id] for life in page.lives]},
         width=0.55,
-        hovertext=[
-            f"{_who(life.who)}<br>{rfc3339(life.from_ms)} to {rfc3339(life.to_ms)}"
-            f"<br>{age(life.to_ms - life.from_ms)}"
-            for life in page.lives
-        ],
+        hovertext=[f"{_who(life.who)}<br>{told(life)}" for life in page.lives],
         hoverinfo="text",
     )
 

@@ -38,7 +38,7 @@ def test_page_of_a_recorded_group(recorded_engine: Ask) -> None:
     assert [life.who.client_id for life in page.lives] == [
         f"order-service-{number}" for number in (1, 2, 3)
     ]
-    assert {life.to_ms for life in page.lives} == {page.until_ms}
+    assert {life.to_ms for life in page.lives} == {None}
     html = "".join(group_html(page))
     figure = figure_of(html)
     bars = [trace for trace in figure["data"] if trace["type"] == "bar"]
@@ -61,10 +61,14 @@ def test_the_end_of_what_goes_on_is_that_of_the_records(recorded_engine: Ask) ->
     begin_ms = {each.from_ms or 0 for each in stretches if each.to_ms is None}
     for until_ms in (None, last_ms - 1_000, last_ms + 10**9):
         html = "".join(group_html(group_page(engine, "order-service", until_ms=until_ms)))
-        ends = [text.split("<br>")[4:] for text in hovers_of(html) if "not over" in text]
+        open_ones = [text.split("<br>") for text in hovers_of(html) if "not over" in text]
+        ends = [lines[4:] for lines in open_ones if lines[0].startswith("<b>")]
         told = f"not over at {rfc3339(last_ms)}, the last record that is known"
         assert {end for end, _ in ends} == {told}
         assert {length for _, length in ends} == {f"{age(last_ms - at)} by then" for at in begin_ms}
+        there = min(last_ms, until_ms or last_ms)
+        lives = [lines[3:] for lines in open_ones if not lines[0].startswith("<b>")]
+        assert [begin for begin, _ in lives] == [f"not over at {rfc3339(there)}"] * 3
         assert not [text for text in hovers_of(html) if "now" in text.split()]
     ended = [text for text in hovers_of(html) if "<br>to " in text]
     assert len(ended) == sum(each.to_ms is not None for each in stretches)
@@ -142,9 +146,14 @@ def test_part_of_the_time(recorded_engine: Ask) -> None:
     assert [each.generation_id for each in page.rebalances] == [4]
     # The first two members were there before; the third one came.
     assert [(life.who.client_id, life.from_ms, life.to_ms) for life in page.lives] == [
-        ("order-service-1", begin, end),
-        ("order-service-2", begin, end),
-        ("order-service-3", times[3], end),
+        ("order-service-1", begin, None),
+        ("order-service-2", begin, None),
+        ("order-service-3", times[3], None),
+    ]
+    html = "".join(group_html(page))
+    last = next(text for text in hovers_of(html)[::-1] if "order-service-3" in text)
+    assert last.split("<br>")[2:] == [
+        *(f"from {rfc3339(times[3])}", f"not over at {rfc3339(end)}", "1 ms by then")
     ]
     assert {each.time_ms for each in page.rates} <= set(range(begin - page.rate_ms, end + 1))
 

@@ -5,9 +5,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import click
+
+from kgroup.cli.context import naming
 
 __all__ = ["STDIN", "input_files"]
 
@@ -28,7 +30,8 @@ def input_files(paths: Sequence[Path]) -> Iterator[tuple[list[Path], Callable[[P
         raise click.UsageError("standard input is a terminal; pipe or redirect a segment into it")
     with TemporaryDirectory(prefix="kgroup-") as folder:
         copy = Path(folder) / "stdin"
-        with copy.open("wb") as file:
+        copying = naming(f"a copy of standard input in {gettempdir()} (TMPDIR)")
+        with copying, copy.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         files = [copy if path == STDIN else path for path in paths]
         yield files, lambda path: "-" if path == copy else str(path)

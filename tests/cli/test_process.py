@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -76,6 +77,20 @@ def test_a_full_disk_is_an_error() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == b"kgroup: error: standard output: No space left on device\n"
+
+
+def test_no_room_for_a_copy_of_standard_input_is_an_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "decode-offsets", "-"],
+        input=bytes(2 << 20),
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+    )
+    told = f"kgroup: error: a copy of standard input in {tmp_path} (TMPDIR): File too large\n"
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", told)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,8 @@ def _pack_runs(
     groups = 0
     for done in range(0, count, 8):
         if count - done < 8:
-            # the last ones are copied to where others can stand behind them
+            # the last ones are copied behind all that is still to be written, and filled up; in
+            # a loop of fixed length, as one of any length slows down all groups
             last = out + PADDING
             for index in range(8):
                 if index >= count - done:

@@ -233,7 +233,7 @@ pick_words: Callable[[int, int, int], None] = _pick_eight(_INT64)
 def _narrow(width: Any, narrower: Any) -> Any:
     """An intrinsic that loads as many numbers as fill a word when they are narrowed.
 
-    Each is narrowed to its low bits, less a number.
+    A number is taken away from each; its low bits are what is left of the difference.
     """
 
     def narrow(typing_context: Any, source: Any, less: Any) -> Any:
@@ -405,26 +405,18 @@ def equal(left: int, right: int, size: int) -> bool:
     return _unlike_bytes(left, right) & ((1 << size) - 1) == 0
 
 
-def _crc_instruction(width: Any, name: str) -> Any:
-    def step(typing_context: Any, crc: Any, value: Any) -> Any:
-        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-            crc, value = arguments
-            state = _INT64 if width.width == 64 else _INT32
-            function = builder.module.declare_intrinsic(
-                name, fnty=ir.FunctionType(state, [state, width])
-            )
-            if width.width != 64:
-                crc, value = builder.trunc(crc, state), builder.trunc(value, width)
-            result = builder.call(function, [crc, value])
-            return result if width.width == 64 else builder.zext(result, _INT64)
+def _crc_step(typing_context: Any, crc: Any, word: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        function = builder.module.declare_intrinsic(
+            "llvm.x86.sse42.crc32.64.64", fnty=ir.FunctionType(_INT64, [_INT64, _INT64])
+        )
+        return builder.call(function, arguments)
 
-        return types.int64(types.int64, types.int64), generate
-
-    return intrinsic(step)
+    return types.int64(types.int64, types.int64), generate
 
 
-_crc32c_word = _crc_instruction(_INT64, "llvm.x86.sse42.crc32.64.64")
-_crc32c_byte = _crc_instruction(_INT8, "llvm.x86.sse42.crc32.32.8")
+_crc32c_word: Callable[[int, int], int] = intrinsic(_crc_step)
+"""The CRC-32C, before its bits are inverted, of what was read and a word more."""
 
 
 def _multiply(typing_context: Any, left: Any, right: Any) -> Any:
@@ -515,7 +507,7 @@ _PASSING = np.array([_passing(8 * words) for words in range(2 * _LANE // 8 + 1)]
 
 
 def _instruction_crc32c(address: int, size: int) -> int:
-    value: int = 0xFFFFFFFF
+    value = 0xFFFFFFFF
     # a step waits for the one before: three lanes are done in the time of one, then put together
     while size >= 24:
         lane = min(size // 24 * 8, _LANE)

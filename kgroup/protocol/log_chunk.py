@@ -109,7 +109,6 @@ class Cutter:
             ):
                 used += got
                 cut = find_end(start + cut, start + used, MAX_BATCH_SIZE, counted) - start
-            cut = find_end(start + cut, start + used, MAX_BATCH_SIZE, counted) - start
             self._rest = data[cut:used].copy()
             if cut > 0:
                 batches, packed, records = counts.tolist()

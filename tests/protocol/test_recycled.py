@@ -26,8 +26,10 @@ def test_a_view_keeps_memory_from_coming_back() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_FREE", 3 << 20)
+    lent = set(module._lent)
     arrays = [recycled(1 << 20) for _ in range(20)]
     for array in arrays:
         array[:] = np.uint8(1)
     del array, arrays
     assert sum(len(free) for free in module._free.values()) == 3
+    assert set(module._lent) <= lent

@@ -58,7 +58,8 @@ def keep_freed_memory() -> None:
     """Have the C library keep what libraries free, too, and the system give small pages.
 
     A virtual machine hands free huge pages back; to get them again takes several times as long as
-    to get small ones. This does nothing where the library is not glibc, or the system not Linux.
+    to get small ones. Processes that this one starts inherit it. This does nothing where the
+    library is not glibc, or the system not Linux.
     """
     library = ctypes.CDLL(None)
     try:

@@ -1,5 +1,8 @@
 """Memory comes back only when nothing views it, and not without bounds."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -33,3 +36,12 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     del array, arrays
     assert sum(len(free) for free in module._free.values()) == 3
     assert set(module._lent) <= lent
+
+
+def test_the_system_gives_small_pages() -> None:
+    program = (
+        "from kgroup.protocol.recycled import keep_freed_memory; keep_freed_memory(); "
+        "print(open('/proc/self/status').read())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert b"THP_enabled:\t0\n" in done.stdout

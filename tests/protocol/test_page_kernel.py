@@ -83,7 +83,9 @@ def test_runs_of_numbers(width: int, out_width: int, low: int) -> None:
         like = np.full(count, most - 1)
         groups = np.repeat(random.integers(0, 2, count // 8 + 1), 8)[:count] == 1
         rows = np.repeat(random.integers(0, 3, count // 20 + 1), 20)[:count]
-        for more in (unlike, like, like * 0, np.where(groups, unlike, like), rows):
+        but_one = like.copy()
+        but_one[np.arange(0, count - 7, 8) + np.arange(count // 8) % 8] = 0
+        for more in (unlike, like, like * 0, np.where(groups, unlike, like), rows, but_one):
             numbers = (more + low).astype(f"i{width}")
             behind = np.concatenate([numbers, random.integers(0, 100, 8).astype(numbers.dtype)])
             out = room(out_width * (count + 8) + count // 8 + 2 * PADDING)
@@ -93,4 +95,7 @@ def test_runs_of_numbers(width: int, out_width: int, low: int) -> None:
             assert found[:count] == more.tolist()
             assert not any(found[count:])  # what fills up the last group
             assert len(found) < count + 8
+            if len(set(more)) == 1 and (more[0] == 0 or count % 8 == 0):  # one run
+                assert len(found) == count
+                assert end - start == (1 if count < 64 else 2) + out_width
             check_guard(out)

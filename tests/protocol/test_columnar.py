@@ -459,3 +459,16 @@ def test_bitmaps() -> None:
             assert found == known.sum()
             expected = np.packbits(known, bitorder="little")
             assert bits[: len(expected)].tolist() == expected.tolist()
+
+
+def test_of_negative_numbers_none_but_minus_1_is_unknown(tmp_path: Path) -> None:
+    times = [-1, -2, 0, -1000, 5]
+    stamped = [replace(commit(i, "g"), timestamp=time) for i, time in enumerate(times)]
+    odd = batch([commit(5, "g")], leader_epoch=-7, producer_id=-9, producer_epoch=-3)
+    path = tmp_path / "log"
+    path.write_bytes(batch(stamped) + odd + batch([commit(6, "g")], leader_epoch=-1))
+    rows = check_equal(path)
+    assert rows["timestamp_ms"].to_pylist()[:5] == [None, -2, 0, -1000, 5]
+    assert rows["leader_epoch"].to_pylist() == [0] * 5 + [-7, None]
+    assert rows["producer_id"].to_pylist() == [None] * 5 + [-9, None]
+    assert rows["producer_epoch"].to_pylist() == [None] * 5 + [-3, None]

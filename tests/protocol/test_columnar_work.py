@@ -1,4 +1,4 @@
-"""What compiled decoding spends where a log is damaged all over."""
+"""What compiled decoding spends: how much is read at once, and where a log is damaged all over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.protocol import column_chunk, columnar
+from kgroup.protocol import column_chunk, columnar, log_chunk
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.column_buffer import ColumnBuffer
 from kgroup.protocol.columnar import decode_chunks
@@ -62,3 +62,32 @@ def test_damage_in_many_batches_takes_no_buffer_each(
     assert sum(isinstance(part, Damage) for part in parts) == 1000
     assert sum(part.num_rows for part in parts if not isinstance(part, Damage)) == 2000
     assert rooms == [3000]  # up to the first damage; the reference reads what is behind it
+
+
+def cut(path: Path) -> list[log_chunk.Chunk]:
+    with path.open("rb", buffering=0) as file:
+        return list(iter(log_chunk.Cutter(file).next, None))
+
+
+@pytest.mark.parametrize("first", [2, 100])
+def test_chunks_begin_small(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many batches fit into the first one, twice as many into the next, ten at most."""
+    batches = [batch([commit(offset, "g")]) for offset in range(40)]
+    size = len(batches[0])
+    monkeypatch.setattr(log_chunk, "_FIRST_CHUNK", first * size)
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 10 * size)
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batches))
+    sizes = [2, 4, 8, 10, 10, 6] if first == 2 else [10, 10, 10, 10]
+    assert [chunk.size for chunk in cut(path)] == [size * count for count in sizes]
+
+
+def test_a_chunk_ends_where_it_has_many_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [batch([commit(offset, "g"), commit(offset + 1, "g")]) for offset in range(0, 40, 2)]
+    monkeypatch.setattr(log_chunk, "_CHUNK_RECORDS", 7)
+    monkeypatch.setattr(log_chunk, "_PIECE", len(batches[0]))
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batches))
+    assert [(chunk.batches, chunk.records) for chunk in cut(path)] == [(4, 8)] * 5

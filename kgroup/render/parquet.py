@@ -90,17 +90,21 @@ def _row_groups(rows: Rows, schema: pa.Schema) -> Iterator[list[ColumnChunk]]:
         return encoded(batch) if len(batch) >= _ROWS or batch.nbytes >= _BYTES else batch
 
     small: list[pa.RecordBatch] = []
+    count = size = 0  # added up: where a log is damaged all over, there are thousands of small ones
     for part in rows(encoded_if_large):
         if isinstance(part, pa.RecordBatch):
             small.append(part)
-            if sum(map(len, small)) < _ROWS and sum(batch.nbytes for batch in small) < _BYTES:
+            count += len(part)
+            size += part.nbytes
+            if count < _ROWS and size < _BYTES:
                 continue
-        if any(map(len, small)):
+        if count:
             yield encoded(_together(small))
         small = []
+        count = size = 0
         if isinstance(part, list):
             yield part
-    if any(map(len, small)):
+    if count:
         yield encoded(_together(small))
 
 

@@ -106,13 +106,21 @@ def test_parts_of_a_partition_in_two_folders_are_both_read(
     assert "left out" not in both.err
 
 
-def test_notes_are_few(cli: Cli, copy: Path) -> None:
+def test_notes_are_few(cli: Cli, copy: Path, tmp_path: Path) -> None:
     for number in range(30):
         (copy / "__consumer_offsets-0" / f"{number:020}.log.deleted").touch()
     for command in (("list", "--log-dir"), ("decode-offsets",)):
         err = cli(*command, copy, "-o", "jsonl").err
-        assert len([line for line in err.splitlines() if "note:" in line]) == 20
-        assert "and 10 more notes" in err
+        (note,) = [line for line in err.splitlines() if "note:" in line]
+        assert "0.log.deleted left out, and 29 more likewise." in note
+
+    for folder in ("one", "other"):
+        for number in range(30):
+            replica = tmp_path / folder / f"__consumer_offsets-{number}"
+            shutil.copytree(copy / "__consumer_offsets-1", replica)
+    err = cli("decode-offsets", tmp_path / "one", tmp_path / "other", "-o", "jsonl").err
+    assert len([line for line in err.splitlines() if "note:" in line]) == 20
+    assert "and 10 more notes" in err
 
 
 def test_sample_and_a_path_are_two_sources(cli: Cli, copy: Path) -> None:

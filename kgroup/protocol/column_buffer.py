@@ -369,7 +369,9 @@ class ColumnBuffer:
         magic = attributes >> 8
         append_time = (attributes & LOG_APPEND_TIME) // LOG_APPEND_TIME
         timestamp_type = np.where(magic == 0, -1, append_time).astype(np.int8)
-        transaction = self._transactions(batches, transactions)
+        transaction = np.full(1, -1, np.int8)
+        if (attributes & TRANSACTIONAL).any():
+            transaction = self._transactions(batches, transactions)
         partition = np.full(1, -1 if self._partition is None else self._partition, np.int32)
         return {
             "partition": column("partition", partition),
@@ -384,9 +386,6 @@ class ColumnBuffer:
         self, batches: Batches, transactions: Callable[[], TransactionIndex]
     ) -> _Array:
         """What became of each batch's transaction; -1 where there is none."""
-        attributes = _one_if_alike(batches.attributes)
-        if len(attributes) == 1 and not attributes[0] & TRANSACTIONAL:
-            return np.full(1, -1, np.int8)
         outcome = np.full(len(batches.row), -1, np.int8)
         found = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)

@@ -78,6 +78,10 @@ def cut_by_index(
 def cut_by_lengths(path: Path, start: int, end: int, parts: int) -> list[int]:
     """Like `cut_by_index`, by following the lengths of all batches with compiled code."""
     from kgroup.protocol.columnar import read_chunks
+    from kgroup.protocol.log_chunk import Chunk, follow
+
+    def in_chunk(chunk: Chunk) -> tuple[list[int], int | None]:
+        return [chunk.position], follow(chunk)
 
     with path.open("rb") as file:
 
@@ -85,9 +89,7 @@ def cut_by_lengths(path: Path, start: int, end: int, parts: int) -> list[int]:
             return _batch_at(file, position) is not None
 
         walked = ByteRange(start if is_cut(start) else 0, end)
-        found = read_chunks(
-            path, lambda chunk: ([chunk.position], None), lambda _: iter(()), part=walked, workers=1
-        )
+        found = read_chunks(path, in_chunk, lambda _: iter(()), part=walked, workers=1)
         positions = np.array([at for at in found if not isinstance(at, Damage)], np.int64)
         return _cut(positions, is_cut, _start(file, start, positions, is_cut), end, parts)
 

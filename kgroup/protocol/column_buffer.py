@@ -131,11 +131,11 @@ class _Dictionary:
 class ColumnBuffer:
     """Rows of one batch of `DECODED` while they are decoded."""
 
-    def __init__(self, partition: int | None, state: _Array, rows: int, batches: int) -> None:
+    def __init__(self, partition: int | None, state: _Array, rows: int) -> None:
         self._partition = partition
         self.state = state
         state[memory.ROWS : memory.USED_END] = 0
-        self._allocate(rows, batches)
+        self._allocate(rows)
         self._texts = [recycled(size + PADDING) for size in _TEXT_SIZES]
         self._dictionaries = [_Dictionary() for _ in range(4)]
         self._numbers: dict[tuple[int, str], int] = {}
@@ -144,7 +144,7 @@ class ColumnBuffer:
         self._added_texts: list[bytes | None] | None = None
         self._publish()
 
-    def _allocate(self, rows: int, batches: int) -> None:
+    def _allocate(self, rows: int) -> None:
         sizes = [rows * np.dtype(kind).itemsize for kind in _ROW_TYPES]
         starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
         memory = recycled(starts[-1])
@@ -154,7 +154,7 @@ class ColumnBuffer:
                 for start, size, kind in zip(starts, sizes, _ROW_TYPES, strict=False)
             )
         )
-        self._batches = Batches(*(np.empty(batches, kind) for kind in _BATCH_TYPES))
+        self._batches = Batches(*(np.empty(rows, kind) for kind in _BATCH_TYPES))
         self._others = Others(*(np.empty(rows, kind) for kind in _OTHER_TYPES))
 
     def _publish(self) -> None:
@@ -169,7 +169,6 @@ class ColumnBuffer:
         ):
             state[at : at + len(arrays)] = [array.ctypes.data for array in arrays]
         state[memory.ROW_CAPACITY] = len(self._rows.flags)
-        state[memory.BATCH_CAPACITY] = len(self._batches.row)
         state[memory.OTHER_CAPACITY] = len(self._others.row)
         for index, text in enumerate(self._texts):
             state[memory.TEXT_CAPACITIES + index] = len(text) - PADDING
@@ -179,11 +178,13 @@ class ColumnBuffer:
         """Whether there is no row yet."""
         return bool(self.state[memory.ROWS] == 0)
 
-    def enlarge(self) -> None:
-        """Make room for a batch that does not fit into an empty buffer."""
+    def enlarge(self, rows: int) -> None:
+        """Make room for a batch of so many rows that does not fit into an empty buffer."""
         assert self.is_empty
-        self._allocate(2 * len(self._rows.flags), 2 * len(self._batches.row))
-        self._texts = [np.empty(2 * len(text), np.uint8) for text in self._texts]
+        if rows > len(self._rows.flags):
+            self._allocate(rows)
+        else:
+            self._texts = [np.empty(2 * len(text), np.uint8) for text in self._texts]
         self._publish()
 
     def grow(self, dictionary: int, needed: int = 32768) -> None:
@@ -285,14 +286,11 @@ class ColumnBuffer:
         self.state[memory.OTHERS] = other + 1
 
     def _reserve_row(self, row: int) -> None:
-        """Make room for a row, also as another one, and for its batch."""
+        """Make room for a row, also as another one, and as the first of a batch."""
         size = len(self._rows.flags)
         if row >= size:
             self._rows = Rows(*(_resized(column, 2 * size) for column in self._rows))
             self._others = Others(*(_resized(column, 2 * size) for column in self._others))
-            self._publish()
-        size = len(self._batches.row)
-        if self.state[memory.BATCHES] >= size:
             self._batches = Batches(*(_resized(column, 2 * size) for column in self._batches))
             self._publish()
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol.column_buffer import ColumnBuffer
 from kgroup.protocol.compiled import kernels
-from kgroup.protocol.log_chunk import Chunk, Runs, Walk, unpacked_or_not
+from kgroup.protocol.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.protocol.record_batch import Damage
 from kgroup.protocol.record_place import Places, numbers_in
 from kgroup.protocol.schema_program import machine_block
@@ -19,7 +19,10 @@ from kgroup.protocol.transaction import TransactionIndex
 __all__ = ["decode_chunk"]
 
 _MOST_ROWS = 1 << 19
-_MOST_ENLARGED = 2
+_LEAST_ROWS = 1 << 12
+_ROW_SIZE = 64
+"""Bytes of a log that a row takes at least, about, where it is not compressed."""
+_MOST_ENLARGED = 3
 _MOST_BYTES = 128 << 20
 """Of the parts of one chunk: compressed ones may be a thousand times as large as the chunk."""
 
@@ -37,10 +40,14 @@ def decode_chunk(
     decoded to its end. With `places` only the records that stand there are decoded.
     """
 
-    def decode(runs: Runs) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-        return _Decoder(chunk, partition, transactions, places).decode(runs)
+    def decode(unpack: bool) -> tuple[list[pa.RecordBatch | Damage], int | None]:
+        walk = Walk(chunk, kernels().decode, unpack=unpack, places=places)
+        rows = 1 if places is not None else chunk.size // _ROW_SIZE
+        # a power of two, so that memory of one size serves one chunk after another
+        rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), _MOST_ROWS)
+        return _Decoder(walk, rows, partition, transactions, places).decode()
 
-    return unpacked_or_not(chunk, decode)
+    return unpacked_or_not(decode)
 
 
 class _Decoder:
@@ -48,52 +55,51 @@ class _Decoder:
 
     def __init__(
         self,
-        chunk: Chunk,
+        walk: Walk,
+        rows: int,
         partition: int | None,
         transactions: Callable[[], TransactionIndex],
         places: Places | None,
     ) -> None:
-        self._chunk = chunk
+        self._walk = walk
+        self._rows = rows
         self._partition = partition
         self._transactions = transactions
         self._places = places
-        self._walk = Walk(chunk, kernels().decode, places)
         self._block = machine_block()
         self._walk.state[memory.MACHINE] = self._block.ctypes.data
-        self._rows = min(max(chunk.records, 1), _MOST_ROWS)
-        if places is not None:
-            self._rows = min(self._rows, 1 << 12)
         self._buffer = self._new_buffer()
         self._parts: list[pa.RecordBatch] = []
         self._damages: list[Damage] = []
+        self._size = self._enlarged = 0
 
-    def decode(self, runs: Runs) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-        stop = None
-        state = self._walk.state
-        enlarged = size = 0
-        for reason in self._walk.steps(runs):
-            position = self._walk.position
+    def decode(self) -> tuple[list[pa.RecordBatch | Damage], int | None]:
+        for reason in self._walk.steps():
             if reason == memory.FULL:
-                if not self._buffer.is_empty:
-                    size += self._flush()
-                    self._buffer = self._new_buffer()
-                    enlarged = 0
-                elif enlarged < _MOST_ENLARGED:
-                    self._buffer.enlarge()
-                    enlarged += 1
-                else:
-                    size = _MOST_BYTES
-                if size >= _MOST_BYTES:
-                    stop = position
+                if not self._make_room():
                     break
             elif reason == memory.GROW:
-                self._buffer.grow(int(state[memory.GROWING]))
+                self._buffer.grow(int(self._walk.state[memory.GROWING]))
             elif reason == memory.ODD:
                 self._add_odd_record()
-            elif (stop := self._add_bad_batch()) is not None:
+            elif not self._add_bad_batch():
                 break
         self._flush()
-        return [*self._parts, *self._damages], stop
+        return [*self._parts, *self._damages], self._walk.stop
+
+    def _make_room(self) -> bool:
+        """Flush the rows, or make more room where there are none; False if it is too much."""
+        if not self._buffer.is_empty:
+            self._size += self._flush()
+            self._buffer = self._new_buffer()
+            self._enlarged = 0
+            return self._size < _MOST_BYTES
+        count = self._walk.record_count
+        if self._enlarged == _MOST_ENLARGED or count > 2 * _MOST_ROWS:
+            return False
+        self._buffer.enlarge(count)
+        self._enlarged += 1
+        return True
 
     def _flush(self) -> int:
         """Finish the rows so far; give the bytes that they take."""
@@ -103,7 +109,7 @@ class _Decoder:
         return int(rows.nbytes)
 
     def _new_buffer(self) -> ColumnBuffer:
-        return ColumnBuffer(self._partition, self._walk.state, self._rows, self._chunk.batches)
+        return ColumnBuffer(self._partition, self._walk.state, self._rows)
 
     def _add_odd_record(self) -> None:
         parts: list[bytes | None] = []
@@ -114,15 +120,16 @@ class _Decoder:
         is_control = batch[16] == 2 and bool(batch[22] & memory.CONTROL)
         self._buffer.add(*parts, is_control=is_control)
 
-    def _add_bad_batch(self) -> int | None:
+    def _add_bad_batch(self) -> bool:
         """Take the batch with the reference reader, if it can be trusted and is not too large.
 
-        Gives where to stop: rows end at damage, and if there were more of it, a buffer made for
-        all rows of the chunk would be spent on each few of them.
+        Tells whether to go on behind it: rows end at damage, and if there were more of it, a
+        buffer made for all rows of the chunk would be spent on each few of them.
         """
-        position = self._walk.position
-        batch = self._walk.read_bad_batch()
-        if batch is None or (batch.record_count or 0) > _MOST_ROWS:
-            return position
+        batch = self._walk.read_bad_batch(_MOST_ROWS)
+        if batch is None:
+            return False
         self._damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))
-        return self._walk.position if self._damages else None
+        if self._damages:
+            return False
+        return self._walk.state[memory.ROWS] < self._rows or self._make_room()

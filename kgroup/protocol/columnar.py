@@ -1,11 +1,11 @@
 """Whole segments to Arrow columns: the way of all decoding, small inputs and large ones.
 
 A small input is read by the reference decoder, which needs no compiler. A large one is cut into
-chunks at batch boundaries that compiled code decodes in parallel (`columnar_kernel`), without a
-Python object for each record. The cut takes the batches' lengths for true; where the code then
-finds a batch that is not in order, `record_batch.read_file_batches` goes on from there until a
-batch can be trusted again, and the chunks that were cut behind it are thrown away. So damage is
-read in one way only.
+chunks that compiled code reads and decodes in parallel (`columnar_kernel`), without a Python object
+for each record. A chunk ends where a batch was found that can be trusted; it counts only if the
+batches before lead there. Where the code finds one that is not in order, or passes over the end,
+`record_batch.read_file_batches` goes on from there until a batch can be trusted again, and the
+chunks behind it are thrown away. So damage is read in one way only.
 """
 
 from __future__ import annotations
@@ -169,15 +169,9 @@ def read_chunks(
     kernels(announce)
     keep_freed_memory()
 
-    def run(chunk: Chunk) -> tuple[list[_T], int | None]:
-        try:
-            return in_chunk(chunk)
-        finally:
-            cutter.recycle(chunk)
-
     if workers is None:
         workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
-    ahead = workers + 1 if workers > 1 else 0  # one waits while the next is cut
+    most_ahead = ahead = workers + 1 if workers > 1 else 0  # one waits while rows are taken
     pending: deque[Future[tuple[list[_T], int | None]]] = deque()
     with path.open("rb", buffering=0) as file, _pool(workers) as pool:
         cutter = Cutter(file, part)
@@ -188,11 +182,12 @@ def read_chunks(
                     and _go_to_wanted(cutter, places)
                     and (chunk := cutter.next()) is not None
                 ):
-                    pending.append(pool.submit(run, chunk))
+                    pending.append(pool.submit(in_chunk, chunk))
                 if pending:
                     found, stop = pending.popleft().result()
                     yield from found
                     if stop is None:
+                        ahead = min(ahead + 1, most_ahead)
                         continue
                     _cancel(pending)
                 elif _go_to_wanted(cutter, places):
@@ -206,6 +201,7 @@ def read_chunks(
                 if resumed is None:
                     return
                 cutter.seek(resumed)
+                ahead = 0  # where damage is, more is likely, and what is ahead of it is in vain
         finally:
             _cancel(pending)
 

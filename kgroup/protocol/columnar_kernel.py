@@ -27,6 +27,7 @@ from kgroup.protocol.kernel_memory import (
     KEY_TYPE,
     LEADER_EPOCH,
     ODD,
+    READ,
     TOPIC_ID,
     VALUE,
     VERSION,
@@ -36,6 +37,7 @@ from kgroup.protocol.log_kernel import (
     claimed_size,
     close_batch,
     has_compressed_records,
+    next_piece,
     open_batch,
     read_record,
     record_time,
@@ -264,7 +266,7 @@ _SIZE = Rows._fields.index("size")
 
 @compiled
 def _wanted_batch(state: int) -> int:
-    """Where the next batch stands of which a record is wanted, at most the end of the chunk."""
+    """Where the next batch stands of which a record is wanted, at most END."""
     keep = get(state, memory.KEEP)
     end = get(state, memory.END)
     if keep == get(state, memory.KEEP_END):
@@ -274,7 +276,7 @@ def _wanted_batch(state: int) -> int:
 
 @compiled
 def decode(state: int) -> int:
-    """Decode from POSITION to END; give the reason for stopping.
+    """Decode a chunk; give the reason for stopping.
 
     `state` is the address of the words that `kernel_state` names. At ODD the record's place is
     there, and the row's offset, timestamp and size are written: who called writes the rest of the
@@ -317,7 +319,15 @@ def decode(state: int) -> int:
         if get(state, memory.RECORD) == 0:
             batch = get(state, memory.POSITION)
             if batch >= get(state, memory.END):
-                return DONE
+                reason = next_piece(state)
+                if reason != READ:
+                    return reason
+                # another piece is where the texts were
+                last_group_size = -1
+                last_topic_size = -1
+                last_meta_size = -1
+                last_topic_id = 0
+                continue
             if get(state, memory.KEEP) != 0:
                 wanted = _wanted_batch(state)
                 if batch < wanted and get(state, memory.UNPACKED) == 0:

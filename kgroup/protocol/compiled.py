@@ -27,18 +27,20 @@ __all__ = ["are_kept", "kernels", "loaded", "why_unkept"]
 
 _FUNCTIONS = {
     "decode": ("columnar_kernel", 1),
+    "find_batch": ("log_kernel", 3),
     "find_end": ("log_kernel", 4),
+    "follow": ("log_kernel", 1),
     "flag_bits": ("columnar_kernel", 4),
     "gather": ("log_kernel", 4),
     "intern": ("byte_table", 3),
     "hash_key": ("key_kernel", 3),
     "intern_all": ("byte_table", 2),
     "list_keys": ("key_kernel", 1),
-    "scan": ("scan_kernel", 6),
+    "scan": ("scan_kernel", 1),
     "note_last": ("key_kernel", 5),
     "note_table": ("key_kernel", 4),
     "join_texts": ("page_kernel", 4),
-    "list_compressed": ("log_kernel", 6),
+    "list_compressed": ("log_kernel", 5),
     "pack_differences": ("page_kernel", 3),
     "pack_runs": ("page_kernel", 6),
     "pick": ("page_kernel", 6),
@@ -64,8 +66,8 @@ _SOURCES = (
 )
 """The modules that the machine code is made of."""
 
-_LIBRARY = ("memcpy", "memmove", "memset")
-"""Functions of the C library that LLVM makes calls to."""
+_LIBRARY = ("memcpy", "memmove", "memset", "pread")
+"""Functions of the C library that are called."""
 
 _lock = Lock()
 _loaded: list[Any] = []

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 PADDING = 64
 """Bytes behind the end of a buffer that may be read, and overwritten in one that is written."""
 
-# The state of a walk over a chunk: where it stands
+# The state of a walk over a chunk of a log, of which a piece is in memory: where it stands
 POSITION = 0  # of the next batch, or of the open one
-END = 1  # of the chunk
+END = 1  # of the piece's whole batches, or of those that are unpacked
 RECORD = 2  # the next record of the open batch; 0: none is open
 LEFT = 3  # how many records it still has
 LIMIT = 4  # their end
@@ -26,40 +26,50 @@ LARGEST_BATCH = 8
 # end of these; 0: all are
 KEEP = 9
 KEEP_END = 10
-PLACE_BASE = 11  # what is added to an address to make it the position of a batch
+PLACE_BASE = 11  # what is added to an address to make it a position in the file
+# the piece
+FILE = 12  # its descriptor
+CHUNK_END = 13  # position in the file
+PIECE = 14  # the memory for it
+READ_SIZE = 15  # bytes that are read at once
+NEEDED_SIZE = 16  # bytes that the next batch claims to need, if they are more
+WHOLE_END = 17  # of the batches in it that claim to be whole
+READ_END = 18  # of what was read
+PACKED = 19  # how many of the batches are compressed ones of message format v2
+RECORDS = 20  # how many records the batches claim to have
+IS_UNPACKED = 21  # whether compressed batches are to be unpacked
 # how much is used of what it fills
-ROWS = 12
-BATCHES = 13
-OTHERS = 14
-TEXTS = 15  # bytes of key_json and value_json
-USED_END = 17
-SAVED = 17  # ROWS to USED_END, and KEEP, as they were before the open batch
-SAVED_KEEP = 22
+ROWS = 22
+BATCHES = 23
+OTHERS = 24
+TEXTS = 25  # bytes of key_json and value_json
+USED_END = 27
+SAVED = 27  # ROWS to USED_END, and KEEP, as they were before the open batch
+SAVED_KEEP = 32
 # how much there is
-ROW_CAPACITY = 23
-BATCH_CAPACITY = 24
-OTHER_CAPACITY = 25
-TEXT_CAPACITIES = 26
+ROW_CAPACITY = 33
+OTHER_CAPACITY = 34
+TEXT_CAPACITIES = 35
 # why it stopped
-GROWING = 28  # the dictionary that is full
-ODD_KEY = 29  # the odd record
-ODD_KEY_SIZE = 30
-ODD_VALUE = 31
-ODD_VALUE_SIZE = 32
+GROWING = 37  # the dictionary that is full
+ODD_KEY = 38  # the odd record
+ODD_KEY_SIZE = 39
+ODD_VALUE = 40
+ODD_VALUE_SIZE = 41
 # addresses: of columns, texts, the tables of groups, topics, metadata and topic ids, the machine
-ROW_COLUMNS = 33
-BATCH_COLUMNS = 49
-OTHER_COLUMNS = 55
-TEXT_COLUMNS = 59
-TABLES = 61
-MACHINE = 65
+ROW_COLUMNS = 42
+BATCH_COLUMNS = 58
+OTHER_COLUMNS = 64
+TEXT_COLUMNS = 68
+TABLES = 70
+MACHINE = 74
 # what `list_keys` needs besides
-SEED = 66
-THROUGH_OFFSET = 67
-THROUGH_MS = 68
+SEED = 75
+THROUGH_OFFSET = 76
+THROUGH_MS = 77
 # what it counts: records without a key
-KEYLESS = 69
-STATE_SIZE = 70
+KEYLESS = 78
+STATE_SIZE = 79
 
 FOREVER = (1 << 63) - 1
 """No limit for THROUGH_OFFSET and THROUGH_MS."""
@@ -124,11 +134,14 @@ NUMBER = 2
 TEXT = 3
 
 # Why a walk stopped
-DONE = 0  # the chunk is at its end
+DONE = 0  # the chunk is at its end, or the next batch does not claim to be whole in it
 FULL = 1  # the rows or the texts are full; this batch is not begun
 GROW = 2  # a dictionary is full; this record is not begun
 BAD = 3  # the batch is not in order, or of a kind that only the reference reader knows
 ODD = 4  # the record is not in order; its row has offset and timestamp and nothing else
+UNPACK = 5  # the batches behind END are to be unpacked, as far as there are such
+LARGE = 6  # the next batch needs more memory than there is for a piece
+READ = 7  # another piece is in memory; no walk stops for this
 
 # Flags of a row
 COMMIT = 1  # an offset commit: topic and topic_partition are there

@@ -15,7 +15,7 @@ from kgroup.protocol.columnar import read_chunks
 from kgroup.protocol.compiled import kernels
 from kgroup.protocol.kernel_memory import PADDING, PLACE_SHIFT, TRANSACTIONAL, Batches
 from kgroup.protocol.last_record import Limits, keys_in
-from kgroup.protocol.log_chunk import Chunk, Runs, Walk, unpacked_or_not
+from kgroup.protocol.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.protocol.record_batch import Damage, RecordBatch
 from kgroup.protocol.record_place import Places
 
@@ -25,7 +25,8 @@ _Array = np.ndarray[Any, Any]
 
 _BATCH_TYPES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int64)
 _PAIRS = 1 << 16
-_MOST_ROWS = 1 << 19
+_ROWS = 1 << 17
+"""Keys that are put together before they are noted."""
 _FULL = 0.8
 """Part of the table that is used before it grows."""
 
@@ -54,14 +55,13 @@ class _Hashed:
 class _Buffer:
     """Memory for what `list_keys` finds."""
 
-    def __init__(self, state: _Array, rows: int, batches: int) -> None:
+    def __init__(self, state: _Array, rows: int) -> None:
         self._state = state
         self._hashes = np.empty(rows, np.int64)
         self._places = np.empty(rows, np.int64)
-        self._batches = Batches(*(np.empty(batches, kind) for kind in _BATCH_TYPES))
+        self._batches = Batches(*(np.empty(rows, kind) for kind in _BATCH_TYPES))
         state[memory.ROWS] = state[memory.BATCHES] = 0
         state[memory.ROW_CAPACITY] = rows
-        state[memory.BATCH_CAPACITY] = batches
         state[memory.ROW_COLUMNS] = self._hashes.ctypes.data
         state[memory.ROW_COLUMNS + 1] = self._places.ctypes.data
         for index, column in enumerate(self._batches):
@@ -115,7 +115,7 @@ class CompiledSearch:
         """Read the keys of a file whose first byte is at `base` of the log."""
 
         def in_chunk(chunk: Chunk) -> tuple[list[_Hashed | Damage], int | None]:
-            return unpacked_or_not(chunk, lambda runs: self._read_chunk(chunk, runs, limits))
+            return unpacked_or_not(lambda unpack: self._read_chunk(chunk, limits, unpack=unpack))
 
         def in_batch(batch: RecordBatch) -> Iterator[_Hashed | Damage]:
             yield from self._read_batch(batch, limits)
@@ -156,30 +156,28 @@ class CompiledSearch:
         )
 
     def _read_chunk(
-        self, chunk: Chunk, runs: Runs, limits: Limits
+        self, chunk: Chunk, limits: Limits, *, unpack: bool
     ) -> tuple[list[_Hashed | Damage], int | None]:
-        walk = Walk(chunk, kernels().list_keys, None)
+        walk = Walk(chunk, kernels().list_keys, unpack=unpack)
         state = walk.state
         state[memory.SEED] = self._seed
         state[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset
         state[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
-        rows = min(max(chunk.records, 1), _MOST_ROWS)
-        buffer = _Buffer(state, rows, chunk.batches)
+        rows = _ROWS
+        buffer = _Buffer(state, rows)
         parts: list[_Hashed | Damage] = []
-        stop = None
-        for reason in walk.steps(runs):
+        for reason in walk.steps():
             if reason == memory.FULL and state[memory.ROWS] == 0:
-                rows *= 2
+                rows = walk.record_count
             parts.append(buffer.finish(limits))
-            buffer = _Buffer(state, rows, chunk.batches)
+            buffer = _Buffer(state, rows)
             if reason == memory.BAD:
                 batch = walk.read_bad_batch()
                 if batch is None:
-                    stop = walk.position
                     break
                 parts += self._read_batch(batch, limits)
         parts.append(replace(buffer.finish(limits), keyless=int(state[memory.KEYLESS])))
-        return parts, stop
+        return parts, walk.stop
 
     def _read_batch(self, batch: RecordBatch, limits: Limits) -> list[_Hashed | Damage]:
         keyed = keys_in(batch, limits)

@@ -12,9 +12,10 @@ from __future__ import annotations
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol.byte_table import hash_bytes
 from kgroup.protocol.columnar_kernel import UNCLEAR, commit_time
-from kgroup.protocol.kernel_memory import BAD, CONTROL, DONE, FOREVER
+from kgroup.protocol.kernel_memory import BAD, CONTROL, DONE, FOREVER, READ
 from kgroup.protocol.log_kernel import (
     close_batch,
+    next_piece,
     open_batch,
     read_record,
     record_time,
@@ -34,7 +35,7 @@ def hash_key(at: int, size: int, seed: int) -> int:
 
 @compiled
 def list_keys(state: int) -> int:
-    """List hash and place of each record with a key from POSITION to END; give why it stopped.
+    """List hash and place of each record with a key in a chunk; give why it stopped.
 
     The hashes are in the first column of rows and the places in the second; that of a tombstone
     is inverted (``~place``). Markers, and records behind THROUGH_OFFSET and THROUGH_MS, do not
@@ -48,7 +49,10 @@ def list_keys(state: int) -> int:
     while True:
         batch = get(state, memory.POSITION)
         if batch >= get(state, memory.END):
-            return DONE
+            reason = next_piece(state)
+            if reason != READ:
+                return reason
+            continue
         reason = open_batch(state)
         if reason != DONE:
             return reason

@@ -1,17 +1,21 @@
-"""Chunks of a log: cut from the file, and walked by compiled code."""
+"""Chunks of a log, which threads read and compiled code walks over.
+
+A chunk is where in the file it stands; who walks over it reads it, in pieces so small that they
+stay in the processor's cache.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from kgroup.protocol import kernel_memory as memory
-from kgroup.protocol.batch import CODECS, MAX_BATCH_SIZE, Inflation
+from kgroup.protocol.batch import CODECS, MAX_BATCH_SIZE, MOST_RECORDS, Inflation
 from kgroup.protocol.batch_v2 import HEADER_SIZE
 from kgroup.protocol.byte_range import WHOLE, ByteRange
 from kgroup.protocol.compiled import kernels
@@ -19,52 +23,54 @@ from kgroup.protocol.compression import CompressionError, decompress
 from kgroup.protocol.kernel_memory import PADDING
 from kgroup.protocol.record_batch import RecordBatch, read_batches
 from kgroup.protocol.record_place import Places, between
+from kgroup.protocol.recycled import recycled
 
-__all__ = ["Chunk", "Cutter", "Runs", "Walk", "unpacked_or_not"]
+__all__ = ["Chunk", "Cutter", "Walk", "follow", "unpacked_or_not"]
 
 _Array = np.ndarray[Any, Any]
-Runs = Iterator[tuple[int, _Array | None]]
-"""Where parts of a chunk end, each with the records of its compressed batches, if unpacked."""
 
-_CHUNK_SIZE = 16 << 20
+_CHUNK_SIZE = 24 << 20
 _FIRST_CHUNK = 4 << 20
-"""Smaller: until it is read, the threads have nothing to do."""
+"""Smaller: threads share the work on smaller logs too, and the first rows come soon."""
 _SMALLEST_CHUNK = 1 << 18
-_CHUNK_RECORDS = 1 << 17
-"""Records from which on a chunk ends: their columns and texts are many times as large."""
+_CHUNK_RECORDS = 3 << 16
+"""A chunk is to have about so many at most: columns and texts are many times as large as it."""
 _PIECE = 1 << 19
-_RUN_SIZE = 4 << 20
+"""Bytes that are read at once: they stay in the processor's cache while they are walked over."""
+_SEARCHED = (1 << 16, 1 << 21, 2 * MAX_BATCH_SIZE)
+"""Bytes in which a batch is looked for, in more where there is none in fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes of a log that begin with a batch, and end with one if lengths do not lie.
+    """A part of a log that begins with a batch, and ends with one if the part can be trusted.
 
     Attributes:
-        data: the bytes; `PADDING` others follow `size`.
-        size: how many bytes the batches take.
-        position: of the first byte in the file.
-        batches: how many there are.
-        compressed: how many of them are compressed ones of message format v2.
-        records: how many they claim to have.
+        file: the log, which is read at positions: threads share it.
+        position: of the first byte.
+        end: position behind the last byte.
         inflation: of the log.
     """
 
-    data: _Array
-    size: int
+    file: BinaryIO
     position: int
-    batches: int
-    compressed: int
-    records: int
+    end: int
     inflation: Inflation
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.end - self.position
 
 
 class Cutter:
-    """Reads a part of a file and cuts it into chunks.
+    """Cuts a part of a file into chunks.
+
+    Where a chunk ends, a batch with the right checksum begins that others follow. Whether the
+    batches of the chunk lead to it is seen by who walks over them: a batch may hold another.
 
     Attributes:
-        position: where the next chunk begins. Where there is no next one, nothing that may be a
-            whole batch begins there.
+        position: where the next chunk begins.
         inflation: of the log.
     """
 
@@ -72,67 +78,57 @@ class Cutter:
         self._file = file
         self._end = part.end
         self.inflation = Inflation()
-        self._free: list[_Array] = []
+        self._largest = _CHUNK_SIZE
         self.seek(part.start)
         self._size = min(_FIRST_CHUNK, _CHUNK_SIZE)
 
-    def recycle(self, chunk: Chunk) -> None:
-        """Take back the memory of a chunk that is not needed any more."""
-        self._free.append(chunk.data)
-
     def seek(self, position: int) -> None:
         """Go on at a position, at first in small steps: where damage is, more is likely."""
-        self._file.seek(position)
-        self._at = position
         self._size = min(_SMALLEST_CHUNK, _CHUNK_SIZE)
         self.position = position
-        self._rest = np.empty(0, np.uint8)
 
     def next(self) -> Chunk | None:
-        """Give the next chunk."""
-        size = self._size
-        self._size = min(2 * size, _CHUNK_SIZE)
-        while True:
-            size = max(size, len(self._rest))
-            data = self._memory(size)
-            used = len(self._rest)
-            data[:used] = self._rest
-            counts = np.zeros(3, np.int64)
-            start, counted = data.ctypes.data, counts.ctypes.data
-            find_end = kernels().find_end
-            cut = 0
-            # the lengths are followed piece by piece, while the bytes are in the processor's cache
-            while (
-                used < size
-                and counts[2] < _CHUNK_RECORDS
-                and (got := self._read(data[used : min(used + _PIECE, size)]))
-            ):
-                used += got
-                cut = find_end(start + cut, start + used, MAX_BATCH_SIZE, counted) - start
-            self._rest = data[cut:used].copy()
-            if cut > 0:
-                batches, packed, records = counts.tolist()
-                chunk = Chunk(data, cut, self.position, batches, packed, records, self.inflation)
-                self.position += cut
-                return chunk
-            claimed = int.from_bytes(data[8:12].tobytes(), "big") + 12
-            if used < size or not size < claimed <= MAX_BATCH_SIZE:
-                return None
-            size = claimed
-
-    def _memory(self, size: int) -> _Array:
-        while self._free:
-            data = self._free.pop()
-            if len(data) == size + PADDING:
-                return data
-        return np.empty(size + PADDING, np.uint8)
-
-    def _read(self, target: _Array) -> int:
+        """Give the next chunk; None at the end."""
+        end = os.fstat(self._file.fileno()).st_size
         if self._end is not None:
-            target = target[: max(self._end - self._at, 0)]
-        got: int = self._file.readinto(target.data)  # type: ignore[attr-defined]
-        self._at += got
-        return got
+            end = min(end, self._end)
+        start = self.position
+        if start >= end:
+            return None
+        self.position = self._batch_behind(start + self._size, end)
+        self._size = min(2 * self._size, self._largest)
+        return Chunk(self._file, start, self.position, self.inflation)
+
+    def _batch_behind(self, position: int, end: int) -> int:
+        """Find where a batch begins at a position or behind it, `end` if none is near."""
+        for size in _SEARCHED:
+            data = np.empty(min(size, max(end - position, 0)) + PADDING, np.uint8)
+            start = data.ctypes.data
+            stop = start + _read(self._file, data[:-PADDING], position)
+            at = int(kernels().find_batch(start, stop, MAX_BATCH_SIZE))
+            if at != 0:
+                self._note_records(at, stop)
+                return position + at - start
+            if stop < start + size:
+                break
+        return end
+
+    def _note_records(self, start: int, end: int) -> None:
+        """Learn from the batches at addresses how large a chunk becomes with its records."""
+        counts = np.zeros(2, np.int64)
+        size = kernels().find_end(start, end, MAX_BATCH_SIZE, counts.ctypes.data) - start
+        largest = _CHUNK_RECORDS * size // max(int(counts[1]), 1)
+        self._largest = min(max(largest, _SMALLEST_CHUNK), _CHUNK_SIZE)
+
+
+def _read(file: BinaryIO, target: _Array, position: int) -> int:
+    """Fill memory with what a file has at a position; give how many bytes there are."""
+    used = 0
+    while used < len(target) and (
+        got := os.preadv(file.fileno(), [target[used:].data], position + used)
+    ):
+        used += got
+    return used
 
 
 class UnpackError(Exception):
@@ -142,52 +138,69 @@ class UnpackError(Exception):
 _T = TypeVar("_T")
 
 
-def unpacked_or_not(chunk: Chunk, walk: Callable[[Runs], _T]) -> _T:
-    """Walk a chunk with its compressed batches unpacked, or, if they cannot be, without."""
+def follow(chunk: Chunk) -> int | None:
+    """Follow the lengths of a chunk's batches; give where they do not lead on, None if they do."""
+    walk = Walk(chunk, kernels().follow, unpack=False)
+    for _ in walk.steps():
+        pass
+    return walk.stop
+
+
+def unpacked_or_not(walk: Callable[[bool], _T]) -> _T:
+    """Walk with compressed batches unpacked in runs, or, if they cannot be, without."""
     try:
-        return walk(_runs(chunk))
+        return walk(True)
     except UnpackError:
-        return walk(iter([(chunk.data.ctypes.data + chunk.size, None)]))
+        return walk(False)
 
 
 class Walk:
     """One walk of compiled code over a chunk.
 
+    The code reads the chunk piece by piece without the interpreter's lock.
+
     Attributes:
         state: the words that the code works with (`kernel_memory`).
     """
 
-    def __init__(self, chunk: Chunk, kernel: Callable[[int], int], places: Places | None) -> None:
+    def __init__(
+        self,
+        chunk: Chunk,
+        kernel: Callable[[int], int],
+        *,
+        unpack: bool,
+        places: Places | None = None,
+    ) -> None:
         self._chunk = chunk
         self._kernel = kernel
-        start = chunk.data.ctypes.data
-        self.state = state = np.zeros(memory.STATE_SIZE, np.int64)
-        state[memory.POSITION] = start
-        state[memory.LARGEST_BATCH] = MAX_BATCH_SIZE
-        state[memory.PLACE_BASE] = chunk.position - start
         self._places = places
-        if places is not None:
-            self._keep(places)
+        self.state = state = np.zeros(memory.STATE_SIZE, np.int64)
+        state[memory.LARGEST_BATCH] = MAX_BATCH_SIZE
+        state[memory.FILE] = chunk.file.fileno()
+        state[memory.PLACE_BASE] = chunk.position
+        state[memory.CHUNK_END] = chunk.end
+        state[memory.READ_SIZE] = _PIECE
+        state[memory.IS_UNPACKED] = unpack
+        self._memory = self._unpacked = np.empty(0, np.uint8)
+        self._take_memory(_PIECE)
+        self._keep()
 
-    def steps(self, runs: Runs) -> Iterator[int]:
-        """Yield the reasons for which the code stops, but for the ends of the runs.
+    def steps(self) -> Iterator[int]:
+        """Yield the reasons for which the code stops, but for those that concern reading.
 
         Raises:
             UnpackError: a run was not unpacked as its batches would be one by one.
         """
         state = self.state
-        for end, unpacked in runs:
-            state[memory.END] = end
-            state[memory.UNPACKED] = 0
-            if unpacked is not None:
-                state[memory.UNPACKED] = unpacked.ctypes.data
-                state[memory.UNPACKED_END] = unpacked.ctypes.data + len(unpacked) - PADDING
-            while (reason := self._kernel(state.ctypes.data)) != memory.DONE:
-                if reason == memory.BAD and unpacked is not None:
-                    raise UnpackError
-                yield reason
-            if unpacked is not None and state[memory.UNPACKED] != state[memory.UNPACKED_END]:
+        while (reason := self._kernel(state.ctypes.data)) != memory.DONE:
+            if reason == memory.UNPACK:
+                self._unpack_run()
+            elif reason == memory.LARGE:
+                self._take_memory(int(state[memory.NEEDED_SIZE]))
+            elif reason == memory.BAD and state[memory.UNPACKED]:
                 raise UnpackError
+            else:
+                yield reason
 
     @property
     def position(self) -> int:
@@ -195,12 +208,27 @@ class Walk:
         return int(self.state[memory.POSITION] + self.state[memory.PLACE_BASE])
 
     @property
-    def batch(self) -> memoryview:
-        """The bytes of the chunk from the next batch, or the open one, on."""
-        return self._chunk.data.data[self.position - self._chunk.position : self._chunk.size]
+    def stop(self) -> int | None:
+        """The position, None at the end of the chunk."""
+        return None if self.position == self._chunk.end else self.position
 
-    def read_bad_batch(self) -> RecordBatch | None:
-        """Give the batch that the code cannot read, if it can be trusted, and pass over it."""
+    @property
+    def batch(self) -> memoryview:
+        """The bytes of the piece from the next batch, or the open one, on."""
+        state = self.state
+        start, end = (state[[memory.POSITION, memory.WHOLE_END]] - state[memory.PIECE]).tolist()
+        return self._memory.data[start:end]
+
+    @property
+    def record_count(self) -> int:
+        """How many records the next batch claims to have, if it is of message format v2."""
+        return int.from_bytes(self.batch[57:61], "big")
+
+    def read_bad_batch(self, most_records: int = MOST_RECORDS) -> RecordBatch | None:
+        """Give the batch that the code cannot read, and pass over it.
+
+        None if it cannot be trusted, or has more records.
+        """
         batches = read_batches(
             self.batch,
             base_position=self.position,
@@ -208,39 +236,52 @@ class Walk:
             inflation=self._chunk.inflation,
         )
         item = next(batches, None)
-        if not isinstance(item, RecordBatch):
+        if not isinstance(item, RecordBatch) or (item.record_count or 0) > most_records:
             return None
         self.state[memory.POSITION] += item.size
-        if self._places is not None:
-            self._keep(self._places)
+        self._keep()
         return item
 
-    def _keep(self, places: Places) -> None:
-        """Tell the code what is wanted from the next batch on."""
-        wanted = between(places, self.position, self._chunk.position + self._chunk.size)
-        self.state[memory.KEEP] = wanted.ctypes.data
-        self.state[memory.KEEP_END] = wanted.ctypes.data + wanted.nbytes
+    def _take_memory(self, size: int) -> None:
+        """Take memory for a piece of so many bytes; what was read of it stays."""
+        state = self.state
+        larger = recycled(size + PADDING)
+        used = int(state[memory.READ_END] - state[memory.PIECE])
+        larger[:used] = self._memory[:used]
+        shift = larger.ctypes.data - state[memory.PIECE]
+        for at in (memory.PIECE, memory.POSITION, memory.END, memory.WHOLE_END, memory.READ_END):
+            state[at] += shift
+        state[memory.PLACE_BASE] -= shift
+        self._memory = larger
 
-
-def _runs(chunk: Chunk) -> Runs:
-    """Cut a chunk behind runs of compressed batches; give each end and the run unpacked."""
-    start = chunk.data.ctypes.data
-    end = start + chunk.size
-    if chunk.compressed:
-        starts, ends, codecs = (np.empty(chunk.compressed, np.int64) for _ in range(3))
-        kernels().list_compressed(
-            start, end, MAX_BATCH_SIZE, starts.ctypes.data, ends.ctypes.data, codecs.ctypes.data
+    def _unpack_run(self) -> None:
+        """Unpack the next compressed batches of one codec, or go to the end of the piece."""
+        state = self.state
+        starts, ends = np.empty((2, int(state[memory.PACKED])), np.int64)
+        start, end = int(state[memory.END]), int(state[memory.WHOLE_END])
+        found = kernels().list_compressed(
+            start, end, MAX_BATCH_SIZE, starts.ctypes.data, ends.ctypes.data
         )
-        size_before = np.cumsum(ends - starts)
-        is_next = (np.diff(codecs) != 0) | (np.diff(size_before // _RUN_SIZE) != 0)
-        bounds = [0, *(np.flatnonzero(is_next) + 1).tolist(), chunk.compressed]
-        for first, last in pairwise(bounds):
-            size = int((ends[first:last] - starts[first:last]).sum())
-            limit = chunk.inflation.limit(size)
-            unpacked = _unpack(starts[first:last], ends[first:last], int(codecs[first]), limit)
-            chunk.inflation.note(size, len(unpacked))
-            yield int(ends[last - 1]), unpacked
-    yield end, None
+        if not found:
+            state[memory.END] = end
+            return
+        starts, ends = starts[:found], ends[:found]
+        codec = int(self._memory[starts[0] - state[memory.PIECE] + 22]) & memory.COMPRESSED
+        size = int((ends - starts).sum())
+        inflation = self._chunk.inflation
+        unpacked = _unpack(starts, ends, codec, inflation.limit(size))
+        inflation.note(size, len(unpacked))
+        state[memory.END] = ends[-1]
+        state[memory.UNPACKED] = unpacked.ctypes.data
+        state[memory.UNPACKED_END] = unpacked.ctypes.data + len(unpacked) - PADDING
+        self._unpacked = unpacked  # as long as the code reads it
+
+    def _keep(self) -> None:
+        """Tell the code what is wanted from the next batch on."""
+        if self._places is not None:
+            wanted = between(self._places, self.position, self._chunk.end)
+            self.state[memory.KEEP] = wanted.ctypes.data
+            self.state[memory.KEEP_END] = wanted.ctypes.data + wanted.nbytes
 
 
 def _unpack(starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:

@@ -1,4 +1,4 @@
-"""Compiled walking over a log: the lengths and checksums of batches.
+"""Compiled walking over a log: its pieces, and the lengths and checksums of batches.
 
 Importing this module imports numba. Positions are addresses.
 """
@@ -8,7 +8,16 @@ from __future__ import annotations
 from kgroup.protocol import kernel_memory as memory
 from kgroup.protocol.batch import LOG_OVERHEAD, MOST_RECORDS
 from kgroup.protocol.batch_v2 import HEADER_SIZE
-from kgroup.protocol.kernel_memory import BAD, COMPRESSED, DONE, FULL, LOG_APPEND_TIME
+from kgroup.protocol.kernel_memory import (
+    BAD,
+    COMPRESSED,
+    DONE,
+    FULL,
+    LARGE,
+    LOG_APPEND_TIME,
+    READ,
+    UNPACK,
+)
 from kgroup.protocol.machine import (
     LINE,
     compiled,
@@ -21,8 +30,10 @@ from kgroup.protocol.machine import (
     load_int32,
     load_int64,
     load_uint8,
+    move,
     prefetch,
     put,
+    read_at,
     store_native16,
     store_native32,
 )
@@ -30,11 +41,14 @@ from kgroup.protocol.machine import (
 __all__ = [
     "claimed_size",
     "close_batch",
+    "find_batch",
     "find_end",
+    "follow",
     "gather",
     "has_compressed_records",
     "has_right_crc",
     "list_compressed",
+    "next_piece",
     "open_batch",
     "read_record",
     "record_time",
@@ -44,6 +58,9 @@ __all__ = [
 _LARGEST_BASE = 1 << 62
 _SMALLEST_RECORD = 7
 _NEWEST_CODEC = 4
+
+_MOST_SUMMED = 8
+"""Times the bytes in which a batch is looked for."""
 
 _PREFETCHED = 512
 """Bytes that are fetched while a batch is read: a batch or two, and from so far behind its end."""
@@ -94,23 +111,101 @@ def has_right_crc(at: int, size: int) -> bool:
 def find_end(at: int, end: int, largest: int, counts: int) -> int:
     """Where the last batch ends that claims to be whole; checksums are not looked at.
 
-    To the three words at `counts` are added how many batches there are, how many of them have
-    compressed records, and how many records they claim to have.
+    The two words at `counts` become how many of the batches have compressed records, and how many
+    records all of them claim to have.
     """
-    batches = 0
     packed = 0
     records = 0
     while True:
         size = claimed_size(at, end, largest)
         if size <= 0:
-            put(counts, 0, get(counts, 0) + batches)
-            put(counts, 1, get(counts, 1) + packed)
-            put(counts, 2, get(counts, 2) + records)
+            put(counts, 0, packed)
+            put(counts, 1, records)
             return at
-        batches += 1
         packed += has_compressed_records(at)
         records += records_in(at)
         at += size
+
+
+@compiled
+def next_piece(state: int) -> int:
+    """Read on behind the batches at END; READ, or what is to be done instead.
+
+    The piece ends with the last batch that claims to be whole; what was read of the next one stays.
+    """
+    unpacked = get(state, memory.UNPACKED)
+    if unpacked != 0 and unpacked != get(state, memory.UNPACKED_END):
+        return BAD
+    if get(state, memory.END) < get(state, memory.WHOLE_END):
+        put(state, memory.UNPACKED, 0)
+        return UNPACK
+    piece = get(state, memory.PIECE)
+    at = get(state, memory.POSITION)
+    position = at + get(state, memory.PLACE_BASE)
+    used = get(state, memory.READ_END) - at
+    move(piece, at, used)
+    left = get(state, memory.CHUNK_END) - position
+    size = max(get(state, memory.READ_SIZE), get(state, memory.NEEDED_SIZE), used)
+    size = min(size, left)
+    while used < size:
+        got = read_at(get(state, memory.FILE), piece + used, size - used, position + used)
+        if got <= 0:
+            break
+        used += got
+    largest = get(state, memory.LARGEST_BATCH)
+    end = find_end(piece, piece + used, largest, state + 8 * memory.PACKED)
+    put(state, memory.POSITION, piece)
+    put(state, memory.PLACE_BASE, position - piece)
+    put(state, memory.READ_END, piece + used)
+    put(state, memory.WHOLE_END, end)
+    put(state, memory.END, end)
+    put(state, memory.UNPACKED, 0)
+    put(state, memory.NEEDED_SIZE, 0)
+    if end == piece:
+        needed = load_int32(piece + 8) + LOG_OVERHEAD
+        if used < size or needed <= used or needed > min(largest, left):
+            return DONE
+        put(state, memory.NEEDED_SIZE, needed)
+        return LARGE
+    if get(state, memory.PACKED) > 0 and get(state, memory.IS_UNPACKED) != 0:
+        put(state, memory.END, piece)
+        return UNPACK
+    return READ
+
+
+@compiled
+def follow(state: int) -> int:
+    """Follow the lengths of the batches; give why they cannot be followed any more."""
+    while True:
+        put(state, memory.POSITION, get(state, memory.END))
+        reason = next_piece(state)
+        if reason != READ:
+            return reason
+
+
+@compiled
+def find_batch(at: int, end: int, largest: int) -> int:
+    """Where the first batch with the right checksum begins that others follow; 0: nowhere.
+
+    They follow up to the end, where one may be cut off. What looks like batches is summed up to
+    some times the bytes that there are: then nothing is found.
+    """
+    left = _MOST_SUMMED * (end - at)
+    while at < end and left > 0:
+        size = claimed_size(at, end, largest)
+        if size <= 0:
+            at += 1
+        elif not has_right_crc(at, size):
+            left -= size
+            at += 1
+        else:
+            first = at
+            while size > 0:
+                at += size
+                size = claimed_size(at, end, largest)
+            if size == 0:
+                return first
+    return 0
 
 
 @inlined
@@ -124,15 +219,21 @@ def has_compressed_records(at: int) -> bool:
 
 
 @compiled
-def list_compressed(at: int, end: int, largest: int, starts: int, ends: int, codecs: int) -> int:
-    """List the batches with compressed records, in a chunk that `find_end` has cut; count them."""
+def list_compressed(at: int, end: int, largest: int, starts: int, ends: int) -> int:
+    """List the batches with compressed records up to the first of another codec; count them.
+
+    They are whole, as `find_end` has seen.
+    """
     found = 0
+    codec = 0
     while at < end:
         size = claimed_size(at, end, largest)
         if has_compressed_records(at):
+            if found > 0 and load_int16(at + 21) & COMPRESSED != codec:
+                return found
+            codec = load_int16(at + 21) & COMPRESSED
             put(starts, found, at)
             put(ends, found, at + size)
-            put(codecs, found, load_int16(at + 21) & COMPRESSED)
             found += 1
         at += size
     return found
@@ -210,7 +311,7 @@ def open_batch(state: int) -> int:
         return BAD
     row = get(state, memory.ROWS)
     batch = get(state, memory.BATCHES)
-    if row + count > get(state, memory.ROW_CAPACITY) or batch >= get(state, memory.BATCH_CAPACITY):
+    if row + count > get(state, memory.ROW_CAPACITY):
         return FULL
     for index in range(memory.ROWS, memory.USED_END):
         put(state, memory.SAVED - memory.ROWS + index, get(state, index))
@@ -242,6 +343,8 @@ def close_batch(state: int, record: int, reason: int) -> int:
     if reason == DONE:
         if is_unpacked:
             put(state, memory.UNPACKED, record)
+        if get(state, memory.ROWS) == get(state, memory.SAVED):
+            put(state, memory.BATCHES, get(state, memory.SAVED + memory.BATCHES - memory.ROWS))
         put(state, memory.POSITION, at + load_int32(at + 8) + LOG_OVERHEAD)
     else:
         for index in range(memory.ROWS, memory.USED_END):

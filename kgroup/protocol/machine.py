@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "load_uint8",
     "load_word",
     "mix",
+    "move",
     "narrow_native16",
     "narrow_native32",
     "narrow_uint8",
@@ -55,6 +57,7 @@ __all__ = [
     "put_native16",
     "put_native32",
     "put_uint8",
+    "read_at",
     "store_native16",
     "store_native32",
     "store_uint8",
@@ -159,27 +162,52 @@ put_native16: Callable[[int, int, int], None] = _put(_INT16)
 put_native32: Callable[[int, int, int], None] = _put(_INT32)
 
 
-def _copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        pointer = _INT8.as_pointer()
-        target, source, size = arguments
-        memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, _INT64])
-        builder.call(
-            memcpy,
-            [
-                builder.inttoptr(target, pointer),
-                builder.inttoptr(source, pointer),
-                size,
-                ir.Constant(ir.IntType(1), 0),
-            ],
-        )
-        return context.get_dummy_value()
+def _copy(intrinsic_name: str) -> Any:
+    """An intrinsic that copies bytes with one of LLVM's."""
 
-    return types.void(types.int64, types.int64, types.int64), generate
+    def copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            pointer = _INT8.as_pointer()
+            target, source, size = arguments
+            function = builder.module.declare_intrinsic(intrinsic_name, [pointer, pointer, _INT64])
+            builder.call(
+                function,
+                [
+                    builder.inttoptr(target, pointer),
+                    builder.inttoptr(source, pointer),
+                    size,
+                    ir.Constant(ir.IntType(1), 0),
+                ],
+            )
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return intrinsic(copy)
 
 
-copy: Callable[[int, int, int], None] = intrinsic(_copy)
+copy: Callable[[int, int, int], None] = _copy("llvm.memcpy")
 """Copy to an address, from another, so many bytes; the two do not overlap."""
+move: Callable[[int, int, int], None] = _copy("llvm.memmove")
+"""Likewise; the two may overlap."""
+
+
+def _read_at(typing_context: Any, file: Any, target: Any, size: Any, position: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        file, target, size, position = arguments
+        pointer = _INT8.as_pointer()
+        kind = ir.FunctionType(_INT64, [_INT32, pointer, _INT64, _INT64])
+        function = cgutils.get_or_insert_function(builder.module, kind, "pread")
+        return builder.call(
+            function,
+            [builder.trunc(file, _INT32), builder.inttoptr(target, pointer), size, position],
+        )
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), generate
+
+
+read_at: Callable[[int, int, int, int], int] = intrinsic(_read_at)
+"""Read from a file, to an address, so many bytes that stand at a position: C's `pread`."""
 
 
 def _copy_block(typing_context: Any, target: Any, source: Any) -> Any:

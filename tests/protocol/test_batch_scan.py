@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.protocol import log_chunk, scan_chunk
+from kgroup.protocol import log_chunk
 from kgroup.protocol.batch_scan import BatchKind, Marker, Scan, scan_batches, scan_transactions
 from kgroup.protocol.record_batch import RecordBatch, read_batches
 from tests.examples import examples, some_of
@@ -45,15 +45,13 @@ def test_recorded_and_damaged_files() -> None:
 
 
 @settings(max_examples=examples(12))
-@given(log=logs(), size=st.integers(200, 3000), controls=st.sampled_from([1, 2, 1000]))
-def test_any_log(
-    log: bytes, size: int, controls: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@given(log=logs(), size=st.integers(200, 3000))
+def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "scan.log"
     write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
-        patch.setattr(scan_chunk, "_CONTROLS", controls)
+        patch.setattr(log_chunk, "_PIECE", size // 3)
         assert whole(path, compiled=True) == whole(path, compiled=False)
 
 

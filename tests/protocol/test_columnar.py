@@ -116,7 +116,6 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
     write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
-        patch.setattr(log_chunk, "_RUN_SIZE", size)
         patch.setattr(log_chunk, "_PIECE", size // 3)
         patch.setattr(log_chunk, "_SMALLEST_CHUNK", 100)
         check_equal(path)
@@ -127,7 +126,7 @@ def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Rows, texts and dictionaries that do not fit are flushed, enlarged and grown."""
     monkeypatch.setattr(column_chunk, "_MOST_ROWS", 5)
     monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (40, 60))
-    monkeypatch.setattr(log_chunk, "_RUN_SIZE", 2000)
+    monkeypatch.setattr(log_chunk, "_PIECE", 2000)
     groups = ROOT / "tests/data/kafka-2.8.2/__consumer_offsets-0/00000000000000000000.log"
     batches = [
         batch(
@@ -256,7 +255,7 @@ def test_last_records_of_any_log(
     (expected,) = last_records([path], limits, compiled=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
-        patch.setattr(log_chunk, "_RUN_SIZE", size)
+        patch.setattr(log_chunk, "_PIECE", size // 3)
         (found,) = last_records([path], limits, compiled=True)
         assert found.places.tolist() == expected.places.tolist()
         assert found.damages == expected.damages
@@ -402,7 +401,7 @@ def test_records_that_grow_beyond_measure_are_read_up_to_a_sum(
     compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol_batch, "_MOST_INFLATED", 60_000)
-    monkeypatch.setattr(log_chunk, "_RUN_SIZE", 1)
+    monkeypatch.setattr(log_chunk, "_PIECE", 64)
     bomb = batch([commit(0, "g", metadata="m" * 32_000)], codec="zstd")
     sound = batch([commit(1, "g", metadata="".join(map(chr, range(32, 120))))], codec="zstd")
     assert 100 * len(bomb) < 32_000

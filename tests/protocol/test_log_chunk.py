@@ -1,0 +1,132 @@
+"""Chunks end where a batch seems to begin; what is made of them does not depend on that."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgroup.protocol import log_chunk
+from kgroup.protocol.batch import MAX_BATCH_SIZE
+from kgroup.protocol.compiled import kernels
+from kgroup.protocol.kernel_memory import PADDING
+from tests.operation.log_files import commit, commit_key
+from tests.protocol.log_writer import Plain, batch
+from tests.protocol.test_columnar import check_equal
+from tests.protocol.test_columnar_work import cut
+
+
+def found_in(data: bytes) -> int | None:
+    """Where the batch begins that is found, None if none is."""
+    memory = np.frombuffer(data + bytes(PADDING), np.uint8)
+    start = memory.ctypes.data
+    at = kernels().find_batch(start, start + len(data), MAX_BATCH_SIZE)
+    return at - start if at else None
+
+
+def with_wrong_crc(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+SOUND = batch([commit(0, "g")])
+CUT_OFF = SOUND[:40]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (SOUND, 0),
+        (SOUND + SOUND, 0),
+        (b"12345" + SOUND + CUT_OFF, 5),
+        (b"\0" * 100 + SOUND, 100),
+        (with_wrong_crc(SOUND) + SOUND, len(SOUND)),
+        (SOUND + b"\xff" * 100 + SOUND, len(SOUND) + 100),
+        (SOUND + b"\xff" * 100, None),
+        (CUT_OFF, None),
+        (with_wrong_crc(SOUND), None),
+        (b"", None),
+        (bytes(100), None),
+    ],
+)
+def test_a_batch_is_found_that_others_follow(data: bytes, expected: int | None) -> None:
+    assert found_in(data) == expected
+
+
+def test_bytes_made_to_look_like_batches_are_not_summed_without_end() -> None:
+    """Each header claims all that is behind it."""
+    heads = 2000
+    size = 17 * heads + 1000
+    lying = b"".join(
+        bytes(8) + (size - 17 * number - 12).to_bytes(4, "big") + bytes(4) + b"\2"
+        for number in range(heads)
+    )
+    assert found_in(lying + SOUND) is None
+    assert found_in(lying[-17 * 5 :] + bytes(20_000) + SOUND) is not None
+
+
+def test_a_chunk_that_ends_inside_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record may hold batches, and the head of one that is cut off."""
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1500)
+    monkeypatch.setattr(log_chunk, "_SMALLEST_CHUNK", 1000)
+    monkeypatch.setattr(log_chunk, "_SEARCHED", (1000,))
+    inside = batch([commit(0, "not there")]) * 8 + bytes(10) + b"\x10\0" + bytes(4) + b"\2"
+    log = []
+    for offset in range(0, 60, 3):
+        log.append(batch([commit(offset, f"g{offset}")]))
+        log.append(batch([Plain(offset + 1, 5, b"\0\1key", inside), commit(offset + 2, "g")]))
+    begins = np.cumsum([0, *map(len, log)])
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(log))
+    assert any(chunk.position not in begins for chunk in cut(path))
+    assert check_equal(path)["group"].to_pylist().count("g") == 20
+
+
+def test_batches_larger_than_what_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More is searched, and in the end the rest is one chunk."""
+    log = [batch([commit(number * 50 + i, f"g{i}") for i in range(50)]) for number in range(9)]
+    size = len(log[0])
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(log))
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", size // 2)
+    for searched, chunks in (((100, size // 2, 3 * size), 9), ((100, size // 2), 1)):
+        monkeypatch.setattr(log_chunk, "_SEARCHED", searched)
+        assert len(cut(path)) == chunks
+        assert check_equal(path).num_rows == 450
+
+
+def test_a_log_that_is_shorter_than_it_was(tmp_path: Path) -> None:
+    """A broker may cut a log off while it is read: what is there is walked over."""
+    path = tmp_path / "log"
+    path.write_bytes(SOUND * 10)
+    with path.open("rb", buffering=0) as file:
+        chunk = log_chunk.Cutter(file).next()
+        assert chunk is not None
+        path.write_bytes(SOUND * 3 + CUT_OFF)
+        assert log_chunk.follow(chunk) == 3 * len(SOUND)
+        assert log_chunk.Cutter(file).next().end == path.stat().st_size  # type: ignore[union-attr]
+
+
+def commit_v4(offset: int, name: str, topic_id: bytes) -> Plain:
+    """Group, topic and metadata have one name; the topic id is a tagged field."""
+    value = struct.pack(">hqi", 4, 0, -1) + bytes([len(name) + 1]) + name.encode()
+    return Plain(offset, 5, commit_key(name, name), value + bytes(8) + b"\1\0\x10" + topic_id)
+
+
+def test_pieces_that_look_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a piece says first stands last in it too, where the one before has said another."""
+    log = []
+    for number in range(9):
+        name, topic_id = f"g{number}", bytes([number + 1]) * 16
+        names = ((name, topic_id), ("other", b"o" * 16), (name, topic_id))
+        log.append(batch([commit_v4(3 * number + at, *each) for at, each in enumerate(names)]))
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(log))
+    monkeypatch.setattr(log_chunk, "_PIECE", len(log[0]))
+    table = check_equal(path)
+    for column in ("group", "topic", "metadata"):
+        assert table[column].to_pylist()[:4] == ["g0", "other", "g0", "g1"]
+    assert len(set(table["topic_id"].to_pylist())) == 10

@@ -40,9 +40,15 @@ __all__ = [
     "read_chunks",
 ]
 
-_SEARCH_SIZE = 1 << 18
-_SOUND_SIZE = 1 << 16
-"""Bytes in order behind damage from which on there may be no more: a new start has its cost."""
+_SEARCH_SIZE = 1 << 15
+_SOUND_SIZES = (1 << 10, 1 << 16)
+"""Bytes in order behind damage from which on there may be no more, at least and at most.
+
+A new start of compiled code costs as much as to read some kilobytes without it: where soon there
+was damage again, more must be in order the next time.
+"""
+_SOON = 16
+"""Times these bytes within which damage comes soon behind a new start."""
 
 _MOST_WORKERS = 4
 _GAP = 1 << 20
@@ -173,6 +179,9 @@ def read_chunks(
         workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
     most_ahead = ahead = workers + 1 if workers > 1 else 0  # one waits while rows are taken
     pending: deque[Future[tuple[list[_T], int | None]]] = deque()
+    started = part.start
+    least_sound, most_sound = _SOUND_SIZES
+    sound_size = least_sound
     with path.open("rb", buffering=0) as file, _pool(workers) as pool:
         cutter = Cutter(file, part)
         try:
@@ -196,11 +205,14 @@ def read_chunks(
                     return
                 if not part.has(stop):
                     return
+                is_soon = stop - started < _SOON * sound_size
+                sound_size = min(2 * sound_size, most_sound) if is_soon else least_sound
                 left = ByteRange(stop, part.end)
-                resumed = yield from _read_over(file, left, in_batch, cutter.inflation)
+                resumed = yield from _read_over(file, left, sound_size, in_batch, cutter.inflation)
                 if resumed is None:
                     return
                 cutter.seek(resumed)
+                started = resumed
                 ahead = 0  # where damage is, more is likely, and what is ahead of it is in vain
         finally:
             _cancel(pending)
@@ -230,10 +242,14 @@ def _decode_by_reference(
 def _read_over(
     file: BinaryIO,
     part: ByteRange,
+    sound_size: int,
     in_batch: Callable[[RecordBatch], Iterator[_T]],
     inflation: Inflation,
 ) -> Generator[_T | Damage, None, int | None]:
-    """Read what compiled code cannot; give where it can go on, None at the end of the part."""
+    """Read what compiled code cannot; give where it can go on, None at the end of the part.
+
+    It can where so many bytes were in order.
+    """
     file.seek(part.start)
     sound = 0
     batches = read_file_batches(file, part=part, chunk_size=_SEARCH_SIZE, inflation=inflation)
@@ -241,7 +257,7 @@ def _read_over(
         if isinstance(item, Damage):
             yield item
             sound = 0
-        elif sound > _SOUND_SIZE:
+        elif sound > sound_size:
             return item.position
         else:
             sound += item.size

@@ -86,7 +86,7 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
         patch.object(log_chunk, "_CHUNK_SIZE", random.choice((100, 1000, 16 << 20))),
         patch.object(log_chunk, "_SMALLEST_CHUNK", random.choice((100, 1000))),
         patch.object(log_chunk, "_PIECE", random.choice((64, 500, 1 << 19))),
-        patch.object(columnar, "_SOUND_SIZE", random.choice((0, 300, 1 << 16))),
+        patch.object(columnar, "_SOUND_SIZES", (random.choice((0, 300, 1 << 10)), 1 << 16)),
     ):
         compiled = _decoded(path, compiled=True)
         scanned, groups = _scanned(path, compiled=True), _groups(path, compiled=True)

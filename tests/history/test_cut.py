@@ -36,7 +36,7 @@ STARTS = [sum(map(len, BATCHES[:n])) for n in range(len(BATCHES))]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
-    monkeypatch.setattr(columnar, "_SOUND_SIZE", 500)
+    monkeypatch.setattr(columnar, "_SOUND_SIZES", (500, 500))
     monkeypatch.setattr(cut, "_WALK", 3000)
 
 

@@ -116,7 +116,7 @@ def test_a_part_that_goes_on_behind_much_damage_ends_where_it_should(
 ) -> None:
     """Chunks are cut from a place then that was not read up to before."""
     monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
-    monkeypatch.setattr(columnar, "_SOUND_SIZE", 100)
+    monkeypatch.setattr(columnar, "_SOUND_SIZES", (100, 100))
     batches = [batch([commit(offset, "g")]) for offset in range(12)]
     path = tmp_path / "log"
     path.write_bytes(batches[0] + b"\xff" * 5000 + b"".join(batches[1:]))

@@ -19,6 +19,7 @@ from kgroup.cli.context import (
 )
 from kgroup.cli.options import (
     ID,
+    NEW_FILE,
     PATH,
     Output,
     examples,
@@ -191,7 +192,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option(
     "--parquet",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NEW_FILE,
     help="Write a Parquet file, and nothing to standard output.",
 )
 @click.option("--snapshot", hidden=True, expose_value=False, callback=_refuse_snapshot)

@@ -19,6 +19,7 @@ __all__ = [
     "FOLDER",
     "FORMS",
     "ID",
+    "NEW_FILE",
     "PATH",
     "Output",
     "Word",
@@ -86,6 +87,8 @@ ID = _Id()
 """The id of a group, a member, a producer, or the name of a topic."""
 PATH = _Path(path_type=Path, readable=False)
 """A path to read; what it is, and whether it can be read, is found out by reading it."""
+NEW_FILE = _Path(path_type=Path, dir_okay=False)
+"""A file to write."""
 FOLDER = _Folder(path_type=Path, readable=False)
 """A folder that is written to, or was: a warehouse."""
 

@@ -136,8 +136,8 @@ def next_piece(state: int) -> int:
     unpacked = get(state, memory.UNPACKED)
     if unpacked != 0 and unpacked != get(state, memory.UNPACKED_END):
         return BAD
+    put(state, memory.UNPACKED, 0)
     if get(state, memory.END) < get(state, memory.WHOLE_END):
-        put(state, memory.UNPACKED, 0)
         return UNPACK
     piece = get(state, memory.PIECE)
     at = get(state, memory.POSITION)
@@ -145,8 +145,7 @@ def next_piece(state: int) -> int:
     used = get(state, memory.READ_END) - at
     move(piece, at, used)
     left = get(state, memory.CHUNK_END) - position
-    size = max(get(state, memory.READ_SIZE), get(state, memory.NEEDED_SIZE), used)
-    size = min(size, left)
+    size = min(max(get(state, memory.READ_SIZE), get(state, memory.NEEDED_SIZE)), left)
     while used < size:
         got = read_at(get(state, memory.FILE), piece + used, size - used, position + used)
         if got <= 0:
@@ -159,7 +158,6 @@ def next_piece(state: int) -> int:
     put(state, memory.READ_END, piece + used)
     put(state, memory.WHOLE_END, end)
     put(state, memory.END, end)
-    put(state, memory.UNPACKED, 0)
     put(state, memory.NEEDED_SIZE, 0)
     if end == piece:
         needed = load_int32(piece + 8) + LOG_OVERHEAD

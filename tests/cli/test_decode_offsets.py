@@ -385,6 +385,7 @@ def test_one_message(cli: Cli) -> None:
         (["--sample", "--since", "1h", "--until", "2h"], "--since must be the earlier one"),
         (["--sample", "--since", "2023-11-14", "--until", "2023-11-14"], "no time lies between"),
         (["--sample", "--parquet", "-"], "the name of a file, not -"),
+        (["--sample", "--parquet", ""], "expected a path, found an empty text"),
         (["--sample", "--parquet", "x", "-o", "table"], "leave out --output\n"),
         (["--sample", "--parquet", "x", "--no-headers"], "leave out --no-headers\n"),
         (["--value", "00", "--sample"], "--value belongs to --key"),

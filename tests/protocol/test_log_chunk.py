@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgroup.protocol import log_chunk
+from kgroup.protocol import kernel_memory as memory
+from kgroup.protocol import key_chunk, log_chunk
 from kgroup.protocol.batch import MAX_BATCH_SIZE
 from kgroup.protocol.compiled import kernels
 from kgroup.protocol.kernel_memory import PADDING
+from kgroup.protocol.last_record import Limits
+from kgroup.protocol.transaction import TransactionIndex
 from tests.operation.log_files import commit, commit_key
 from tests.protocol.log_writer import Plain, batch
 from tests.protocol.test_columnar import check_equal
@@ -20,8 +23,8 @@ from tests.protocol.test_columnar_work import cut
 
 def found_in(data: bytes) -> int | None:
     """Where the batch begins that is found, None if none is."""
-    memory = np.frombuffer(data + bytes(PADDING), np.uint8)
-    start = memory.ctypes.data
+    padded = np.frombuffer(data + bytes(PADDING), np.uint8)
+    start = padded.ctypes.data
     at = kernels().find_batch(start, start + len(data), MAX_BATCH_SIZE)
     return at - start if at else None
 
@@ -130,3 +133,31 @@ def test_pieces_that_look_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for column in ("group", "topic", "metadata"):
         assert table[column].to_pylist()[:4] == ["g0", "other", "g0", "g1"]
     assert len(set(table["topic_id"].to_pylist())) == 10
+
+
+def test_codecs_that_change_are_unpacked_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No batch is left to the reference reader."""
+    codecs = ["zstd", "zstd", "lz4", "none", "gzip", "snappy", "none"]
+    path = tmp_path / "log"
+    path.write_bytes(
+        b"".join(batch([commit(at, f"g{at}")], codec=codec) for at, codec in enumerate(codecs))
+    )
+    monkeypatch.delattr(log_chunk.Walk, "read_bad_batch")
+    assert check_equal(path).num_rows == len(codecs)
+
+
+def test_batches_without_rows_take_no_room(tmp_path: Path) -> None:
+    """There is room for as many batches as rows."""
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batch([Plain(offset, 5, None, b"v")]) for offset in range(9)) + SOUND)
+    with path.open("rb", buffering=0) as file:
+        chunk = log_chunk.Cutter(file).next()
+        assert chunk is not None
+        walk = log_chunk.Walk(chunk, kernels().list_keys, unpack=False)
+        buffer = key_chunk._Buffer(walk.state, 1)
+        assert list(walk.steps()) == []
+        assert walk.state[memory.BATCHES] == 1
+        limits = Limits(TransactionIndex)
+        assert len(buffer.finish(limits).hashes) == 1

@@ -68,6 +68,15 @@ def test_kinds_and_markers(compiled: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+def test_a_batch_without_an_offset_does_not_count(compiled: bool, tmp_path: Path) -> None:
+    """Its checksum is right: that is of what follows."""
+    sound = batch([commit(0, "g")])
+    path = tmp_path / "log"
+    path.write_bytes(sound + b"\x80" + sound[1:] + sound)
+    assert whole(path, compiled=compiled).batches == {("none", 2): 2}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
 def test_only_some_markers_count(compiled: bool, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(

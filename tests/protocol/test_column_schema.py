@@ -11,7 +11,7 @@ from kgroup.protocol import column_buffer, column_chunk, column_schema
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.columnar import decode_chunks
 from tests.operation.log_files import commit, commit_key
-from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker
+from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker, message_set
 
 
 def parts_of(path: Path, *, compiled: bool) -> list[pa.RecordBatch]:
@@ -37,6 +37,22 @@ def test_rows_of_one_batch_come_in_pieces(
         parts = parts_of(path, compiled=compiled)
         assert max(part.num_rows for part in parts) <= 64
         assert [row["offset"] for part in parts for row in part.to_pylist()] == [*range(1000)]
+
+
+def test_rows_of_many_old_batches_come_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the reference reads for compiled code is given as soon as there are enough rows."""
+    monkeypatch.setattr(column_chunk, "_MOST_ROWS", 16)
+    wrapped = [
+        message_set([commit(offset, "g"), commit(offset + 1, "g")], magic=1, codec="gzip")
+        for offset in range(0, 100, 2)
+    ]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(wrapped))
+    parts = parts_of(path, compiled=True)
+    assert [part.num_rows for part in parts] == [16] * 6 + [4]
+    assert [row["offset"] for part in parts for row in part.to_pylist()] == [*range(100)]
 
 
 def test_large_records_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,15 @@ from kgroup.protocol.transaction import TransactionIndex
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
 from tests.operation.log_files import commit, tombstone
-from tests.protocol.log_writer import CODECS, Plain, batch, compress, marker, record
+from tests.protocol.log_writer import (
+    CODECS,
+    Plain,
+    batch,
+    compress,
+    marker,
+    message_set,
+    record,
+)
 from tests.protocol.random_log import logs
 
 ROOT = Path(__file__).parents[2]
@@ -256,6 +264,7 @@ def test_last_records_of_any_log(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_chunk, "_CHUNK_SIZE", size)
         patch.setattr(log_chunk, "_PIECE", size // 3)
+        patch.setattr(key_chunk, "_ROWS", 3)
         (found,) = last_records([path], limits, compiled=True)
         assert found.places.tolist() == expected.places.tolist()
         assert found.damages == expected.damages
@@ -322,6 +331,17 @@ def test_keys_that_go_on_where_others_end(size: int, tmp_path: Path) -> None:
     path.write_bytes(batch([Plain(offset, 5, each, b"v") for offset, each in enumerate(keys)]))
     (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
     assert len(found.places) == len(keys)
+
+
+def test_what_is_wanted_behind_a_batch_for_the_reference(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(
+        message_set([commit(0, "a"), commit(1, "b")], magic=1, codec="gzip")
+        + batch([commit(2, "a"), commit(3, "c")])
+    )
+    (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
+    rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    assert [row["offset"] for row in rows] == [1, 2, 3]
 
 
 def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgroup.protocol import column_chunk, columnar, log_chunk
+from kgroup.protocol import column_buffer, column_chunk, columnar, log_chunk
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.column_buffer import ColumnBuffer
 from kgroup.protocol.columnar import decode_chunks
-from kgroup.protocol.record_batch import read_file_batches
-from tests.operation.log_files import commit
-from tests.protocol.log_writer import batch
+from kgroup.protocol.record_batch import RecordBatch, read_file_batches
+from kgroup.protocol.transaction import TransactionIndex
+from tests.operation.log_files import commit, text
+from tests.protocol.log_writer import Plain, batch
 
 
 def test_damage_beside_damage_is_read_in_one_go(
@@ -64,6 +67,100 @@ def test_damage_in_many_batches_takes_no_buffer_each(
     assert len(rooms) == 1  # up to the first damage; the reference reads what is behind it
 
 
+def metadata_value(protocol: str) -> bytes:
+    """Of a group without members; the protocol is as long as it is."""
+    return (
+        struct.pack(">h", 0)
+        + text("consumer")
+        + struct.pack(">i", 1)
+        + text(protocol)
+        + struct.pack(">hi", -1, 0)
+    )
+
+
+def test_room_for_texts_is_made_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that needs more, up to gigabytes, is left to the reference reader."""
+    monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (100, 1000))
+    enlarged: list[int] = []
+    enlarge = ColumnBuffer.enlarge
+
+    def noted(buffer: ColumnBuffer, rows: int) -> None:
+        enlarged.append(rows)
+        enlarge(buffer, rows)
+
+    monkeypatch.setattr(ColumnBuffer, "enlarge", noted)
+    sizes = (2500, 2500, 30_000, 2500)
+    path = tmp_path / "log"
+    path.write_bytes(
+        b"".join(
+            batch([Plain(offset, 0, b"\0\x02\0\1g", metadata_value("c" * size))])
+            for offset, size in enumerate(sizes)
+        )
+    )
+    parts = list(decode_chunks(path, compiled=True))
+    assert sum(part.num_rows for part in parts if not isinstance(part, Damage)) == 4
+    assert len(enlarged) == 2 + 2 + 3 + 2
+
+
+def restarts(
+    log: list[bytes], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, int, list[int]]:
+    """How often a chunk was decoded, how many batches were read without, and where that began."""
+    path.write_bytes(b"".join(log))
+    begun: list[int] = []
+    read = read_file_batches
+
+    def counted(*args: Any, **options: Any) -> Any:
+        begun.append(options["part"].start)
+        return read(*args, **options)
+
+    monkeypatch.setattr(columnar, "read_file_batches", counted)
+    walked: list[int] = []
+    slow: list[int] = []
+
+    def in_chunk(chunk: log_chunk.Chunk) -> tuple[list[int], int | None]:
+        walked.append(chunk.position)
+        items, stop = column_chunk.decode_chunk(chunk, None, TransactionIndex)
+        return [0 for _ in items], stop
+
+    def in_batch(found: RecordBatch) -> Iterator[int]:
+        slow.append(found.position)
+        yield 0
+
+    assert sum(isinstance(item, Damage) for item in columnar.read_chunks(path, in_chunk, in_batch))
+    return len(walked), len(slow), begun
+
+
+def damaged(distance: int, count: int = 6000) -> list[bytes]:
+    """Batches of which every so many-th has a wrong checksum."""
+    sound = batch([commit(0, "g")])
+    broken = sound[:-1] + bytes([sound[-1] ^ 1])
+    return [broken if at % distance == distance - 1 else sound for at in range(count)]
+
+
+def test_little_is_read_slowly_behind_rare_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kilobyte each; and nothing is decoded ahead of what may be damaged again."""
+    log = damaged(1000)
+    walked, slow, begun = restarts(log, tmp_path / "log", monkeypatch)
+    assert len(begun) == 6
+    assert slow < 6 * (2 + 1024 // len(log[0]))
+    assert walked <= 6
+
+
+def test_more_is_read_slowly_behind_frequent_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some new starts, and then all is read in one go."""
+    log = damaged(80)
+    assert 80 * len(log[0]) > 8 * 1024
+    _, _, begun = restarts(log, tmp_path / "log", monkeypatch)
+    assert 3 <= len(begun) <= 8
+
+
 def cut(path: Path) -> list[log_chunk.Chunk]:
     with path.open("rb", buffering=0) as file:
         return list(iter(log_chunk.Cutter(file).next, None))
@@ -93,3 +190,5 @@ def test_chunks_are_smaller_where_records_are_many(
     path = tmp_path / "log"
     path.write_bytes(b"".join(batches))
     assert [chunk.size for chunk in cut(path)] == [size * count for count in (1, 2, 4, 4, 4, 4, 1)]
+    monkeypatch.setattr(log_chunk, "_SMALLEST_CHUNK", 10 * size)
+    assert [chunk.size for chunk in cut(path)] == [size * count for count in (1, 2, 4, 8, 5)]

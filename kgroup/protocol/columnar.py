@@ -196,7 +196,7 @@ def read_chunks(
                     found, stop = pending.popleft().result()
                     yield from found
                     if stop is None:
-                        ahead = min(ahead + 1, most_ahead)
+                        ahead = most_ahead
                         continue
                     _cancel(pending)
                 elif _go_to_wanted(cutter, places):

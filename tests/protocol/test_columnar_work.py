@@ -82,7 +82,7 @@ def test_room_for_texts_is_made_a_few_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch that needs more, up to gigabytes, is left to the reference reader."""
-    monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (100, 1000))
+    monkeypatch.setattr(column_buffer, "_TEXT_SIZES", (100, 200))
     enlarged: list[int] = []
     enlarge = ColumnBuffer.enlarge
 
@@ -91,7 +91,7 @@ def test_room_for_texts_is_made_a_few_times(
         enlarge(buffer, rows)
 
     monkeypatch.setattr(ColumnBuffer, "enlarge", noted)
-    sizes = (2500, 2500, 30_000, 2500)
+    sizes = (700, 700, 30_000, 700)
     path = tmp_path / "log"
     path.write_bytes(
         b"".join(
@@ -155,10 +155,10 @@ def test_more_is_read_slowly_behind_frequent_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some new starts, and then all is read in one go."""
-    log = damaged(80)
+    log = damaged(2000, 2000) + damaged(80)
     assert 80 * len(log[0]) > 8 * 1024
     _, _, begun = restarts(log, tmp_path / "log", monkeypatch)
-    assert 3 <= len(begun) <= 8
+    assert 4 <= len(begun) <= 8
 
 
 def cut(path: Path) -> list[log_chunk.Chunk]:

@@ -161,3 +161,18 @@ def test_batches_without_rows_take_no_room(tmp_path: Path) -> None:
         assert walk.state[memory.BATCHES] == 1
         limits = Limits(TransactionIndex)
         assert len(buffer.finish(limits).hashes) == 1
+
+
+def test_a_batch_of_too_many_records_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(batch([commit(0, "a"), commit(1, "b")], codec="zstd") + SOUND)
+    with path.open("rb", buffering=0) as file:
+        chunk = log_chunk.Cutter(file).next()
+        assert chunk is not None
+        walk = log_chunk.Walk(chunk, kernels().list_keys, unpack=False)
+        key_chunk._Buffer(walk.state, 9)
+        assert next(walk.steps()) == memory.BAD  # compressed, and not unpacked
+        assert walk.read_bad_batch(1) is None
+        assert (walk.position, walk.record_count) == (0, 2)
+        assert walk.read_bad_batch(2) is not None
+        assert walk.position == chunk.end - len(SOUND)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import pyarrow as pa
 
@@ -40,8 +40,8 @@ def decode_chunk(
     decoded to its end. With `places` only the records that stand there are decoded.
     """
 
-    def decode(unpack: bool) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-        walk = Walk(chunk, kernels().decode, unpack=unpack, places=places)
+    def decode(packed: Container[int]) -> tuple[list[pa.RecordBatch | Damage], int | None]:
+        walk = Walk(chunk, kernels().decode, packed=packed, places=places)
         rows = 1 if places is not None else chunk.size // _ROW_SIZE
         # a power of two, so that memory of one size serves one chunk after another
         rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), _MOST_ROWS)

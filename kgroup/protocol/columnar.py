@@ -163,7 +163,7 @@ def read_chunks(
         path: of the file.
         in_chunk: gives what is found in a chunk, and where it meets a batch that cannot be trusted,
             None where it comes to the end; called in several threads at once.
-        in_batch: gives what is found in a batch that no chunk could be cut for.
+        in_batch: gives what is found in a batch that is read where no chunk can be.
         part: what of the file is wanted.
         places: of the records that are wanted; by default all.
         workers: see `decode_chunks`.

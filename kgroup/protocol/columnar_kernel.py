@@ -5,8 +5,8 @@ into typed columns straight from the bytes; every other record is turned into JS
 programs of `schema_program`. The kernel knows only the ordinary. At a batch or a record that is
 not, it stops and says so; the reference reader takes it, and the kernel goes on behind it.
 
-Importing this module imports numba. Positions are addresses; a chunk must have
-`machine.PADDING` readable bytes behind it.
+Importing this module imports numba. Positions are addresses; a piece must have
+`kernel_memory.PADDING` readable bytes behind it.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def _wanted_batch(state: int) -> int:
 def decode(state: int) -> int:
     """Decode a chunk; give the reason for stopping.
 
-    `state` is the address of the words that `kernel_state` names. At ODD the record's place is
+    `state` is the address of the words that `kernel_memory` names. At ODD the record's place is
     there, and the row's offset, timestamp and size are written: who called writes the rest of the
     row, counts it in ROWS (and in OTHERS), and goes on.
     """

@@ -1,7 +1,7 @@
 """What Python and compiled code must agree on: the layout of the memory that they share.
 
 Compiled code knows memory by address only. Three blocks of words (int64) tell it the addresses of
-all else: the state of `columnar_kernel.decode`, a table of `byte_table`, and the machine of
+all else: the state of a walk over a log, a table of `byte_table`, and the machine of
 `json_machine`.
 """
 

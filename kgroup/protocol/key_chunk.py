@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ _BATCH_TYPES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int6
 _PAIRS = 1 << 16
 _ROWS = 1 << 17
 """Keys that are put together before they are noted."""
+_MOST_ROWS = 1 << 22
+"""Of one chunk, about: compressed ones may be a thousand times as large as the chunk."""
 _FULL = 0.8
 """Part of the table that is used before it grows."""
 
@@ -67,13 +69,14 @@ class _Buffer:
         for index, column in enumerate(self._batches):
             state[memory.BATCH_COLUMNS + index] = column.ctypes.data
 
-    def finish(self, limits: Limits) -> _Hashed:
-        """Give what was found and counts."""
+    def take(self, limits: Limits) -> _Hashed:
+        """Take out what was found and counts."""
         rows = int(self._state[memory.ROWS])
-        hashes, places = self._hashes[:rows], self._places[:rows]
+        hashes, places = self._hashes[:rows].copy(), self._places[:rows].copy()
         tombstones = places < 0
         places[tombstones] = ~places[tombstones]
         batches = Batches(*(column[: self._state[memory.BATCHES]] for column in self._batches))
+        self._state[memory.ROWS] = self._state[memory.BATCHES] = 0
         found = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
         )
@@ -115,7 +118,7 @@ class CompiledSearch:
         """Read the keys of a file whose first byte is at `base` of the log."""
 
         def in_chunk(chunk: Chunk) -> tuple[list[_Hashed | Damage], int | None]:
-            return unpacked_or_not(lambda unpack: self._read_chunk(chunk, limits, unpack=unpack))
+            return unpacked_or_not(lambda packed: self._read_chunk(chunk, limits, packed))
 
         def in_batch(batch: RecordBatch) -> Iterator[_Hashed | Damage]:
             yield from self._read_batch(batch, limits)
@@ -156,27 +159,29 @@ class CompiledSearch:
         )
 
     def _read_chunk(
-        self, chunk: Chunk, limits: Limits, *, unpack: bool
+        self, chunk: Chunk, limits: Limits, packed: Container[int]
     ) -> tuple[list[_Hashed | Damage], int | None]:
-        walk = Walk(chunk, kernels().list_keys, unpack=unpack)
+        walk = Walk(chunk, kernels().list_keys, packed=packed)
         state = walk.state
         state[memory.SEED] = self._seed
         state[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset
         state[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
-        rows = _ROWS
-        buffer = _Buffer(state, rows)
+        buffer = _Buffer(state, _ROWS)
         parts: list[_Hashed | Damage] = []
+        count = 0
         for reason in walk.steps():
             if reason == memory.FULL and state[memory.ROWS] == 0:
-                rows = walk.record_count
-            parts.append(buffer.finish(limits))
-            buffer = _Buffer(state, rows)
+                buffer = _Buffer(state, walk.record_count)
+            count += int(state[memory.ROWS])
+            parts.append(buffer.take(limits))
             if reason == memory.BAD:
                 batch = walk.read_bad_batch()
                 if batch is None:
                     break
                 parts += self._read_batch(batch, limits)
-        parts.append(replace(buffer.finish(limits), keyless=int(state[memory.KEYLESS])))
+            elif count > _MOST_ROWS:
+                break
+        parts.append(replace(buffer.take(limits), keyless=int(state[memory.KEYLESS])))
         return parts, walk.stop
 
     def _read_batch(self, batch: RecordBatch, limits: Limits) -> list[_Hashed | Damage]:

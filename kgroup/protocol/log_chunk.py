@@ -7,7 +7,7 @@ stay in the processor's cache.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
@@ -66,8 +66,9 @@ class Chunk:
 class Cutter:
     """Cuts a part of a file into chunks.
 
-    Where a chunk ends, a batch with the right checksum begins that others follow. Whether the
-    batches of the chunk lead to it is seen by who walks over them: a batch may hold another.
+    Where a chunk ends, a batch with the right checksum begins that another follows, or the rest of
+    the part is damage. Whether the batches of the chunk lead there is seen by who walks over them:
+    a batch may hold others.
 
     Attributes:
         position: where the next chunk begins.
@@ -132,7 +133,11 @@ def _read(file: BinaryIO, target: _Array, position: int) -> int:
 
 
 class UnpackError(Exception):
-    """The compressed batches of a run are not as one stream."""
+    """The compressed batches of a run are not as one stream; it begins at a position."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
 
 
 _T = TypeVar("_T")
@@ -140,24 +145,35 @@ _T = TypeVar("_T")
 
 def follow(chunk: Chunk) -> int | None:
     """Follow the lengths of a chunk's batches; give where they do not lead on, None if they do."""
-    walk = Walk(chunk, kernels().follow, unpack=False)
+    walk = Walk(chunk, kernels().follow)
     for _ in walk.steps():
         pass
     return walk.stop
 
 
-def unpacked_or_not(walk: Callable[[bool], _T]) -> _T:
-    """Walk with compressed batches unpacked in runs, or, if they cannot be, without."""
-    try:
-        return walk(True)
-    except UnpackError:
-        return walk(False)
+def unpacked_or_not(walk: Callable[[Container[int]], _T]) -> _T:
+    """Walk with compressed batches unpacked in runs, but for those that cannot be.
+
+    The function is given the positions of these, and called again for each that is found.
+    """
+    packed: set[int] = set()
+    while True:
+        try:
+            return walk(packed)
+        except UnpackError as error:
+            packed.add(error.position)
 
 
 class Walk:
     """One walk of compiled code over a chunk.
 
     The code reads the chunk piece by piece without the interpreter's lock.
+
+    Args:
+        chunk: to walk over.
+        kernel: the code.
+        packed: see `unpacked_or_not`; by default nothing is unpacked.
+        places: of the records that are wanted; by default all.
 
     Attributes:
         state: the words that the code works with (`kernel_memory`).
@@ -168,11 +184,12 @@ class Walk:
         chunk: Chunk,
         kernel: Callable[[int], int],
         *,
-        unpack: bool,
+        packed: Container[int] | None = None,
         places: Places | None = None,
     ) -> None:
         self._chunk = chunk
         self._kernel = kernel
+        self._packed = packed
         self._places = places
         self.state = state = np.zeros(memory.STATE_SIZE, np.int64)
         state[memory.LARGEST_BATCH] = MAX_BATCH_SIZE
@@ -180,8 +197,9 @@ class Walk:
         state[memory.PLACE_BASE] = chunk.position
         state[memory.CHUNK_END] = chunk.end
         state[memory.READ_SIZE] = _PIECE
-        state[memory.IS_UNPACKED] = unpack
+        state[memory.IS_UNPACKED] = packed is not None
         self._memory = self._unpacked = np.empty(0, np.uint8)
+        self._run = chunk.position
         self._take_memory(_PIECE)
         self._keep()
 
@@ -198,7 +216,7 @@ class Walk:
             elif reason == memory.LARGE:
                 self._take_memory(int(state[memory.NEEDED_SIZE]))
             elif reason == memory.BAD and state[memory.UNPACKED]:
-                raise UnpackError
+                raise UnpackError(self._run)
             else:
                 yield reason
 
@@ -221,8 +239,9 @@ class Walk:
 
     @property
     def record_count(self) -> int:
-        """How many records the next batch claims to have, if it is of message format v2."""
-        return int.from_bytes(self.batch[57:61], "big")
+        """How many records the next batch claims to have."""
+        batch = self.batch
+        return int.from_bytes(batch[57:61], "big") if batch[16] == 2 else 1
 
     def read_bad_batch(self, most_records: int = MOST_RECORDS) -> RecordBatch | None:
         """Give the batch that the code cannot read, and pass over it.
@@ -266,12 +285,18 @@ class Walk:
             state[memory.END] = end
             return
         starts, ends = starts[:found], ends[:found]
+        state[memory.END] = ends[-1]
+        self._run = int(starts[0] + state[memory.PLACE_BASE])
+        if self._packed is None or self._run in self._packed:
+            return
         codec = int(self._memory[starts[0] - state[memory.PIECE] + 22]) & memory.COMPRESSED
         size = int((ends - starts).sum())
         inflation = self._chunk.inflation
-        unpacked = _unpack(starts, ends, codec, inflation.limit(size))
+        try:
+            unpacked = _unpack(starts, ends, codec, inflation.limit(size))
+        except (CompressionError, OSError, pa.ArrowException) as error:
+            raise UnpackError(self._run) from error
         inflation.note(size, len(unpacked))
-        state[memory.END] = ends[-1]
         state[memory.UNPACKED] = unpacked.ctypes.data
         state[memory.UNPACKED_END] = unpacked.ctypes.data + len(unpacked) - PADDING
         self._unpacked = unpacked  # as long as the code reads it
@@ -290,19 +315,17 @@ def _unpack(starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:
     They are to become `limit` bytes at most.
 
     What one batch after another makes with gzip, lz4 and zstd is a stream of that codec too, and
-    reading it as one is an order of magnitude faster.
+    reading it as one is an order of magnitude faster. Where records of one batch end is seen by
+    their number: that the next one has as many more as this one has fewer is not.
     """
     sizes = ends - starts - HEADER_SIZE
     packed = np.empty(int(sizes.sum()), np.uint8)
     kernels().gather(starts.ctypes.data, ends.ctypes.data, len(starts), packed.ctypes.data)
     if codec >= len(CODECS):
-        raise UnpackError
-    try:
-        if CODECS[codec] == "snappy":
-            return _unpack_each(packed.data, sizes, CODECS[codec], limit)
-        return _unpack_stream(packed, CODECS[codec], limit)
-    except (CompressionError, OSError, pa.ArrowException) as error:
-        raise UnpackError from error
+        raise CompressionError("bad-compression", "Expected a codec, found the number of none.")
+    if CODECS[codec] == "snappy":
+        return _unpack_each(packed.data, sizes, CODECS[codec], limit)
+    return _unpack_stream(packed, CODECS[codec], limit)
 
 
 def _unpack_each(packed: memoryview, sizes: _Array, codec: str, limit: int) -> _Array:
@@ -323,7 +346,7 @@ def _unpack_stream(packed: _Array, codec: str, limit: int) -> _Array:
         while got := stream.readinto(out.data[used:]):
             used += got
             if used > limit:
-                raise UnpackError
+                raise CompressionError("too-large", "Expected fewer bytes of records.")
             if used == len(out):
                 out = np.concatenate([out, np.empty(len(out), np.uint8)])
     if used + PADDING > len(out):

@@ -181,28 +181,54 @@ def follow(state: int) -> int:
             return reason
 
 
+@inlined
+def _is_plausible(at: int, size: int) -> bool:
+    """Whether the header's fields fit each other, as in `record_batch`; rare in other bytes."""
+    if load_int64(at) < 0:
+        return False
+    if load_uint8(at + 16) == 2:
+        attributes = load_int16(at + 21)
+        count = load_int32(at + 57)
+        return (
+            load_int32(at + 12) >= -1
+            and 0 <= attributes < 0x80
+            and attributes & COMPRESSED <= _NEWEST_CODEC
+            and 0 <= count <= load_int32(at + 23) + 1
+            and (HEADER_SIZE + _SMALLEST_RECORD * count <= size or attributes & COMPRESSED != 0)
+            and load_int64(at + 27) >= -1
+            and load_int64(at + 35) >= -1
+            and load_int64(at + 43) >= -1
+        )
+    # the key and the value of a message fill it
+    key = at + 18 + 8 * load_uint8(at + 16)
+    key_size = load_int32(key)
+    if key_size < -1 or key + 8 + key_size > at + size:
+        return False
+    value = key + 4 + max(key_size, 0)
+    value_size = load_int32(value)
+    return value_size >= -1 and value + 4 + max(value_size, 0) == at + size
+
+
 @compiled
 def find_batch(at: int, end: int, largest: int) -> int:
-    """Where the first batch with the right checksum begins that others follow; 0: nowhere.
+    """Where the first batch with the right checksum begins that another follows; 0: nowhere.
 
-    They follow up to the end, where one may be cut off. What looks like batches is summed up to
-    some times the bytes that there are: then nothing is found.
+    What follows may be the end, or cut off there. What looks like batches is summed up to some
+    times the bytes that there are: then nothing is found.
     """
     left = _MOST_SUMMED * (end - at)
     while at < end and left > 0:
         size = claimed_size(at, end, largest)
-        if size <= 0:
+        if size <= 0 or not _is_plausible(at, size):
             at += 1
         elif not has_right_crc(at, size):
             left -= size
             at += 1
         else:
-            first = at
-            while size > 0:
-                at += size
-                size = claimed_size(at, end, largest)
-            if size == 0:
-                return first
+            following = claimed_size(at + size, end, largest)
+            if following == 0 or (following > 0 and has_right_crc(at + size, following)):
+                return at
+            at += size
     return 0
 
 

@@ -18,7 +18,7 @@ _KINDS = 8 * 3
 def scan_chunk(chunk: Chunk) -> tuple[Scan, int | None]:
     """Scan a chunk; give what was found, and where a batch is not in order, None if all are."""
     counts = np.zeros((_KINDS, 2), np.int64)
-    walk = Walk(chunk, kernels().scan, unpack=False)
+    walk = Walk(chunk, kernels().scan)
     walk.state[memory.ROW_COLUMNS] = counts.ctypes.data
     scan = Scan()
     for _ in walk.steps():

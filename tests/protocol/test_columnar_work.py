@@ -22,7 +22,7 @@ from tests.protocol.log_writer import Plain, batch
 def test_damage_beside_damage_is_read_in_one_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To begin anew costs as much as some 100 KB of reading: not once for every damage."""
+    """To begin anew has its cost: not once for every damage."""
     sound = [batch([commit(offset, "g")]) for offset in range(1200)]
     log = [
         data[:-1] + bytes([data[-1] ^ 1]) if offset < 300 and offset % 2 else data

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from kgroup.protocol import columnar, key_chunk, log_chunk
 from kgroup.protocol import kernel_memory as memory
-from kgroup.protocol import key_chunk, log_chunk
 from kgroup.protocol.batch import MAX_BATCH_SIZE
+from kgroup.protocol.batch_v2 import HEADER_SIZE
 from kgroup.protocol.compiled import kernels
 from kgroup.protocol.kernel_memory import PADDING
-from kgroup.protocol.last_record import Limits
+from kgroup.protocol.last_record import Limits, last_records
+from kgroup.protocol.record_batch import RecordBatch, read_batches
 from kgroup.protocol.transaction import TransactionIndex
+from tests.examples import some_of
 from tests.operation.log_files import commit, commit_key
 from tests.protocol.log_writer import Plain, batch
 from tests.protocol.test_columnar import check_equal
 from tests.protocol.test_columnar_work import cut
+
+RECORDED = sorted((Path(__file__).parents[1] / "data").glob("kafka-*/__consumer_offsets-*/*.log"))
 
 
 def found_in(data: bytes) -> int | None:
@@ -59,14 +65,104 @@ def test_a_batch_is_found_that_others_follow(data: bytes, expected: int | None) 
 
 def test_bytes_made_to_look_like_batches_are_not_summed_without_end() -> None:
     """Each header claims all that is behind it."""
-    heads = 2000
-    size = 17 * heads + 1000
+    heads = 1000
+    size = HEADER_SIZE * heads + 1000
     lying = b"".join(
-        bytes(8) + (size - 17 * number - 12).to_bytes(4, "big") + bytes(4) + b"\2"
+        bytes(8)
+        + (size - HEADER_SIZE * number - 12).to_bytes(4, "big")
+        + bytes(4)
+        + b"\2"
+        + bytes(44)
         for number in range(heads)
     )
-    assert found_in(lying + SOUND) is None
-    assert found_in(lying[-17 * 5 :] + bytes(20_000) + SOUND) is not None
+    assert found_in(lying + bytes(1000) + SOUND) is None
+    assert found_in(lying[-HEADER_SIZE * 5 :] + bytes(20_000) + SOUND) == HEADER_SIZE * 5 + 20_000
+
+
+@pytest.mark.parametrize("path", some_of(RECORDED, 3), ids=lambda path: path.parent.name)
+def test_every_real_batch_is_found(path: Path) -> None:
+    data = path.read_bytes()
+    batches = [item for item in read_batches(data) if isinstance(item, RecordBatch)]
+    assert batches
+    for item in batches:
+        assert found_in(data[item.position : item.position + item.size]) == 0
+
+
+def test_large_batches_of_commits_are_cut_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are full of zeros, and of numbers that may be sizes."""
+    log = [
+        batch(
+            [
+                commit(
+                    number * 500 + at, f"group-{at % 7}", f"topic-{at % 90}", at % 12, committed=at
+                )
+                for at in range(500)
+            ]
+        )
+        for number in range(40)
+    ]
+    begins = np.cumsum([0, *map(len, log)]).tolist()
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(log))
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 2 * len(log[0]) - 100)
+    assert [chunk.position for chunk in cut(path)] == begins[:-1:2]
+
+
+def test_chunks_end_in_front_of_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is found that stands in the same piece as zeros."""
+    path = tmp_path / "log"
+    path.write_bytes((SOUND * 20 + bytes(5000)) * 8)
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 10 * len(SOUND))
+    monkeypatch.setattr(log_chunk, "_SEARCHED", (1000,))
+    assert cut(path)[0].end == 10 * len(SOUND)
+    assert check_equal(path).num_rows == 160
+
+
+def test_only_a_run_with_an_odd_batch_is_left_to_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here of two batches each; the record has a header, which no coordinator writes."""
+    odd = Plain(10, 5, b"\0\1key", b"v", [("name", b"value")])
+    log = [batch([odd if at == 10 else commit(at, f"g{at:02}")], codec="zstd") for at in range(20)]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(log))
+    monkeypatch.setattr(log_chunk, "_PIECE", 2 * len(log[0]) + 20)
+    left: list[int] = []
+    read = log_chunk.Walk.read_bad_batch
+
+    def noted(walk: log_chunk.Walk, most_records: int) -> RecordBatch | None:
+        left.append(walk.position)
+        return read(walk, most_records)
+
+    monkeypatch.setattr(log_chunk.Walk, "read_bad_batch", noted)
+    assert check_equal(path).num_rows == 20
+    assert 0 < len(left) <= 2
+
+
+def test_keys_of_many_records_come_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk is left where it has too many; the next one begins soon behind."""
+    monkeypatch.setattr(key_chunk, "_ROWS", 4)
+    monkeypatch.setattr(key_chunk, "_MOST_ROWS", 8)
+    monkeypatch.setattr(columnar, "_SOUND_SIZES", (0, 0))
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batch([commit(at, f"g{at % 50}")]) for at in range(200)))
+    walks: list[int] = []
+    follow = log_chunk.Walk.__init__
+
+    def noted(walk: log_chunk.Walk, chunk: log_chunk.Chunk, *args: Any, **options: Any) -> None:
+        walks.append(chunk.position)
+        follow(walk, chunk, *args, **options)
+
+    monkeypatch.setattr(log_chunk.Walk, "__init__", noted)
+    (found,) = last_records([path], Limits(TransactionIndex), compiled=True)
+    (expected,) = last_records([path], Limits(TransactionIndex), compiled=False)
+    assert found.places.tolist() == expected.places.tolist()
+    assert len(found.places) == 50
+    assert len(walks) > 10
 
 
 def test_a_chunk_that_ends_inside_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,12 +251,12 @@ def test_batches_without_rows_take_no_room(tmp_path: Path) -> None:
     with path.open("rb", buffering=0) as file:
         chunk = log_chunk.Cutter(file).next()
         assert chunk is not None
-        walk = log_chunk.Walk(chunk, kernels().list_keys, unpack=False)
+        walk = log_chunk.Walk(chunk, kernels().list_keys)
         buffer = key_chunk._Buffer(walk.state, 1)
         assert list(walk.steps()) == []
         assert walk.state[memory.BATCHES] == 1
         limits = Limits(TransactionIndex)
-        assert len(buffer.finish(limits).hashes) == 1
+        assert len(buffer.take(limits).hashes) == 1
 
 
 def test_a_batch_of_too_many_records_is_not_passed_over(tmp_path: Path) -> None:
@@ -169,7 +265,7 @@ def test_a_batch_of_too_many_records_is_not_passed_over(tmp_path: Path) -> None:
     with path.open("rb", buffering=0) as file:
         chunk = log_chunk.Cutter(file).next()
         assert chunk is not None
-        walk = log_chunk.Walk(chunk, kernels().list_keys, unpack=False)
+        walk = log_chunk.Walk(chunk, kernels().list_keys)
         key_chunk._Buffer(walk.state, 9)
         assert next(walk.steps()) == memory.BAD  # compressed, and not unpacked
         assert walk.read_bad_batch(1) is None

@@ -83,8 +83,8 @@ class GroupSpec:
 
     Attributes:
         strategy: name of the assignor.
-        members: in the order in which they are put in a map: of a classic group that of the
-            JoinGroup response.
+        members: in the order in which they are put in a map, unless there is another: of a classic
+            group that of the JoinGroup response.
         topics: of the cluster, by name.
         protocol: "classic", "consumer", "share" or "zookeeper".
         kafka_version: whose assignor is imitated.
@@ -93,6 +93,7 @@ class GroupSpec:
         id: of the group, or of the case.
         departed: members that have left since the assignment before, with what they owned.
         leader_id: of a classic group the member that will assign; None where that is not known.
+        member_order: ids in that order, if it is another one; who is not among them comes last.
     """
 
     strategy: str
@@ -104,6 +105,13 @@ class GroupSpec:
     id: str | None = None
     departed: tuple[MemberSpec, ...] = ()
     leader_id: str | None = None
+    member_order: tuple[str, ...] = ()
+
+    @property
+    def members_as_sent(self) -> list[MemberSpec]:
+        """The members as the leader of a classic group is given them."""
+        places = {member_id: place for place, member_id in enumerate(self.member_order)}
+        return sorted(self.members, key=lambda member: places.get(member.member_id, len(places)))
 
     @property
     def has_topic_ids(self) -> bool:

@@ -98,7 +98,7 @@ def assign(spec: GroupSpec) -> Assignment:
     """
     if spec.protocol == "classic":
         sent = as_sent if spec.kafka_version == NEWEST else as_sent_1_1
-        subscribers = sent(spec.members, spec.strategy)
+        subscribers = sent(spec.members_as_sent, spec.strategy)
         return _CLASSIC[spec.kafka_version][spec.strategy](subscribers, spec.topics)
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))

@@ -17,7 +17,7 @@ stray_owners
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -345,6 +345,8 @@ class Group:
         state_timestamp_ms: classic: Kafka's `currentStateTimestamp` (record version 2 and later):
             when all members had joined in the last rebalance, or the last member had left.
         members: sorted by member id.
+        member_order: classic: their ids as the coordinator lists them, to the leader too; empty
+            where that is not known.
         offsets: sorted by topic and partition.
         pending_offsets: of open transactions, sorted by topic, partition and place in the log.
         topology: of a streams group.
@@ -370,6 +372,7 @@ class Group:
     offsets_partition: int | None = None
     state_timestamp_ms: int | None = None
     members: tuple[Member, ...] = ()
+    member_order: tuple[str, ...] = field(default=(), compare=False)
     offsets: tuple[CommittedOffset, ...] = ()
     pending_offsets: tuple[PendingOffset, ...] = ()
     topology: Topology | None = None

@@ -175,6 +175,7 @@ def _classic_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[s
         leader_id=data.get("leader"),
         state_timestamp_ms=known(data.get("currentStateTimestamp")),
         members=tuple(classic_member(member, protocol_type) for member in members),
+        member_order=tuple(member["memberId"] for member in data.get("members", ())),
         **common,
     )
 

@@ -137,6 +137,7 @@ def read_group(
         group_id,
         departed_consumers(group),
         group.leader_id,
+        group.member_order,
     )
     if protocol == "zookeeper":
         spec, note = with_strategy(spec, strategy)

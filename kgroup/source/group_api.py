@@ -135,6 +135,7 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
         assignor=answer.protocol_data or None,
         coordinator=coordinator,
         members=tuple(classic_member(member, protocol_type) for member in data["members"]),
+        member_order=tuple(str(member.member_id) for member in answer.members),
     )
 
 

@@ -1,0 +1,49 @@
+"""Members whose ids share a bucket of the leader's HashMap come as the coordinator listed them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.assignor.base import Topic
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import assign
+
+IDS = (
+    "cooperative-sticky-1-f751a49e-4a7e-4a73-9fe8-a4897c004b1b",
+    "cooperative-sticky-2-dddc6432-b42a-4945-8465-8d7029f89d48",
+    "cooperative-sticky-3-ed213353-3df2-499d-906e-49ef63c2c179",
+    "cooperative-sticky-4-85ea7f7c-940f-4c5e-97d5-0e49a08bb7f0",
+    "cooperative-sticky-5-f78122f6-9727-4290-af62-390a1dad171f",
+)
+"""The third and the fourth share a bucket."""
+
+OWNED = (
+    (("a", 0), ("a", 1), ("b", 0)),
+    (("a", 3), ("a", 5), ("b", 2), ("b", 4)),
+    (("a", 4), ("b", 3), ("b", 5)),
+    (("a", 2), ("a", 6), ("b", 1)),
+    (),
+)
+
+
+@pytest.mark.parametrize(
+    ("order", "numbers"),
+    [
+        ((), (3, 3, 3, 2, 0)),
+        ((2, 3), (3, 3, 3, 2, 0)),
+        # what Java consumers of 3.9.2 did on a broker of 3.9.2, which listed the fourth first
+        ((3, 2), (3, 3, 2, 3, 0)),
+    ],
+)
+def test_who_keeps_one_more(order: tuple[int, ...], numbers: tuple[int, ...]) -> None:
+    spec = GroupSpec(
+        "cooperative-sticky",
+        tuple(
+            MemberSpec(member_id, ("a", "b"), owned=owned, generation=5)
+            for member_id, owned in zip(IDS, OWNED, strict=True)
+        ),
+        {"a": Topic(7), "b": Topic(6)},
+        member_order=tuple(IDS[at] for at in order),
+    )
+    assignment = assign(spec)
+    assert tuple(len(assignment[member_id]) for member_id in IDS) == numbers

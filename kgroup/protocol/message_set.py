@@ -189,11 +189,13 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
                 f" that of the last message inside, found {last_inside} there.",
             )
             return
-    for offset, message in _messages(inside):
+    for stored, message in _messages(inside):
+        # Java's long: a sum that passes its range comes out at the other end
+        offset = (stored + shift + (1 << 63)) % (1 << 64) - (1 << 63)
         try:
-            record = _decode_inner(message, offset + shift)
+            record = _decode_inner(message, offset)
         except _BadMessageError as error:
-            yield damage("bad-record", f"In the message at offset {offset + shift}: {error}")
+            yield damage("bad-record", f"In the message at offset {offset}: {error}")
             continue
         if batch.timestamp_type == "log_append" and message[16] == 1:
             record = Record(

@@ -11,7 +11,15 @@ from kgroup.protocol import column_buffer, column_chunk, column_schema
 from kgroup.protocol.batch import Damage
 from kgroup.protocol.columnar import decode_chunks
 from tests.operation.log_files import commit, commit_key
-from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker, message_set
+from tests.protocol.log_writer import (
+    TRANSACTIONAL,
+    Plain,
+    batch,
+    compress,
+    marker,
+    message,
+    message_set,
+)
 
 
 def parts_of(path: Path, *, compiled: bool) -> list[pa.RecordBatch]:
@@ -85,3 +93,12 @@ def test_a_batch_is_part_of_one_transaction(tmp_path: Path, compiled: bool) -> N
         batch(plains, producer_id=1, producer_epoch=0, flags=TRANSACTIONAL) + marker(2, 1, 1)
     )
     assert [row["transaction"] for row in rows_of(path, compiled=compiled)] == ["committed"] * 3
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_offsets_inside_an_old_message_wrap_as_in_java(tmp_path: Path, compiled: bool) -> None:
+    inside = message(2**63 - 1, b"k", b"v", magic=1, timestamp=5)
+    inside += message(0, b"k", b"v", magic=1, timestamp=5)
+    path = tmp_path / "log"
+    path.write_bytes(message(9, None, compress("gzip", inside), magic=1, attributes=1, timestamp=5))
+    assert [row["offset"] for row in rows_of(path, compiled=compiled)] == [-(2**63) + 8, 9]

@@ -38,6 +38,7 @@ from kgroup.protocol.batch import (
     RecordBatch,
 )
 from kgroup.protocol.compression import CompressionError, decompress_in
+from kgroup.protocol.primitives import java_long
 
 __all__ = [
     "HEADER_SIZE",
@@ -293,14 +294,9 @@ def _decode_record(
             f" {length + position - end}."
         )
     if not -_INT64_MAX <= timestamp <= _INT64_MAX or offset > _INT64_MAX:
-        timestamp = _wrapped(timestamp)
-        offset = _wrapped(offset)
+        timestamp = java_long(timestamp)
+        offset = java_long(offset)
     return Record(offset, None if timestamp == -1 else timestamp, key, value, headers), end
-
-
-def _wrapped(value: int) -> int:
-    """Java's long: sums that pass its range come out at the other end."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _decode_headers(

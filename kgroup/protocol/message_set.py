@@ -29,6 +29,7 @@ from kgroup.protocol.batch import (
     RecordBatch,
 )
 from kgroup.protocol.compression import CompressionError, decompress_in
+from kgroup.protocol.primitives import java_long
 
 __all__ = [
     "HEADER_SIZES",
@@ -190,8 +191,7 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
             )
             return
     for stored, message in _messages(inside):
-        # Java's long: a sum that passes its range comes out at the other end
-        offset = (stored + shift + (1 << 63)) % (1 << 64) - (1 << 63)
+        offset = java_long(stored + shift)
         try:
             record = _decode_inner(message, offset)
         except _BadMessageError as error:

@@ -18,11 +18,17 @@ __all__ = [
     "base64_bytes",
     "base64_text",
     "compact_length",
+    "java_long",
     "signed_varint32",
     "unsigned_varint",
     "uuid_bytes",
     "uuid_text",
 ]
+
+
+def java_long(value: int) -> int:
+    """Give a sum as Java's long: one that passes its range comes out at the other end."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 class DecodeError(ValueError):

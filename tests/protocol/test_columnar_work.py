@@ -19,6 +19,19 @@ from tests.operation.log_files import commit, text
 from tests.protocol.log_writer import Plain, batch
 
 
+def noted_starts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where the reference reader begins, as it does."""
+    begun: list[int] = []
+    read = read_file_batches
+
+    def noted(*args: Any, **options: Any) -> Any:
+        begun.append(options["part"].start)
+        return read(*args, **options)
+
+    monkeypatch.setattr(columnar, "read_file_batches", noted)
+    return begun
+
+
 def test_damage_beside_damage_is_read_in_one_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -30,14 +43,7 @@ def test_damage_beside_damage_is_read_in_one_go(
     ]
     path = tmp_path / "log"
     path.write_bytes(b"".join(log))
-    begun: list[int] = []
-    read = read_file_batches
-
-    def counted(*args: Any, **options: Any) -> Any:
-        begun.append(options["part"].start)
-        return read(*args, **options)
-
-    monkeypatch.setattr(columnar, "read_file_batches", counted)
+    begun = noted_starts(monkeypatch)
     parts = list(decode_chunks(path, compiled=True))
     assert sum(isinstance(part, Damage) for part in parts) == 150
     assert sum(part.num_rows for part in parts if not isinstance(part, Damage)) == 1050
@@ -109,14 +115,7 @@ def restarts(
 ) -> tuple[int, int, list[int]]:
     """How often a chunk was decoded, how many batches were read without, and where that began."""
     path.write_bytes(b"".join(log))
-    begun: list[int] = []
-    read = read_file_batches
-
-    def counted(*args: Any, **options: Any) -> Any:
-        begun.append(options["part"].start)
-        return read(*args, **options)
-
-    monkeypatch.setattr(columnar, "read_file_batches", counted)
+    begun = noted_starts(monkeypatch)
     walked: list[int] = []
     slow: list[int] = []
 

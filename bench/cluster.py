@@ -14,8 +14,8 @@ from kafka.protocol.consumer.group import OffsetCommitRequest
 from bench.live import GROUPS, PARTITIONS, group_id
 from bench.measure import KAFKA
 from kgroup.errors import BrokerError
-from kgroup.source.broker_client import BrokerClient
-from kgroup.source.coordinator import find_coordinators
+from kgroup.source.broker.client import BrokerClient
+from kgroup.source.broker.coordinator import find_coordinators
 from kgroup.source.deadline import Deadline
 from tests.broker.servers import Broker, broker
 

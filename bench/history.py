@@ -180,7 +180,7 @@ def _memory(pid: int) -> int:
 
 
 def _warm(number: int) -> int:
-    from kgroup.protocol.compiled import kernels
+    from kgroup.kernel.compiled import kernels
 
     kernels()
     sleep(0.2)  # so that each worker gets one
@@ -191,9 +191,9 @@ def main() -> None:
     """Build once, in a process of its own; print the seconds of the stages."""
     from functools import partial
 
-    from kgroup.history.build import Build as WarehouseBuild
-    from kgroup.history.segment_source import find_sources
-    from kgroup.history.warehouse import write_warehouse
+    from kgroup.history.build.build import Build as WarehouseBuild
+    from kgroup.history.input.segment_source import find_sources
+    from kgroup.history.warehouse.warehouse import write_warehouse
     from kgroup.spark.session import run_on, spark_session
 
     warehouse, master, *places = sys.argv[1:]

@@ -15,7 +15,7 @@ from hypothesis import settings
 from tests.examples import examples
 
 if TYPE_CHECKING:
-    from kgroup.history.engine import DuckEngine
+    from kgroup.history.sql.engine import DuckEngine
     from tests.history.recorded import Ask, Built
 
 settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(15, 200))

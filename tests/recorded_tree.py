@@ -18,9 +18,9 @@ from kgroup.model.snapshot import (
     SnapshotRange,
 )
 from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
-from kgroup.protocol.zookeeper_tree import tree_of
-from kgroup.source.snapshot import SnapshotSource, snapshot_source
-from kgroup.source.zookeeper_view import ZOOKEEPER_CAPABILITIES
+from kgroup.protocol.zookeeper.tree import tree_of
+from kgroup.source.snapshot.source import SnapshotSource, snapshot_source
+from kgroup.source.zookeeper.view import ZOOKEEPER_CAPABILITIES
 
 __all__ = [
     "OLDER_TREES",

@@ -10,8 +10,9 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from kgroup.protocol import batch_v2, column_schema
-from kgroup.protocol.record_batch import read_batches
+from kgroup.columnar import schema
+from kgroup.protocol.batch import batch_v2
+from kgroup.protocol.batch.record_batch import read_batches
 from tests.examples import examples
 from tests.fuzz import check as checks
 from tests.fuzz.mutation import KINDS, make_input, sound_log
@@ -58,7 +59,7 @@ def planted_check(data: bytes, folder: Path, random: Random) -> None:
     calls.write_bytes(bytes(number + 1))
     what = [*PLANTED, ""][min(number, len(PLANTED))]
     taken: list[bytes] = []
-    decode, cells, read = batch_v2.decode_batch, column_schema.decoded_cells, read_batches
+    decode, cells, read = batch_v2.decode_batch, schema.decoded_cells, read_batches
 
     def broken_decode(*args: Any) -> Any:
         if what == "an error":
@@ -83,7 +84,7 @@ def planted_check(data: bytes, folder: Path, random: Random) -> None:
 
     with (
         patch.object(batch_v2, "decode_batch", broken_decode),
-        patch.object(column_schema, "decoded_cells", broken_cells),
+        patch.object(schema, "decoded_cells", broken_cells),
         patch.object(checks, "read_batches", broken_read),
     ):
         checks.check(sound_log(), folder, random)

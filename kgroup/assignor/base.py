@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kgroup.assignor.java_hash import hash_order, utf16
+from kgroup.assignor.java.java_hash import hash_order, utf16
 
 __all__ = [
     "Assignment",

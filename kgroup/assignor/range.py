@@ -21,7 +21,7 @@ from kgroup.assignor.base import (
     uses_racks,
     with_metadata,
 )
-from kgroup.assignor.java_hash import hash_order, utf16
+from kgroup.assignor.java.java_hash import hash_order, utf16
 
 __all__ = ["assign", "assign_1_1"]
 

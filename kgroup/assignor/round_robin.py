@@ -17,7 +17,7 @@ from kgroup.assignor.base import (
     consumers_by_topic,
     in_hash_order,
 )
-from kgroup.assignor.java_hash import utf16
+from kgroup.assignor.java.java_hash import utf16
 
 __all__ = ["assign"]
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.assignor import range as range_assignor
-from kgroup.assignor import round_robin, server_range, sticky, uniform, zookeeper
+from kgroup.assignor import round_robin, zookeeper
 from kgroup.assignor.base import Assignment, Subscriber, Topic
-from kgroup.assignor.server import ServerGroup
+from kgroup.assignor.server import range as server_range
+from kgroup.assignor.server import uniform
+from kgroup.assignor.server.server import ServerGroup
 from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec
+from kgroup.assignor.sticky import sticky
 from kgroup.assignor.subscription import as_sent, as_sent_1_1
 from kgroup.assignor.zookeeper import Consumer, ThreadAssignment
 
@@ -28,13 +31,13 @@ _Server = Callable[[ServerGroup], Assignment]
 
 
 def _assign_sticky_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    from kgroup.assignor import sticky_1_1  # which needs numpy
+    from kgroup.assignor.sticky import sticky_1_1  # which needs numpy
 
     return sticky_1_1.assign(members, topics)
 
 
 def _assign_simple(group: ServerGroup) -> Assignment:
-    from kgroup.assignor import simple  # likewise
+    from kgroup.assignor.server import simple  # likewise
 
     return simple.assign(group)
 

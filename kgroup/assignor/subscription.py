@@ -12,9 +12,9 @@ from functools import lru_cache
 from operator import itemgetter
 
 from kgroup.assignor.base import Subscriber, TopicPartition
-from kgroup.assignor.java_hash import hash_order, utf16
+from kgroup.assignor.java.java_hash import hash_order, utf16
 from kgroup.assignor.spec import MemberSpec, UserData
-from kgroup.assignor.sticky_claim import NO_GENERATION
+from kgroup.assignor.sticky.claim import NO_GENERATION
 
 __all__ = ["as_sent", "as_sent_1_1"]
 

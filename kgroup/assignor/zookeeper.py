@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import cycle
 
 from kgroup.assignor.base import AssignorError, Topic, TopicPartition, java_order
-from kgroup.assignor.java_hash import string_hash, utf16
-from kgroup.assignor.scala_hash import case_class_hash, immutable_order, mutable_order
+from kgroup.assignor.java.java_hash import string_hash, utf16
+from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
 
 __all__ = [
     "Consumer",

@@ -17,8 +17,8 @@ from typing import NoReturn
 import click
 
 from kgroup import __version__
-from kgroup.cli.context import complain, flush
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from kgroup.cli.output.context import complain, flush
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
 from kgroup.pandas_import import leave_out_pandas
@@ -26,18 +26,30 @@ from kgroup.pandas_import import leave_out_pandas
 __all__ = ["COMMANDS", "kgroup", "run", "status_of"]
 
 COMMANDS: CommandTable = {
-    "list": ("list_groups", "List groups with their type, state, protocol and coordinator."),
-    "describe": ("describe", "Show state, members, assignment and offsets of groups."),
+    "list": (
+        "command.list_groups",
+        "List groups with their type, state, protocol and coordinator.",
+    ),
+    "describe": ("command.describe", "Show state, members, assignment and offsets of groups."),
     "coordinator": (
-        "coordinator",
+        "command.coordinator",
         "Find a group's coordinator and its __consumer_offsets partition.",
     ),
-    "assign": ("assign", "Run a group's assignor dry: what would move, and how balanced it is."),
-    "snapshot": ("snapshot", "Save what a source says, to work on it offline."),
-    "decode-offsets": ("decode_offsets", "Read the records of __consumer_offsets."),
-    "zk": ("zk", "Show what only the ZooKeeper consumer has: its nodes and fetchers."),
-    "history": ("history", "Ask what groups did in the past, from tables made of their records."),
-    "completion": ("completion", "Print the script that completes command lines in a shell."),
+    "assign": (
+        "command.assign",
+        "Run a group's assignor dry: what would move, and how balanced it is.",
+    ),
+    "snapshot": ("command.snapshot", "Save what a source says, to work on it offline."),
+    "decode-offsets": ("command.decode_offsets", "Read the records of __consumer_offsets."),
+    "zk": ("command.zk", "Show what only the ZooKeeper consumer has: its nodes and fetchers."),
+    "history": (
+        "command.history",
+        "Ask what groups did in the past, from tables made of their records.",
+    ),
+    "completion": (
+        "command.completion",
+        "Print the script that completes command lines in a shell.",
+    ),
 }
 
 INTERRUPTED = 130

@@ -1,7 +1,7 @@
 """What ZooKeeper holds of Kafka: nodes as they are, and the values that their bytes say.
 
 Three steps, each of them a value: a `ZookeeperTree` (paths and bytes, from a server or a snapshot),
-a `ZookeeperView` of it (`kgroup.protocol.zookeeper_tree`), and groups (`Image`). Paths are those
+a `ZookeeperView` of it (`kgroup.protocol.zookeeper.tree`), and groups (`Image`). Paths are those
 below the chroot. Session ids are text such as ``0x1008f3a2b410000``, as ZooKeeper prints them.
 """
 

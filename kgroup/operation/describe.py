@@ -8,9 +8,9 @@ from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Mem
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommitStore, CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.pattern import Pattern
-from kgroup.operation.chosen import read_chosen
 from kgroup.operation.commit import with_kafka_commits
 from kgroup.operation.report import Report
+from kgroup.operation.select_groups import read_chosen
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
     Capability,

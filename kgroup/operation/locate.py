@@ -6,7 +6,7 @@ The partition is computed from the name; its leader is the coordinator.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kgroup.assignor.java_hash import string_hash
+from kgroup.assignor.java.java_hash import string_hash
 from kgroup.model.group import Broker
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem

@@ -22,9 +22,9 @@ from kgroup.model.snapshot import (
     SnapshotRange,
     SnapshotTopic,
 )
-from kgroup.operation.chosen import read_chosen
 from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.report import Report
+from kgroup.operation.select_groups import read_chosen
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
     Capability,

@@ -38,14 +38,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from kgroup.columnar.schema import DECODED
 from kgroup.errors import BrokerError, UsageError
-from kgroup.history.live_source import LiveSource, ask_live
-from kgroup.history.segment_source import SPLIT_SIZE, find_sources
-from kgroup.history.split import Split, read_split
-from kgroup.protocol.batch import Damage
-from kgroup.protocol.column_schema import DECODED
-from kgroup.source.client_config import ClientConfig, client_config
-from kgroup.source.segment_file import OFFSETS_TOPIC
+from kgroup.history.input.live_source import LiveSource, ask_live
+from kgroup.history.input.segment_source import SPLIT_SIZE, find_sources
+from kgroup.history.input.split import Split, read_split
+from kgroup.protocol.batch.batch import Damage
+from kgroup.source.config.client_config import ClientConfig, client_config
+from kgroup.source.log.segment_file import OFFSETS_TOPIC
 
 __all__ = ["ROWS", "KgroupDataSource", "KgroupStreamReader", "await_live"]
 

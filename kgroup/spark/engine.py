@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgroup.errors import KgroupError, UsageError
-from kgroup.history.engine import (
+from kgroup.history.sql.engine import (
     FOLDERS,
     Parameter,
     check_texts,
@@ -20,7 +20,7 @@ from kgroup.history.engine import (
     table_schema,
     unreadable_file,
 )
-from kgroup.history.table import TABLES
+from kgroup.history.warehouse.table import TABLES
 from kgroup.spark.session import first_line
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.errors import KgroupError
-from kgroup.history.task import Job, Run, run_here
+from kgroup.history.build.task import Job, Run, run_here
 from kgroup.spark.session import run_on, spark_session
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def runner(
             nonlocal session, can_help
             is_large = sum(job.size for job in jobs) >= LARGE
             if is_large:
-                from kgroup.protocol.compiled import kernels
+                from kgroup.kernel.compiled import kernels
 
                 kernels(announce)  # once here, and not by each executor
             if session is None and jobs and (is_wanted or (is_large and can_help)):

@@ -23,9 +23,9 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from kgroup.errors import BusyError, KgroupError
-from kgroup.history.build import Build, ClusterReport
-from kgroup.history.live_source import ask_live
-from kgroup.history.warehouse import WarehouseWriter, write_warehouse
+from kgroup.history.build.build import Build, ClusterReport
+from kgroup.history.input.live_source import ask_live
+from kgroup.history.warehouse.warehouse import WarehouseWriter, write_warehouse
 from kgroup.interrupt import kept_signals
 from kgroup.spark.data_source import KgroupDataSource, KgroupStreamReader, await_live
 from kgroup.spark.session import first_line, run_on
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kgroup.operation.report import Report
-    from kgroup.source.client_config import ClientConfig
+    from kgroup.source.config.client_config import ClientConfig
 
 __all__ = ["stream_history"]
 

@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from kgroup.assignor.bulk_order import bulk_order, first_seen, places, stable_order
-from kgroup.assignor.java_hash import JavaHashMap
+from kgroup.assignor.java.bulk_order import bulk_order, first_seen, places, stable_order
+from kgroup.assignor.java.java_hash import JavaHashMap
 
 
 @dataclass

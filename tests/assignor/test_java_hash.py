@@ -1,6 +1,6 @@
 import pytest
 
-from kgroup.assignor.java_hash import string_hash
+from kgroup.assignor.java.java_hash import string_hash
 
 
 @pytest.mark.parametrize(

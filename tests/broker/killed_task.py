@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgroup.history.fact_file import _File
-from kgroup.history.task import Job, Run
+from kgroup.history.build.task import Job, Run
+from kgroup.history.warehouse.fact_file import _File
 from kgroup.spark.session import run_on
 
 if TYPE_CHECKING:

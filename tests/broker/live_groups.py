@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgroup.operation.describe import describe
-from kgroup.source.broker import Cluster
+from kgroup.source.broker.source import Cluster
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle

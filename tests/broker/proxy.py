@@ -30,7 +30,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from kgroup.model.group import GroupType
-from kgroup.source.group_api import DESCRIBE_BY_TYPE, describe_share_offsets_request
+from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, describe_share_offsets_request
 from tests.broker.maven import version_tuple
 from tests.broker.process import HOST
 

@@ -11,7 +11,7 @@ import pytest
 from kgroup.assignor.base import AssignorError
 from kgroup.assignor.strategy import assign, assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.operation.assign_spec import read_spec
+from kgroup.operation.assign.spec import read_spec
 from tests.assignor.random_group import RandomGroup
 from tests.broker import maven
 

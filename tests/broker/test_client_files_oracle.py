@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from kgroup.errors import UsageError
-from kgroup.source.client_key import FOLLOWED, PASSED_OVER, UNFOLLOWED
-from kgroup.source.client_setting import Setting
-from kgroup.source.jaas import parse_jaas
-from kgroup.source.properties_file import parse_properties
+from kgroup.source.config.client_key import FOLLOWED, PASSED_OVER, UNFOLLOWED
+from kgroup.source.config.client_setting import Setting
+from kgroup.source.config.jaas import parse_jaas
+from kgroup.source.config.properties_file import parse_properties
 from tests.broker.maven import compile_java, run_java
 
 VERSION = "4.3.1"

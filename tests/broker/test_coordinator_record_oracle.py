@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from kgroup.protocol.consumer_protocol import decode_assignment, decode_subscription
-from kgroup.protocol.coordinator_record import KEY_TYPES, decode_record
+from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
+from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_record
 from tests.broker import maven
 
 KAFKA = "4.3.1"

@@ -22,7 +22,7 @@ from kafka import KafkaProducer
 from kazoo.client import KazooClient
 
 from kgroup.cli.main import COMMANDS, kgroup
-from kgroup.source import broker_client
+from kgroup.source.broker import client
 from tests.broker.maven import version_tuple
 from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import Broker, broker
@@ -194,7 +194,7 @@ class Watched:
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait long before each command for what 0.9 never answers, but for completions."""
     monkeypatch.setenv("KGROUP_COMPLETION_TIMEOUT", "60")
-    monkeypatch.setattr(broker_client, "SOON_S", 0.2)
+    monkeypatch.setattr(client, "SOON_S", 0.2)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

@@ -9,11 +9,11 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from kgroup.cli.main import status_of
-from kgroup.history.build import Build, ClusterReport
-from kgroup.history.live_source import ask_live
-from kgroup.history.warehouse import write_warehouse
-from kgroup.source.client_config import client_config
-from kgroup.source.log_folder import read_topic_names
+from kgroup.history.build.build import Build, ClusterReport
+from kgroup.history.input.live_source import ask_live
+from kgroup.history.warehouse.warehouse import write_warehouse
+from kgroup.source.config.client_config import client_config
+from kgroup.source.log.folder import read_topic_names
 from tests.broker.servers import CLUSTER_ID, Broker
 from tests.history.log_copy import read_log
 from tests.history.table_oracle import differences, expected_tables, read_tables

@@ -18,9 +18,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from kgroup.history.group_page import group_page
+from kgroup.history.query.group_page import group_page
 from kgroup.model.instant import rfc3339
-from kgroup.render.history_page import group_html
+from kgroup.render.history.page import group_html
 from kgroup.sample import sample_log_dir
 from tests.broker.process import await_true
 from tests.broker.servers import Broker

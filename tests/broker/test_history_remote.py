@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
+from kgroup.columnar.schema import records
 from kgroup.errors import InputError
-from kgroup.history.place import FileRange
-from kgroup.history.remote import RemoteFiles
-from kgroup.history.segment_source import SegmentSource, find_sources
-from kgroup.history.split import Split, read_split
+from kgroup.history.input.location import FileRange
+from kgroup.history.input.remote import RemoteFiles
+from kgroup.history.input.segment_source import SegmentSource, find_sources
+from kgroup.history.input.split import Split, read_split
 from kgroup.model.segment import Segment
-from kgroup.protocol.batch import Damage
-from kgroup.protocol.column_schema import records
+from kgroup.protocol.batch.batch import Damage
 from kgroup.sample import sample_log_dir
 from tests.broker.process import HOST, free_port
 from tests.history.test_cut import BASE, BATCHES, STARTS, index_of

@@ -12,16 +12,16 @@ import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
+from kgroup.columnar.schema import records
 from kgroup.errors import BrokerError
-from kgroup.history import segment_source
-from kgroup.history.live_source import ask_live
-from kgroup.history.place import FileRange, OffsetRange
-from kgroup.history.segment_source import find_sources
-from kgroup.history.split import Split, read_split
+from kgroup.history.input import segment_source
+from kgroup.history.input.live_source import ask_live
+from kgroup.history.input.location import FileRange, OffsetRange
+from kgroup.history.input.segment_source import find_sources
+from kgroup.history.input.split import Split, read_split
 from kgroup.model.record import DecodedRecord
-from kgroup.protocol.batch import Damage
-from kgroup.protocol.column_schema import records
-from kgroup.source.client_config import ClientConfig, client_config
+from kgroup.protocol.batch.batch import Damage
+from kgroup.source.config.client_config import ClientConfig, client_config
 from tests.broker.servers import CLUSTER_ID, Broker
 from tests.record.raw import commit
 from tests.record.wire import Wire

@@ -4,7 +4,7 @@ import json
 import random
 from pathlib import Path
 
-from kgroup.assignor.java_hash import JavaHashMap, string_hash, utf16
+from kgroup.assignor.java.java_hash import JavaHashMap, string_hash, utf16
 from tests.broker import maven
 
 KAFKA = "4.3.1"  # for its JSON library

@@ -16,7 +16,7 @@ import pytest
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
 from kgroup.operation.locate import offsets_partition
-from kgroup.source.log_dir import LogDir
+from kgroup.source.log.source import LogDir
 from tests.broker.maven import run_java
 from tests.broker.servers import Broker, broker
 from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture

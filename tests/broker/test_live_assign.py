@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kgroup.assignor.spec import GroupSpec
-from kgroup.operation import what_if
-from kgroup.operation.assign_group import read_group
-from kgroup.operation.assign_run import settled
-from kgroup.operation.what_if import AddedMembers
-from kgroup.source.broker import Cluster
+from kgroup.operation.assign import what_if
+from kgroup.operation.assign.group import read_group
+from kgroup.operation.assign.run import settled
+from kgroup.operation.assign.what_if import AddedMembers
+from kgroup.source.broker.source import Cluster
 from tests.broker.servers import Broker, broker
 from tests.record.clients import ASSIGNOR, java, join_java, settle
 from tests.record.raw import await_coordinator, create_topics

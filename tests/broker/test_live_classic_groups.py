@@ -14,8 +14,8 @@ from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.operation.locate import offsets_partition
 from kgroup.source.base import ClusterSource, Question
-from kgroup.source.broker import Cluster
-from kgroup.source.log_dir import LogDir
+from kgroup.source.broker.source import Cluster
+from kgroup.source.log.source import LogDir
 from tests.broker.group_tools import Table, consumer_groups, number
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker

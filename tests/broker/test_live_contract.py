@@ -14,8 +14,8 @@ import pytest
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.operation.describe import describe
 from kgroup.source.base import GroupSource
-from kgroup.source.broker import Cluster
-from kgroup.source.log_dir import LogDir
+from kgroup.source.broker.source import Cluster
+from kgroup.source.log.source import LogDir
 from tests.broker.live_groups import LiveGroups, live_groups
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.contract.group_source import GroupSourceContract

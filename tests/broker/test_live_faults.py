@@ -17,7 +17,7 @@ from kgroup.errors import BrokerError
 from kgroup.model.group import GroupState
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.source.base import Question
-from kgroup.source.broker import Cluster
+from kgroup.source.broker.source import Cluster
 from tests.broker.follower import Follower
 from tests.broker.process import HOST
 from tests.broker.proxy import RecordingProxy, why_not_harmless

@@ -11,9 +11,9 @@ import pytest
 
 from kgroup.model.assignment import AssignedPartition, Task
 from kgroup.model.group import Group, GroupState, GroupType, Member
-from kgroup.operation.assign_group import read_group
+from kgroup.operation.assign.group import read_group
 from kgroup.source.base import Question
-from kgroup.source.broker import Cluster
+from kgroup.source.broker.source import Cluster
 from tests.broker.group_tools import consumer_groups, number, share_groups, streams_groups
 from tests.broker.live_groups import (
     MODERN_CONFIG,

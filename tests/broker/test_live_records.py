@@ -16,8 +16,8 @@ from kafka.structs import OffsetAndMetadata
 from pyarrow import parquet
 
 from kgroup.model.problem import Problem
-from kgroup.source.broker import Cluster
-from kgroup.source.live_log import LiveLogs, Start
+from kgroup.source.broker.live_log import LiveLogs, Start
+from kgroup.source.broker.source import Cluster
 from tests.broker.follower import Follower
 from tests.broker.maven import version_tuple
 from tests.broker.proxy import RecordingProxy, why_not_harmless

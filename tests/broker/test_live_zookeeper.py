@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from kazoo.security import make_digest_acl
 
-from kgroup.cli import zk
+from kgroup.cli.command import zk
 from kgroup.model.group import GroupState, GroupType
 from kgroup.source.base import GroupSource, Question
-from kgroup.source.zookeeper import Zookeeper
-from kgroup.source.zookeeper_address import parse_address
+from kgroup.source.zookeeper.address import parse_address
+from kgroup.source.zookeeper.source import Zookeeper
 from tests.broker.maven import run_java
 from tests.broker.old_consumers import Black, OldConsumers, Streams, White, old_consumers
 from tests.broker.servers import Broker, broker

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from kgroup.assignor.spec import GroupSpec
-from kgroup.operation import what_if
-from kgroup.operation.assign_group import read_group
-from kgroup.operation.assign_run import settled
-from kgroup.operation.fetcher import OffsetReset, list_fetches
-from kgroup.operation.what_if import AddedMembers
-from kgroup.source.zookeeper import Zookeeper
-from kgroup.source.zookeeper_address import parse_address
+from kgroup.operation.assign import what_if
+from kgroup.operation.assign.group import read_group
+from kgroup.operation.assign.run import settled
+from kgroup.operation.assign.what_if import AddedMembers
+from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
+from kgroup.source.zookeeper.address import parse_address
+from kgroup.source.zookeeper.source import Zookeeper
 from tests.broker.old_consumers import (
     Black,
     OldConsumers,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kgroup.protocol import connect_protocol, consumer_protocol
+from kgroup.protocol.record import connect_protocol, consumer_protocol
 from tests.broker import maven
 
 KAFKA = "4.3.1"

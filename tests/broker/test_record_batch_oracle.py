@@ -14,7 +14,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from kgroup.protocol.record_batch import (
+from kgroup.protocol.batch.record_batch import (
     Damage,
     Record,
     RecordBatch,

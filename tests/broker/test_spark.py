@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
+from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError, KgroupError, UsageError
-from kgroup.protocol.columnar import decode_chunks
 from kgroup.spark.data_source import KgroupDataSource
 from kgroup.spark.session import run_on
 

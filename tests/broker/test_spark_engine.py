@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgroup.errors import InputError, UsageError
-from kgroup.history.engine import DuckEngine, table_schema
-from kgroup.history.table import ASSIGNED, TABLES
+from kgroup.history.sql.engine import DuckEngine, table_schema
+from kgroup.history.warehouse.table import ASSIGNED, TABLES
 from kgroup.spark.engine import SparkEngine
 from tests.history.warehouse_files import write_rows
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from kgroup.cli.history import COMMANDS
-from kgroup.history.engine import DuckEngine, Engine
+from kgroup.cli.command.history import COMMANDS
+from kgroup.history.sql.engine import DuckEngine, Engine
 from kgroup.spark.engine import SparkEngine
 from tests.cli.conftest import Cli, cli
 from tests.history.test_build import RECORDED, build

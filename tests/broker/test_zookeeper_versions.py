@@ -7,9 +7,9 @@ import time
 import pytest
 
 from kgroup.source.base import Question
-from kgroup.source.broker import Cluster
-from kgroup.source.zookeeper import Zookeeper
-from kgroup.source.zookeeper_address import parse_address
+from kgroup.source.broker.source import Cluster
+from kgroup.source.zookeeper.address import parse_address
+from kgroup.source.zookeeper.source import Zookeeper
 from tests.broker.maven import version_tuple
 from tests.broker.servers import KAFKA_VERSIONS, Broker
 from tests.record.raw import commit

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kgroup.model.snapshot import Origin
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.sample import sample_log_dir
-from kgroup.source.log_dir import LogDir
-from kgroup.source.snapshot_file import snapshot_lines, write_gzip
+from kgroup.source.log.source import LogDir
+from kgroup.source.snapshot.file import snapshot_lines, write_gzip
 from tests.cli.conftest import Cli
 from tests.examples import examples
 from tests.recorded_tree import recorded_source

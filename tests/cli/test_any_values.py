@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgroup.cli.parameter import parse_bytes, parse_end, parse_instant
+from kgroup.cli.option.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.model.pattern import parse_regex
-from kgroup.protocol.coordinator_record import decode_record
+from kgroup.protocol.record.coordinator_record import decode_record
 from tests.cli.conftest import Cli
 from tests.examples import examples
 

@@ -9,7 +9,7 @@ import pytest
 from kgroup.model.log_range import LogRange
 from kgroup.model.snapshot import Origin
 from kgroup.operation.take_snapshot import take_snapshot
-from kgroup.source.snapshot_file import snapshot_lines
+from kgroup.source.snapshot.file import snapshot_lines
 from tests.cli.conftest import Cli
 from tests.operation.sources import TreeSource
 from tests.recorded_tree import recorded, recorded_tree

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cli import suggestion
-from kgroup.cli.command_line import read_bash, read_fish_word
 from kgroup.cli.main import COMMANDS
-from kgroup.cli.shell_script import SCRIPTS
+from kgroup.cli.shell import suggestion
+from kgroup.cli.shell.command_line import read_bash, read_fish_word
+from kgroup.cli.shell.script import SCRIPTS
 from kgroup.model.group import Group, GroupState
-from kgroup.render.group import LIST_COLUMNS, STATE_COLUMNS
+from kgroup.render.group.group import LIST_COLUMNS, STATE_COLUMNS
 from kgroup.sample import sample_log_dir
-from kgroup.source.log_dir import LogDir
+from kgroup.source.log.source import LogDir
 from tests.cli.commands import EVERY_COMMAND
 from tests.cli.conftest import Cli
 from tests.cli.test_main import loaded_by

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kgroup.cli.connection import Connection, connection_options
+from kgroup.cli.option.connection import Connection, connection_options
 
 
 @click.command

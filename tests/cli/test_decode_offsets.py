@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kgroup.render.record import RECORD_COLUMNS
+from kgroup.render.record.record import RECORD_COLUMNS
 from tests.cli.conftest import Cli, Result
+from tests.columnar.log_writer import batch
 from tests.operation.log_files import (
     Log,
     commit,
@@ -17,7 +18,6 @@ from tests.operation.log_files import (
     tombstone,
     transaction,
 )
-from tests.protocol.log_writer import batch
 
 SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"
 NASTY = 'a,b\t"c"\n\x1b[31m|\\'

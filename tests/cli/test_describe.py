@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.render.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
+from kgroup.render.group.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
 from tests.cli.conftest import Cli
 
 FIELDS = [

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cli.history import COMMANDS
+from kgroup.cli.command.history import COMMANDS
 from kgroup.cli.main import status_of
-from kgroup.history.commit_story import CommitStory, Jump, Pause
-from kgroup.history.lag import Lag
-from kgroup.history.owner import Owner
-from kgroup.history.rebalance import Cause, Kind, Moved, Participant, Rebalance, Thing
-from kgroup.history.stale import StaleOffset
-from kgroup.history.stock import ClusterStock, GroupStock, PartitionStock
-from kgroup.history.storm import Starter, Storm
+from kgroup.history.query.commit_summary import CommitStory, Jump, Pause
+from kgroup.history.query.inventory import ClusterStock, GroupStock, PartitionStock
+from kgroup.history.query.lag import Lag
+from kgroup.history.query.owner import Owner
+from kgroup.history.query.stale import StaleOffset
+from kgroup.history.rebalance.rebalance import Cause, Kind, Moved, Participant, Rebalance, Thing
+from kgroup.history.rebalance.storm import Starter, Storm
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
 from tests.examples import some_of

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from kgroup.history.ask_rebalance import rebalances
-from kgroup.history.storm import storms_of
-from kgroup.render.history_rebalance import STORM_COLUMNS, storm_sheet
+from kgroup.history.rebalance.query import rebalances
+from kgroup.history.rebalance.storm import storms_of
+from kgroup.render.history.rebalance import STORM_COLUMNS, storm_sheet
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
 from tests.history.recorded import Ask, Built

@@ -13,7 +13,7 @@ import pytest
 import kgroup.__main__
 import kgroup.cli.main
 from kgroup import __version__
-from kgroup.cli import zk
+from kgroup.cli.command import zk
 from kgroup.cli.lazy_group import CommandTable
 from kgroup.cli.main import COMMANDS
 from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
@@ -196,7 +196,7 @@ def test_a_list_of_a_cluster_loads_the_connections_of_kafka_python_only() -> Non
     loaded = loaded_by("list", "-b", "127.0.0.1:1", "--timeout", "1")
     assert {"kafka.net.connection", "kafka.protocol.admin.groups"} <= loaded
     unused = {"kafka.producer", "kafka.consumer", "kafka.admin", "kafka.protocol.admin.acl"}
-    assert not loaded & {*unused, "rich", "numpy", "pyarrow", "kgroup.source.offsets_log"}
+    assert not loaded & {*unused, "rich", "numpy", "pyarrow", "kgroup.source.broker.offsets_log"}
 
 
 def test_what_kafka_python_logs_is_not_shown() -> None:
@@ -206,7 +206,7 @@ def test_what_kafka_python_logs_is_not_shown() -> None:
 
 def test_the_rest_of_kafka_python_is_there_for_others() -> None:
     code = (
-        "import kgroup.source.broker\n"
+        "import kgroup.source.broker.source\n"
         "from kafka import KafkaConsumer, __version__\n"
         "from kafka.protocol.admin import CreateTopicsRequest, ListGroupsRequest\n"
         "import kafka.protocol.admin as admin\n"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.cli import parameter
-from kgroup.cli.parameter import parse_bytes, parse_instant
+from kgroup.cli.option import parameter
+from kgroup.cli.option.parameter import parse_bytes, parse_instant
 from kgroup.model.pattern import parse_regex
 
 NOW = 1_700_000_000_004

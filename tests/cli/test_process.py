@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.columnar.log_writer import batch
 from tests.examples import some_of
 from tests.operation.log_files import Log, commit, end, transaction
-from tests.protocol.log_writer import batch
 
 COMMAND = [sys.executable, "-m", "kgroup"]
 SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"

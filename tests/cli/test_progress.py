@@ -3,10 +3,11 @@ import sys
 
 import pytest
 
-from kgroup.cli import decode_offsets, progress, watch
+from kgroup.cli.command import decode_offsets
 from kgroup.cli.main import status_of
-from kgroup.cli.progress import Progress
-from kgroup.operation.log_reader import FileLogs, LogReader
+from kgroup.cli.output import progress, watch
+from kgroup.cli.output.progress import Progress
+from kgroup.operation.decode.log_reader import FileLogs, LogReader
 
 
 class Terminal(io.StringIO):

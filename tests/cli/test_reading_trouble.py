@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cli.progress import Progress
-from kgroup.protocol import compiled
+from kgroup.cli.output.progress import Progress
+from kgroup.kernel import compiled
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
 

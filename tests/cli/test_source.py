@@ -22,7 +22,7 @@ GROUP = Group("live", GroupType.CLASSIC, state=GroupState.EMPTY, coordinator=BRO
 
 
 class FakeCluster:
-    """Stands in for `kgroup.source.broker.Cluster`; keeps what it was made with and asked for.
+    """Stands in for `kgroup.source.broker.source.Cluster`; keeps what it was made with and asked.
 
     Attributes:
         made: arguments, by name, of each that was made.
@@ -84,7 +84,7 @@ class FakeCluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster()
-    monkeypatch.setattr("kgroup.source.broker.Cluster", fake)
+    monkeypatch.setattr("kgroup.source.broker.source.Cluster", fake)
     return fake
 
 

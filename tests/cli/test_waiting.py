@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.source import broker_client
+from kgroup.source.broker import client
 from tests.broker.key_stores import FOLDER
 from tests.cli.conftest import Cli, Result
 from tests.source.fake_broker import HOST, FakeBroker, fake_broker
@@ -180,7 +180,7 @@ def test_name_that_is_looked_up_slowly(
     cli: Cli, slow_names: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A look-up that takes longer than the first greeting is waited for, and done once."""
-    monkeypatch.setattr(broker_client, "SOON_S", 0.05)
+    monkeypatch.setattr(client, "SOON_S", 0.05)
     asked = []
 
     def slowly(name: object) -> None:

@@ -21,8 +21,8 @@ import pytest
 
 from kgroup.operation.change import ChangeKind
 from tests.cli.conftest import Cli
+from tests.columnar.log_writer import batch
 from tests.operation.log_files import commit
-from tests.protocol.log_writer import batch
 
 COMMAND = [sys.executable, "-m", "kgroup", "describe"]
 SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"

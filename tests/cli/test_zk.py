@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kgroup.cli.zk import COMMANDS
+from kgroup.cli.command.zk import COMMANDS
 from kgroup.model.snapshot import Snapshot, SnapshotNode
-from kgroup.render.zookeeper import FETCH_COLUMNS
+from kgroup.render.group.zookeeper import FETCH_COLUMNS
 from kgroup.sample import sample_zookeeper
-from kgroup.source.snapshot_file import snapshot_lines
+from kgroup.source.snapshot.file import snapshot_lines
 from tests.cli.conftest import Cli, Result
 from tests.cli.test_completion import suggested
 from tests.recorded_tree import consumer_names, recorded, recorded_nodes, recorded_snapshot

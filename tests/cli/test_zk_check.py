@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kgroup.operation.zookeeper_fault import FaultKind
-from kgroup.render.zookeeper import FINDING_COLUMNS
-from kgroup.source.snapshot_file import snapshot_lines
+from kgroup.operation.zookeeper.fault import FaultKind
+from kgroup.render.group.zookeeper import FINDING_COLUMNS
+from kgroup.source.snapshot.file import snapshot_lines
 from tests.cli.conftest import Cli, Result
 from tests.cli.test_completion import suggested
 from tests.recorded_tree import recorded_snapshot

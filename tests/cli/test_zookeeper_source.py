@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.protocol.zookeeper_tree import tree_of
+from kgroup.protocol.zookeeper.tree import tree_of
 from tests.cli.conftest import Cli
 from tests.recorded_tree import recorded_tree
 from tests.source.fake_zookeeper import FakeZookeeper, fake_zookeeper

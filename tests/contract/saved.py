@@ -5,8 +5,8 @@ from pathlib import Path
 from kgroup.model.snapshot import Origin
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.base import DEFAULT_LOG_BUDGET, GroupSource
-from kgroup.source.snapshot import SnapshotSource, snapshot_source
-from kgroup.source.snapshot_file import read_snapshot, snapshot_lines
+from kgroup.source.snapshot.file import read_snapshot, snapshot_lines
+from kgroup.source.snapshot.source import SnapshotSource, snapshot_source
 
 __all__ = ["saved"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from kgroup.sample import sample_log_dir
 from kgroup.source.base import GroupSource
-from kgroup.source.log_dir import LogDir
+from kgroup.source.log.source import LogDir
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.saved import saved
 from tests.source.scenarios import scenario

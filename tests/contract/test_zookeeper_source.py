@@ -13,8 +13,8 @@ from kgroup.model.snapshot import Origin, SnapshotNode
 from kgroup.operation.describe import GroupDescription, describe
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.base import GroupSource, Question
-from kgroup.source.snapshot import snapshot_source
-from kgroup.source.snapshot_file import read_snapshot, snapshot_lines
+from kgroup.source.snapshot.file import read_snapshot, snapshot_lines
+from kgroup.source.snapshot.source import snapshot_source
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.saved import saved
 from tests.recorded_tree import recorded, recorded_source, recorded_tree

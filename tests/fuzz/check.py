@@ -15,24 +15,24 @@ import orjson
 import pyarrow as pa
 
 from kgroup.cli.main import status_of
+from kgroup.columnar import log_chunk, segment
+from kgroup.columnar.batch_scan import Scan, scan_batches
+from kgroup.columnar.schema import DECODED, records
+from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import ExitStatus
 from kgroup.model.delta import Delta
 from kgroup.model.problem import ProblemLog
-from kgroup.protocol import columnar, log_chunk
-from kgroup.protocol.batch_scan import Scan, scan_batches
-from kgroup.protocol.column_schema import DECODED, records
-from kgroup.protocol.columnar import decode_chunks
-from kgroup.protocol.record_batch import (
+from kgroup.protocol.batch.record_batch import (
     Damage,
     RecordBatch,
     read_batches,
     read_file_batches,
     read_records,
 )
-from kgroup.render.jsonl import json_lines
-from kgroup.source.log_end import log_end
-from kgroup.source.log_replay import replay_groups
-from kgroup.source.segment_file import find_segments
+from kgroup.render.record.jsonl import json_lines
+from kgroup.source.log.end import log_end
+from kgroup.source.log.replay import replay_groups
+from kgroup.source.log.segment_file import find_segments
 from tests.fresh_file import write_fresh
 
 __all__ = ["DifferentError", "check"]
@@ -86,7 +86,7 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
         patch.object(log_chunk, "_CHUNK_SIZE", random.choice((100, 1000, 16 << 20))),
         patch.object(log_chunk, "_SMALLEST_CHUNK", random.choice((100, 1000))),
         patch.object(log_chunk, "_PIECE", random.choice((64, 500, 1 << 19))),
-        patch.object(columnar, "_SOUND_SIZES", (random.choice((0, 300, 1 << 10)), 1 << 16)),
+        patch.object(segment, "_SOUND_SIZES", (random.choice((0, 300, 1 << 10)), 1 << 16)),
     ):
         compiled = _decoded(path, compiled=True)
         scanned, groups = _scanned(path, compiled=True), _groups(path, compiled=True)

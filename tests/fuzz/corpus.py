@@ -10,9 +10,9 @@ from pathlib import Path
 
 import google_crc32c
 
-from kgroup.protocol.record_batch import Record, RecordBatch, read_batches, read_records
-from tests.protocol import log_writer
-from tests.protocol.log_writer import CODECS, Plain
+from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
+from tests.columnar import log_writer
+from tests.columnar.log_writer import CODECS, Plain
 
 __all__ = ["Unit", "recorded_logs", "sealed"]
 

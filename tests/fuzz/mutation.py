@@ -13,13 +13,13 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from kgroup.protocol import messages
-from kgroup.protocol.coordinator_record import KEY_TYPES
-from kgroup.protocol.message_schema import FIXED, Field, fields, flexible, versions
-from kgroup.protocol.primitives import uuid_text
+from kgroup.protocol.message import codec
+from kgroup.protocol.message.primitives import uuid_text
+from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
+from kgroup.protocol.record.coordinator_record import KEY_TYPES
+from tests.columnar import log_writer
+from tests.columnar.log_writer import CODECS, Plain
 from tests.fuzz.corpus import Unit, recorded_logs, sealed
-from tests.protocol import log_writer
-from tests.protocol.log_writer import CODECS, Plain
 
 __all__ = ["KINDS", "Input", "make_input", "sound_log"]
 
@@ -390,7 +390,7 @@ def _message(name: str, plain: Plain) -> dict[str, Any] | None:
         return None
     version = int.from_bytes(plain.value[:2], "big")
     try:
-        read = messages.reader(f"coordinator/{name}Value", version, raw_bytes=True)
+        read = codec.reader(f"coordinator/{name}Value", version, raw_bytes=True)
         return read(plain.value, 2, len(plain.value))[0]
     except (ValueError, FileNotFoundError):
         return None
@@ -399,7 +399,7 @@ def _message(name: str, plain: Plain) -> dict[str, Any] | None:
 def _written(plain: Plain, name: str, data: Mapping[str, Any]) -> Plain:
     assert plain.value is not None
     version = int.from_bytes(plain.value[:2], "big")
-    value = messages.write(f"coordinator/{name}Value", version, data)
+    value = codec.write(f"coordinator/{name}Value", version, data)
     return replace(plain, value=plain.value[:2] + value)
 
 
@@ -424,7 +424,7 @@ def _made(schema: str, version: int, random: Random) -> bytes:
     data = _struct(fields(schema, version), random)
     if flexible(schema, version) and random.random() < 0.2:
         data["_tagged"] = [{"tag": random.choice((50, 1 << 30)), "data": "AAEC"}]
-    return messages.write(schema, version, data)
+    return codec.write(schema, version, data)
 
 
 def _struct(members: Sequence[Field], random: Random) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The data dictionary of the warehouse, made of `kgroup.history.table`.
+"""The data dictionary of the warehouse, made of `kgroup.history.warehouse.table`.
 
 python -m tests.history.dictionary      # write it into docs/history.md
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kgroup.history.table import ASSIGNED, TABLES, Table
+from kgroup.history.warehouse.table import ASSIGNED, TABLES, Table
 
 __all__ = ["BEGIN", "END", "PAGE", "dictionary"]
 

@@ -16,8 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kgroup.history import build, derivation, fact_file, task, warehouse
-from kgroup.history.segment_source import find_sources
+from kgroup.history.build import build, derivation, task
+from kgroup.history.input.segment_source import find_sources
+from kgroup.history.warehouse import fact_file, warehouse
 from kgroup.pandas_import import leave_out_pandas
 
 __all__ = ["COMMITTED", "STAGES"]

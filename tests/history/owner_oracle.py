@@ -1,4 +1,4 @@
-"""Who owned what, record by record: an oracle for `kgroup.history.ownership`.
+"""Who owned what, record by record: an oracle for `kgroup.history.ownership.ownership`.
 
 After each record a coordinator's groups are asked for (`kgroup.model.delta`), and what each member
 has is compared with what it had before.

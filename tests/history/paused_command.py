@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.__main__ import main
-from kgroup.history.build import Build, ClusterReport
+from kgroup.history.build.build import Build, ClusterReport
 from kgroup.operation.report import Report
 
 __all__ = ["await_paused", "paused_command"]

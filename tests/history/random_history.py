@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.operation.locate import offsets_partition
-from kgroup.protocol.coordinator_record import encode_key, encode_value
+from kgroup.protocol.record.coordinator_record import encode_key, encode_value
+from tests.columnar.log_writer import TRANSACTIONAL, Plain, batch, marker
 from tests.examples import examples
 from tests.history.random_groups import ConvertedGroup, Entry, Group, World, new_group
-from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker
 
 __all__ = ["Happening", "RandomHistory"]
 

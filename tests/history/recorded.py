@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from kgroup.history.engine import DuckEngine
-from kgroup.history.warehouse import read_warehouse
+from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
-from kgroup.source.log_replay import read_segment
-from kgroup.source.segment_file import find_segments
+from kgroup.source.log.replay import read_segment
+from kgroup.source.log.segment_file import find_segments
 from tests.history.test_build import RECORDED, build
 
 __all__ = ["RECORDED", "Ask", "Built", "engine_of_log", "log_of", "open_engine", "time_of"]

@@ -11,24 +11,24 @@ from typing import Any
 
 import pytest
 
+from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError
-from kgroup.history import build as module
-from kgroup.history import derivation, merge
-from kgroup.history.build import Build, ClusterReport
-from kgroup.history.live_source import LiveSource
-from kgroup.history.segment_source import SegmentSource, find_sources
-from kgroup.history.task import Run, run_here
-from kgroup.history.warehouse import (
+from kgroup.history.build import build as module
+from kgroup.history.build import derivation, merge
+from kgroup.history.build.build import Build, ClusterReport
+from kgroup.history.build.task import Run, run_here
+from kgroup.history.input.live_source import LiveSource
+from kgroup.history.input.segment_source import SegmentSource, find_sources
+from kgroup.history.warehouse.warehouse import (
     ClusterState,
     PartitionState,
     read_warehouse,
     write_warehouse,
 )
 from kgroup.operation.report import Report
-from kgroup.protocol.batch import Damage
-from kgroup.protocol.columnar import decode_chunks
-from kgroup.source.client_config import client_config
-from kgroup.source.log_folder import read_topic_names
+from kgroup.protocol.batch.batch import Damage
+from kgroup.source.config.client_config import client_config
+from kgroup.source.log.folder import read_topic_names
 from tests.examples import examples, some_of
 from tests.history.log_copy import Replica, read_log, write_log
 from tests.history.random_history import RandomHistory
@@ -263,7 +263,7 @@ def test_segments_of_one_folder_that_overlap(
     task_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No broker has such; copies that were put together may. Tasks do not know of one another."""
-    monkeypatch.setattr("kgroup.history.build.TASK_BYTES", task_bytes)
+    monkeypatch.setattr("kgroup.history.build.build.TASK_BYTES", task_bytes)
     batches = read_log(SAMPLE)[2]
     folder = tmp_path / "log" / "__consumer_offsets-2"
     folder.mkdir(parents=True)

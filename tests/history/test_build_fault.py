@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kgroup.history.warehouse import read_warehouse
+from kgroup.history.warehouse.warehouse import read_warehouse
 from tests.examples import some_of
 from tests.history.killed_build import COMMITTED, STAGES
 from tests.history.log_copy import read_log, write_log

@@ -9,16 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroup.history import change, live_source
-from kgroup.history.build import Build
-from kgroup.history.coverage import Coverage
-from kgroup.history.live_source import LiveSource
-from kgroup.history.place import OffsetRange
-from kgroup.history.segment_source import SegmentSource
-from kgroup.history.task import SplitRead, TaskResult
-from kgroup.history.warehouse import ClusterState, PartitionState, read_warehouse, write_warehouse
-from kgroup.protocol.record_batch import RecordBatch
-from kgroup.source.client_config import client_config
+from kgroup.history.build import change
+from kgroup.history.build.build import Build
+from kgroup.history.build.task import SplitRead, TaskResult
+from kgroup.history.input import live_source
+from kgroup.history.input.live_source import LiveSource
+from kgroup.history.input.location import OffsetRange
+from kgroup.history.input.segment_source import SegmentSource
+from kgroup.history.warehouse.coverage import Coverage
+from kgroup.history.warehouse.warehouse import (
+    ClusterState,
+    PartitionState,
+    read_warehouse,
+    write_warehouse,
+)
+from kgroup.protocol.batch.record_batch import RecordBatch
+from kgroup.source.config.client_config import client_config
 from tests.history.log_copy import read_log, write_log
 from tests.history.test_build import SAMPLE, build
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kgroup.history.commit_story import CommitStory, commit_story
-from kgroup.history.engine import DuckEngine
+from kgroup.history.query.commit_summary import CommitStory, commit_story
+from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.record import DecodedRecord
 from tests.examples import examples, some_of
 from tests.history.random_history import RandomHistory

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kgroup.errors import InputError
-from kgroup.history.coverage import Coverage
+from kgroup.history.warehouse.coverage import Coverage
 from tests.examples import examples
 
 LARGEST = (1 << 63) - 1

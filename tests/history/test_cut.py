@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.history import cut, segment_source
-from kgroup.history.cut import cut_by_index
-from kgroup.history.segment_source import SegmentSource, find_sources
-from kgroup.history.split import FileRange, read_split
-from kgroup.protocol import columnar, log_chunk
-from kgroup.protocol.batch import Damage
-from kgroup.protocol.column_schema import records
-from kgroup.protocol.record_batch import RecordBatch, read_batches
+from kgroup.columnar import log_chunk
+from kgroup.columnar import segment as columnar
+from kgroup.columnar.schema import records
+from kgroup.history.input import cut, segment_source
+from kgroup.history.input.cut import cut_by_index
+from kgroup.history.input.segment_source import SegmentSource, find_sources
+from kgroup.history.input.split import FileRange, read_split
+from kgroup.protocol.batch.batch import Damage
+from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
+from tests.columnar.log_writer import Plain, batch
 from tests.examples import some_of
 from tests.operation.log_files import Log, commit, commit_key
-from tests.protocol.log_writer import Plain, batch
 
 BASE = 5000
 BATCHES = [

@@ -8,18 +8,18 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kgroup.history import task
-from kgroup.history.coverage import Coverage
-from kgroup.history.damage import DamageRow, damage_row, damage_rows, replace_damage
-from kgroup.history.fact_file import FactWriter, WrittenFile
-from kgroup.history.place import OffsetRange
-from kgroup.history.split import Split
-from kgroup.history.table_file import read_rows
-from kgroup.history.task import SplitRead, Work
-from kgroup.history.warehouse import read_warehouse
+from kgroup.history.build import task
+from kgroup.history.build.damage import DamageRow, damage_row, damage_rows, replace_damage
+from kgroup.history.build.task import SplitRead, Work
+from kgroup.history.input.location import OffsetRange
+from kgroup.history.input.split import Split
+from kgroup.history.warehouse.coverage import Coverage
+from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
+from kgroup.history.warehouse.table_file import read_rows
+from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.model.problem import Problem
-from kgroup.protocol.batch import Damage
-from kgroup.source.client_config import client_config
+from kgroup.protocol.batch.batch import Damage
+from kgroup.source.config.client_config import client_config
 from tests.history.log_copy import read_log, write_log
 from tests.history.test_build import SAMPLE, build
 

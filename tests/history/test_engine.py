@@ -8,8 +8,8 @@ from threading import Timer
 import pytest
 
 from kgroup.errors import InputError, KgroupError, UsageError
-from kgroup.history.engine import DuckEngine, table_schema
-from kgroup.history.table import ASSIGNED, TABLES
+from kgroup.history.sql.engine import DuckEngine, table_schema
+from kgroup.history.warehouse.table import ASSIGNED, TABLES
 from tests.history.warehouse_files import write_rows
 
 DAY_MS = 86_400_000
@@ -158,7 +158,7 @@ def test_file_that_may_not_be_read_is_not_said_to_be_gone(
 
     with DuckEngine(files) as engine:
         Path(own).unlink()
-        monkeypatch.setattr("kgroup.history.engine.open", refuse, raising=False)
+        monkeypatch.setattr("kgroup.history.sql.engine.open", refuse, raising=False)
         with pytest.raises(InputError) as caught:
             engine.query("SELECT * FROM offset_commits")
     assert str(caught.value) == f"{own}: Permission denied"

@@ -13,14 +13,14 @@ import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 
-from kgroup.history.fact import facts_of
-from kgroup.history.fact_file import FactWriter
-from kgroup.history.table import TABLES
-from kgroup.protocol.column_schema import records
-from kgroup.protocol.columnar import decode_chunks
+from kgroup.columnar.schema import records
+from kgroup.columnar.segment import decode_chunks
+from kgroup.history.build.fact import facts_of
+from kgroup.history.warehouse.fact_file import FactWriter
+from kgroup.history.warehouse.table import TABLES
+from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.history.brute_force import facts_of_record
-from tests.protocol.random_log import logs
 
 ROOT = Path(__file__).parents[2]
 RECORDED = sorted(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kgroup.history import group_page as module
-from kgroup.history.engine import DuckEngine
-from kgroup.history.group_page import group_page
-from kgroup.history.timeline import timeline
+from kgroup.history.query import group_page as module
+from kgroup.history.query.group_page import group_page
+from kgroup.history.query.timeline import timeline
+from kgroup.history.sql.engine import DuckEngine
 from kgroup.render.cell import age, rfc3339
-from kgroup.render.history_page import group_html
+from kgroup.render.history.page import group_html
 from kgroup.sample import sample_log_dir
 from tests.history.recorded import Ask, log_of, time_of
 from tests.history.test_owner import generation, interval

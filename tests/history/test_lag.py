@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import NotFoundError
-from kgroup.history.engine import DuckEngine
-from kgroup.history.lag import lags
-from kgroup.history.log_ends import LogEnd
-from kgroup.history.past_group import PastGroups
+from kgroup.history.query.lag import lags
+from kgroup.history.query.past_group import PastGroups
+from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.sql.log_ends import LogEnd
 from tests.examples import examples, some_of
 from tests.history.random_history import RandomHistory
 from tests.history.recorded import Ask, engine_of_log, log_of, time_of

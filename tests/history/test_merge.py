@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.history.fact_file import FactWriter, WrittenFile
-from kgroup.history.merge import LARGE, MANY, merge_tasks, run_merge
-from kgroup.history.table import TABLES
-from kgroup.history.table_file import read_rows
+from kgroup.history.build.merge import LARGE, MANY, merge_tasks, run_merge
+from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
+from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table_file import read_rows
 
 DAY = "tombstones/cluster=c/date=2026-01-01"
 

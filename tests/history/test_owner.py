@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from kgroup.errors import NotFoundError, UsageError
-from kgroup.history.engine import DuckEngine
-from kgroup.history.owner import Owner, owners
-from kgroup.history.timeline import timeline
+from kgroup.history.query.owner import Owner, owners
+from kgroup.history.query.timeline import timeline
+from kgroup.history.sql.engine import DuckEngine
 from kgroup.sample import sample_log_dir
 from tests.history.recorded import Ask
 from tests.history.warehouse_files import write_rows

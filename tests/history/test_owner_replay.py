@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import NotFoundError
-from kgroup.history.engine import DuckEngine
-from kgroup.history.owner import owners
-from kgroup.history.past_group import PastGroups
+from kgroup.history.query.owner import owners
+from kgroup.history.query.past_group import PastGroups
+from kgroup.history.sql.engine import DuckEngine
 from tests.examples import examples
 from tests.history.random_history import RandomHistory
 from tests.history.recorded import Ask, engine_of_log, log_of, time_of

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroup.history.fact import facts_of
-from kgroup.history.ownership import NEEDED, Ownership, derive
-from kgroup.history.table import TABLES
+from kgroup.columnar.schema import records
+from kgroup.columnar.segment import decode_chunks
+from kgroup.history.build.fact import facts_of
+from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
+from kgroup.history.warehouse.table import TABLES
 from kgroup.model.delta import Delta
 from kgroup.model.record import DecodedRecord
-from kgroup.protocol.column_schema import records
-from kgroup.protocol.columnar import decode_chunks
 from tests.examples import examples, some_of
 from tests.history.owner_oracle import assignments
 from tests.history.random_history import RandomHistory

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroup.history.ownership import NEEDED, Ownership, derive
-from kgroup.history.table import TABLES
+from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
+from kgroup.history.warehouse.table import TABLES
 from kgroup.model.record import DecodedRecord
 from tests.history.brute_force import facts_of_record
 from tests.model.records import TOPIC_ID, classic, classic_member, consumer_member, record

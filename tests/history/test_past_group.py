@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from kgroup.errors import NotFoundError
-from kgroup.history.engine import DuckEngine
-from kgroup.history.past_group import PastGroups, describe_past
+from kgroup.history.query.past_group import PastGroups, describe_past
+from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import describe
-from kgroup.source.log_dir import LogDir
+from kgroup.source.log.source import LogDir
 from tests.examples import examples, some_of
 from tests.history.random_history import RandomHistory
 from tests.history.recorded import RECORDED, Ask, engine_of_log, log_of, time_of

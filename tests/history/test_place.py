@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.history.coverage import Coverage
-from kgroup.history.place import FileRange, OffsetRange
-from kgroup.history.segment_source import find_sources
-from kgroup.history.split import Split
-from kgroup.history.task import Task, Work, run_task
-from kgroup.source.client_config import client_config
+from kgroup.history.build.task import Task, Work, run_task
+from kgroup.history.input.location import FileRange, OffsetRange
+from kgroup.history.input.segment_source import find_sources
+from kgroup.history.input.split import Split
+from kgroup.history.warehouse.coverage import Coverage
+from kgroup.source.config.client_config import client_config
+from tests.columnar.log_writer import batch
 from tests.operation.log_files import commit
-from tests.protocol.log_writer import batch
 
 LOGIN = "org.apache.kafka.common.security.{} required {};"
 PASSWORD = 'username="kgroup" password="swordfish"'

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from kgroup.errors import NotFoundError
-from kgroup.history.ask_rebalance import rebalances
-from kgroup.history.engine import DuckEngine
-from kgroup.history.rebalance import Kind, Rebalance
+from kgroup.history.rebalance.query import rebalances
+from kgroup.history.rebalance.rebalance import Kind, Rebalance
+from kgroup.history.sql.engine import DuckEngine
 from kgroup.sample import sample_log_dir
 from tests.examples import examples, some_of
 from tests.history.random_history import Happening, RandomHistory
@@ -109,7 +109,7 @@ def test_how_many_groups_are_read_at_once_does_not_matter(
     assert places == sorted(places)
     assert len({group for group, _, _ in places}) > 4
     for number in (1, 3):
-        monkeypatch.setattr("kgroup.history.ask_rebalance._AT_ONCE", number)
+        monkeypatch.setattr("kgroup.history.rebalance.query._AT_ONCE", number)
         assert rebalances(engine).data == found
 
 

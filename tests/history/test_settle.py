@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.protocol.coordinator_record import encode_key, encode_value
+from kgroup.protocol.record.coordinator_record import encode_key, encode_value
+from tests.columnar.log_writer import TRANSACTIONAL, Plain, batch, marker
 from tests.history.table_oracle import read_tables
 from tests.history.test_build import build
-from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker
 
 
 def committed(offset: int, producer_id: int) -> bytes:
@@ -77,7 +77,7 @@ def test_markers_of_later_builds_settle(tmp_path: Path) -> None:
 
 def test_markers_of_other_splits_settle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read by other tasks of one build; what came behind a marker is not its."""
-    monkeypatch.setattr("kgroup.history.build.TASK_BYTES", 1)
+    monkeypatch.setattr("kgroup.history.build.build.TASK_BYTES", 1)
     assert seen(
         tmp_path,
         (0, committed(0, 1)),

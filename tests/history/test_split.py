@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kgroup.columnar.schema import records
+from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError, UsageError
-from kgroup.history.live_source import LiveSource
-from kgroup.history.segment_source import find_sources
-from kgroup.history.split import FileRange, read_split
-from kgroup.protocol.column_schema import records
-from kgroup.protocol.columnar import decode_chunks
+from kgroup.history.input.live_source import LiveSource
+from kgroup.history.input.segment_source import find_sources
+from kgroup.history.input.split import FileRange, read_split
 from kgroup.sample import sample_log_dir
-from kgroup.source.client_config import client_config
+from kgroup.source.config.client_config import client_config
 
 DATA = Path(__file__).parents[1] / "data"
 OLD = DATA / "kafka-0.9.0.1"

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from kgroup.history.engine import DuckEngine
-from kgroup.history.stale import StaleOffset, stale_offsets
+from kgroup.history.query.stale import StaleOffset, stale_offsets
+from kgroup.history.sql.engine import DuckEngine
 from tests.history.test_past_group import T, commit
 from tests.history.warehouse_files import write_rows
 

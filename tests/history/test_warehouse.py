@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from kgroup.errors import InputError, KgroupError
-from kgroup.history.coverage import Coverage
-from kgroup.history.fact_file import WrittenFile
-from kgroup.history.table import TABLES
-from kgroup.history.warehouse import (
+from kgroup.history.warehouse.coverage import Coverage
+from kgroup.history.warehouse.fact_file import WrittenFile
+from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.warehouse import (
     ClusterState,
     PartitionState,
     SeenSegment,
@@ -421,7 +421,7 @@ def test_who_may_not_write_can_ask(
 HOLDER = """
 import os, sys
 from pathlib import Path
-from kgroup.history.warehouse import write_warehouse
+from kgroup.history.warehouse.warehouse import write_warehouse
 with write_warehouse(Path(sys.argv[1])):
     print(os.getpid(), flush=True)
     sys.stdin.read()

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgroup.history.fact_file import WrittenFile
-from kgroup.history.table import TABLES
-from kgroup.history.warehouse import ClusterState, write_warehouse
+from kgroup.history.warehouse.fact_file import WrittenFile
+from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.warehouse import ClusterState, write_warehouse
 
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 

@@ -11,18 +11,18 @@ from kgroup.model.delta import Delta
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import describe
 from kgroup.operation.list_groups import list_groups
-from kgroup.protocol.coordinator_record import (
+from kgroup.protocol.message.schema import versions
+from kgroup.protocol.record.coordinator_record import (
     KEY_TYPES,
     decode_control,
     decode_record,
     encode_key,
     encode_value,
 )
-from kgroup.protocol.message_schema import versions
 from kgroup.render.document import json_rows
 from tests.examples import examples
 from tests.operation.sources import FakeSource
-from tests.protocol.random_message import message
+from tests.protocol.message.random_message import message
 
 TYPES = [name for name in KEY_TYPES.values() if name != "ShareGroupPartitionMetadata"]
 NAMES = st.sampled_from(["a", "b"])

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgroup.model.segment import Segment
-from kgroup.source.segment_file import find_segments
+from kgroup.source.log.segment_file import find_segments
+from tests.columnar.log_writer import TRANSACTIONAL, Plain, batch, marker
 from tests.fresh_file import write_fresh
-from tests.protocol.log_writer import TRANSACTIONAL, Plain, batch, marker
 
 __all__ = ["Log", "commit", "commit_key", "group_metadata", "tombstone"]
 

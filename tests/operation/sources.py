@@ -9,9 +9,9 @@ from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
-from kgroup.protocol.zookeeper_tree import decode_tree
+from kgroup.protocol.zookeeper.tree import decode_tree
 from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
-from kgroup.source.zookeeper_view import ZOOKEEPER_CAPABILITIES, cluster_view, reading_of
+from kgroup.source.zookeeper.view import ZOOKEEPER_CAPABILITIES, cluster_view, reading_of
 
 
 class FakeSource:

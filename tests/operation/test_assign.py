@@ -8,12 +8,12 @@ import pytest
 
 from kgroup.assignor.spec import GroupSpec
 from kgroup.errors import NotFoundError, UsageError
-from kgroup.operation import what_if
-from kgroup.operation.assign import AssignPlan, after, dry_run
-from kgroup.operation.assign_run import bounced, compared, settled
-from kgroup.operation.assign_spec import SpecError, read_spec, read_specs
-from kgroup.operation.move import Move
-from kgroup.operation.what_if import AddedMembers
+from kgroup.operation.assign import what_if
+from kgroup.operation.assign.move import Move
+from kgroup.operation.assign.outcome import AssignPlan, after, dry_run
+from kgroup.operation.assign.run import bounced, compared, settled
+from kgroup.operation.assign.spec import SpecError, read_spec, read_specs
+from kgroup.operation.assign.what_if import AddedMembers
 from tests.assignor.random_group import RandomGroup
 from tests.examples import examples
 

@@ -10,8 +10,8 @@ import pytest
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
-from kgroup.operation.assign_group import read_group
-from kgroup.source.log_dir import LogDir
+from kgroup.operation.assign.group import read_group
+from kgroup.source.log.source import LogDir
 from tests.operation.sources import FakeSource
 
 RECORDED = Path(__file__).parents[1] / "data" / "kafka-4.3.1"

@@ -8,9 +8,9 @@ import pytest
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import GroupSpec
-from kgroup.operation import what_if
-from kgroup.operation.assign import AssignPlan, dry_run
-from kgroup.operation.assign_spec import read_spec
+from kgroup.operation.assign import what_if
+from kgroup.operation.assign.outcome import AssignPlan, dry_run
+from kgroup.operation.assign.spec import read_spec
 from tests.assignor.random_group import RandomGroup
 from tests.examples import examples
 

@@ -7,14 +7,14 @@ import pytest
 
 from kgroup.assignor.spec import GroupSpec
 from kgroup.errors import UsageError
-from kgroup.operation import what_if
-from kgroup.operation.assign import after, dry_run
-from kgroup.operation.assign_run import bounced, compared, settled
-from kgroup.operation.assign_spec import SpecError, read_spec
-from kgroup.operation.move import Move
-from kgroup.operation.overlap import Overlap
-from kgroup.operation.unknown_id import random_id
-from kgroup.operation.what_if import AddedMembers
+from kgroup.operation.assign import what_if
+from kgroup.operation.assign.move import Move
+from kgroup.operation.assign.outcome import after, dry_run
+from kgroup.operation.assign.overlap import Overlap
+from kgroup.operation.assign.run import bounced, compared, settled
+from kgroup.operation.assign.spec import SpecError, read_spec
+from kgroup.operation.assign.unknown_id import random_id
+from kgroup.operation.assign.what_if import AddedMembers
 
 OWNED = {
     "C1": [["P", 0, 0], ["P", 1, 0], ["P", 2, 1]],

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.operation.decode import decode
-from kgroup.operation.selection import Selection
-from kgroup.protocol.record_batch import Record, RecordBatch, read_batches, read_records
-from kgroup.source.segment_file import find_segments
+from kgroup.operation.decode.decode import decode
+from kgroup.operation.decode.selection import Selection
+from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
+from kgroup.source.log.segment_file import find_segments
 
 DATA = Path(__file__).parents[1] / "data"
 FOLDERS = sorted(

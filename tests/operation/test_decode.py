@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgroup.columnar.segment_check import LARGEST_TYPE
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log as ReadLog
 from kgroup.model.segment import Segment
-from kgroup.operation.decode import Decoding, decode, decode_message
-from kgroup.operation.log_reader import Cut
-from kgroup.operation.selection import NOT_COMMITTED, Selection
-from kgroup.operation.usable import LARGEST_TYPE
-from kgroup.source.log_dir import LogDir
-from kgroup.source.segment_file import find_segments
+from kgroup.operation.decode.decode import Decoding, decode, decode_message
+from kgroup.operation.decode.log_reader import Cut
+from kgroup.operation.decode.selection import NOT_COMMITTED, Selection
+from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.source import LogDir
+from tests.columnar.log_writer import Plain, batch, message_set
 from tests.examples import examples
 from tests.operation.log_files import (
     Log,
@@ -29,7 +30,6 @@ from tests.operation.log_files import (
     tombstone,
     transaction,
 )
-from tests.protocol.log_writer import Plain, batch, message_set
 
 ROOT = Path(__file__).parents[2]
 

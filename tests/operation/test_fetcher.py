@@ -6,7 +6,7 @@ import pytest
 
 from kgroup.model.log_range import LogRange
 from kgroup.model.zookeeper import Node, Stat, ZookeeperView
-from kgroup.operation.fetcher import (
+from kgroup.operation.zookeeper.fetcher import (
     Fetch,
     FetchState,
     OffsetReset,
@@ -14,7 +14,7 @@ from kgroup.operation.fetcher import (
     fetcher_id,
     fetches_of,
 )
-from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
+from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
 from tests.recorded_tree import TREE, TREES, recorded, recorded_ranges, recorded_tree
 
 FETCHERS = {"pricing": 2}

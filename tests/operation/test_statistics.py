@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.operation.decode import decode
-from kgroup.operation.selection import Selection
-from kgroup.operation.statistics import Count, count_records
-from kgroup.protocol import column_schema
-from kgroup.protocol.record_batch import Record, RecordBatch, read_batches, read_records
-from kgroup.source.segment_file import find_segments
+from kgroup.columnar import schema
+from kgroup.operation.decode.decode import decode
+from kgroup.operation.decode.selection import Selection
+from kgroup.operation.decode.statistics import Count, count_records
+from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
+from kgroup.source.log.segment_file import find_segments
+from tests.columnar.log_writer import Plain, batch
 from tests.operation.log_files import Log, commit, commit_key, end, tombstone, transaction
-from tests.protocol.log_writer import Plain, batch
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [
@@ -125,7 +125,7 @@ def test_counts_of_a_selection(log: Log) -> None:
 def test_counts_of_many_rows_add_up_over_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(column_schema, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(schema, "_MOST_ROWS", 1000)
     log = Log(tmp_path)
     count = 4000
     log.add(

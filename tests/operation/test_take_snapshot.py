@@ -20,7 +20,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Choice, Origin, Snapshot, SnapshotRange
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.base import Capability, ClusterSource, Question
-from kgroup.source.snapshot import ClusterSnapshotSource, SnapshotSource, snapshot_source
+from kgroup.source.snapshot.source import ClusterSnapshotSource, SnapshotSource, snapshot_source
 from tests.operation.sources import FakeSource
 
 ONE, TWO = Broker(1, "one", 9092, "rack-a"), Broker(2, "two", 9092, "rack-b")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from kgroup.assignor.spec import GroupSpec
-from kgroup.operation import unknown_id, what_if
-from kgroup.operation.assign import AssignPlan, dry_run
-from kgroup.operation.assign_run import compared, settled
-from kgroup.operation.assign_spec import read_spec
-from kgroup.operation.what_if import AddedMembers
+from kgroup.operation.assign import unknown_id, what_if
+from kgroup.operation.assign.outcome import AssignPlan, dry_run
+from kgroup.operation.assign.run import compared, settled
+from kgroup.operation.assign.spec import read_spec
+from kgroup.operation.assign.what_if import AddedMembers
 
 UUID = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 

@@ -12,7 +12,7 @@ from kgroup.errors import UsageError
 from kgroup.model.snapshot import SnapshotNode
 from kgroup.model.zookeeper import Node, Stat, SubscriptionPattern
 from kgroup.operation.report import Report
-from kgroup.operation.zookeeper import (
+from kgroup.operation.zookeeper.nodes import (
     RegisteredConsumer,
     TreeNode,
     list_consumers,
@@ -20,8 +20,8 @@ from kgroup.operation.zookeeper import (
     list_owners,
 )
 from kgroup.sample import sample_log_dir
-from kgroup.source.log_dir import LogDir
-from kgroup.source.snapshot import SnapshotSource, snapshot_source
+from kgroup.source.log.source import LogDir
+from kgroup.source.snapshot.source import SnapshotSource, snapshot_source
 from tests.recorded_tree import (
     TREE,
     TREES,

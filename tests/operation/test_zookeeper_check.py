@@ -13,11 +13,11 @@ from kgroup.model.snapshot import Origin, SnapshotCommit
 from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
 from kgroup.operation.report import Report
 from kgroup.operation.take_snapshot import take_snapshot
-from kgroup.operation.zookeeper_check import check_groups
-from kgroup.operation.zookeeper_fault import FaultKind, Finding
-from kgroup.protocol.zookeeper_tree import tree_of
+from kgroup.operation.zookeeper.check import check_groups
+from kgroup.operation.zookeeper.fault import FaultKind, Finding
+from kgroup.protocol.zookeeper.tree import tree_of
 from kgroup.render.cell import rfc3339
-from kgroup.source.snapshot import snapshot_source
+from kgroup.source.snapshot.source import snapshot_source
 from tests.operation.sources import KafkaSource
 from tests.recorded_tree import (
     OLDER_TREES,

@@ -8,10 +8,10 @@ import pytest
 
 from kgroup.model.group import GroupState, GroupType
 from kgroup.operation.describe import describe
-from kgroup.protocol.zookeeper_tree import decode_tree
+from kgroup.protocol.zookeeper.tree import decode_tree
 from kgroup.sample import sample_zookeeper
-from kgroup.source.snapshot import snapshot_source
-from kgroup.source.snapshot_file import read_snapshot
+from kgroup.source.snapshot.file import read_snapshot
+from kgroup.source.snapshot.source import snapshot_source
 from tests.recorded_tree import TREE, TREES, recorded, recorded_nodes, recorded_ranges
 
 DATA = Path(__file__).parents[1] / "data"

@@ -1,9 +1,9 @@
 """Dry runs as objects for programs."""
 
-from kgroup.operation import what_if
-from kgroup.operation.assign_run import settled
-from kgroup.operation.assign_spec import read_spec
-from kgroup.render.assignment import run_object
+from kgroup.operation.assign import what_if
+from kgroup.operation.assign.run import settled
+from kgroup.operation.assign.spec import read_spec
+from kgroup.render.group.assignment import run_object
 
 
 def test_the_lag_of_what_moves_from_a_member_that_has_left() -> None:

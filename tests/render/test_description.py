@@ -2,7 +2,7 @@ import pytest
 
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership
 from kgroup.operation.describe import GroupDescription, describe
-from kgroup.render.description import SECTIONS, description_text
+from kgroup.render.group.description import SECTIONS, description_text
 from tests.operation.sources import FakeSource
 
 RECORDED_MS = 1_700_000_000_004

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.history.engine import DuckEngine
-from kgroup.history.timeline import timeline
-from kgroup.render.history_picture import MOST_MEMBERS, MOST_ROWS, picture_text
+from kgroup.history.query.timeline import timeline
+from kgroup.history.sql.engine import DuckEngine
+from kgroup.render.history.picture import MOST_MEMBERS, MOST_ROWS, picture_text
 from tests.history.test_owner import T, interval
 from tests.history.warehouse_files import write_rows
 

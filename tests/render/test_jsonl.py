@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.protocol import compiled
-from kgroup.protocol.batch import Damage
-from kgroup.protocol.column_schema import DECODED, ColumnBuilder, records
-from kgroup.protocol.columnar import decode_chunks
-from kgroup.protocol.compiled import kernels
-from kgroup.render import row_text
-from kgroup.render.jsonl import json_lines
+from kgroup.columnar.schema import DECODED, ColumnBuilder, records
+from kgroup.columnar.segment import decode_chunks
+from kgroup.kernel import compiled
+from kgroup.kernel.compiled import kernels
+from kgroup.protocol.batch.batch import Damage
+from kgroup.render.record import row_text
+from kgroup.render.record.jsonl import json_lines
+from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
 from tests.operation.log_files import commit
-from tests.protocol.random_log import logs
 
 ROOT = Path(__file__).parents[2]
 RECORDED = sorted(

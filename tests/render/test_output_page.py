@@ -13,14 +13,14 @@ from kgroup.errors import ExitStatus, KgroupError
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.change import Change, ChangeKind
+from kgroup.operation.decode.statistics import Count
 from kgroup.operation.describe import GroupDescription
-from kgroup.operation.fetcher import Fetch, FetchState, ResetCause
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
-from kgroup.operation.statistics import Count
-from kgroup.operation.zookeeper import OwnedPartition, RegisteredConsumer, TreeNode
-from kgroup.operation.zookeeper_fault import FaultKind, Finding
-from kgroup.protocol.batch import DamageKind
+from kgroup.operation.zookeeper.fault import FaultKind, Finding
+from kgroup.operation.zookeeper.fetcher import Fetch, FetchState, ResetCause
+from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
+from kgroup.protocol.batch.batch import DamageKind
 from kgroup.render.document import SCHEMA_VERSION
 
 PAGE = (Path(__file__).parents[2] / "docs" / "output.md").read_text("utf-8")
@@ -96,7 +96,7 @@ def test_columns_are_those_of_csv_and_tsv(name: str) -> None:
 
 def test_every_set_of_columns_has_its_table() -> None:
     names = set(tables("columns"))
-    for part in ("group", "record", "statistics", "zookeeper"):
+    for part in ("group.group", "record.record", "record.statistics", "group.zookeeper"):
         module = f"kgroup.render.{part}"
         sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}
         public = {f"{module}.{name}" for name in sets if not name.startswith(("_", "PAGE"))}

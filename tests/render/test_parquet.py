@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kgroup.columnar.schema import ColumnBuilder
 from kgroup.errors import InputError, UsageError
-from kgroup.protocol.column_schema import ColumnBuilder
-from kgroup.render.parquet import write_parquet
-from kgroup.render.record import RECORD_COLUMNS, Rows
+from kgroup.render.record.parquet import write_parquet
+from kgroup.render.record.record import RECORD_COLUMNS, Rows
 from tests.operation.log_files import commit
 
 T = TypeVar("T")

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.protocol.batch import Damage
-from kgroup.protocol.column_schema import DECODED
-from kgroup.protocol.columnar import decode_chunks
-from kgroup.protocol.compiled import kernels
-from kgroup.protocol.kernel_memory import PADDING
-from kgroup.render import parquet, parquet_column
-from kgroup.render.parquet import write_parquet
-from kgroup.render.record import RECORD_COLUMNS
+from kgroup.columnar.schema import DECODED
+from kgroup.columnar.segment import decode_chunks
+from kgroup.kernel.compiled import kernels
+from kgroup.kernel.memory import PADDING
+from kgroup.protocol.batch.batch import Damage
+from kgroup.render.record import parquet, parquet_column
+from kgroup.render.record.parquet import write_parquet
+from kgroup.render.record.record import RECORD_COLUMNS
+from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
-from tests.protocol.random_log import logs
 
 NAMES = [column.name for column in RECORD_COLUMNS]
 SIZES = (1, 7, 8, 9, 127, 128, 129, 130, 160, 161, 257, 400)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.protocol.column_schema import ColumnBuilder
+from kgroup.columnar.schema import ColumnBuilder
 from kgroup.render.cell import Kind, cell, rfc3339
-from kgroup.render.record import RECORD_COLUMNS, record_text
-from kgroup.render.record_table import DETAIL, MAX_DETAIL, PAGE, page_fields
+from kgroup.render.record.record import RECORD_COLUMNS, record_text
+from kgroup.render.record.record_table import DETAIL, MAX_DETAIL, PAGE, page_fields
 from kgroup.render.text_column import as_times
 from tests.operation.log_files import commit, commit_key, group_metadata, tombstone
 

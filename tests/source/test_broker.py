@@ -12,9 +12,9 @@ import pytest
 from kgroup.errors import BrokerError
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
-from kgroup.source import broker_client
 from kgroup.source.base import Question
-from kgroup.source.broker import Cluster
+from kgroup.source.broker import client
+from kgroup.source.broker.source import Cluster
 from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 
 NOT_COORDINATOR, LOADING, NOT_AVAILABLE = 16, 14, 15
@@ -27,7 +27,7 @@ OLDER = ("Metadata", "FindCoordinator")
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker of this process is what it will be at once."""
-    monkeypatch.setattr(broker_client, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(client, "FIRST_BACKOFF_S", 0.01)
 
 
 @pytest.fixture
@@ -434,7 +434,7 @@ def old(answer: Any) -> Any:
 
 def test_broker_of_0_9(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says nothing when it is asked what it speaks, so it is asked something else."""
-    monkeypatch.setattr(broker_client, "SOON_S", 0.1)
+    monkeypatch.setattr(client, "SOON_S", 0.1)
     broker.is_silent_on_versions = True
     broker.handlers |= {
         name: old(broker.handlers[name]) for name in ("Metadata", "FindCoordinator")
@@ -475,7 +475,7 @@ def test_broker_of_0_8(broker: FakeBroker) -> None:
 def test_old_brokers_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
     """What finds out that they are old shuffles bootstrap servers, each time anew."""
     shuffles = iter([lambda hosts: None, list.reverse] * 4)
-    monkeypatch.setattr(broker_client, "SOON_S", 0.1)
+    monkeypatch.setattr(client, "SOON_S", 0.1)
     monkeypatch.setattr("kafka.cluster.random.shuffle", lambda hosts: next(shuffles)(hosts))
     with fake_broker() as first, fake_broker() as second:
         nodes = [

@@ -10,8 +10,8 @@ from kgroup.model.assignment import TaskAssignment
 from kgroup.model.group import Group, GroupType, Member
 from kgroup.operation.describe import describe
 from kgroup.operation.locate import offsets_partition
-from kgroup.protocol.consumer_protocol import decode_assignment, decode_subscription
-from kgroup.source.log_dir import LogDir
+from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
+from kgroup.source.log.source import LogDir
 from tests.examples import some_of
 from tests.source.scenarios import SCENARIOS, Scenario, scenario
 

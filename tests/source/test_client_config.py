@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
-from kgroup.source.client_config import ClientConfig, client_config
-from kgroup.source.client_setting import Secret
+from kgroup.source.config.client_config import ClientConfig, client_config
+from kgroup.source.config.client_setting import Secret
 
 SECRET = "s3kret"
 JAAS = "org.apache.kafka.common.security.{}.{} required {};"

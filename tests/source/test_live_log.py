@@ -13,12 +13,12 @@ import pytest
 from kgroup.errors import BrokerError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log
-from kgroup.source.broker import Cluster
-from kgroup.source.fetch import Fetched, sound_part
-from kgroup.source.follow import FollowedLogs
-from kgroup.source.live_log import LiveLogs, Start
+from kgroup.source.broker.fetch import Fetched, sound_part
+from kgroup.source.broker.follow import FollowedLogs
+from kgroup.source.broker.live_log import LiveLogs, Start
+from kgroup.source.broker.source import Cluster
+from tests.columnar.log_writer import batch, message_set
 from tests.operation.log_files import commit, transaction
-from tests.protocol.log_writer import batch, message_set
 from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 from tests.source.test_next_record import FakeLog
 

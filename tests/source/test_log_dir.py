@@ -12,14 +12,14 @@ from kgroup.model.group import Group
 from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.locate import offsets_partition
-from kgroup.protocol.batch import RecordBatch
-from kgroup.protocol.record_batch import read_batches
-from kgroup.source import replica
+from kgroup.protocol.batch.batch import RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.source.base import Capability
-from kgroup.source.log_dir import LogDir
-from kgroup.source.log_end import log_end
-from kgroup.source.log_replay import read_segment
-from kgroup.source.segment_file import find_segments
+from kgroup.source.log import replica
+from kgroup.source.log.end import log_end
+from kgroup.source.log.replay import read_segment
+from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.source import LogDir
 from tests.examples import some_of
 from tests.source.scenarios import SCENARIOS, scenario
 
@@ -191,7 +191,7 @@ def test_unreadable_file_is_reported(copy: Path, monkeypatch: pytest.MonkeyPatch
     """It vanished, say, since the folder was listed."""
     found = find_segments([copy])
     (copy / FOLDER / SEGMENT).unlink()
-    monkeypatch.setattr("kgroup.source.log_dir.find_segments", lambda paths, tell: found)
+    monkeypatch.setattr("kgroup.source.log.source.find_segments", lambda paths, tell: found)
     reading = LogDir([copy]).read()
     (problem,) = reading.problems
     assert (problem.kind, problem.path) == ("unreadable", str(copy / FOLDER / SEGMENT))

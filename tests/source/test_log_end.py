@@ -5,9 +5,9 @@ from struct import pack
 
 import pytest
 
-from kgroup.protocol.batch import RecordBatch
-from kgroup.protocol.record_batch import read_batches
-from kgroup.source.log_end import log_end
+from kgroup.protocol.batch.batch import RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches
+from kgroup.source.log.end import log_end
 from tests.fresh_file import write_fresh
 from tests.source.scenarios import SCENARIOS, scenario
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgroup.source.broker import Cluster
+from kgroup.source.broker.source import Cluster
+from tests.columnar.log_writer import batch
 from tests.operation.log_files import commit as commit_record
-from tests.protocol.log_writer import batch
 from tests.source.fake_broker import FakeBroker, fake_broker
 from tests.source.test_broker import committed, coordinator, ends, metadata, topic
 

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgroup.columnar import log_chunk
 from kgroup.model.delta import Delta
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment
-from kgroup.protocol import log_chunk
-from kgroup.source.log_replay import read_segment, replay_groups
-from kgroup.source.segment_file import find_segments
+from kgroup.source.log.replay import read_segment, replay_groups
+from kgroup.source.log.segment_file import find_segments
+from tests.columnar.log_writer import Plain, batch
+from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
 from tests.operation.log_files import Log, commit, end, group_metadata, tombstone, transaction
-from tests.protocol.log_writer import Plain, batch
-from tests.protocol.random_log import logs
 from tests.source.scenarios import SCENARIOS, scenario
 
 DATA = Path(__file__).parents[1] / "data"

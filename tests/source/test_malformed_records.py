@@ -12,12 +12,12 @@ from kgroup.model.record import DecodedRecord
 from kgroup.model.segment import Segment
 from kgroup.model.share_state import ShareStateLog, with_share_states
 from kgroup.operation.describe import describe
-from kgroup.protocol import share_state_record
-from kgroup.protocol.batch import Record, RecordBatch
-from kgroup.protocol.coordinator_record import decode_control
-from kgroup.protocol.record_batch import read_batches, read_records
-from kgroup.source.log_replay import Decode, decode_group_record
-from kgroup.source.segment_file import SHARE_STATE_TOPIC, find_segments, find_topic_segments
+from kgroup.protocol.batch.batch import Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
+from kgroup.protocol.record import share_state_record
+from kgroup.protocol.record.coordinator_record import decode_control
+from kgroup.source.log.replay import Decode, decode_group_record
+from kgroup.source.log.segment_file import SHARE_STATE_TOPIC, find_segments, find_topic_segments
 from tests.examples import examples, some_of
 from tests.operation.sources import FakeSource
 from tests.source.scenarios import SCENARIOS, scenario

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kgroup.model.next_record import NextRecord
-from kgroup.source.broker import Cluster
-from tests.protocol.log_writer import (
+from kgroup.source.broker.source import Cluster
+from tests.columnar.log_writer import (
     CODECS,
     LOG_APPEND,
     TRANSACTIONAL,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kgroup.model.group import Group
-from kgroup.source import offsets_log
 from kgroup.source.base import Question
-from kgroup.source.broker import Cluster
+from kgroup.source.broker import offsets_log
+from kgroup.source.broker.source import Cluster
+from tests.columnar.log_writer import Plain, batch
 from tests.operation.log_files import commit, group_metadata
-from tests.protocol.log_writer import Plain, batch
 from tests.source.fake_broker import FakeBroker, fake_broker
 from tests.source.test_broker import committed, coordinator, described, ends, metadata, offsets
 from tests.source.test_next_record import FakeLog

@@ -7,9 +7,9 @@ import pytest
 
 from kgroup.errors import InputError
 from kgroup.model.segment import Segment, SegmentStatus
-from kgroup.protocol.batch import RecordBatch
-from kgroup.protocol.record_batch import read_batches
-from kgroup.source.segment_file import find_segments
+from kgroup.protocol.batch.batch import RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches
+from kgroup.source.log.segment_file import find_segments
 from tests.source.scenarios import scenario
 
 RECORDED = scenario("kafka-4.3.1").log_dir

@@ -28,7 +28,7 @@ from kgroup.model.snapshot import (
     SnapshotTopic,
 )
 from kgroup.model.zookeeper import Node, Stat
-from kgroup.source.snapshot_file import read_snapshot, snapshot_lines, write_gzip
+from kgroup.source.snapshot.file import read_snapshot, snapshot_lines, write_gzip
 from tests.examples import some_of
 from tests.fresh_file import write_fresh
 
@@ -278,7 +278,7 @@ def test_truncated_and_damaged_gzip(tmp_path: Path) -> None:
 
 
 def test_more_than_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.source.snapshot_file._LARGEST", 100)
+    monkeypatch.setattr("kgroup.source.snapshot.file._LARGEST", 100)
     file = tmp_path / "a.json"
     with file.open("wb") as out:
         write_gzip(out, iter([b"{" + b" " * 10_000]))

@@ -17,14 +17,14 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
-from kgroup.protocol.zookeeper_group import groups_of
-from kgroup.protocol.zookeeper_tree import decode_tree, tree_of
+from kgroup.protocol.zookeeper.group import groups_of
+from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
 from kgroup.source.base import KafkaOffsets, Question, Reading
-from kgroup.source.client_setting import Secret
+from kgroup.source.config.client_setting import Secret
 from kgroup.source.deadline import Deadline
-from kgroup.source.zookeeper import Zookeeper
-from kgroup.source.zookeeper_address import ZookeeperAddress, parse_address
-from kgroup.source.zookeeper_client import ZookeeperClient
+from kgroup.source.zookeeper.address import ZookeeperAddress, parse_address
+from kgroup.source.zookeeper.client import ZookeeperClient
+from kgroup.source.zookeeper.source import Zookeeper
 from tests.examples import examples
 from tests.recorded_tree import recorded_tree
 from tests.source.fake_broker import FakeBroker

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kgroup.errors import BrokerError, BusyError, InputError
-from kgroup.history.build import Build
-from kgroup.history.live_source import LiveSource
-from kgroup.history.warehouse import write_warehouse
+from kgroup.history.build.build import Build
+from kgroup.history.input.live_source import LiveSource
+from kgroup.history.warehouse.warehouse import write_warehouse
 from kgroup.model.problem import Problem
-from kgroup.source.client_config import client_config
+from kgroup.source.config.client_config import client_config
 from kgroup.spark import data_source, stream
 from kgroup.spark.data_source import KgroupStreamReader
 

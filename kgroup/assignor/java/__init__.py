@@ -1,0 +1,1 @@
+"""The orders in which Java's and Scala's hash tables are walked."""

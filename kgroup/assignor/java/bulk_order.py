@@ -1,0 +1,161 @@
+"""The order of the keys of many of Java's hash maps at once, by arrays.
+
+A group of a million partitions has a million small sets: none of them is made here. All keys are
+one array, sorted by map and bucket. The rules are those of `java_hash`, and where a bucket may be
+so crowded that it becomes a tree, its map is made there, key by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgroup.assignor.java.java_hash import CROWD, TABLE, JavaHashMap
+
+__all__ = ["Flags", "Ints", "bulk_order", "first_seen", "places", "stable_order"]
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def bulk_order(
+    maps: Ints,
+    hashes: Ints,
+    capacity: Ints | int = TABLE,
+    *,
+    removals: Ints | None = None,
+    late: Flags | None = None,
+    prepend: bool = False,
+    called_again: Flags | bool = False,
+    order: Callable[[int], bytes] | None = None,
+) -> Ints:
+    """Give the places of all keys, map by map, as the maps iterate in the end.
+
+    Keys are put into each map, some of them are removed, and then late ones are put.
+
+    Args:
+        maps: the number of each key's map, ascending; in a map keys stand as they are put.
+        hashes: Java's, of the keys.
+        capacity: that each map is made with.
+        removals: when each key is taken away, in the order of these numbers; negative: never, as
+            all late ones. None: none of them.
+        late: which keys are put after that; they stand behind the others. None: none of them.
+        prepend: late ones are put by `computeIfAbsent`.
+        called_again: into which maps one that was there already was put so, after all late ones.
+        order: gives what `compareTo` compares, by a key's place; None for a class that has none.
+    """
+    count = len(maps)
+    if not count:
+        return maps
+    removals = np.full(count, -1) if removals is None else removals
+    removed = removals >= 0
+    late = np.zeros(count, np.bool_) if late is None else late
+    put = np.bincount(maps, minlength=np.size(capacity))
+    gone = np.bincount(maps[removed], minlength=len(put))
+    early = put - np.bincount(maps[late], minlength=len(put))
+    capacities = np.broadcast_to(np.asarray(capacity, np.int64), put.shape)
+    again = np.broadcast_to(np.asarray(called_again), put.shape)
+    # `computeIfAbsent` lets a full table grow at the next call, if there is one
+    peaks = np.maximum(early, put - gone - (prepend & ~again))
+    begin = np.left_shift(1, np.frexp(np.maximum(capacities - 1, 0))[1].astype(np.int64))
+    sizes = begin.copy()
+    while (is_full := peaks > sizes * 3 // 4).any():
+        sizes[is_full] *= 2
+    unsigned = hashes & 0xFFFFFFFF
+    spreads = unsigned ^ unsigned >> 16
+    buckets = np.cumsum(sizes)[maps] - sizes[maps] + (spreads & (sizes[maps] - 1))
+    at = np.arange(count)
+    chained = np.where(late, -1 - at, at) if prepend else at
+    ordered: Ints = np.sort(buckets * (2 * count) + chained + count) % (2 * count) - count
+    ordered = np.where(ordered < 0, -1 - ordered, ordered)
+    ordered = ordered[~removed[ordered]]
+    starts, live_ends = np.cumsum(put) - put, np.cumsum(put - gone)
+    for number in _crowded(maps, spreads, begin, sizes, gone):
+        start, end = int(starts[number]), int(starts[number] + put[number])
+        went = np.argsort(removals[start:end])[put[number] - gone[number] :]
+        found = _replayed(
+            int(capacities[number]),
+            tuple(hashes[start:end].tolist()),
+            () if order is None else tuple(map(order, range(start, end))),
+            tuple(went.tolist()),
+            int(early[number]),
+            prepend,
+            bool(again[number]),
+        )
+        ordered[live_ends[number] - len(found) : live_ends[number]] = start + np.array(found)
+    return ordered
+
+
+@lru_cache(maxsize=1 << 12)  # many sets are alike: those of every 64th partition of a topic, say
+def _replayed(
+    capacity: int,
+    hashes: tuple[int, ...],
+    texts: tuple[bytes, ...],
+    removed: tuple[int, ...],
+    early: int,
+    prepend: bool,
+    called_again: bool,
+) -> list[int]:
+    """Give the order of one map; keys are removed when `early` ones were put."""
+    steps = [(key, False) for key in range(early)]
+    steps += [(~key, False) for key in removed]
+    steps += [(key, prepend) for key in range(early, len(hashes))]
+    steps += [(len(hashes) - 1, prepend)] if called_again else []
+    table = JavaHashMap[int](capacity)
+    for key, is_first in steps:
+        if key < 0:
+            table.remove(~key)
+        else:
+            table.put(key, hashes[key], texts[key] if texts else b"", prepend=is_first)
+    return list(table)
+
+
+def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) -> list[int]:
+    """Give the maps of which a bucket may have been crowded when they had one of their sizes."""
+    found = set[int]()
+    place = places(maps)
+    some = (np.bincount(maps) >= CROWD)[maps]
+    maps, spreads, place = maps[some], spreads[some], place[some]
+    size = int(begin.min())
+    while len(maps) and size <= sizes.max():
+        has_size = (begin <= size) & (size <= sizes)
+        keys = has_size[maps] & (place <= size * 3 // 4 + gone[maps])
+        buckets = np.sort(maps[keys] * size + (spreads[keys] & (size - 1)))
+        behind = buckets[CROWD - 1 :]
+        found.update((behind[behind == buckets[: len(behind)]] // size).tolist())
+        size *= 2
+    return sorted(found)
+
+
+def places(groups: Ints) -> Ints:
+    """Number what is in each group from 0 on; groups are ascending numbers."""
+    counts = np.bincount(groups)
+    return np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def first_seen(keys: Ints) -> tuple[Ints, Ints]:
+    """Number distinct keys in the order in which they come first.
+
+    Returns:
+        the number of each key, and the place where each number comes first.
+    """
+    order = stable_order(keys)
+    is_new = np.diff(keys[order], prepend=-1) != 0
+    firsts = order[is_new]
+    by_first = stable_order(firsts)
+    numbers = np.empty_like(firsts)
+    numbers[by_first] = np.arange(len(firsts))
+    of_key = np.empty_like(keys)
+    of_key[order] = numbers[np.cumsum(is_new) - 1]
+    return of_key, firsts[by_first]
+
+
+def stable_order(keys: Ints) -> Ints:
+    """Give the places of keys, none of them negative, sorted by them; equal ones stay in order."""
+    count = len(keys)
+    if not count or int(keys.max()) >= (1 << 63) // count - 1:
+        return np.argsort(keys, kind="stable")
+    return np.sort(keys * count + np.arange(count)) % count  # many times as fast

@@ -1,0 +1,1 @@
+"""The assignors of the group coordinator (KIP-848, KIP-932)."""

@@ -1,0 +1,38 @@
+"""The coordinator's own range: of each topic, every member gets a run of neighbouring partitions.
+
+Source: `org.apache.kafka.coordinator.group.assignor.RangeAssignor` of group-coordinator 4.3.1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from kgroup.assignor.base import Assignment, consumers_by_topic
+from kgroup.assignor.server.server import ServerGroup, Target
+
+__all__ = ["assign"]
+
+
+def assign(group: ServerGroup) -> Assignment:
+    """Assign as the coordinator does."""
+    members = group.static_first()
+    subscriptions = [tuple(group.subscriptions[member_id]) for member_id in members]
+    topics = {topic for subscribed in dict.fromkeys(subscriptions) for topic in subscribed}
+    consumers = consumers_by_topic(subscriptions, topics)
+    # topics with the same consumers and as many partitions are given out in the same runs
+    shapes = {topic: (id(consumers[topic]), group.partitions(topic)) for topic in topics}
+    examples = {shape: topic for topic, shape in shapes.items()}
+    shapes_of = {own: {shapes[topic] for topic in own} for own in dict.fromkeys(subscriptions)}
+    targets: dict[str, Target] = {}
+    for at, (member_id, subscribed) in enumerate(zip(members, subscriptions, strict=True)):
+        runs = {}
+        for shape in shapes_of[subscribed]:
+            places = consumers[examples[shape]]
+            quota, extras = divmod(shape[1], len(places))
+            turn = bisect_left(places, at)
+            start = turn * quota + min(turn, extras)
+            runs[shape] = range(start, start + quota + (turn < extras))
+        size = len(subscribed) if group.is_homogeneous else group.sizes[member_id]
+        targets[member_id] = target = Target(group, int(size / 0.75 + 1))
+        target.put({topic: run for topic in subscribed if (run := runs[shapes[topic]])})
+    return group.assignment(targets)

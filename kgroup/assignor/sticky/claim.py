@@ -1,0 +1,151 @@
+"""What the members of a sticky group claim to have owned, and who is believed.
+
+Source: `AbstractStickyAssignor.allSubscriptionsEqual` and `RackInfo` of kafka-clients 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from kgroup.assignor.base import Subscriber, Topic, TopicPartition, uses_racks
+from kgroup.assignor.java.java_hash import hash_order
+
+__all__ = ["NO_GENERATION", "Claim", "Claims", "Racks"]
+
+NO_GENERATION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one member says: partitions, and the generation in which it owned them, if it does."""
+
+    partitions: Sequence[TopicPartition]
+    generation: int | None
+
+
+class Claims:
+    """The claims of all members.
+
+    Args:
+        members: in hash order.
+        claims: theirs.
+        topics: those that exist and are subscribed.
+
+    Attributes:
+        owned: what each member is believed to have owned, of `topics`.
+        disputed: partitions that two members claim in one generation.
+        earlier: by partition, the member that owned it in the latest generation before the highest,
+            and that generation.
+    """
+
+    def __init__(
+        self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
+    ) -> None:
+        self.disputed: set[TopicPartition] = set()
+        by_member = {
+            member.member_id: [each for each in claim.partitions if each[0] in topics]
+            for member, claim in zip(members, claims, strict=True)
+        }
+        if len(set().union(*by_member.values())) < sum(map(len, by_member.values())):
+            by_member = self._believed(members, claims, topics)
+        self.owned = {member_id: by_member[member_id] for member_id in hash_order(by_member)}
+        self.earlier = _earlier(members, claims)
+
+    def _believed(
+        self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
+    ) -> dict[str, list[TopicPartition]]:
+        """Give what each member is believed to have owned where some is claimed twice."""
+        by_member: dict[str, list[TopicPartition]] = {}
+        generations = {member.member_id: member.generation for member in members}
+        owner: dict[TopicPartition, str] = {}
+        for member, claim in zip(members, claims, strict=True):
+            generation = NO_GENERATION if claim.generation is None else claim.generation
+            by_member[member.member_id] = owned = []
+            for partition in claim.partitions:
+                if partition[0] not in topics:
+                    continue
+                other = owner.get(partition)
+                if other is None:
+                    owned.append(partition)
+                    owner[partition] = member.member_id
+                    continue
+                # the generation that the other's subscription names, not its user data
+                named = generations[other]
+                against = NO_GENERATION if named is None else named
+                if generation < against:
+                    continue
+                if generation == against:
+                    self.disputed.add(partition)
+                else:
+                    owned.append(partition)
+                if partition in by_member[other]:
+                    by_member[other].remove(partition)
+                owner[partition] = member.member_id
+        return by_member
+
+
+def _earlier(
+    members: Sequence[Subscriber], claims: Sequence[Claim]
+) -> dict[TopicPartition, tuple[str, int]]:
+    """Source: `GeneralAssignmentBuilder.prepopulateCurrentAssignments`."""
+    generations = [claim.generation for claim in claims]
+    highest = max([NO_GENERATION, *(each for each in generations if each is not None)])
+    earlier: dict[TopicPartition, tuple[str, int]] = {}
+    for member, claim in zip(members, claims, strict=True):
+        generation = NO_GENERATION if claim.generation is None else claim.generation
+        if generation >= highest:
+            continue
+        for partition in claim.partitions:
+            if partition not in earlier or generation > earlier[partition][1]:
+                earlier[partition] = member.member_id, generation
+    return earlier
+
+
+class Racks:
+    """Where members and replicas are (KIP-881).
+
+    Attributes:
+        matter: whether partitions go to members in the racks of their replicas, if they can.
+    """
+
+    def __init__(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> None:
+        self._of_member = {member.member_id: member.rack for member in members if member.rack}
+        self._members_in = Counter(self._of_member.values())
+        self._topics = topics
+        self.matter = bool(self._of_member) and uses_racks(
+            frozenset(self._members_in),
+            [topic.racks_of(p) for topic in topics.values() for p in range(topic.partitions)],
+        )
+
+    def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
+        """Tell whether a member's rack has no replica of a partition, where racks matter."""
+        if not self.matter:
+            return False
+        rack = self._of_member.get(member_id)
+        return rack is not None and rack not in self.of(partition)
+
+    def rack(self, member_id: str) -> str | None:
+        """Give the rack of a member."""
+        return self._of_member.get(member_id)
+
+    def of(self, partition: TopicPartition) -> frozenset[str]:
+        """Give the racks of a partition's replicas; none where it does not exist."""
+        topic = self._topics.get(partition[0])
+        if topic is None or partition[1] >= topic.partitions:
+            return frozenset()
+        return topic.racks_of(partition[1])
+
+    def by_members(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Sort partitions by the number of members in their racks, if any member has a rack.
+
+        That is done also where racks do not matter.
+        """
+        if not self._of_member:
+            return partitions
+        count = {
+            racks: sum(self._members_in[rack] for rack in racks)
+            for racks in {self.of(partition) for partition in partitions}
+        }
+        return sorted(partitions, key=lambda partition: count[self.of(partition)])

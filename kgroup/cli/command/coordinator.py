@@ -1,0 +1,147 @@
+"""`kgroup coordinator`."""
+
+from collections.abc import Sequence
+
+import click
+
+from kgroup.cli.option.common import ID, Output, examples, output_options
+from kgroup.cli.option.connection import Connection
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.output.context import documented, show
+from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+_COUNT = click.IntRange(min=1, max=2**31 - 1)
+
+
+@click.command(
+    "coordinator",
+    epilog=examples(
+        "kgroup coordinator billing shipping",
+        "kgroup coordinator billing --offsets-partitions 10 -o json",
+        "kgroup coordinator --sample billing",
+        "kgroup coordinator billing -b kafka-1:9092",
+        "kgroup coordinator --type transaction billing-producer-1 -b kafka-1:9092",
+        "kgroup coordinator --type transaction billing-producer-1 --transaction-partitions 50",
+    ),
+)
+@click.argument(
+    "names", metavar="ID...", nargs=-1, type=ID, required=True, shell_complete=suggest_groups
+)
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["group", "transaction"]),
+    default="group",
+    show_default=True,
+    help="What the ids name: groups, or producers' transactions (transactional.id).",
+)
+@source_options(required=False)
+@click.option(
+    "--offsets-partitions",
+    metavar="N",
+    type=_COUNT,
+    help="Number of partitions of __consumer_offsets, to compute without a cluster; 50 is Kafka's "
+    "default.",
+)
+@click.option(
+    "--transaction-partitions",
+    metavar="N",
+    type=_COUNT,
+    help="Likewise of __transaction_state.",
+)
+@output_options
+def command(
+    names: Sequence[str],
+    kind: str,
+    source: Source,
+    offsets_partitions: int | None,
+    transaction_partitions: int | None,
+    output: Output,
+) -> ExitStatus:
+    """Find a group's coordinator and its __consumer_offsets partition.
+
+    The leader of that partition is the group's coordinator. The partition is computed from the
+    name, so the group need not exist. A cluster tells who leads the partition, and which broker
+    answers for the group; a log directory, where the group was really found; a snapshot, what its
+    source told. Without a source the partition is computed only.
+
+    With --type transaction the same for transactional ids and __transaction_state; only a cluster
+    can be asked.
+    """
+    if kind == "transaction":
+        if offsets_partitions is not None:
+            raise click.UsageError(
+                "--offsets-partitions is for groups; choose --transaction-partitions"
+            )
+        return _transactions(names, source, transaction_partitions, output)
+    if transaction_partitions is not None:
+        raise click.UsageError(
+            "--transaction-partitions is for --type transaction; choose --offsets-partitions"
+        )
+    return _groups(names, source, offsets_partitions, output)
+
+
+def _groups(
+    group_ids: Sequence[str], source: Source, count: int | None, output: Output
+) -> ExitStatus:
+    from kgroup.operation.locate import locate, locate_live
+    from kgroup.render.group.group import location_sheet
+    from kgroup.source.base import ClusterSource
+
+    source = source.that_has(group_ids)
+    connection = _connection(source, count, "--offsets-partitions")
+    with documented("coordinator", output):
+        if source.zookeeper is not None and connection is not None:
+            with connection.open_zookeeper(source.zookeeper) as zookeeper:
+                report = locate_live(group_ids, zookeeper)
+        elif connection is not None:
+            with connection.open() as cluster:
+                report = locate_live(group_ids, cluster)
+        elif source.snapshot is not None:
+            saved = source.open_snapshot()
+            if isinstance(saved, ClusterSource) and count is None:
+                report = locate_live(group_ids, saved)
+            else:
+                report = locate(group_ids, partition_count=count, source=saved)
+        elif source.paths:
+            with source.open() as found:
+                report = locate(group_ids, partition_count=count, source=found)
+        else:
+            report = locate(group_ids, partition_count=count)
+    return show("coordinator", report, output, location_sheet)
+
+
+def _transactions(
+    transactional_ids: Sequence[str], source: Source, count: int | None, output: Output
+) -> ExitStatus:
+    from kgroup.operation.locate import locate_transactions
+    from kgroup.render.group.group import transaction_sheet
+
+    if source.paths or source.snapshot is not None or source.zookeeper is not None:
+        raise click.UsageError(
+            "--type transaction asks a cluster (--bootstrap-server, --profile) or computes "
+            "(--transaction-partitions N); files and ZooKeeper do not tell who coordinates them"
+        )
+    connection = _connection(source, count, "--transaction-partitions")
+    with documented("coordinator", output):
+        if connection is not None:
+            with connection.open() as cluster:
+                report = locate_transactions(transactional_ids, source=cluster)
+        else:
+            report = locate_transactions(transactional_ids, partition_count=count)
+    return show("coordinator", report, output, transaction_sheet)
+
+
+def _connection(source: Source, count: int | None, option: str) -> Connection | None:
+    """Give the cluster to ask; none where a number of partitions is given to compute with."""
+    connection = source.connection
+    if count is not None and connection is not None:
+        if connection.chosen_by or source.zookeeper is not None:
+            raise click.UsageError(
+                f"{option} is for computing without a cluster, which knows the number"
+            )
+        return None
+    return connection

@@ -1,0 +1,154 @@
+"""`kgroup describe`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import (
+    ID,
+    Output,
+    check_choice,
+    examples,
+    output_options,
+    parsed,
+    regex_option,
+)
+from kgroup.cli.option.parameter import parse_seconds
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.described import check_sections, section_options, show_groups
+from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.errors import ExitStatus
+from kgroup.model.pattern import Pattern
+
+if TYPE_CHECKING:
+    from kgroup.operation.describe import GroupDescription
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
+
+__all__ = ["command"]
+
+
+@click.command(
+    "describe",
+    epilog=examples(
+        "kgroup describe --sample --all",
+        "kgroup describe --sample --all --members",
+        "kgroup describe --sample --all --offsets -o tsv --columns group_id,topic,partition,lag",
+        "kgroup describe --sample stock-sync",
+        "kgroup describe -b kafka-1:9092 billing shipping",
+        "kgroup describe -C prod --all --offsets -o csv --isolation read-committed",
+        "kgroup describe -b kafka-1:9092 billing --offsets --time-lag",
+        "kgroup describe -b kafka-1:9092 billing --watch 2",
+        "kgroup describe --log-dir /var/lib/kafka/data billing shipping -o json",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--all", "every", is_flag=True, help="Every group.")
+@regex_option
+@source_options(required=True)
+@section_options
+@click.option(
+    "--isolation",
+    type=click.Choice(["read-uncommitted", "read-committed"]),
+    default="read-uncommitted",
+    show_default=True,
+    help="Where a partition ends for the lag; read-committed: before the first record of an open "
+    "transaction, as for consumers of that isolation level.",
+)
+@click.option(
+    "--time-lag",
+    is_flag=True,
+    help="Also how far behind in time: how long ago the next record to read was made. Reads a few "
+    "kilobytes of each partition (READ on the topics); from a cluster only.",
+)
+@click.option(
+    "--log-budget",
+    "log_budget_mib",
+    metavar="MIB",
+    type=click.IntRange(min=0, max=2**31 - 1),
+    help="How much to read back of each partition of a cluster's __consumer_offsets, for what no "
+    "request tells: generation, leader and timeouts of classic groups, times of commits.  "
+    "[default: 32; with --all 0]",
+)
+@click.option(
+    "--watch",
+    "watch_s",
+    metavar="SECONDS",
+    callback=parsed(parse_seconds),
+    help="Again every so many seconds, until Ctrl-C: on a terminal the page is redrawn with what "
+    "has changed marked; in a pipe each change is a JSON line.",
+)
+@output_options
+def command(
+    groups: Sequence[str],
+    every: bool,
+    regex: Pattern | None,
+    source: Source,
+    sections: tuple[str, ...],
+    isolation: str,
+    time_lag: bool,
+    log_budget_mib: int | None,
+    watch_s: float | None,
+    output: Output,
+) -> ExitStatus:
+    """Show state, members, assignment and offsets of groups.
+
+    Name groups, or choose them by --regex, or take --all. A table has the sections that are
+    chosen, or all; csv, tsv and --columns need one section, which is --offsets unless another is
+    chosen; json always has everything.
+    """
+    check_choice(groups, regex, every=every)
+    check_sections(sections, output)
+    if watch_s is not None and source.snapshot is not None:
+        raise click.UsageError("--watch needs a source that goes on; a snapshot does not change")
+    if watch_s is not None and (output.form not in ("table", "jsonl") or output.columns):
+        raise click.UsageError(
+            "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "
+            "has no other forms, and no --columns"
+        )
+    from kgroup.operation.describe import describe
+    from kgroup.operation.time_lag import with_time_lags
+    from kgroup.render.group.description import SECTIONS
+    from kgroup.source.base import DEFAULT_LOG_BUDGET, NextRecordSource, RenewableSource
+
+    if log_budget_mib is None:
+        log_budget = 0 if every else DEFAULT_LOG_BUDGET
+    else:
+        log_budget = log_budget_mib << 20
+    committed = isolation == "read-committed"
+
+    def read(found: "GroupSource") -> "Report[GroupDescription]":
+        report = describe(found, groups, regex=regex, committed=committed, log_budget=log_budget)
+        if not time_lag:
+            return report
+        if not isinstance(found, NextRecordSource):
+            raise click.UsageError(
+                "--time-lag reads records of the topics from a cluster: choose "
+                "--bootstrap-server or --profile"
+            )
+        return with_time_lags(report, found, committed=committed)
+
+    in_rounds = watch_s is not None
+    source = source.that_has(groups)
+    of_silence = every or regex is not None or in_rounds
+    with (
+        documented("describe", output),
+        source.open(of_silence=of_silence, in_rounds=in_rounds) as found,
+    ):
+        if watch_s is not None:
+            from kgroup.cli.output.watch import is_screen, watch
+
+            watch(
+                lambda: read(found),
+                lambda failed: (
+                    found.renew(anew=failed) if isinstance(found, RenewableSource) else None
+                ),
+                watch_s,
+                sections=sections or SECTIONS,
+                headers=output.headers,
+                lines=output.form == "jsonl" or not is_screen(),
+            )
+        report, now_ms = read(found), source.instant_ms(found)
+    return show_groups("describe", report, output, sections, now_ms)

@@ -1,0 +1,114 @@
+"""`kgroup snapshot`."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_option
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.output.context import complain, complain_of, outcome, write
+from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.model.pattern import Pattern
+
+__all__ = ["command"]
+
+_STDOUT = (Path("-"), Path("/dev/stdout"))
+
+
+@click.command(
+    "snapshot",
+    epilog=examples(
+        "kgroup snapshot --sample --all -f -",
+        "kgroup snapshot -b kafka-1:9092 --all -f monday.json.gz",
+        "kgroup snapshot -C prod billing shipping -f incident.json",
+        "kgroup describe --snapshot incident.json billing",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--all", "every", is_flag=True, help="Every group.")
+@regex_option
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    metavar="FILE",
+    type=PATH,
+    required=True,
+    help="File to write, compressed where its name ends in .gz; - is standard output.",
+)
+@source_options(required=True, snapshots=False)
+@click.option(
+    "--log-budget",
+    "log_budget_mib",
+    metavar="MIB",
+    type=click.IntRange(min=0, max=2**31 - 1),
+    help="How much to read back of each partition of a cluster's __consumer_offsets, for what no "
+    "request tells: generation, leader and timeouts of classic groups, times of commits.  "
+    "[default: 32; with --all 0]",
+)
+def command(
+    groups: Sequence[str],
+    every: bool,
+    regex: Pattern | None,
+    path: Path,
+    source: Source,
+    log_budget_mib: int | None,
+) -> ExitStatus:
+    """Save what a source says, to work on it offline.
+
+    The file has groups, offsets, the ends of their partitions, coordinators, topics and brokers,
+    and what could not be learnt. Every command that reads groups takes it by --snapshot. It holds
+    no password and no other setting of the connection. An existing file is replaced when the new
+    one is whole.
+    """
+    check_choice(groups, regex, every=every)
+    from kgroup.operation.take_snapshot import take_snapshot
+    from kgroup.render.atomic_file import whole_file
+    from kgroup.source.base import DEFAULT_LOG_BUDGET
+    from kgroup.source.snapshot.file import snapshot_lines, write_gzip
+
+    if log_budget_mib is None:
+        # Where it costs nothing there is no reason to leave anything out.
+        log_budget = 0 if every and source.connection is not None else DEFAULT_LOG_BUDGET
+    else:
+        log_budget = log_budget_mib << 20
+
+    def save(unfinished: Path | None) -> ExitStatus:
+        chosen = source.that_has(groups)
+        with chosen.open(of_silence=True) as found:
+            report = take_snapshot(
+                found,
+                chosen.origin,
+                groups,
+                regex=regex,
+                log_budget=log_budget,
+                taken_ms=chosen.instant_ms(found),
+            )
+        for note in report.notes:
+            complain(f"note: {note}")
+        complain_of(report.errors)
+        (snapshot,) = report.data
+        status = outcome(snapshot.group_ids, report.errors)
+        if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
+            error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
+            raise error(f"nothing to save; {path} is not written")
+        lines = snapshot_lines(snapshot)
+        if unfinished is None:
+            write(lines)
+        else:
+            with unfinished.open("wb") as file:
+                if path.suffix == ".gz":
+                    write_gzip(file, lines)
+                else:
+                    file.writelines(lines)
+                file.flush()
+                os.fsync(file.fileno())
+        return status
+
+    if path in _STDOUT:
+        return save(None)
+    with whole_file(path) as unfinished:
+        return save(unfinished)

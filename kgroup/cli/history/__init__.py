@@ -1,0 +1,1 @@
+"""The commands of `kgroup history`, one module each."""

@@ -1,0 +1,184 @@
+"""`kgroup history build`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import ID, Output, examples, output_options
+from kgroup.cli.option.connection import Connection, connection_options
+from kgroup.cli.option.history import to_option
+from kgroup.cli.option.spark import SparkChoice, spark_options
+from kgroup.cli.option.warehouse import said_if_failed
+from kgroup.cli.output.context import complain, documented, show
+from kgroup.cli.output.progress import Progress
+from kgroup.errors import ExitStatus, InputError
+
+if TYPE_CHECKING:
+    from kgroup.history.build.build import Build, ClusterReport
+    from kgroup.operation.report import Report
+
+    _Read = Callable[[Build], Report[ClusterReport]]
+
+__all__ = ["command"]
+
+
+@click.command(
+    "build",
+    epilog=examples(
+        "kgroup history build --sample --to warehouse",
+        "kgroup history build --from /var/lib/kafka/data --to warehouse",
+        "kgroup history build --from /backup/broker-1 /backup/broker-2 --to warehouse",
+        "kgroup history build -b kafka-1:9092 --to warehouse --cluster prod",
+        "kgroup history build --from s3://logs/kafka --to warehouse --master spark://spark-1:7077",
+    ),
+)
+@click.option(
+    "--from",
+    "places",
+    metavar="PATH",
+    multiple=True,
+    help="A log directory, a folder of segments or a segment of __consumer_offsets; also a URI "
+    "such as s3://bucket/folder. Or a snapshot, for the ends of logs that 'history lag' needs. "
+    "Name more behind it, those of several brokers too.",
+)
+@click.argument("more", metavar="[PATH...]", nargs=-1)
+@click.option("--sample", is_flag=True, help="Recorded data inside the package.")
+@to_option
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    type=ID,
+    help="Name of the cluster.  [default: the id in meta.properties, or that the brokers tell]",
+)
+@spark_options("none where there is little to read, else local[*]")
+@connection_options
+@output_options
+def command(
+    places: Sequence[str],
+    more: Sequence[str],
+    sample: bool,
+    root: Path,
+    cluster: str | None,
+    spark: SparkChoice,
+    connection: Connection,
+    output: Output,
+) -> ExitStatus:
+    """Make a warehouse of what the records of __consumer_offsets say, or bring it up to date.
+
+    What was read before is not read again, and what several brokers have is taken once: run it as
+    often as new records are wanted, before compaction removes them. What one run writes counts as a
+    whole when it ends. Nothing is written to the cluster.
+
+    Without a cluster's name in --cluster, a warehouse takes as many clusters as there are.
+    """
+    if more and not places:
+        raise click.UsageError(f"{more[0]}: name it behind --from")
+    places = (*places, *more)
+    if "" in places:
+        raise click.UsageError("--from: expected a path, found an empty text")
+    if cluster == "":
+        raise click.UsageError("--cluster: expected a name, found an empty text")
+    given = {"--from": places, "--sample": sample, connection.chosen_by: connection.chosen_by}
+    chosen = [option for option, is_given in given.items() if option and is_given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
+    if not (chosen or connection.is_default):
+        raise click.UsageError(
+            "what is to be read? Choose --from PATH... (files and folders), --bootstrap-server "
+            "HOST:PORT or --profile NAME (a cluster), or --sample"
+        )
+    if sample:
+        from kgroup.sample import sample_log_dir
+
+        places = (str(sample_log_dir()),)
+
+    from kgroup.history.build.build import Build
+    from kgroup.history.warehouse.warehouse import write_warehouse
+    from kgroup.render.history.build import build_sheet
+    from kgroup.spark.runner import runner
+
+    progress = Progress(writes_rows=False)
+
+    def note(text: str) -> None:
+        progress.clear()
+        complain(f"note: {text}")
+
+    with documented("history build", output):
+        read = _files(places, cluster) if places else _cluster(connection, cluster)
+        with (
+            said_if_failed(root),
+            write_warehouse(root) as writer,
+            runner(spark.master, spark.settings, note, progress.announce_compiling) as run,
+        ):
+            report = read(Build(writer, run, progress.tell_share))
+        progress.finish()
+    return show("history build", report, output, build_sheet)
+
+
+def _files(places: Sequence[str], cluster: str | None) -> "_Read":
+    from kgroup.history.input.segment_source import Sources, find_sources
+    from kgroup.history.sql.log_ends import ends_of
+    from kgroup.source.snapshot.file import is_snapshot, read_snapshot
+
+    files = [Path(place) for place in places if is_snapshot(Path(place))]
+    snapshots = [read_snapshot(file) for file in files]
+    names = [
+        _name_of(file, cluster or snapshot.cluster_id)
+        for file, snapshot in zip(files, snapshots, strict=True)
+    ]
+    others = [place for place in places if Path(place) not in files]
+    sources = find_sources(others, cluster) if others else Sources((), {}, (), ())
+    if sources.problems and not (sources.segments or files):
+        problem = sources.problems[0]
+        raise InputError(f"{problem.path}: {problem.reason}", path=problem.path)
+
+    def read(build: "Build") -> "Report[ClusterReport]":
+        for name, snapshot in zip(names, snapshots, strict=True):
+            build.add_topic_names(name, snapshot.topic_names)
+            build.add_log_ends(name, ends_of(snapshot))
+        for name, topic_names in sources.topic_names.items():
+            build.add_topic_names(name, topic_names)
+        build.read(sources.segments)
+        report = build.commit()
+        summaries = _summaries(report, "segment") if others else ()
+        return replace(
+            report,
+            errors=(*sources.problems, *report.errors),
+            notes=(*report.notes, *sources.notes, *summaries),
+        )
+
+    return read
+
+
+def _name_of(file: Path, cluster: str | None) -> str:
+    if cluster is None:
+        raise InputError(
+            f"{file}: expected the id of a cluster, found none; name it with --cluster NAME",
+            path=str(file),
+        )
+    return cluster
+
+
+def _cluster(connection: Connection, cluster: str | None) -> "_Read":
+    from kgroup.history.input.live_source import ask_live
+
+    config = connection.client_config()
+    for note in config.notes:
+        complain(f"note: {note}")
+    ask_live(config, cluster)  # who does not answer leaves no new warehouse behind
+
+    def read(build: "Build") -> "Report[ClusterReport]":
+        build.read_live(ask_live(config, cluster))  # until now others may have read on
+        report = build.commit()
+        return replace(report, notes=(*report.notes, *_summaries(report, "partition")))
+
+    return read
+
+
+def _summaries(report: "Report[ClusterReport]", what: str) -> Iterator[str]:
+    for each in report.data:
+        count = f"{each.segments_read:,} {what}{'' if each.segments_read == 1 else 's'}"
+        yield f"{each.cluster}: {count} read, {each.segments_skipped:,} had nothing new."

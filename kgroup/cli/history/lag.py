@@ -1,0 +1,75 @@
+"""`kgroup history lag`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kgroup.cli.option.common import PATH, Output, examples, output_options
+from kgroup.cli.option.history import at_option, group_argument, time_options, topic_option
+from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
+from kgroup.cli.output.context import documented, show
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "lag",
+    epilog=examples(
+        "kgroup history lag --warehouse warehouse order-service --snapshot snapshot.json",
+        "kgroup history lag --warehouse warehouse order-service --at 2026-11-21T22:12:30Z",
+        "kgroup history lag --warehouse warehouse billing --since 7d -o csv",
+    ),
+)
+@group_argument
+@topic_option
+@at_option("Then: with the ends of logs that were recorded last.  [default: the newest known]")
+@time_options("Instead: each time from then on that ends were recorded,", "and before then.")
+@click.option(
+    "--snapshot",
+    "snapshots",
+    metavar="FILE",
+    multiple=True,
+    type=PATH,
+    help="Take the ends of logs from a file of 'kgroup snapshot' too; repeat it for several.",
+)
+@warehouse_options
+@output_options
+def command(
+    group_id: str,
+    topic: str | None,
+    at_ms: int | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    snapshots: Sequence[Path],
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Show how far a group was behind, where ends of logs were recorded.
+
+    __consumer_offsets does not tell where the logs of topics end; snapshots do. A row compares an
+    end with the offset that counted when it was recorded. Where no end is known, neither is the
+    lag.
+    """
+    if at_ms is not None and (since_ms is not None or until_ms is not None):
+        raise click.UsageError("--at is one time; choose it, or --since and --until")
+    from kgroup.history.query.lag import lags
+    from kgroup.history.sql.log_ends import ends_of
+    from kgroup.render.history.answer import lag_sheet
+    from kgroup.source.snapshot.file import read_snapshot
+
+    with documented("history lag", output):
+        given = [end for path in snapshots for end in ends_of(read_snapshot(path))]
+        with warehouse.open() as engine:
+            report = lags(
+                engine,
+                group_id,
+                at_ms=at_ms,
+                since_ms=since_ms,
+                until_ms=until_ms,
+                topic=topic,
+                given=given,
+                cluster=warehouse.cluster,
+            )
+    return show("history lag", report, output, lag_sheet)

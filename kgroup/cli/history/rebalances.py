@@ -1,0 +1,61 @@
+"""`kgroup history rebalances`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import Output, examples, output_options
+from kgroup.cli.option.history import any_group_argument, time_options
+from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
+from kgroup.cli.output.context import documented, is_terminal, show
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.history.rebalance.rebalance import Rebalance
+
+__all__ = ["command"]
+
+
+@click.command(
+    "rebalances",
+    epilog=examples(
+        "kgroup history rebalances --warehouse warehouse billing",
+        "kgroup history rebalances --warehouse warehouse billing --since 2d -o json",
+        "kgroup history rebalances --warehouse warehouse --columns time,group_id,cause,evidence",
+    ),
+)
+@any_group_argument
+@time_options("Only from then on.", "Only before then.")
+@warehouse_options
+@output_options
+def command(
+    group_id: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Tell when a group rebalanced, or all groups, and why.
+
+    A rebalance is a new generation of a classic group, or a new epoch of a consumer, share or
+    streams group. Each has the members before and after, the partitions that moved, what the log
+    shows of how long it took, and its cause with the evidence. 'certain' is what the records prove,
+    'inferred' what they make likely.
+
+    A table for each group shows what happened; --columns, csv and json have more.
+    """
+    from kgroup.history.rebalance.query import rebalances
+    from kgroup.render.history.rebalance import rebalance_sheet, rebalance_text
+
+    def page(rows: "tuple[Rebalance, ...]") -> Iterator[str]:
+        terminal = is_terminal()
+        return rebalance_text(rows, output.form, headers=output.headers, terminal=terminal)
+
+    with documented("history rebalances", output), warehouse.open() as engine:
+        report = rebalances(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
+        )
+    return show(
+        "history rebalances", report, output, rebalance_sheet, page if report.data else None
+    )

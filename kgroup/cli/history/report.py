@@ -1,0 +1,61 @@
+"""`kgroup history report`."""
+
+from pathlib import Path
+
+import click
+
+from kgroup.cli.option.common import PATH, examples
+from kgroup.cli.option.history import group_argument, time_options
+from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
+from kgroup.cli.output.context import complain
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "report",
+    epilog=examples(
+        "kgroup history report --warehouse warehouse billing --html billing.html",
+        "kgroup history report --warehouse warehouse billing --since 2d --html billing.html",
+    ),
+)
+@group_argument
+@click.option(
+    "--html", "path", metavar="FILE", type=PATH, required=True, help="Where the page is written."
+)
+@time_options("Only from then on.", "Only before then.")
+@warehouse_options
+def command(
+    group_id: str,
+    path: Path,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+) -> ExitStatus:
+    """Draw a group's history as one page of HTML, which needs no network.
+
+    It shows who owned what, rebalances with their causes, when members were there, how often the
+    group committed, and its lag where ends of logs were recorded. A page that exists is replaced
+    when the new one is whole.
+    """
+    if path == Path("-"):
+        raise click.UsageError("--html needs the name of a file, not - (standard output)")
+    from kgroup.history.query.group_page import group_page
+    from kgroup.render.atomic_file import whole_file
+    from kgroup.render.history.page import group_html
+
+    with warehouse.open() as engine:
+        page = group_page(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
+        )
+    with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        file.writelines(group_html(page))
+    if not (page.rebalances or page.rates):
+        complain(
+            f"note: Group {group_id!r} neither rebalanced nor committed in that time, as far as "
+            "the warehouse knows."
+        )
+    for each in page.left_out:
+        complain(f"note: left out: {each}")
+    return ExitStatus.DONE

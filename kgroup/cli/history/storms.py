@@ -1,0 +1,65 @@
+"""`kgroup history storms`."""
+
+import click
+
+from kgroup.cli.option.common import Output, examples, output_options, parsed
+from kgroup.cli.option.history import any_group_argument, time_options
+from kgroup.cli.option.parameter import parse_duration
+from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
+from kgroup.cli.output.context import documented, show
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+def _parse_rate(text: str) -> tuple[int, int]:
+    """Read ``5/10m``: a number of rebalances, and a length of time in milliseconds."""
+    count, _, length = text.partition("/")
+    if not (count.isascii() and count.isdigit() and length) or int(count) < 2:
+        raise ValueError(f"expected a number of 2 or more and a time, like 5/10m; found {text!r}")
+    return int(count), parse_duration(length)
+
+
+@click.command(
+    "storms",
+    epilog=examples(
+        "kgroup history storms --warehouse warehouse",
+        "kgroup history storms --warehouse warehouse billing --rate 10/1h --since 7d",
+    ),
+)
+@any_group_argument
+@click.option(
+    "--rate",
+    metavar="N/TIME",
+    default="5/10m",
+    show_default=True,
+    callback=parsed(_parse_rate),
+    help="So many rebalances in that time are a storm.",
+)
+@time_options("Only rebalances from then on.", "Only rebalances before then.")
+@warehouse_options
+@output_options
+def command(
+    group_id: str | None,
+    rate: tuple[int, int],
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Find times when groups rebalanced too often, and who started it.
+
+    A row for each storm: when it began and ended, how many rebalances it had, and the clients that
+    joined, left or changed most often in it.
+    """
+    from kgroup.history.rebalance.query import rebalances
+    from kgroup.history.rebalance.storm import storms_of
+    from kgroup.operation.report import Report
+    from kgroup.render.history.rebalance import storm_sheet
+
+    with documented("history storms", output), warehouse.open() as engine:
+        found = rebalances(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
+        )
+    report = Report(tuple(storms_of(found.data, *rate)), found.errors, found.notes)
+    return show("history storms", report, output, storm_sheet)

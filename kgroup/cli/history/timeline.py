@@ -1,0 +1,70 @@
+"""`kgroup history timeline`."""
+
+from collections.abc import Iterator
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import Output, examples, output_options
+from kgroup.cli.option.history import group_argument, time_options, topic_option
+from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
+from kgroup.cli.output.context import documented, is_terminal, show
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.history.sql.interval import Interval
+
+__all__ = ["command"]
+
+
+@click.command(
+    "timeline",
+    epilog=examples(
+        "kgroup history timeline --warehouse warehouse order-service",
+        "kgroup history timeline --warehouse warehouse fraud-check --topic orders "
+        "--since 2026-11-21 -o csv",
+    ),
+)
+@group_argument
+@topic_option
+@time_options("Leave out what ended by then.", "Leave out what began then or later.")
+@warehouse_options
+@output_options
+def command(
+    group_id: str,
+    topic: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Show who owned what in a group, over time.
+
+    A row for each stretch of time in which a member owned a partition, or ran a task; on a
+    terminal a picture instead, unless columns are chosen.
+    """
+    from kgroup.history.query.timeline import timeline
+    from kgroup.history.sql.question import span_of
+    from kgroup.render.history.answer import interval_sheet
+    from kgroup.render.history.picture import picture_text
+
+    is_drawn = is_terminal() and output.form == "table"
+    last_ms = None
+
+    def picture(rows: "tuple[Interval, ...]") -> Iterator[str]:
+        columns = get_terminal_size().columns
+        return picture_text(rows, columns, since_ms=since_ms, until_ms=until_ms, last_ms=last_ms)
+
+    with documented("history timeline", output), warehouse.open() as engine:
+        report = timeline(
+            engine,
+            group_id,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            topic=topic,
+            cluster=warehouse.cluster,
+        )
+        if is_drawn and report.data:
+            last_ms = span_of(engine, report.data[0].cluster).last_ms
+    return show("history timeline", report, output, interval_sheet, picture if is_drawn else None)

@@ -1,0 +1,236 @@
+"""Options that mean the same in every command, and the values that they take."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from kgroup.cli.shell.suggestion import suggest_columns
+from kgroup.model.pattern import Pattern, parse_regex
+
+__all__ = [
+    "FOLDER",
+    "FORMS",
+    "ID",
+    "NEW_FILE",
+    "PATH",
+    "Output",
+    "Word",
+    "check_choice",
+    "examples",
+    "given_options",
+    "log_dir_options",
+    "output_options",
+    "parsed",
+    "regex_option",
+]
+
+FORMS = ("table", "json", "jsonl", "csv", "tsv", "markdown")
+
+
+class _Path(click.Path):
+    """A path; an empty one, such as a shell's unset variable gives, is not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("expected a path, found an empty text", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Folder(_Path):
+    """A folder to write to; a URI would be the name of one, and not what it says."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
+            self.fail(f"expected a folder of a mounted disk, found the URI {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Word(click.Choice):  # type: ignore[type-arg]  # likewise
+    """One of some words, in capitals or not; they are shown as they are written."""
+
+    def __init__(self, choices: Iterable[str]) -> None:
+        super().__init__(list(choices), case_sensitive=False)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Name the words; click would write them small."""
+        return f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
+
+
+class _Id(click.ParamType):  # type: ignore[type-arg]  # which older ones do not have
+    """A name in Kafka, which is UTF-8, whatever the locale takes the command line for.
+
+    What is none may stand in a log all the same; no broker can be asked for it.
+    """
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read the bytes that the locale could not."""
+        text = str(value)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            with suppress(UnicodeError):
+                return os.fsencode(text).decode()
+        return text
+
+
+ID = _Id()
+"""The id of a group, a member, a producer, or the name of a topic."""
+PATH = _Path(path_type=Path, readable=False)
+"""A path to read; what it is, and whether it can be read, is found out by reading it."""
+NEW_FILE = _Path(path_type=Path, dir_okay=False)
+"""A file to write."""
+FOLDER = _Folder(path_type=Path, readable=False)
+"""A folder that is written to, or was: a warehouse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the output options say.
+
+    Attributes:
+        form: one of `FORMS`.
+        columns: names chosen, in order; empty: those that the form has by default.
+        headers: whether tables, csv and tsv begin with the names of their columns.
+    """
+
+    form: str
+    columns: tuple[str, ...]
+    headers: bool
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-o`, `--columns` and `--no-headers`; the command takes ``output: Output``."""
+
+    @wraps(command)
+    def with_output(
+        *, form: str, columns: tuple[str, ...] | None, no_headers: bool, **rest: Any
+    ) -> Any:
+        if form in ("json", "jsonl"):
+            for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
+                if is_given:
+                    raise click.UsageError(
+                        f"{option} is for table, csv, tsv and markdown; {form} has no columns"
+                    )
+        return command(output=Output(form, columns or (), not no_headers), **rest)
+
+    return _add(
+        with_output,
+        click.option(
+            "-o",
+            "--output",
+            "form",
+            type=click.Choice(FORMS),
+            default="table",
+            show_default=True,
+            help="Form of the output. A table is coloured on a terminal and plain in a pipe.",
+        ),
+        click.option(
+            "--columns",
+            metavar="A,B,...",
+            callback=parsed(_parse_columns),
+            shell_complete=suggest_columns,
+            help="Columns of table, csv, tsv and markdown, in this order.",
+        ),
+        click.option("--no-headers", is_flag=True, help="Leave out the names of the columns."),
+    )
+
+
+def _parse_columns(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError(f"expected names of columns with commas between, found {text!r}")
+    return names
+
+
+def log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--log-dir` and `--sample`; the command takes ``paths``, the log directories to read."""
+
+    @wraps(command)
+    def with_paths(*, log_dir: tuple[Path, ...], sample: bool, **rest: Any) -> Any:
+        if sample and log_dir:
+            raise click.UsageError("--log-dir and --sample are two sources; choose one of them")
+        if sample:
+            from kgroup.sample import sample_log_dir
+
+            return command(paths=(sample_log_dir(),), **rest)
+        return command(paths=log_dir, **rest)
+
+    return _add(
+        with_paths,
+        click.option(
+            "--log-dir",
+            metavar="PATH",
+            multiple=True,
+            type=PATH,
+            help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
+            "Repeat it for a broker with several.",
+        ),
+        click.option("--sample", is_flag=True, help="Recorded data inside the package."),
+    )
+
+
+def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--regex`; the command takes ``regex``, a compiled pattern or None."""
+    return _add(
+        command,
+        click.option(
+            "--regex",
+            metavar="RE",
+            callback=parsed(parse_regex),
+            help="Groups whose whole id matches this regular expression (RE2's syntax).",
+        ),
+    )
+
+
+def check_choice(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
+    """Make sure that groups are chosen in one way: by names and a pattern, or all of them."""
+    if every and (groups or regex is not None):
+        raise click.UsageError("--all is every group; leave it out, or the names and --regex")
+    if not (every or groups or regex is not None):
+        raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
+
+
+def given_options() -> dict[str, str]:
+    """Tell which options stand on the command line: name of the parameter -> as it is written."""
+    ctx = click.get_current_context()
+    return {
+        option.name: max(option.opts, key=len)
+        for option in ctx.command.params
+        if isinstance(option, click.Option)
+        and option.name is not None
+        and ctx.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    }
+
+
+def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Make a callback that reads an option with a function that raises ValueError for the user."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            return None if value is None else parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
+
+
+def examples(*lines: str) -> str:
+    """Write the examples that end a command's help; tests run each of them."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _add(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Add options so that the help shows them in the order given."""
+    for option in reversed(options):
+        command = option(command)
+    return command

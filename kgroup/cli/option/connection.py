@@ -1,0 +1,214 @@
+"""Options that say which cluster to ask, and how to connect to it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgroup.cli.option.common import PATH, parsed
+from kgroup.cli.option.parameter import parse_seconds
+from kgroup.cli.output.context import complain
+from kgroup.cli.shell.suggestion import suggest_profiles
+
+if TYPE_CHECKING:
+    from kgroup.source.broker.source import Cluster
+    from kgroup.source.config.client_config import ClientConfig
+    from kgroup.source.zookeeper.address import ZookeeperAddress
+    from kgroup.source.zookeeper.source import Zookeeper
+
+__all__ = ["Connection", "connection_options"]
+
+DEFAULT_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What the connection options say.
+
+    Attributes:
+        bootstrap_server: `-b`, None without.
+        command_config: file of Java properties, None without.
+        overrides: each `-X`, as key=value; they may hold secrets.
+        profile: `-C`, None without.
+        timeout_s: how long to wait.
+    """
+
+    bootstrap_server: str | None
+    command_config: Path | None
+    overrides: tuple[str, ...]
+    profile: str | None
+    timeout_s: float
+
+    def __repr__(self) -> str:
+        return f"Connection({self.bootstrap_server!r}, …)"
+
+    @property
+    def chosen_by(self) -> str | None:
+        """The option that says to ask a cluster, the strongest; None where none does."""
+        options = {
+            "--bootstrap-server": self.bootstrap_server is not None,
+            "-X": bool(self.overrides),
+            "--command-config": self.command_config is not None,
+            "--profile": self.profile is not None,
+        }
+        return next((name for name, is_given in options.items() if is_given), None)
+
+    @property
+    def cluster_option(self) -> str | None:
+        """The option that names brokers to ask; None without."""
+        return "--bootstrap-server" if self.bootstrap_server is not None else None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the environment names a cluster to ask where no option chooses a source."""
+        return any(os.environ.get(name) for name in ("KGROUP_BOOTSTRAP_SERVER", "KGROUP_PROFILE"))
+
+    def client_config(
+        self, *, needs_server: bool = True, with_environment: bool = True
+    ) -> "ClientConfig":
+        """Put the configuration together, with the environment and the profiles.
+
+        Args:
+            needs_server: whether it must say which brokers to ask.
+            with_environment: whether the cluster that the environment names matters.
+
+        Raises:
+            InputError: a file cannot be read.
+            UsageError: something is missing or is not as it should be.
+        """
+        from kgroup.source.config.client_config import client_config
+
+        environment = dict(os.environ)
+        if not with_environment:
+            environment.pop("KGROUP_BOOTSTRAP_SERVER", None)
+            environment.pop("KGROUP_PROFILE", None)
+        return client_config(
+            environment=environment,
+            bootstrap_server=self.bootstrap_server,
+            overrides=self.overrides,
+            command_config=self.command_config,
+            profile=self.profile,
+            needs_server=needs_server,
+        )
+
+    @contextmanager
+    def open_zookeeper(
+        self, address: "ZookeeperAddress", *, of_silence: bool = False
+    ) -> "Iterator[Zookeeper]":
+        """Give ZooKeeper, and by it the brokers that are registered there, likewise.
+
+        The cluster that the environment names is another source. Brokers that a profile or a
+        setting names are asked in the place of those that are registered.
+
+        Raises:
+            InputError: a file of the configuration cannot be read.
+            UsageError: the configuration is not as it should be.
+        """
+        config = self.client_config(needs_server=False, with_environment=False)
+        for note in config.notes:
+            complain(f"note: {note}")
+        tls = config.zookeeper_tls
+        from kgroup.source.zookeeper.source import Zookeeper
+
+        with Zookeeper(
+            address,
+            timeout_s=self.timeout_s,
+            of_silence=of_silence,
+            context=None if tls is None else tls.context(),
+            digest=config.zookeeper_digest,
+            brokers=config.kafka_options(),
+        ) as zookeeper:
+            yield zookeeper
+
+    @contextmanager
+    def open(self, *, of_silence: bool = False) -> "Iterator[Cluster]":
+        """Give the cluster, for as long as the context lasts; tell what has no effect.
+
+        Args:
+            of_silence: let the timeout bound the time in which no broker answers, not all.
+
+        Raises:
+            InputError: a file of the configuration cannot be read.
+            UsageError: the configuration is not as it should be.
+        """
+        config = self.client_config()
+        for note in config.notes:
+            complain(f"note: {note}")
+        options = config.kafka_options()
+        from kgroup.source.broker.source import Cluster
+
+        with Cluster(
+            options.pop("bootstrap_servers"),
+            timeout_s=self.timeout_s,
+            of_silence=of_silence,
+            **options,
+        ) as cluster:
+            yield cluster
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the connection options; the command takes ``connection: Connection``."""
+
+    @wraps(command)
+    def with_connection(
+        *,
+        bootstrap_server: str | None,
+        command_config: Path | None,
+        overrides: tuple[str, ...],
+        profile: str | None,
+        timeout_s: float,
+        **rest: Any,
+    ) -> Any:
+        connection = Connection(bootstrap_server, command_config, overrides, profile, timeout_s)
+        return command(connection=connection, **rest)
+
+    decorated: Callable[..., Any] = with_connection
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+_OPTIONS = (
+    click.option(
+        "-b",
+        "--bootstrap-server",
+        metavar="HOST:PORT,…",
+        help="Brokers of the cluster to ask; $KGROUP_BOOTSTRAP_SERVER. The port is 9092 where it "
+        "is left out.",
+    ),
+    click.option(
+        "--command-config",
+        metavar="FILE",
+        type=PATH,
+        help="Settings of Kafka's own clients, as a Java .properties file.",
+    ),
+    click.option(
+        "-X",
+        "overrides",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="One such setting, stronger than the file. Repeat it for more.",
+    ),
+    click.option(
+        "-C",
+        "--profile",
+        metavar="NAME",
+        shell_complete=suggest_profiles,
+        help="Profile of ~/.config/kgroup/config.toml ($KGROUP_CONFIG) to connect by; "
+        "$KGROUP_PROFILE.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        metavar="SECONDS",
+        default=f"{DEFAULT_TIMEOUT_S:g}",
+        callback=parsed(parse_seconds),
+        show_default=True,
+        help="How long to wait for the cluster; with many groups, for its next answer.",
+    ),
+)

@@ -1,0 +1,155 @@
+"""Where records of `__consumer_offsets` come from: files, standard input, or a live cluster."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from kgroup.cli.option.connection import Connection
+from kgroup.cli.option.input_file import input_files
+from kgroup.cli.output.context import check_reader, complain, complain_notes
+from kgroup.errors import InputError
+
+if TYPE_CHECKING:
+    from kgroup.model.problem import Problem
+    from kgroup.model.segment import Segment
+    from kgroup.operation.decode.log_reader import Logs
+    from kgroup.source.broker.live_log import LiveLog
+
+__all__ = ["LiveChoice", "file_records", "live_records"]
+
+
+@contextmanager
+def file_records(
+    places: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
+) -> "Iterator[tuple[list[Segment], list[Problem], Callable[[Path], str]]]":
+    """Find the segments to be read, what cannot be, and a function that gives each file a name.
+
+    What is left out is told.
+
+    Args:
+        places: files, folders, `-`.
+        include: statuses of segments that a broker would remove.
+        partitions: that are wanted; none: all.
+
+    Raises:
+        InputError: there is nothing to read.
+    """
+    with input_files(places) as (found, name):
+        segments, unread = _segments(found, include, partitions)
+        yield segments, unread, name
+
+
+def _segments(
+    places: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
+) -> "tuple[list[Segment], list[Problem]]":
+    from kgroup.model.segment import SegmentStatus, left_out_notes
+    from kgroup.source.log.replica import without_replicas
+    from kgroup.source.log.segment_file import find_segments
+
+    problems: list[Problem] = []
+    statuses = {SegmentStatus(word) for word in include}
+    segments = find_segments(places, include=statuses, tell=problems.append)
+    if partitions:
+        there = sorted({s.partition for s in segments if s.partition is not None})
+        segments = [segment for segment in segments if segment.partition in partitions]
+        if not segments:
+            raise InputError(
+                f"no segment of partition {_list(partitions)} of __consumer_offsets found; there "
+                f"are segments of {_list(there) or 'no partition that is known'}"
+            )
+    notes = left_out_notes((str(segment.path), segment) for segment in segments)
+    segments = without_replicas(segments, notes)
+    complain_notes(notes)
+    return segments, problems
+
+
+@dataclass(frozen=True, slots=True)
+class LiveChoice:
+    """What of a cluster's `__consumer_offsets` is wanted.
+
+    Attributes:
+        partitions: by number; none: those of the groups.
+        groups: by name; none: every partition.
+        from_offset: where to begin in each partition.
+        since_ms: likewise.
+        end: offset to stop at.
+        follow: whether to go on for ever; without a place to begin at, with what comes.
+        committed: when following, whether to wait for what becomes of transactions.
+    """
+
+    partitions: Sequence[int]
+    groups: Sequence[str]
+    from_offset: int | None
+    since_ms: int | None
+    end: int | None
+    follow: bool
+    committed: bool
+
+
+@contextmanager
+def live_records(
+    connection: Connection, choice: LiveChoice, watch: "Callable[[LiveLog], None]"
+) -> "Iterator[tuple[Sequence[Segment] | Logs, list[Problem], Callable[[Path], str]]]":
+    """Give the logs of a cluster; none, and a note, where it has no such topic.
+
+    As `file_records` does, but that no file has a name that means anything.
+
+    Args:
+        connection: to the cluster.
+        choice: what is wanted.
+        watch: called while records are fetched.
+
+    Raises:
+        BrokerError: the cluster does not answer, or the topic may not be described.
+        InputError: none of the partitions that were named is there.
+    """
+    with (
+        connection.open(of_silence=True) as cluster,
+        TemporaryDirectory(prefix="kgroup-") as folder,
+    ):
+        topic = cluster.offsets_log(Path(folder), watch)
+        if not topic.leaders:
+            complain("note: The cluster has no topic __consumer_offsets: nobody ever used a group.")
+            yield [], [], str
+            return
+        from kgroup.source.broker.follow import FollowedLogs
+        from kgroup.source.broker.live_log import LiveLogs, Start
+
+        numbers = _numbers(choice, list(topic.leaders))
+        start = Start(choice.from_offset, choice.since_ms)
+        if not choice.follow:
+            yield LiveLogs(topic, numbers, start, choice.end), [], str
+            return
+        logs = FollowedLogs(
+            topic,
+            numbers,
+            start if start.is_sought else Start(at_end=True),
+            committed=choice.committed,
+            tell=lambda text: complain(f"note: {text}"),
+            pulse=check_reader,
+        )
+        yield logs, [], str
+
+
+def _numbers(choice: LiveChoice, there: Sequence[int]) -> list[int]:
+    """Choose partitions: all records about a group stand in one, that of its coordinator."""
+    from kgroup.operation.locate import offsets_partition
+
+    if choice.partitions:
+        numbers = [number for number in there if number in choice.partitions]
+        if not numbers:
+            raise InputError(
+                f"__consumer_offsets has no partition {_list(choice.partitions)}; it has "
+                f"{there[0]} to {there[-1]}"
+            )
+        return numbers
+    if choice.groups:
+        return sorted({offsets_partition(group, len(there)) for group in choice.groups})
+    return list(there)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

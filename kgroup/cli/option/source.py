@@ -1,0 +1,283 @@
+"""Where groups come from: one choice among the options, the same for every command."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgroup.cli.option.common import PATH, log_dir_options
+from kgroup.cli.option.connection import Connection, connection_options
+
+if TYPE_CHECKING:
+    from kgroup.model.snapshot import Origin
+    from kgroup.source.base import GroupSource
+    from kgroup.source.snapshot.source import SnapshotSource
+    from kgroup.source.zookeeper.address import ZookeeperAddress
+
+__all__ = [
+    "Source",
+    "missing_source",
+    "source_of",
+    "source_options",
+    "with_sample_zookeeper",
+    "zookeeper_source_options",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What was chosen: log directories, a snapshot, ZooKeeper, a cluster, or none if that may be.
+
+    Attributes:
+        paths: log directories, empty without.
+        connection: to a cluster, None without.
+        snapshot: file of a snapshot, None without.
+        zookeeper: address of ZooKeeper, None without; `connection` says how to connect then.
+    """
+
+    paths: tuple[Path, ...] = ()
+    connection: Connection | None = None
+    snapshot: Path | None = None
+    zookeeper: "ZookeeperAddress | None" = None
+
+    @property
+    def is_named(self) -> bool:
+        """Tell whether the command line names it; the environment may name a cluster."""
+        chosen_by = self.connection is not None and self.connection.chosen_by
+        return bool(self.paths or self.snapshot or self.zookeeper or chosen_by)
+
+    @property
+    def origin(self) -> "Origin":
+        """What a snapshot of it is said to be taken from."""
+        from kgroup.model.snapshot import Origin
+        from kgroup.sample import sample_log_dir, sample_zookeeper
+
+        if self.zookeeper is not None:
+            return Origin("zookeeper")
+        if self.connection is not None:
+            return Origin("cluster")
+        if self.paths == (sample_log_dir(),) or self.snapshot == sample_zookeeper():
+            return Origin("sample")
+        return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
+
+    def that_has(self, group_ids: Collection[str]) -> "Source":
+        """Give the source to read groups from that are named: the sample has its ZooKeeper apart.
+
+        It is the sample's ZooKeeper where that has them all.
+        """
+        zookeeper = with_sample_zookeeper(self)
+        if zookeeper is not self and group_ids:
+            there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
+            return zookeeper if there.issuperset(group_ids) else self
+        return self
+
+    @contextmanager
+    def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> "Iterator[GroupSource]":
+        """Give the source, for as long as the context lasts.
+
+        Args:
+            of_silence: see `Connection.open`.
+            in_rounds: it is read again and again, so that no progress is to be told in between.
+        """
+        if self.snapshot is not None:
+            yield self.open_snapshot()
+        elif self.connection is None:
+            from kgroup.cli.output.progress import Progress
+            from kgroup.source.log.source import LogDir
+
+            progress = Progress(writes_rows=False, is_wanted=not in_rounds)
+            yield LogDir(
+                self.paths,
+                announce=progress.announce_compiling,
+                watch=progress.tell_bytes,
+            )
+            progress.finish()
+        elif self.zookeeper is not None:
+            with self.connection.open_zookeeper(self.zookeeper, of_silence=of_silence) as zookeeper:
+                yield zookeeper
+        else:
+            with self.connection.open(of_silence=of_silence) as cluster:
+                yield cluster
+
+    def instant_ms(self, found: "GroupSource") -> int:
+        """Return the epoch milliseconds of which it speaks: now, or when a snapshot was taken."""
+        if self.snapshot is None:
+            return time.time_ns() // 1_000_000
+        from kgroup.source.snapshot.source import SnapshotSource
+
+        assert isinstance(found, SnapshotSource)
+        return found.snapshot.taken_ms
+
+    def open_snapshot(self) -> "SnapshotSource":
+        """Read the snapshot, where one was chosen.
+
+        Raises:
+            InputError: it is none, or damaged.
+        """
+        from kgroup.source.snapshot.file import read_snapshot
+        from kgroup.source.snapshot.source import snapshot_source
+
+        assert self.snapshot is not None
+        return snapshot_source(read_snapshot(self.snapshot))
+
+
+def source_options(
+    *, required: bool, snapshots: bool = True, zookeeper: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the choice of a source; the command takes ``source: Source``.
+
+    The environment may name a cluster; it is the source where no option chooses one.
+
+    Args:
+        required: whether it is wrong usage to choose none.
+        snapshots: whether a snapshot may be one.
+        zookeeper: whether ZooKeeper may be one.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_source(
+            *,
+            paths: tuple[Path, ...],
+            connection: Connection,
+            snapshot: Path | None = None,
+            zookeeper: str | None = None,
+            **rest: Any,
+        ) -> Any:
+            source = _source(paths, snapshot, zookeeper, connection, required)
+            return command(source=source, **rest)
+
+        decorated: Callable[..., Any] = with_source
+        if snapshots:
+            decorated = _SNAPSHOT_OPTION(decorated)
+        if zookeeper:
+            decorated = _ZOOKEEPER_OPTION(decorated)
+        return connection_options(log_dir_options(decorated))
+
+    return decorate
+
+
+def with_sample_zookeeper(source: Source) -> Source:
+    """Give the sample's ZooKeeper in the place of its log directory, and any other as it is."""
+    from kgroup.sample import sample_log_dir, sample_zookeeper
+
+    return Source(snapshot=sample_zookeeper()) if source.paths == (sample_log_dir(),) else source
+
+
+def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the choice of a source for what only ZooKeeper has; the sample is its ZooKeeper then."""
+
+    @wraps(command)
+    def with_source(*, source: Source, **rest: Any) -> Any:
+        source = with_sample_zookeeper(source)
+        if source.snapshot is None and source.zookeeper is None:
+            raise click.UsageError(
+                "expected a source that has nodes of ZooKeeper: choose --zookeeper HOST:PORT/CHROOT"
+                ", a --snapshot that was taken of one, or --sample"
+            )
+        return command(source=source, **rest)
+
+    decorated = source_options(required=False)(with_source)
+    for option in getattr(decorated, "__click_params__", ()):
+        option.hidden = option.name in _WITHOUT_NODES
+    return decorated
+
+
+_WITHOUT_NODES = ("bootstrap_server", "log_dir")
+"""Sources that have none, by the names of the parameters: known, so that an error can say so."""
+
+_SNAPSHOT_OPTION = click.option(
+    "--snapshot",
+    metavar="FILE",
+    type=PATH,
+    help="What 'kgroup snapshot' saved; - is standard input.",
+)
+
+
+_ZOOKEEPER_OPTION = click.option(
+    "--zookeeper",
+    metavar="HOST:PORT,…/CHROOT",
+    help="ZooKeeper, for the groups of the consumers of Kafka 0.7 and 0.8. The brokers that are "
+    "registered there are asked for the ends of partitions.",
+)
+
+
+def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
+    """Give the source that options choose, as far as a command has them; for completion.
+
+    Args:
+        options: values by the names of the parameters that `source_options` adds; also ``files``,
+            further log directories.
+        timeout_s: how long to wait for a cluster.
+
+    Raises:
+        click.UsageError: they choose two, or none.
+    """
+    paths = tuple(options.get("log_dir") or ()) + tuple(options.get("files") or ())
+    if options.get("sample"):
+        from kgroup.sample import sample_log_dir
+
+        paths += (sample_log_dir(),)
+    connection = Connection(
+        bootstrap_server=options.get("bootstrap_server"),
+        command_config=options.get("command_config"),
+        overrides=tuple(options.get("overrides") or ()),
+        profile=options.get("profile"),
+        timeout_s=timeout_s,
+    )
+    return _source(
+        paths, options.get("snapshot"), options.get("zookeeper"), connection, required=True
+    )
+
+
+def _source(
+    paths: tuple[Path, ...],
+    snapshot: Path | None,
+    zookeeper: str | None,
+    connection: Connection,
+    required: bool,
+) -> Source:
+    # Settings of a connection are for the brokers behind ZooKeeper, and for itself.
+    option = connection.chosen_by if zookeeper is None else connection.cluster_option
+    chosen = [f"{option} (a cluster)"] if option else []
+    chosen += ["--zookeeper"] if zookeeper is not None else []
+    chosen += ["--log-dir or --sample"] if paths else []
+    chosen += ["--snapshot"] if snapshot is not None else []
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
+    if paths:
+        return Source(paths=paths)
+    if snapshot is not None:
+        return Source(snapshot=snapshot)
+    if zookeeper is not None:
+        from kgroup.source.zookeeper.address import parse_address
+
+        return Source(connection=connection, zookeeper=parse_address(zookeeper))
+    if option or connection.is_default:
+        return Source(connection=connection)
+    if required:
+        raise missing_source()
+    return Source()
+
+
+_CHOICES = {
+    "bootstrap_server": "--bootstrap-server HOST:PORT or --profile NAME (a cluster)",
+    "log_dir": "--log-dir PATH (a broker's log directory)",
+    "zookeeper": "--zookeeper HOST:PORT/CHROOT",
+    "snapshot": "--snapshot FILE",
+    "sample": "--sample (recorded data inside the package)",
+}
+"""What a command line may choose, by the names of the parameters; not every command has all."""
+
+
+def missing_source() -> click.UsageError:
+    """Give the error of a command line that names no source where it needs one."""
+    ctx = click.get_current_context(silent=True)
+    known = {param.name for param in ctx.command.params} if ctx is not None else _CHOICES.keys()
+    *choices, last = (text for name, text in _CHOICES.items() if name in known)
+    return click.UsageError(f"where do the groups come from? Choose {', '.join(choices)} or {last}")

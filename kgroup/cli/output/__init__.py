@@ -1,0 +1,1 @@
+"""Where a command's output goes, and in which form."""

@@ -1,0 +1,214 @@
+"""Where a command's output goes: data to standard output, everything else to standard error."""
+
+import gc
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from kgroup.cli.option.common import Output
+from kgroup.errors import BrokerError, ExitStatus, KgroupError, UsageError
+
+if TYPE_CHECKING:
+    from kgroup.model.problem import Problem
+    from kgroup.operation.report import Report
+    from kgroup.render.sheet import Sheet
+
+__all__ = [
+    "check_reader",
+    "complain",
+    "complain_notes",
+    "complain_of",
+    "documented",
+    "flush",
+    "is_terminal",
+    "naming",
+    "outcome",
+    "show",
+    "uncollected",
+    "write",
+]
+
+_USELESS = frozenset({"unreadable", "not-a-segment", "other-topic", "bad-spec"})
+"""Kinds of errors of files that nothing at all was learnt from."""
+
+MAX_LINES = 20
+"""Problems of one kind of trouble told one by one on standard error."""
+
+
+def is_terminal() -> bool:
+    """Tell whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def check_reader() -> None:
+    """See whether somebody still reads standard output, where nothing is written for long.
+
+    Raises:
+        BrokenPipeError: it is a pipe whose other end was closed.
+    """
+    import select
+
+    with suppress(ValueError):  # a standard output without a number
+        pipe = select.poll()
+        pipe.register(sys.stdout, 0)
+        if any(event & select.POLLERR for _, event in pipe.poll(0)):
+            raise BrokenPipeError
+
+
+def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) -> None:
+    """Write blocks of data to standard output, as UTF-8, and perhaps each of them at once."""
+    out = sys.stdout.buffer
+    for block in blocks:
+        data = block.encode(errors="backslashreplace") if isinstance(block, str) else block
+        rest = memoryview(data)
+        with naming("standard output"):
+            while rest:  # an unbuffered standard output (PYTHONUNBUFFERED) may take a part only
+                rest = rest[out.write(rest) :]
+            if at_once:
+                out.flush()
+
+
+def flush() -> None:
+    """Write what standard output holds back."""
+    with naming("standard output"):
+        sys.stdout.flush()
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Give errors of writing, such as a full disk, the name of what was written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = name
+        raise
+
+
+def complain(text: str) -> None:
+    """Write a line to standard error; a closed standard error is no reason to fail."""
+    from kgroup.render.cell import harmless
+
+    with suppress(OSError):
+        print(f"kgroup: {harmless(text)}", file=sys.stderr, flush=True)
+
+
+def complain_notes(notes: Sequence[str]) -> None:
+    """Tell the first notes one by one, and how many more there are."""
+    for note in notes[:MAX_LINES]:
+        complain(f"note: {note}")
+    if len(notes) > MAX_LINES:
+        complain(f"and {len(notes) - MAX_LINES} more notes")
+
+
+def complain_of(problems: "Sequence[Problem]") -> None:
+    """Tell the first problems one by one, and how many more there are."""
+    from kgroup.render.problem import problem_line
+
+    for problem in problems[:MAX_LINES]:
+        complain(problem_line(problem))
+    rest = problems[MAX_LINES:]
+    if rest:
+        left_out = f"; {rest[-1].reason}" if rest[-1].kind == "more" else ""
+        complain(f"and {len(rest)} more{left_out}")
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles in garbage: where millions of objects are made, and no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def documented(command: str, output: Output) -> Iterator[None]:
+    """Write the JSON document also where an error leaves nothing to show; raise it again.
+
+    Args:
+        command: name for the document.
+        output: form that was chosen.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except KgroupError as error:
+        if output.form == "json":
+            from kgroup.model.problem import Problem
+            from kgroup.render.document import document
+
+            problem = Problem(
+                error.kind,
+                str(error),
+                group_id=error.group_id,
+                path=error.path,
+                topic=error.topic,
+                broker=error.broker_id if isinstance(error, BrokerError) else None,
+            )
+            write(document(command, [], [problem]))
+        raise
+
+
+def show(
+    command: str,
+    report: "Report[Any]",
+    output: Output,
+    sheet: "Callable[[tuple[Any, ...]], Sheet]",
+    page: "Callable[[tuple[Any, ...]], Iterable[str]] | None" = None,
+) -> ExitStatus:
+    """Write a report in the form that the user chose.
+
+    Args:
+        command: name for the JSON document.
+        report: rows, errors and notes.
+        output: form, columns and heads.
+        sheet: makes rows and columns of the report's data.
+        page: writes table and markdown instead of the sheet, where no columns are chosen.
+
+    Returns:
+        As `outcome`.
+    """
+    if output.form in ("json", "jsonl"):
+        from kgroup.render.document import document, json_rows
+
+        lines = json_rows(report.data)
+        write(lines if output.form == "jsonl" else document(command, lines, report.errors))
+    elif page is not None and output.form in ("table", "markdown") and not output.columns:
+        write(page(report.data))
+    else:
+        from kgroup.render.sheet import sheet_text
+
+        chosen = sheet(report.data)
+        if output.columns:
+            chosen = chosen.select(output.columns)
+        elif output.form == "table":
+            chosen = chosen.without_blank()
+        write(sheet_text(chosen, output.form, headers=output.headers, terminal=is_terminal()))
+    flush()
+    complain_notes(report.notes)
+    complain_of(report.errors)
+    return outcome(report.data, report.errors)
+
+
+def outcome(rows: Sequence[object], errors: "Sequence[Problem]") -> ExitStatus:
+    """Return what rows and the errors beside them come to.
+
+    Returns:
+        DONE; PARTLY where there are errors; NOT_FOUND where they say that none of what was named
+        exists, FAILED where nothing could be learnt of any of it.
+    """
+    if errors and not rows:
+        if all(error.kind == "not-found" for error in errors):
+            return ExitStatus.NOT_FOUND
+        if all(
+            (error.group_id is not None and error.offset is None) or error.kind in _USELESS
+            for error in errors
+        ):
+            return ExitStatus.FAILED
+    return ExitStatus.PARTLY if errors else ExitStatus.DONE

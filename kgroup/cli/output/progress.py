@@ -1,0 +1,79 @@
+"""How far a long run has come, on standard error, where that is a terminal and not in the way."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from kgroup.cli.output.context import complain, is_terminal
+
+if TYPE_CHECKING:
+    from kgroup.operation.decode.log_reader import LogReader
+    from kgroup.source.broker.live_log import LiveLog
+
+__all__ = ["Progress"]
+
+FIRST_S = 1.0
+EVERY_S = 0.2
+
+
+class Progress:
+    """A line that is written over and over, from the first second on."""
+
+    def __init__(self, *, writes_rows: bool, unit: str = "file", is_wanted: bool = True) -> None:
+        """Decide whether to tell anything: not between rows on the same terminal."""
+        self._unit = unit
+        in_the_way = writes_rows and is_terminal()
+        self._is_on = is_wanted and sys.stderr.isatty() and not in_the_way
+        self._due = time.monotonic() + FIRST_S
+        self._is_shown = False
+
+    def tell(self, log: "LogReader") -> None:
+        """Show how far a log has been read, if it is time to."""
+        self._tell(f"{self._unit} {log.files_read} of {log.file_count}, {log.rows_read:,} records")
+
+    def tell_bytes(self, done: int, size: int) -> None:
+        """Show how many of the bytes that there are have been read, if it is time to."""
+        self._tell(f"read {done >> 20:,} of {size >> 20:,} MiB")
+
+    def tell_share(self, done: int, size: int, unit: str) -> None:
+        """Show how much of what there is has been read, if it is time to."""
+        if unit == "bytes":
+            self.tell_bytes(done, size)
+        else:
+            self._tell(f"read {done:,} of {size:,} {unit}")
+
+    def tell_copied(self, topic: "LiveLog") -> None:
+        """Show how much of a live topic has been fetched, if it is time to."""
+        self._tell(f"fetched {topic.bytes_copied >> 20:,} MiB")
+
+    def announce_compiling(self) -> None:
+        """Say why the first run takes longer."""
+        if sys.stderr.isatty():
+            self.clear()
+            complain("compiling the decoder for large inputs; this happens once")
+
+    def finish(self) -> None:
+        """Take the line away; say if the next run will be as slow to begin as this one."""
+        self.clear()
+        compiled = sys.modules.get("kgroup.kernel.compiled")
+        if compiled is not None and (where := compiled.why_unkept()):
+            complain(
+                f"note: compiled code cannot be kept in {where}; every run that decodes a large "
+                "input compiles it again. Set XDG_CACHE_HOME to a folder that can be written."
+            )
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            self._write("")
+            self._is_shown = False
+
+    def _tell(self, text: str) -> None:
+        if self._is_on and time.monotonic() >= self._due:
+            self._due = time.monotonic() + EVERY_S
+            self._write(text)
+            self._is_shown = True
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

@@ -1,0 +1,73 @@
+"""Put the completion of kgroup where a shell finds it: `kgroup completion --install`."""
+
+import os
+from pathlib import Path
+
+from kgroup.cli.shell.script import SCRIPTS
+from kgroup.errors import InputError
+
+__all__ = ["install"]
+
+_COMMAND = "source <(kgroup completion {})"
+_WHERE_IT_IS = "if command -v kgroup > /dev/null; then {}; fi"
+"""A shell that starts where there is no kgroup, any more or yet, has nothing to complain of."""
+_ZSH_SYSTEM = "(( $+functions[compdef] )) || { autoload -Uz compinit; compinit }; "
+"""zsh knows no completions at all before somebody asks for them."""
+
+
+def install(shell: str) -> str:
+    """Write what is not there yet; tell what was done.
+
+    bash and zsh get a line at the end of the file that each interactive shell reads, fish gets a
+    file of its own.
+
+    Args:
+        shell: of `SHELLS`.
+
+    Raises:
+        InputError: a file of that name is there that kgroup has not made.
+        OSError: it cannot be read or written.
+    """
+    if shell == "fish":
+        return _install_file(_folder("XDG_CONFIG_HOME", ".config") / "fish/completions/kgroup.fish")
+    if shell == "zsh":
+        return _add_line(_folder("ZDOTDIR", "") / ".zshrc", shell, _ZSH_SYSTEM)
+    return _add_line(Path.home() / ".bashrc", shell)
+
+
+def _folder(variable: str, default: str) -> Path:
+    """Give the folder that the environment names, or one in the user's own."""
+    return Path(os.environ.get(variable) or Path.home() / default)
+
+
+def _add_line(path: Path, shell: str, before: str = "") -> str:
+    command = _COMMAND.format(shell)
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        text = b""
+    lines = [line.strip() for line in text.decode(errors="replace").splitlines()]
+    if any(command in line and not line.startswith("#") for line in lines):
+        return f"{path} has it already; nothing was changed"
+    line = _WHERE_IT_IS.format(before + command)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        if text and not text.endswith(b"\n"):
+            file.write(b"\n")
+        file.write(f"{line}\n".encode())
+    return f"a line was added to {path}; new shells complete kgroup, this one after: {command}"
+
+
+def _install_file(path: Path) -> str:
+    script = SCRIPTS["fish"]
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        text = None
+    if text == script:
+        return f"{path} has it already; nothing was changed"
+    if text is not None and not text.startswith("# Completion of kgroup"):
+        raise InputError(f"{path}: expected no file, or one made by kgroup; remove it first")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script, "utf-8")
+    return f"{path} was written; fish completes kgroup from now on"

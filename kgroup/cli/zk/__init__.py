@@ -1,0 +1,1 @@
+"""The commands of `kgroup zk`, one module each."""

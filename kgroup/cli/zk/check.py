@@ -1,0 +1,64 @@
+"""`kgroup zk check`."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import Output, examples, output_options
+from kgroup.cli.option.source import Source, zookeeper_source_options
+from kgroup.cli.output.context import documented, is_terminal, show
+from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.zookeeper.fault import Finding
+
+__all__ = ["command"]
+
+
+@click.command(
+    "check",
+    epilog=examples(
+        "kgroup zk check --sample",
+        "kgroup zk check --sample click-stats -o json",
+        "kgroup zk check --zookeeper zk-1:2181/kafka",
+        "kgroup zk check --zookeeper zk-1:2181/kafka billing --strategy roundrobin",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    type=click.Choice(["range", "roundrobin"]),
+    help="The consumers' partition.assignment.strategy.  [default: the one that fits what they "
+    "own, or else range]",
+)
+@zookeeper_source_options
+@output_options
+def command(
+    groups: Sequence[str], strategy: str | None, source: Source, output: Output
+) -> ExitStatus:
+    """Find what is wrong with groups: owners, topics, offsets.
+
+    A row for each finding, with the node concerned and what to do. Owners are compared with the
+    consumers and with what the assignor gives, commits with the logs and with what is committed
+    to Kafka. Without a group, all groups. The exit status is 5 where something was found.
+    """
+    from kgroup.operation.zookeeper.check import check_groups
+    from kgroup.render.group.zookeeper import finding_sheet, findings_text
+
+    with documented("zk check", output), source.open() as found:
+        now_ms = source.instant_ms(found)
+        report = check_groups(found, groups, now_ms=now_ms, strategy=strategy)
+
+    def page(findings: "Sequence[Finding]") -> Iterable[str]:
+        return findings_text(findings, output.form, headers=output.headers, terminal=is_terminal())
+
+    show("zk check", report, output, finding_sheet, page)
+    if report.data:
+        return ExitStatus.PROBLEM
+    missing = {each.group_id for each in report.errors if each.kind == "not-found"}
+    if missing and missing >= set(groups):
+        return ExitStatus.NOT_FOUND
+    return ExitStatus.PARTLY if report.errors else ExitStatus.DONE

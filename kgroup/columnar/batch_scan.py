@@ -1,0 +1,166 @@
+"""What the batches of a log say without their records: kinds, sizes, and transactions' markers.
+
+Like all reading, a small log is read by the reference reader and a large one by compiled code
+(`kernel.scan`), with the same result: only batches that can be trusted count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgroup.columnar.input_size import is_large
+from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_file_batches
+from kgroup.protocol.batch.transaction import TransactionIndex, markers_in
+
+if TYPE_CHECKING:
+    from kgroup.columnar.log_chunk import Chunk
+
+__all__ = ["BatchKind", "Marker", "Scan", "scan_batches", "scan_transactions"]
+
+
+class BatchKind(NamedTuple):
+    """What batches are told apart by: a name of `batch.CODECS` or "unknown", and the format."""
+
+    compression: str
+    magic: int
+
+
+class Marker(NamedTuple):
+    """The end of a transaction.
+
+    Attributes:
+        producer_id: of the transaction's producer.
+        offset: of the marker.
+        is_commit: whether it was committed, else aborted.
+        last_offset: of the marker's batch.
+        time_ms: of the marker's batch; None where it has none.
+    """
+
+    producer_id: int
+    offset: int
+    is_commit: bool
+    last_offset: int
+    time_ms: int | None
+
+
+@dataclass(slots=True)
+class Scan:
+    """What was found in a part of a log.
+
+    Attributes:
+        batches: how many there are of each kind.
+        bytes: that they take.
+        markers: ends of transactions, in order.
+    """
+
+    batches: Counter[BatchKind] = field(default_factory=Counter)
+    bytes: Counter[BatchKind] = field(default_factory=Counter)
+    markers: list[Marker] = field(default_factory=list)
+
+    def add(self, batch: RecordBatch) -> None:
+        """Count a batch, and take the markers in it."""
+        kind = BatchKind(batch.compression, batch.magic)
+        self.batches[kind] += 1
+        self.bytes[kind] += batch.size
+        if batch.producer_id is not None:
+            for offset, is_commit in markers_in(batch):
+                self.markers.append(
+                    Marker(
+                        batch.producer_id,
+                        offset,
+                        is_commit,
+                        batch.last_offset,
+                        batch.max_timestamp_ms,
+                    )
+                )
+
+
+def scan_batches(
+    path: Path,
+    *,
+    part: ByteRange = WHOLE,
+    compiled: bool | None = None,
+    workers: int | None = None,
+    announce: Callable[[], None] | None = None,
+) -> Iterator[Scan]:
+    """Yield what is found in the pieces of a segment; damage is passed over.
+
+    Args:
+        path: of the segment.
+        part: what of it is wanted.
+        compiled: whether to use compiled code; by default where the part is large.
+        workers: see `columnar.segment.decode_chunks`.
+        announce: called before code is compiled.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if compiled is None:
+        compiled = is_large([path], part)
+    if not compiled:
+        scan = Scan()
+        with path.open("rb", buffering=0) as file:
+            file.seek(part.start)
+            for item in read_file_batches(file, part=part):
+                if isinstance(item, RecordBatch):
+                    scan.add(item)
+        yield scan
+        return
+
+    from kgroup.columnar.scan_chunk import scan_chunk
+    from kgroup.columnar.segment import read_chunks
+
+    def in_chunk(chunk: Chunk) -> tuple[list[Scan], int | None]:
+        scan, stop = scan_chunk(chunk)
+        return [scan], stop
+
+    def in_batch(batch: RecordBatch) -> Iterator[Scan]:
+        scan = Scan()
+        scan.add(batch)
+        yield scan
+
+    for found in read_chunks(
+        path, in_chunk, in_batch, part=part, workers=workers, announce=announce
+    ):
+        if not isinstance(found, Damage):
+            yield found
+
+
+def scan_transactions(
+    paths: Sequence[Path],
+    index: TransactionIndex | None = None,
+    *,
+    counts: Callable[[Marker], bool] = lambda marker: True,
+    part: ByteRange = WHOLE,
+    compiled: bool | None = None,
+    workers: int | None = None,
+    announce: Callable[[], None] | None = None,
+) -> TransactionIndex:
+    """Collect the markers of one partition from its segments.
+
+    Args:
+        paths: the segments.
+        index: takes the markers, by default a new one.
+        counts: whether a marker is taken; by default all are.
+        part: what of each segment is wanted.
+        compiled: see `scan_batches`.
+        workers: likewise.
+        announce: likewise.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    index = TransactionIndex() if index is None else index
+    for path in paths:
+        for scan in scan_batches(
+            path, part=part, compiled=compiled, workers=workers, announce=announce
+        ):
+            for marker in scan.markers:
+                if counts(marker):
+                    index.add_marker(marker.producer_id, marker.offset, marker.is_commit)
+    return index

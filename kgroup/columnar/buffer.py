@@ -1,0 +1,478 @@
+"""Memory that the compiled decoder fills, and the Arrow columns that it becomes."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Container, Sequence
+from functools import cache
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kgroup.columnar.recycled import recycled
+from kgroup.columnar.schema import DECODED, decoded_cells, record_size
+from kgroup.kernel import memory
+from kgroup.kernel.compiled import kernels
+from kgroup.kernel.memory import (
+    LOG_APPEND_TIME,
+    PADDING,
+    TRANSACTIONAL,
+    Batches,
+    Others,
+    Rows,
+)
+from kgroup.kernel.schema_program import CONTROL
+from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_records
+from kgroup.protocol.batch.transaction import TransactionIndex
+from kgroup.protocol.message.primitives import JAVA_UTF8, uuid_bytes
+from kgroup.protocol.record.coordinator_record import KEY_TYPES
+
+__all__ = ["ColumnBuffer"]
+
+_Array = np.ndarray[Any, Any]
+
+_TYPES = [KEY_TYPES.get(number, "Unknown") for number in range(CONTROL)]
+_TYPES += ["ControlAbort", "ControlCommit"]
+_TYPE_NUMBERS = {name: number for number, name in enumerate(_TYPES)}
+_TYPE_TEXTS = pa.array(_TYPES)
+_TIMESTAMP_TYPES = pa.array(["create", "log_append"])
+_TRANSACTIONS = ["committed", "aborted", "open"]
+_TRANSACTION_TEXTS = pa.array(_TRANSACTIONS)
+
+_TEXT_SIZES = (4 << 20, 24 << 20)
+"""Room for key_json and value_json, at first."""
+
+_ALIGNMENT = 64
+"""Of columns in memory, as Arrow wants it."""
+
+_ROW_TYPES = Rows(
+    flags=np.uint8,
+    offset=np.int64,
+    timestamp=np.int64,
+    type=np.int8,
+    key_type=np.int16,
+    group=np.int32,
+    topic=np.int32,
+    topic_partition=np.int32,
+    value_version=np.int16,
+    committed_offset=np.int64,
+    committed_leader_epoch=np.int32,
+    metadata=np.int32,
+    commit_timestamp=np.int64,
+    expire_timestamp=np.int64,
+    topic_id=np.int32,
+    size=np.int32,
+)
+_BATCH_TYPES = Batches(
+    row=np.int64,
+    attributes=np.int32,
+    leader_epoch=np.int32,
+    producer_id=np.int64,
+    producer_epoch=np.int16,
+    base_offset=np.int64,
+)
+_OTHER_TYPES = Others(
+    row=np.int32,
+    flags=np.uint8,
+    key_json_end=np.int32,
+    value_json_end=np.int32,
+)
+
+
+class _Dictionary:
+    """Distinct byte strings, numbered in the order of their coming."""
+
+    def __init__(self, slots: int = 1 << 12, text: int = 1 << 17) -> None:
+        self._slots = np.zeros(slots, np.int64)
+        self._ends = np.zeros(slots // 2 + 2, np.int32)
+        self._text = np.empty(text + PADDING, np.uint8)
+        self.table = np.zeros(memory.TABLE_SIZE, np.int64)
+        self.table[memory.TABLE_SLOTS] = self._slots.ctypes.data
+        self.table[memory.TABLE_MASK] = slots - 1
+        self.table[memory.TABLE_ENDS] = self._ends.ctypes.data
+        self.table[memory.TABLE_ENDS_CAPACITY] = len(self._ends)
+        self.table[memory.TABLE_TEXT] = self._text.ctypes.data
+        self.table[memory.TABLE_TEXT_CAPACITY] = text
+
+    def grown(self, needed: int) -> _Dictionary:
+        """Give a larger one with the same strings and room for one of `needed` bytes."""
+        text = len(self._text) - PADDING
+        new = _Dictionary(2 * len(self._slots), 2 * text + needed)
+        kernels().intern_all(self.table.ctypes.data, new.table.ctypes.data)
+        return new
+
+    def strings(self) -> pa.StringArray:
+        """Give the strings; what is no UTF-8 in them is replaced as Java does."""
+        if self.table[memory.TABLE_IS_ODD]:
+            texts = [raw.decode("utf-8", JAVA_UTF8) for raw in self._raw()]
+            return pa.array(texts, pa.string())
+        count = int(self.table[memory.TABLE_COUNT])
+        return pa.StringArray.from_buffers(
+            count, pa.py_buffer(self._ends[: count + 1]), pa.py_buffer(self._text)
+        )
+
+    def uuids(self) -> pa.StringArray:
+        """Give the strings, of 16 bytes each, in Kafka's text form."""
+        count = int(self.table[memory.TABLE_COUNT])
+        padded = np.zeros((count, 18), np.uint8)  # which base64 makes 24 letters of
+        padded[:, :16] = self._text[: 16 * count].reshape(count, 16)
+        letters = np.frombuffer(urlsafe_b64encode(padded.data), np.uint8).reshape(count, 24)
+        text = np.ascontiguousarray(letters[:, :22])
+        ends = 22 * np.arange(count + 1, dtype=np.int32)
+        return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text))
+
+    def _raw(self) -> list[bytes]:
+        ends = self._ends[: int(self.table[memory.TABLE_COUNT]) + 1].tolist()
+        return [self._text[start:end].tobytes() for start, end in pairwise(ends)]
+
+
+class ColumnBuffer:
+    """Rows of one batch of `DECODED` while they are decoded."""
+
+    def __init__(self, partition: int | None, state: _Array, rows: int) -> None:
+        self._partition = partition
+        self.state = state
+        state[memory.ROWS : memory.USED_END] = 0
+        self._allocate(rows)
+        self._texts = [recycled(size + PADDING) for size in _TEXT_SIZES]
+        self._dictionaries = [_Dictionary() for _ in range(4)]
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._added: tuple[bytes | None, bytes | None, bool] | None = None
+        self._added_cells: list[tuple[str, int]] = []
+        self._added_texts: list[bytes | None] | None = None
+        self._publish()
+
+    def _allocate(self, rows: int) -> None:
+        sizes = [rows * np.dtype(kind).itemsize for kind in _ROW_TYPES]
+        starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+        memory = recycled(starts[-1])
+        self._rows = Rows(
+            *(
+                memory[start : start + size].view(kind)
+                for start, size, kind in zip(starts, sizes, _ROW_TYPES, strict=False)
+            )
+        )
+        self._batches = Batches(*(np.empty(rows, kind) for kind in _BATCH_TYPES))
+        self._others = Others(*(np.empty(rows, kind) for kind in _OTHER_TYPES))
+
+    def _publish(self) -> None:
+        """Tell the kernel where everything is."""
+        state = self.state
+        for at, arrays in (
+            (memory.ROW_COLUMNS, self._rows),
+            (memory.BATCH_COLUMNS, self._batches),
+            (memory.OTHER_COLUMNS, self._others),
+            (memory.TEXT_COLUMNS, self._texts),
+            (memory.TABLES, [dictionary.table for dictionary in self._dictionaries]),
+        ):
+            state[at : at + len(arrays)] = [array.ctypes.data for array in arrays]
+        state[memory.ROW_CAPACITY] = len(self._rows.flags)
+        state[memory.OTHER_CAPACITY] = len(self._others.row)
+        for index, text in enumerate(self._texts):
+            state[memory.TEXT_CAPACITIES + index] = len(text) - PADDING
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no row yet."""
+        return bool(self.state[memory.ROWS] == 0)
+
+    def enlarge(self, rows: int) -> None:
+        """Make room for a batch of so many rows that does not fit into an empty buffer."""
+        assert self.is_empty
+        if rows > len(self._rows.flags):
+            self._allocate(rows)
+        else:
+            self._texts = [np.empty(2 * len(text), np.uint8) for text in self._texts]
+        self._publish()
+
+    def grow(self, dictionary: int, needed: int = 32768) -> None:
+        """Make room in a dictionary for a string of `needed` bytes."""
+        self._dictionaries[dictionary] = self._dictionaries[dictionary].grown(needed)
+        self._publish()
+
+    def add_batch(self, batch: RecordBatch, wanted: Container[int]) -> list[Damage]:
+        """Append rows for a batch with the reference decoder; give what could not be read.
+
+        `wanted` are the numbers of the records in the batch for which there is to be a row.
+        """
+        damages: list[Damage] = []
+        at = int(self.state[memory.BATCHES])
+        first = int(self.state[memory.ROWS])
+        number = -1
+        for record in read_records(batch):
+            if isinstance(record, Damage):
+                damages.append(record)
+                continue
+            number += 1
+            if number not in wanted:
+                continue
+            row = int(self.state[memory.ROWS])
+            self._reserve_row(row)
+            self._rows.offset[row] = record.offset
+            timestamp_ms = record.timestamp_ms
+            self._rows.timestamp[row] = -1 if timestamp_ms is None else timestamp_ms
+            self._rows.size[row] = record_size(record.key, record.value)
+            self.add(record.key, record.value, is_control=batch.is_control)
+        if self.state[memory.ROWS] > first:
+            append_time = LOG_APPEND_TIME if batch.timestamp_type == "log_append" else 0
+            transactional = TRANSACTIONAL if batch.is_transactional else 0
+            self._batches.row[at] = first
+            self._batches.attributes[at] = append_time | transactional | batch.magic << 8
+            self._batches.leader_epoch[at] = _or_minus_1(batch.leader_epoch)
+            self._batches.producer_id[at] = _or_minus_1(batch.producer_id)
+            self._batches.producer_epoch[at] = _or_minus_1(batch.producer_epoch)
+            self._batches.base_offset[at] = _or_minus_1(batch.base_offset)
+            self.state[memory.BATCHES] = at + 1
+        return damages
+
+    def add(self, key: bytes | None, value: bytes | None, *, is_control: bool) -> None:
+        """Complete the row whose offset, timestamp and size are written, and count it."""
+        row = int(self.state[memory.ROWS])
+        record = (key, value, is_control)
+        if record != self._added:  # a log may be made of one record a million times
+            self._added = record
+            self._added_cells, self._added_texts = self._encode(*record)
+        for name, cell in self._added_cells:
+            getattr(self._rows, name)[row] = cell
+        if self._added_texts is not None:
+            self._add_texts(row, self._added_texts)
+        self.state[memory.ROWS] = row + 1
+
+    def _encode(
+        self, key: bytes | None, value: bytes | None, is_control: bool
+    ) -> tuple[list[tuple[str, int]], list[bytes | None] | None]:
+        """Decode a record; give its cells by column, and its texts where it has any."""
+        cells = decoded_cells(key, value, is_control=is_control)
+        name, key_type, group, topic, topic_partition, version = cells[:6]
+        offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = cells[6:12]
+        flags = 0
+        row = [("type", _TYPE_NUMBERS[name])]
+        for column, flag, cell in (
+            ("key_type", memory.KEY_TYPE, key_type),
+            ("value_version", memory.VERSION, version),
+            ("group", memory.GROUP, self._intern(0, group)),
+            ("topic", memory.COMMIT, self._intern(1, topic)),
+            ("topic_partition", memory.COMMIT, topic_partition),
+            ("committed_offset", memory.VALUE, offset),
+            ("metadata", memory.VALUE, self._intern(2, metadata)),
+            ("commit_timestamp", memory.VALUE, commit_timestamp),
+            ("committed_leader_epoch", memory.LEADER_EPOCH, leader_epoch),
+            ("expire_timestamp", memory.EXPIRE, expire_timestamp),
+            ("topic_id", memory.TOPIC_ID, self._intern_uuid(topic_id)),
+        ):
+            row.append((column, 0 if cell is None else cell))
+            flags |= 0 if cell is None else flag
+        row.append(("flags", flags))
+        texts = [None if cell is None else cell.encode() for cell in cells[12:]]
+        return row, None if texts == [None, None] else texts
+
+    def _add_texts(self, row: int, texts: Sequence[bytes | None]) -> None:
+        other = int(self.state[memory.OTHERS])
+        flags = 0
+        for index, text in enumerate(texts):
+            used = int(self.state[memory.TEXTS + index])
+            if text is None:
+                flags |= 1 << index
+            else:
+                self._reserve_text(index, used + len(text))
+                self._texts[index].data[used : used + len(text)] = text
+                used += len(text)
+                self.state[memory.TEXTS + index] = used
+            self._others[2 + index][other] = used
+        self._others.row[other] = row
+        self._others.flags[other] = flags
+        self.state[memory.OTHERS] = other + 1
+
+    def _reserve_row(self, row: int) -> None:
+        """Make room for a row, also as another one, and as the first of a batch."""
+        size = len(self._rows.flags)
+        if row >= size:
+            self._rows = Rows(*(_resized(column, 2 * size) for column in self._rows))
+            self._others = Others(*(_resized(column, 2 * size) for column in self._others))
+            self._batches = Batches(*(_resized(column, 2 * size) for column in self._batches))
+            self._publish()
+
+    def _reserve_text(self, index: int, size: int) -> None:
+        if size + PADDING > len(self._texts[index]):
+            self._texts[index] = _resized(self._texts[index], 2 * size + PADDING)
+            self._publish()
+
+    def _intern(self, dictionary: int, text: str | None) -> int | None:
+        if text is None:
+            return None
+        number = self._numbers.get((dictionary, text))
+        if number is None:  # most are names that have come before
+            number = self._intern_raw(dictionary, text.encode())
+            self._numbers[dictionary, text] = number
+        return number
+
+    def _intern_uuid(self, text: str | None) -> int | None:
+        return None if text is None else self._intern_raw(3, uuid_bytes(text))
+
+    def _intern_raw(self, dictionary: int, raw: bytes) -> int:
+        padded = np.frombuffer(raw + bytes(PADDING), np.uint8)
+        while True:
+            table = self._dictionaries[dictionary].table
+            number = int(kernels().intern(table.ctypes.data, padded.ctypes.data, len(raw)))
+            if number >= 0:
+                return number
+            self.grow(dictionary, len(raw))
+
+    def finish(self, transactions: Callable[[], TransactionIndex]) -> pa.RecordBatch:
+        """Give the rows as a batch of `DECODED`. The buffer cannot be used any more."""
+        count = int(self.state[memory.ROWS])
+        rows = Rows(*(column[:count] for column in self._rows))
+        groups, topics, metadata, topic_ids = self._dictionaries
+        columns = self._batch_columns(count, transactions) | self._text_columns(count)
+        columns["offset"] = _column("offset", rows.offset)
+        columns["timestamp_ms"] = _known_column("timestamp_ms", rows.timestamp)
+        columns["size"] = _column("size", rows.size)
+        columns["type"] = _column("type", rows.type, values=_TYPE_TEXTS)
+        for name, column, flag, values in (
+            ("key_type", rows.key_type, memory.KEY_TYPE, None),
+            ("group", rows.group, memory.GROUP, groups.strings()),
+            ("topic", rows.topic, memory.COMMIT, topics.strings()),
+            ("topic_partition", rows.topic_partition, memory.COMMIT, None),
+            ("value_version", rows.value_version, memory.VERSION, None),
+            ("committed_offset", rows.committed_offset, memory.VALUE, None),
+            ("committed_leader_epoch", rows.committed_leader_epoch, memory.LEADER_EPOCH, None),
+            ("metadata", rows.metadata, memory.VALUE, metadata.strings()),
+            ("commit_timestamp_ms", rows.commit_timestamp, memory.VALUE, None),
+            ("expire_timestamp_ms", rows.expire_timestamp, memory.EXPIRE, None),
+            ("topic_id", rows.topic_id, memory.TOPIC_ID, topic_ids.uuids()),
+        ):
+            columns[name] = _column(name, column, rows.flags, flag, values)
+        return pa.RecordBatch.from_arrays([columns[name] for name in DECODED.names], schema=DECODED)
+
+    def _batch_columns(
+        self, count: int, transactions: Callable[[], TransactionIndex]
+    ) -> dict[str, pa.Array]:
+        """Columns of what all rows of a batch have in common."""
+        batches = Batches(*(column[: int(self.state[memory.BATCHES])] for column in self._batches))
+
+        def column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
+            numbers = _one_if_alike(numbers)
+            if len(numbers) > 1:
+                sizes = np.diff(batches.row, append=count)
+                return _known_column(name, np.repeat(numbers, sizes), values)
+            if numbers[0] == -1:
+                return _nulls(name, count)
+            same = recycled(count * numbers.itemsize).view(numbers.dtype)
+            same[:] = numbers
+            return _column(name, same, values=values)
+
+        attributes = _one_if_alike(batches.attributes)
+        magic = attributes >> 8
+        append_time = (attributes & LOG_APPEND_TIME) // LOG_APPEND_TIME
+        timestamp_type = np.where(magic == 0, -1, append_time).astype(np.int8)
+        transaction = np.full(1, -1, np.int8)
+        if (attributes & TRANSACTIONAL).any():
+            transaction = self._transactions(batches, transactions)
+        partition = np.full(1, -1 if self._partition is None else self._partition, np.int32)
+        return {
+            "partition": column("partition", partition),
+            "timestamp_type": column("timestamp_type", timestamp_type, _TIMESTAMP_TYPES),
+            "leader_epoch": column("leader_epoch", batches.leader_epoch),
+            "producer_id": column("producer_id", batches.producer_id),
+            "producer_epoch": column("producer_epoch", batches.producer_epoch),
+            "transaction": column("transaction", transaction, _TRANSACTION_TEXTS),
+        }
+
+    def _transactions(
+        self, batches: Batches, transactions: Callable[[], TransactionIndex]
+    ) -> _Array:
+        """What became of each batch's transaction; -1 where there is none."""
+        outcome = np.full(len(batches.row), -1, np.int8)
+        found = np.flatnonzero(
+            (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
+        )
+        if len(found):
+            status = transactions().status
+            columns = (found, batches.producer_id[found], batches.base_offset[found])
+            for at, producer_id, offset in np.stack(columns, axis=1).tolist():
+                outcome[at] = _TRANSACTIONS.index(status(producer_id, offset))
+        return outcome
+
+    def _text_columns(self, count: int) -> dict[str, pa.Array]:
+        """Columns that few rows have, as strings."""
+        names = ("key_json", "value_json")
+        found = int(self.state[memory.OTHERS])
+        if found == 0:
+            return {name: _nulls(name, count) for name in names}
+        row = self._others.row[:found]
+        flags = self._others.flags[:found]
+        columns = {}
+        for index, name in enumerate(names):
+            ends = self._others[2 + index][:found]
+            offsets = recycled(4 * (count + 1)).view(np.int32)
+            size = kernels().spread_ends(
+                row.ctypes.data, ends.ctypes.data, found, offsets.ctypes.data, count
+            )
+            known = np.zeros(count, np.uint8)
+            known[row] = flags >> index & 1 ^ 1
+            bitmap, known_count = _bitmap(known, 1)
+            buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(self._texts[index][:size])]
+            kind = DECODED.field(name).type
+            columns[name] = pa.Array.from_buffers(kind, count, buffers, count - known_count)
+        return columns
+
+
+def _resized(array: _Array, size: int) -> _Array:
+    larger = np.empty(size, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def _one_if_alike(numbers: _Array) -> _Array:
+    """Give the first of numbers that are all the same, else all of them."""
+    return numbers[:1] if (numbers == numbers[0]).all() else numbers
+
+
+def _bitmap(flags: _Array, flag: int) -> tuple[pa.Buffer, int]:
+    """Give the bitmap of the bytes that have a flag, and how many they are."""
+    bits = np.empty((len(flags) + 7) // 8 + PADDING, np.uint8)
+    found = kernels().flag_bits(flags.ctypes.data, flag, len(flags), bits.ctypes.data)
+    return pa.py_buffer(bits), found
+
+
+def _nulls(name: str, count: int) -> pa.Array:
+    return _many_nulls(DECODED.field(name).type, 1 << count.bit_length())[:count]
+
+
+@cache
+def _many_nulls(kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind)
+
+
+def _known_column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
+    """A column of numbers of which -1 is null."""
+    return _column(name, numbers, (numbers != -1).view(np.uint8), values=values)
+
+
+def _column(
+    name: str,
+    numbers: _Array,
+    flags: _Array | None = None,
+    flag: int = 1,
+    values: pa.Array | None = None,
+) -> pa.Array:
+    """A column of numbers, or with `values` of numbers of these.
+
+    It is null where there are flags and the row does not have the flag.
+    """
+    kind = DECODED.field(name).type
+    count = len(numbers)
+    bitmap, known = (None, count) if flags is None else _bitmap(flags, flag)
+    if known == 0 < count:
+        return _nulls(name, count)
+    buffers = [None if known == count else bitmap, pa.py_buffer(numbers)]
+    if values is None:
+        return pa.Array.from_buffers(kind, count, buffers, count - known)
+    indices = pa.Array.from_buffers(kind.index_type, count, buffers, count - known)
+    return pa.DictionaryArray.from_arrays(indices, values, safe=False)
+
+
+def _or_minus_1(number: int | None) -> int:
+    return -1 if number is None else number

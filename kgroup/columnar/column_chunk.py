@@ -1,0 +1,135 @@
+"""Columns of the records of one chunk."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Container
+
+import pyarrow as pa
+
+from kgroup.columnar.buffer import ColumnBuffer
+from kgroup.columnar.locator import Places, numbers_in
+from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
+from kgroup.kernel import memory
+from kgroup.kernel.compiled import kernels
+from kgroup.kernel.schema_program import machine_block
+from kgroup.protocol.batch.record_batch import Damage
+from kgroup.protocol.batch.transaction import TransactionIndex
+
+__all__ = ["decode_chunk"]
+
+_MOST_ROWS = 1 << 19
+_LEAST_ROWS = 1 << 12
+_ROW_SIZE = 64
+"""Bytes of a log that a row takes at least, about, where it is not compressed."""
+_MOST_ENLARGED = 3
+_MOST_BYTES = 128 << 20
+"""Of the parts of one chunk: compressed ones may be a thousand times as large as the chunk."""
+
+
+def decode_chunk(
+    chunk: Chunk,
+    partition: int | None,
+    transactions: Callable[[], TransactionIndex],
+    places: Places | None = None,
+) -> tuple[list[pa.RecordBatch | Damage], int | None]:
+    """Decode a chunk; give its rows, damage inside batches, and where it cannot go on.
+
+    That is where damage between the batches begins, behind a batch with damage in it, or where a
+    chunk of compressed batches has become too large. The position is None where the chunk was
+    decoded to its end. With `places` only the records that stand there are decoded.
+    """
+
+    def decode(packed: Container[int]) -> tuple[list[pa.RecordBatch | Damage], int | None]:
+        walk = Walk(chunk, kernels().decode, packed=packed, places=places)
+        rows = 1 if places is not None else chunk.size // _ROW_SIZE
+        # a power of two, so that memory of one size serves one chunk after another
+        rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), _MOST_ROWS)
+        return _Decoder(walk, rows, partition, transactions, places).decode()
+
+    return unpacked_or_not(decode)
+
+
+class _Decoder:
+    """Decodes one chunk; `decode` is its only use."""
+
+    def __init__(
+        self,
+        walk: Walk,
+        rows: int,
+        partition: int | None,
+        transactions: Callable[[], TransactionIndex],
+        places: Places | None,
+    ) -> None:
+        self._walk = walk
+        self._rows = rows
+        self._partition = partition
+        self._transactions = transactions
+        self._places = places
+        self._block = machine_block()
+        self._walk.state[memory.MACHINE] = self._block.ctypes.data
+        self._buffer = self._new_buffer()
+        self._parts: list[pa.RecordBatch] = []
+        self._damages: list[Damage] = []
+        self._size = self._enlarged = 0
+
+    def decode(self) -> tuple[list[pa.RecordBatch | Damage], int | None]:
+        for reason in self._walk.steps():
+            if reason == memory.FULL:
+                if not self._make_room():
+                    break
+            elif reason == memory.GROW:
+                self._buffer.grow(int(self._walk.state[memory.GROWING]))
+            elif reason == memory.ODD:
+                self._add_odd_record()
+            elif not self._add_bad_batch():
+                break
+        self._flush()
+        return [*self._parts, *self._damages], self._walk.stop
+
+    def _make_room(self) -> bool:
+        """Flush the rows, or make more room where there are none; False if it is too much."""
+        if not self._buffer.is_empty:
+            self._size += self._flush()
+            self._buffer = self._new_buffer()
+            self._enlarged = 0
+            return self._size < _MOST_BYTES
+        count = self._walk.record_count
+        if self._enlarged == _MOST_ENLARGED or count > 2 * _MOST_ROWS:
+            return False
+        self._buffer.enlarge(count)
+        self._enlarged += 1
+        return True
+
+    def _flush(self) -> int:
+        """Finish the rows so far; give the bytes that they take."""
+        if self._buffer.is_empty:
+            return 0
+        self._parts.append(rows := self._buffer.finish(self._transactions))
+        return int(rows.nbytes)
+
+    def _new_buffer(self) -> ColumnBuffer:
+        return ColumnBuffer(self._partition, self._walk.state, self._rows)
+
+    def _add_odd_record(self) -> None:
+        parts: list[bytes | None] = []
+        for at in (memory.ODD_KEY, memory.ODD_VALUE):
+            address, size = self._walk.state[at : at + 2].tolist()
+            parts.append(ctypes.string_at(address, size) if address else None)
+        batch = self._walk.batch
+        is_control = batch[16] == 2 and bool(batch[22] & memory.CONTROL)
+        self._buffer.add(*parts, is_control=is_control)
+
+    def _add_bad_batch(self) -> bool:
+        """Take the batch with the reference reader, if it can be trusted and is not too large.
+
+        Tells whether to go on behind it: rows end at damage, and if there were more of it, a
+        buffer made for all rows of the chunk would be spent on each few of them.
+        """
+        batch = self._walk.read_bad_batch(_MOST_ROWS)
+        if batch is None:
+            return False
+        self._damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))
+        if self._damages:
+            return False
+        return self._walk.state[memory.ROWS] < self._rows or self._make_room()

@@ -1,0 +1,201 @@
+"""The last record of each key of a log, with compiled code."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgroup.columnar.last_record import Limits, keys_in
+from kgroup.columnar.locator import Places
+from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
+from kgroup.columnar.segment import read_chunks
+from kgroup.kernel import memory
+from kgroup.kernel.compiled import kernels
+from kgroup.kernel.memory import PADDING, PLACE_SHIFT, TRANSACTIONAL, Batches
+from kgroup.protocol.batch.record_batch import Damage, RecordBatch
+
+__all__ = ["CompiledSearch"]
+
+_Array = np.ndarray[Any, Any]
+
+_BATCH_TYPES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int64)
+_PAIRS = 1 << 16
+_ROWS = 1 << 17
+"""Keys that are put together before they are noted."""
+_MOST_ROWS = 1 << 22
+"""Of one chunk, about: compressed ones may be a thousand times as large as the chunk."""
+_FULL = 0.8
+"""Part of the table that is used before it grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hashed:
+    """Records with keys: hashes of the keys and places, in order.
+
+    Attributes:
+        hashes: of the records that count.
+        places: of them.
+        tombstones: whether each of them is one.
+        open_hashes: of the records of open transactions.
+        open_places: of them.
+        keyless: how many records have no key.
+    """
+
+    hashes: _Array
+    places: _Array
+    tombstones: _Array
+    open_hashes: _Array
+    open_places: _Array
+    keyless: int = 0
+
+
+class _Buffer:
+    """Memory for what `list_keys` finds."""
+
+    def __init__(self, state: _Array, rows: int) -> None:
+        self._state = state
+        self._hashes = np.empty(rows, np.int64)
+        self._places = np.empty(rows, np.int64)
+        self._batches = Batches(*(np.empty(rows, kind) for kind in _BATCH_TYPES))
+        state[memory.ROWS] = state[memory.BATCHES] = 0
+        state[memory.ROW_CAPACITY] = rows
+        state[memory.ROW_COLUMNS] = self._hashes.ctypes.data
+        state[memory.ROW_COLUMNS + 1] = self._places.ctypes.data
+        for index, column in enumerate(self._batches):
+            state[memory.BATCH_COLUMNS + index] = column.ctypes.data
+
+    def take(self, limits: Limits) -> _Hashed:
+        """Take out what was found and counts."""
+        rows = int(self._state[memory.ROWS])
+        hashes, places = self._hashes[:rows].copy(), self._places[:rows].copy()
+        tombstones = places < 0
+        places[tombstones] = ~places[tombstones]
+        batches = Batches(*(column[: self._state[memory.BATCHES]] for column in self._batches))
+        self._state[memory.ROWS] = self._state[memory.BATCHES] = 0
+        found = np.flatnonzero(
+            (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
+        )
+        if len(found) == 0:
+            return _Hashed(hashes, places, tombstones, hashes[:0], places[:0])
+        status = limits.transactions().status
+        ends = np.append(batches.row[1:], rows)
+        is_open = np.zeros(rows, np.bool_)
+        is_last = np.ones(rows, np.bool_)
+        columns = (batches.row, ends, batches.producer_id, batches.base_offset)
+        for row, end, producer_id, offset in np.stack(columns, axis=1)[found].tolist():
+            fate = status(producer_id, offset)
+            is_open[row:end] = fate == "open" and limits.with_open
+            is_last[row:end] = fate == "committed"
+        return _Hashed(
+            hashes[is_last],
+            places[is_last],
+            tombstones[is_last],
+            hashes[is_open],
+            places[is_open],
+        )
+
+
+class CompiledSearch:
+    """Reads the keys of a log; see `last_record.KeySearch`."""
+
+    def __init__(self, announce: Callable[[], None] | None) -> None:
+        self._announce = announce
+        self._seed = secrets.randbits(63)
+        self._table = np.zeros((_PAIRS, 2), np.int64)
+        self._used = 0
+        self._open: list[_Array] = []
+        self._open_hashes = np.empty(0, np.int64)
+        self.keyless = 0
+
+    def read(
+        self, path: Path, base: int, limits: Limits, watch: Callable[[int], None]
+    ) -> Iterator[Damage]:
+        """Read the keys of a file whose first byte is at `base` of the log."""
+
+        def in_chunk(chunk: Chunk) -> tuple[list[_Hashed | Damage], int | None]:
+            return unpacked_or_not(lambda packed: self._read_chunk(chunk, limits, packed))
+
+        def in_batch(batch: RecordBatch) -> Iterator[_Hashed | Damage]:
+            yield from self._read_batch(batch, limits)
+
+        for found in read_chunks(path, in_chunk, in_batch, announce=self._announce):
+            if isinstance(found, Damage):
+                yield found
+            else:
+                self._note(found.hashes, found.places + (base << PLACE_SHIFT))
+                if len(found.open_places):
+                    self._open.append(found.open_places + (base << PLACE_SHIFT))
+                    self._open_hashes = np.union1d(self._open_hashes, found.open_hashes)
+                if limits.with_removals and len(self._open_hashes):
+                    removing = found.tombstones & np.isin(found.hashes, self._open_hashes)
+                    self._open.append(found.places[removing] + (base << PLACE_SHIFT))
+                self.keyless += found.keyless
+                if len(found.places):
+                    watch(base + (int(found.places[-1]) >> PLACE_SHIFT))
+
+    def places(self) -> Places:
+        """Give the places in the log of what was found, in order."""
+        last = self._table[self._table[:, 0] != 0, 1]
+        return np.unique(np.concatenate([last, *self._open]))
+
+    def _note(self, hashes: _Array, places: _Array) -> None:
+        while self._used + len(hashes) > _FULL * len(self._table):
+            old = self._table
+            self._table = np.zeros((2 * len(old), 2), np.int64)
+            kernels().note_table(
+                self._table.ctypes.data, len(self._table) - 1, old.ctypes.data, len(old)
+            )
+        self._used += kernels().note_last(
+            self._table.ctypes.data,
+            len(self._table) - 1,
+            hashes.ctypes.data,
+            places.ctypes.data,
+            len(hashes),
+        )
+
+    def _read_chunk(
+        self, chunk: Chunk, limits: Limits, packed: Container[int]
+    ) -> tuple[list[_Hashed | Damage], int | None]:
+        walk = Walk(chunk, kernels().list_keys, packed=packed)
+        state = walk.state
+        state[memory.SEED] = self._seed
+        state[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset
+        state[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
+        buffer = _Buffer(state, _ROWS)
+        parts: list[_Hashed | Damage] = []
+        count = 0
+        for reason in walk.steps():
+            if reason == memory.FULL and state[memory.ROWS] == 0:
+                buffer = _Buffer(state, walk.record_count)
+            count += int(state[memory.ROWS])
+            parts.append(buffer.take(limits))
+            if reason == memory.BAD:
+                batch = walk.read_bad_batch()
+                if batch is None:
+                    break
+                parts += self._read_batch(batch, limits)
+            elif count > _MOST_ROWS:
+                break
+        parts.append(replace(buffer.take(limits), keyless=int(state[memory.KEYLESS])))
+        return parts, walk.stop
+
+    def _read_batch(self, batch: RecordBatch, limits: Limits) -> list[_Hashed | Damage]:
+        keyed = keys_in(batch, limits)
+        columns = (
+            np.array([self._hash(each.key) for each in keyed.last], np.int64),
+            np.array([each.place for each in keyed.last], np.int64),
+            np.array([each.is_tombstone for each in keyed.last], np.bool_),
+            np.array([self._hash(each.key) for each in keyed.open], np.int64),
+            np.array([each.place for each in keyed.open], np.int64),
+        )
+        return [_Hashed(*columns, keyless=keyed.keyless), *keyed.damages]
+
+    def _hash(self, key: bytes) -> int:
+        padded = np.frombuffer(key + bytes(PADDING), np.uint8)
+        value: int = kernels().hash_key(padded.ctypes.data, len(key), self._seed)
+        return value

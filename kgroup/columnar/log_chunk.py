@@ -1,0 +1,354 @@
+"""Chunks of a log, which threads read and compiled code walks over.
+
+A chunk is where in the file it stands; who walks over it reads it, in pieces so small that they
+stay in the processor's cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from kgroup.columnar.locator import Places, between
+from kgroup.columnar.recycled import recycled
+from kgroup.kernel import memory
+from kgroup.kernel.compiled import kernels
+from kgroup.kernel.memory import PADDING
+from kgroup.protocol.batch.batch import CODECS, MAX_BATCH_SIZE, MOST_RECORDS, Inflation
+from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
+from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.compression import CompressionError, decompress
+from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
+
+__all__ = ["Chunk", "Cutter", "Walk", "follow", "unpacked_or_not"]
+
+_Array = np.ndarray[Any, Any]
+
+_CHUNK_SIZE = 24 << 20
+_FIRST_CHUNK = 4 << 20
+"""Smaller: threads share the work on smaller logs too, and the first rows come soon."""
+_SMALLEST_CHUNK = 1 << 18
+_CHUNK_RECORDS = 3 << 16
+"""A chunk is to have about so many at most: columns and texts are many times as large as it."""
+_PIECE = 1 << 19
+"""Bytes that are read at once: they stay in the processor's cache while they are walked over."""
+_SEARCHED = (1 << 16, 1 << 21, 2 * MAX_BATCH_SIZE)
+"""Bytes in which a batch is looked for, in more where there is none in fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a log that begins with a batch, and ends with one if the part can be trusted.
+
+    Attributes:
+        file: the log, which is read at positions: threads share it.
+        position: of the first byte.
+        end: position behind the last byte.
+        inflation: of the log.
+    """
+
+    file: BinaryIO
+    position: int
+    end: int
+    inflation: Inflation
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.end - self.position
+
+
+class Cutter:
+    """Cuts a part of a file into chunks.
+
+    Where a chunk ends, a batch with the right checksum begins that another follows, or the rest of
+    the part is damage. Whether the batches of the chunk lead there is seen by who walks over them:
+    a batch may hold others.
+
+    Attributes:
+        position: where the next chunk begins.
+        inflation: of the log.
+    """
+
+    def __init__(self, file: BinaryIO, part: ByteRange = WHOLE) -> None:
+        self._file = file
+        self._end = part.end
+        self.inflation = Inflation()
+        self._largest = _CHUNK_SIZE
+        self.seek(part.start)
+        self._size = min(_FIRST_CHUNK, _CHUNK_SIZE)
+
+    def seek(self, position: int) -> None:
+        """Go on at a position, at first in small steps: where damage is, more is likely."""
+        self._size = min(_SMALLEST_CHUNK, _CHUNK_SIZE)
+        self.position = position
+
+    def next(self) -> Chunk | None:
+        """Give the next chunk; None at the end."""
+        end = os.fstat(self._file.fileno()).st_size
+        if self._end is not None:
+            end = min(end, self._end)
+        start = self.position
+        if start >= end:
+            return None
+        self.position = self._batch_behind(start + self._size, end)
+        self._size = min(2 * self._size, self._largest)
+        return Chunk(self._file, start, self.position, self.inflation)
+
+    def _batch_behind(self, position: int, end: int) -> int:
+        """Find where a batch begins at a position or behind it, `end` if none is near."""
+        for size in _SEARCHED:
+            data = np.empty(min(size, max(end - position, 0)) + PADDING, np.uint8)
+            start = data.ctypes.data
+            stop = start + _read(self._file, data[:-PADDING], position)
+            at = int(kernels().find_batch(start, stop, MAX_BATCH_SIZE))
+            if at != 0:
+                self._note_records(at, stop)
+                return position + at - start
+            if stop < start + size:
+                break
+        return end
+
+    def _note_records(self, start: int, end: int) -> None:
+        """Learn from the batches at addresses how large a chunk becomes with its records."""
+        counts = np.zeros(2, np.int64)
+        size = kernels().find_end(start, end, MAX_BATCH_SIZE, counts.ctypes.data) - start
+        largest = _CHUNK_RECORDS * size // max(int(counts[1]), 1)
+        self._largest = min(max(largest, _SMALLEST_CHUNK), _CHUNK_SIZE)
+
+
+def _read(file: BinaryIO, target: _Array, position: int) -> int:
+    """Fill memory with what a file has at a position; give how many bytes there are."""
+    used = 0
+    while used < len(target) and (
+        got := os.preadv(file.fileno(), [target[used:].data], position + used)
+    ):
+        used += got
+    return used
+
+
+class UnpackError(Exception):
+    """The compressed batches of a run are not as one stream; it begins at a position."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+_T = TypeVar("_T")
+
+
+def follow(chunk: Chunk) -> int | None:
+    """Follow the lengths of a chunk's batches; give where they do not lead on, None if they do."""
+    walk = Walk(chunk, kernels().follow)
+    for _ in walk.steps():
+        pass
+    return walk.stop
+
+
+def unpacked_or_not(walk: Callable[[Container[int]], _T]) -> _T:
+    """Walk with compressed batches unpacked in runs, but for those that cannot be.
+
+    The function is given the positions of these, and called again for each that is found.
+    """
+    packed: set[int] = set()
+    while True:
+        try:
+            return walk(packed)
+        except UnpackError as error:
+            packed.add(error.position)
+
+
+class Walk:
+    """One walk of compiled code over a chunk.
+
+    The code reads the chunk piece by piece without the interpreter's lock.
+
+    Args:
+        chunk: to walk over.
+        kernel: the code.
+        packed: see `unpacked_or_not`; by default nothing is unpacked.
+        places: of the records that are wanted; by default all.
+
+    Attributes:
+        state: the words that the code works with (`kernel.memory`).
+    """
+
+    def __init__(
+        self,
+        chunk: Chunk,
+        kernel: Callable[[int], int],
+        *,
+        packed: Container[int] | None = None,
+        places: Places | None = None,
+    ) -> None:
+        self._chunk = chunk
+        self._kernel = kernel
+        self._packed = packed
+        self._places = places
+        self.state = state = np.zeros(memory.STATE_SIZE, np.int64)
+        state[memory.LARGEST_BATCH] = MAX_BATCH_SIZE
+        state[memory.FILE] = chunk.file.fileno()
+        state[memory.PLACE_BASE] = chunk.position
+        state[memory.CHUNK_END] = chunk.end
+        state[memory.READ_SIZE] = _PIECE
+        state[memory.IS_UNPACKED] = packed is not None
+        self._memory = self._unpacked = np.empty(0, np.uint8)
+        self._run = chunk.position
+        self._take_memory(_PIECE)
+        self._keep()
+
+    def steps(self) -> Iterator[int]:
+        """Yield the reasons for which the code stops, but for those that concern reading.
+
+        Raises:
+            UnpackError: a run was not unpacked as its batches would be one by one.
+        """
+        state = self.state
+        while (reason := self._kernel(state.ctypes.data)) != memory.DONE:
+            if reason == memory.UNPACK:
+                self._unpack_run()
+            elif reason == memory.LARGE:
+                self._take_memory(int(state[memory.NEEDED_SIZE]))
+            elif reason == memory.BAD and state[memory.UNPACKED]:
+                raise UnpackError(self._run)
+            else:
+                yield reason
+
+    @property
+    def position(self) -> int:
+        """Where the next batch, or the open one, stands in the file."""
+        return int(self.state[memory.POSITION] + self.state[memory.PLACE_BASE])
+
+    @property
+    def stop(self) -> int | None:
+        """The position, None at the end of the chunk."""
+        return None if self.position == self._chunk.end else self.position
+
+    @property
+    def batch(self) -> memoryview:
+        """The bytes of the piece from the next batch, or the open one, on."""
+        state = self.state
+        start, end = (state[[memory.POSITION, memory.WHOLE_END]] - state[memory.PIECE]).tolist()
+        return self._memory.data[start:end]
+
+    @property
+    def record_count(self) -> int:
+        """How many records the next batch claims to have."""
+        batch = self.batch
+        return int.from_bytes(batch[57:61], "big") if batch[16] == 2 else 1
+
+    def read_bad_batch(self, most_records: int = MOST_RECORDS) -> RecordBatch | None:
+        """Give the batch that the code cannot read, and pass over it.
+
+        None if it cannot be trusted, or has more records.
+        """
+        batches = read_batches(
+            self.batch,
+            base_position=self.position,
+            final=False,
+            inflation=self._chunk.inflation,
+        )
+        item = next(batches, None)
+        if not isinstance(item, RecordBatch) or (item.record_count or 0) > most_records:
+            return None
+        self.state[memory.POSITION] += item.size
+        self._keep()
+        return item
+
+    def _take_memory(self, size: int) -> None:
+        """Take memory for a piece of so many bytes; what was read of it stays."""
+        state = self.state
+        larger = recycled(size + PADDING)
+        used = int(state[memory.READ_END] - state[memory.PIECE])
+        larger[:used] = self._memory[:used]
+        shift = larger.ctypes.data - state[memory.PIECE]
+        for at in (memory.PIECE, memory.POSITION, memory.END, memory.WHOLE_END, memory.READ_END):
+            state[at] += shift
+        state[memory.PLACE_BASE] -= shift
+        self._memory = larger
+
+    def _unpack_run(self) -> None:
+        """Unpack the next compressed batches of one codec, or go to the end of the piece."""
+        state = self.state
+        starts, ends = np.empty((2, int(state[memory.PACKED])), np.int64)
+        start, end = int(state[memory.END]), int(state[memory.WHOLE_END])
+        found = kernels().list_compressed(
+            start, end, MAX_BATCH_SIZE, starts.ctypes.data, ends.ctypes.data
+        )
+        if not found:
+            state[memory.END] = end
+            return
+        starts, ends = starts[:found], ends[:found]
+        state[memory.END] = ends[-1]
+        self._run = int(starts[0] + state[memory.PLACE_BASE])
+        if self._packed is None or self._run in self._packed:
+            return
+        codec = int(self._memory[starts[0] - state[memory.PIECE] + 22]) & memory.COMPRESSED
+        size = int((ends - starts).sum())
+        inflation = self._chunk.inflation
+        try:
+            unpacked = _unpack(starts, ends, codec, inflation.limit(size))
+        except (CompressionError, OSError, pa.ArrowException) as error:
+            raise UnpackError(self._run) from error
+        inflation.note(size, len(unpacked))
+        state[memory.UNPACKED] = unpacked.ctypes.data
+        state[memory.UNPACKED_END] = unpacked.ctypes.data + len(unpacked) - PADDING
+        self._unpacked = unpacked  # as long as the code reads it
+
+    def _keep(self) -> None:
+        """Tell the code what is wanted from the next batch on."""
+        if self._places is not None:
+            wanted = between(self._places, self.position, self._chunk.end)
+            self.state[memory.KEEP] = wanted.ctypes.data
+            self.state[memory.KEEP_END] = wanted.ctypes.data + wanted.nbytes
+
+
+def _unpack(starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:
+    """Decompress batches of one codec; give the records of all, one after another, padded.
+
+    They are to become `limit` bytes at most.
+
+    What one batch after another makes with gzip, lz4 and zstd is a stream of that codec too, and
+    reading it as one is an order of magnitude faster. Where records of one batch end is seen by
+    their number: that the next one has as many more as this one has fewer is not.
+    """
+    sizes = ends - starts - HEADER_SIZE
+    packed = np.empty(int(sizes.sum()), np.uint8)
+    kernels().gather(starts.ctypes.data, ends.ctypes.data, len(starts), packed.ctypes.data)
+    if codec >= len(CODECS):
+        raise CompressionError("bad-compression", "Expected a codec, found the number of none.")
+    if CODECS[codec] == "snappy":
+        return _unpack_each(packed.data, sizes, CODECS[codec], limit)
+    return _unpack_stream(packed, CODECS[codec], limit)
+
+
+def _unpack_each(packed: memoryview, sizes: _Array, codec: str, limit: int) -> _Array:
+    parts = []
+    at = used = 0
+    for size in sizes.tolist():
+        part = decompress(codec, packed[at : at + size], limit=limit - used)
+        parts.append(part)
+        used += len(part)
+        at += size
+    return np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8)
+
+
+def _unpack_stream(packed: _Array, codec: str, limit: int) -> _Array:
+    out = np.empty(4 * len(packed) + PADDING, np.uint8)
+    used = 0
+    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packed)), codec) as stream:
+        while got := stream.readinto(out.data[used:]):
+            used += got
+            if used > limit:
+                raise CompressionError("too-large", "Expected fewer bytes of records.")
+            if used == len(out):
+                out = np.concatenate([out, np.empty(len(out), np.uint8)])
+    if used + PADDING > len(out):
+        out = np.concatenate([out, np.empty(PADDING, np.uint8)])
+    return out[: used + PADDING]

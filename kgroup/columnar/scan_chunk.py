@@ -1,0 +1,35 @@
+"""What the batches of one chunk say, with compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kgroup.columnar.batch_scan import BatchKind, Scan
+from kgroup.columnar.log_chunk import Chunk, Walk
+from kgroup.kernel import memory
+from kgroup.kernel.compiled import kernels
+from kgroup.protocol.batch.batch import CODECS
+
+__all__ = ["scan_chunk"]
+
+_KINDS = 8 * 3
+
+
+def scan_chunk(chunk: Chunk) -> tuple[Scan, int | None]:
+    """Scan a chunk; give what was found, and where a batch is not in order, None if all are."""
+    counts = np.zeros((_KINDS, 2), np.int64)
+    walk = Walk(chunk, kernels().scan)
+    walk.state[memory.ROW_COLUMNS] = counts.ctypes.data
+    scan = Scan()
+    for _ in walk.steps():
+        batch = walk.read_bad_batch()
+        if batch is None:
+            break
+        scan.add(batch)
+    for number, (batches, size) in enumerate(counts.tolist()):
+        if batches:
+            codec = number % 8
+            kind = BatchKind(CODECS[codec] if codec < len(CODECS) else "unknown", number // 8)
+            scan.batches[kind] += batches
+            scan.bytes[kind] += size
+    return scan, walk.stop

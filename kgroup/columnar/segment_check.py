@@ -1,0 +1,74 @@
+"""Tell files that hold no records of `__consumer_offsets` from damaged ones that do."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+
+from kgroup.model.segment import Segment
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_file_batches, read_records
+from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_key
+
+__all__ = ["why_unusable"]
+
+SAMPLE = 200
+"""Records that are looked at."""
+
+SHOWN = 16
+"""Bytes of a file that are shown where they are no segment's."""
+
+LARGEST_TYPE = 1000
+"""Record types of versions to come are believed up to here."""
+
+
+def why_unusable(segment: Segment) -> tuple[str, str] | None:
+    """Say why a file cannot be decoded at all; None where it can.
+
+    A file that lies in a folder named ``__consumer_offsets-N`` is taken for what it should be, and
+    what is wrong with it for damage. Others have to hold at least one record batch, and among their
+    first records at least one with a key of `__consumer_offsets`.
+
+    Returns:
+        Kind and reason, as in `Problem`.
+    """
+    try:
+        with segment.path.open("rb") as file:
+            if segment.partition is not None or not file.read(1):
+                return None
+            file.seek(0)
+            head = file.read(SHOWN)
+            file.seek(0)
+            return _why_unusable(read_file_batches(file), head)
+    except OSError as error:
+        return "unreadable", f"The file cannot be read: {error.strerror or error}."
+
+
+def _why_unusable(batches: Iterator[RecordBatch | Damage], head: bytes) -> tuple[str, str] | None:
+    first = next((batch for batch in batches if isinstance(batch, RecordBatch)), None)
+    if first is None:
+        return (
+            "not-a-segment",
+            "Expected a segment of __consumer_offsets (a .log file of its folder), found no record "
+            f"batch in it; it begins with {head!r}.",
+        )
+    keys = list(islice(_keys(chain([first], batches)), SAMPLE))
+    if keys and not any(map(_may_be_ours, keys)):
+        return (
+            "other-topic",
+            "Expected records of __consumer_offsets, found a segment of another topic: none of its "
+            f"first {len(keys)} keys has a type that __consumer_offsets knows.",
+        )
+    return None
+
+
+def _keys(batches: Iterable[RecordBatch | Damage]) -> Iterator[bytes | None]:
+    for batch in batches:
+        if isinstance(batch, RecordBatch) and not batch.is_control:
+            yield from (r.key for r in read_records(batch) if isinstance(r, Record))
+
+
+def _may_be_ours(key: bytes | None) -> bool:
+    name, tree = decode_key(key)
+    if name != "Unknown":
+        return True
+    number = tree.get("type") if tree is not None else None
+    return number is not None and number not in KEY_TYPES and 0 <= number <= LARGEST_TYPE

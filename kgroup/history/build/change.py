@@ -1,0 +1,253 @@
+"""What a build changes of what is known of a cluster, before it counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from kgroup.history.build.damage import DamageRow, damage_rows, shorter_row, unreadable_row
+from kgroup.history.build.task import SplitRead, TaskResult
+from kgroup.history.input.remote import first_line
+from kgroup.history.input.segment_source import SegmentSource
+from kgroup.history.sql.log_ends import LogEnd
+from kgroup.history.warehouse.coverage import Coverage
+from kgroup.history.warehouse.fact_file import WrittenFile
+from kgroup.history.warehouse.warehouse import (
+    ClusterState,
+    PartitionState,
+    SeenSegment,
+    WarehouseWriter,
+)
+from kgroup.source.log.segment_file import OFFSETS_TOPIC
+
+__all__ = ["Change", "fingerprint"]
+
+MOST_SEEN = 1000
+"""Segment files that are remembered of a partition, each as long as it was when it was read."""
+
+_SAMPLE = 1 << 12
+"""Bytes of the beginning, and of the end, that a fingerprint is made of."""
+
+
+class Change:
+    """A cluster, with what a build has learnt so far.
+
+    Attributes:
+        cluster: its name.
+        before: what was known.
+        files: of its tables, by path.
+        new: paths of those that tasks have written.
+        topic_names: by topic id.
+        damage: rows of that table, for what this build could not read.
+        new_damage: how many of these are new.
+        reread: see `replace_damage`.
+        log_ends: rows of that table, new ones, by topic, partition and time.
+        segments_read: how many segments had something new, and were read to their end.
+        segments_skipped: how many had nothing new.
+        bytes_read: of segments.
+        partitions: what is known of them now, but for their coverage.
+        coverages: of those of which more is known than before.
+    """
+
+    def __init__(self, writer: WarehouseWriter, cluster: str) -> None:
+        self.cluster = cluster
+        writer.check(cluster)
+        self.before = writer.state(cluster)
+        self.files = {file.path: file for file in self.before.files}
+        self.new: set[str] = set()
+        self.topic_names = dict(self.before.topic_names)
+        self.damage: list[DamageRow] = []
+        self.new_damage = 0
+        self.reread: list[tuple[str, int, int]] = []
+        self.log_ends: dict[tuple[str, int, int], LogEnd] = {}
+        self.segments_read = 0
+        self.segments_skipped = 0
+        self.bytes_read = 0
+        self.partitions = dict(self.before.partitions)
+        self.coverages: dict[int, Coverage] = {}
+        self._writer = writer
+        self._read: dict[int, Coverage] = {}
+
+    def partition(self, number: int) -> PartitionState:
+        """Tell what is known of a partition."""
+        return self.partitions.get(number, PartitionState.none())
+
+    def coverage(self, number: int) -> Coverage:
+        """Tell which offsets of a partition are known."""
+        if number in self.coverages:
+            return self.coverages[number]
+        if number not in self._read:
+            self._read[number] = self._writer.coverage(self.cluster, number)
+        return self._read[number]
+
+    def start(self, source: SegmentSource, end: int | None) -> int:
+        """Tell from which byte on a segment is to be read: its size if there is nothing new in it.
+
+        Args:
+            source: the segment.
+            end: offset with which the next segment of this replica begins.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        number, base = source.offsets_partition, source.base_offset
+        fingerprints: dict[int, str] = {}
+        alike = [
+            seen
+            for seen in self.partition(number).seen
+            if seen.base_offset == base and seen.size <= source.size
+        ]
+        for seen in sorted(alike, key=lambda seen: seen.size, reverse=True):
+            if seen.size not in fingerprints:
+                fingerprints[seen.size] = fingerprint(source, seen.size)
+            if seen.fingerprint == fingerprints[seen.size]:
+                return seen.size
+        if base is not None and end is not None and base < end:
+            return source.size if self.coverage(number).is_dense(base, end - 1) else 0
+        return 0
+
+    def accept(self, result: TaskResult) -> bool:
+        """Take what a task has written, unless some of it is known by now: then take nothing."""
+        grown: dict[int, Coverage] = {}
+        for read in result.reads:
+            if read.coverage:
+                number = read.work.split.offsets_partition
+                before = grown.get(number) or self.coverage(number)
+                if before.overlaps(read.coverage):
+                    return False
+                grown[number] = Coverage.union([before, read.coverage])
+        self.coverages |= grown
+        self.files |= {file.path: file for file in result.files}
+        self.new |= {file.path for file in result.files}
+        self.topic_names |= result.topic_names
+        for read in result.reads:
+            split = read.work.split
+            self.reread.append((split.name, split.place.start, split.place.end))
+            self.damage += damage_rows(read)
+        return True
+
+    def pass_over(self, source: SegmentSource) -> None:
+        """Take note of a segment that has nothing new; if it was unreadable, it is not any more."""
+        self.segments_skipped += 1
+        self.reread.append((source.name, 0, 0))
+
+    def finish(self, source: SegmentSource, before: str, reads: Sequence[SplitRead]) -> None:
+        """Remember that a segment was read, as far as it was.
+
+        Args:
+            source: the segment.
+            before: its fingerprint before it was read. Where it has another one now, compaction has
+                put another file in its place, nobody knows when: that is read by the next build.
+            reads: the results.
+        """
+        self.bytes_read += sum(read.work.split.size or 0 for read in reads if not read.error)
+        if any(read.error for read in reads):
+            return
+        self.segments_read += 1
+        end = _sound_end(source.size, reads)
+        try:
+            if fingerprint(source, source.size) != before:
+                return
+            seen = SeenSegment(source.base_offset, end, fingerprint(source, end))
+        except OSError:
+            return  # it is gone; what was read counts
+        state = self.partition(source.offsets_partition)
+        others = [each for each in state.seen if each != seen]
+        self.partitions[source.offsets_partition] = replace(
+            state, seen=_remembered([*others, seen])
+        )
+
+    def live_start(self, number: int, first: int, end: int) -> int:
+        """Tell from which offset on a live partition is to be read.
+
+        Args:
+            number: of the partition.
+            first: its first offset.
+            end: offset that its next record gets.
+        """
+        before = self.partition(number).live_end or 0
+        if end < before:
+            row = shorter_row(number, before, end)
+            self.damage.append(row)
+            self.reread.append((row["path"], 0, 0))  # what was told of it before
+        start = max(first, before)
+        return min(self.coverage(number).end_from(start), end)
+
+    def finish_live(self, number: int, reads: Sequence[SplitRead]) -> None:
+        """Remember how far a live partition was read, with these results."""
+        for read in sorted(reads, key=lambda read: read.work.split.place.start):
+            if read.error is not None:
+                break
+            end = read.work.split.place.end
+            self.partitions[number] = replace(self.partition(number), live_end=end)
+        else:
+            self.segments_read += 1
+
+    def replace_files(self, old: Iterable[str], new: Iterable[WrittenFile]) -> None:
+        """Put files in the place of others."""
+        for path in old:
+            del self.files[path]
+        self.files |= {file.path: file for file in new}
+
+    def add_unreadable(self, source: SegmentSource, error: OSError) -> None:
+        """Take note of a segment that cannot be read."""
+        self.damage.append(
+            unreadable_row(
+                source.name, source.offsets_partition, error.strerror or first_line(error)
+            )
+        )
+
+    def mixture(self) -> str | None:
+        """Tell of logs of different topics in one cluster, as far as ids of topics show it."""
+        ids = sorted(key for key, name in self.topic_names.items() if name == OFFSETS_TOPIC)
+        if len(ids) < 2:
+            return None
+        return (
+            f"{self.cluster}: expected one id of {OFFSETS_TOPIC}, found {' and '.join(ids)}. These "
+            "are different topics, of several clusters or of one where it was made again: of those "
+            "records that have one offset only the first that was read is in the tables. Build "
+            "another warehouse, or name one of the clusters with --cluster."
+        )
+
+    def state(self) -> ClusterState:
+        """Give what is known now."""
+        return ClusterState(tuple(self.files.values()), self.partitions, self.topic_names)
+
+
+def fingerprint(source: SegmentSource, size: int) -> str:
+    """Give a text that tells what a segment holds from its beginning on, in so many bytes.
+
+    It is made of both ends. Compaction, which alone changes what stands between them, takes
+    something away, and so the size changes too.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    head = source.read(0, min(_SAMPLE, size))
+    tail = source.read(max(0, size - _SAMPLE), min(_SAMPLE, size))
+    return blake2b(head + tail, digest_size=16).hexdigest()
+
+
+def _remembered(seen: list[SeenSegment]) -> tuple[SeenSegment, ...]:
+    """Choose those that are remembered; the order is that in which they were read.
+
+    The segment that was read at most lengths gives way first: one that grows with each build shall
+    not push out those that stay as they are.
+    """
+    while len(seen) > MOST_SEEN:
+        [(most, _)] = Counter(each.base_offset for each in seen).most_common(1)
+        seen.remove(next(each for each in seen if each.base_offset == most))
+    return tuple(seen)
+
+
+def _sound_end(size: int, reads: Iterable[SplitRead]) -> int:
+    """Tell where damage begins that goes on to the end of a segment: more may come in its place."""
+    end = size
+    damage = [each for read in reads for each in read.damage]
+    for each in sorted(damage, key=lambda each: each.position, reverse=True):
+        if each.position + each.size < end:
+            break
+        end = each.position
+    return end

@@ -1,0 +1,342 @@
+"""Keep the table `assignments` current: what new records end, and what they begin.
+
+Where the new records of a partition are all behind those that assignments were derived from,
+`ownership.derive` goes on from what was owned there. Where older ones came late, from a replica
+that compaction had not been at, say, or where the name of a topic came late, the partition is done
+anew from all of its records.
+
+Partitions are divided among tasks by how much there is to read; small ones, which often share
+files, share a task that reads each of these once. A task reads what is owned in a partition, and
+writes what has ended and, if that has changed, all that is owned now. The files that had it before
+are replaced then, by what they have of other partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kgroup.history.build.change import Change
+from kgroup.history.build.task import Run
+from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
+from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile, unique_stem
+from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table_file import by_partition, read_parquet, read_rows
+from kgroup.history.warehouse.warehouse import WarehouseWriter
+
+__all__ = ["DerivationResult", "DerivationTask", "derive_assignments", "run_derivation"]
+
+TASK_BYTES = 4 << 20
+"""Bytes of files that several partitions of one task have at the most."""
+
+PIECE_BYTES = 32 << 20
+"""Bytes of files that are read at once: of what is in them there may be a hundred times as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """A partition of which assignments are to be derived.
+
+    Attributes:
+        offsets_partition: its number.
+        is_anew: whether nothing counts that was derived before.
+        members: file with what is known of members before the records; None where nothing is.
+        opened: files that have open assignments of it.
+        files: that have the records.
+    """
+
+    offsets_partition: int
+    is_anew: bool
+    members: str | None
+    opened: tuple[WrittenFile, ...]
+    files: tuple[WrittenFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of what the files have of the partition, about."""
+        return sum(file.size // len(file.offsets) for file in (*self.opened, *self.files))
+
+
+@dataclass(frozen=True, slots=True)
+class DerivationTask:
+    """Some partitions of one cluster.
+
+    Attributes:
+        warehouse: its folder, as it is called wherever tasks are done.
+        cluster: its name.
+        build: number of the build.
+        topic_names: by topic id.
+        derivations: one for each partition.
+    """
+
+    warehouse: str
+    cluster: str
+    build: int
+    topic_names: Mapping[str, str]
+    derivations: tuple[Derivation, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, about."""
+        return sum(each.size for each in self.derivations)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivationResult:
+    """What was derived.
+
+    Attributes:
+        cluster: its name.
+        files: with assignments.
+        changed: partitions whose open assignments are all in these files.
+        members: what is known of members now, by partition.
+    """
+
+    cluster: str
+    files: tuple[WrittenFile, ...]
+    changed: tuple[int, ...]
+    members: Mapping[int, pa.Table]
+
+
+def run_derivation(task: DerivationTask) -> DerivationResult:
+    """Derive assignments of some partitions.
+
+    Raises:
+        OSError: a file cannot be written.
+        InputError: a file of the warehouse cannot be read.
+    """
+    warehouse = Path(task.warehouse)
+    reader = _Reader(warehouse, [each.offsets_partition for each in task.derivations])
+    changed: list[int] = []
+    members: dict[int, pa.Table] = {}
+    with FactWriter(warehouse, task.cluster, task.build) as writer:
+        for each in task.derivations:
+            number = each.offsets_partition
+            now = Ownership.none()
+            if not each.is_anew:
+                opened = reader.rows("assignments", each.opened, number)
+                now = Ownership(opened, _read_members(warehouse, each.members))
+            is_changed = each.is_anew
+            for files in _pieces(each.files, number):
+                records = {
+                    name: reader.rows(name, files, number, columns)
+                    for name, columns in NEEDED.items()
+                }
+                derived = derive(number, now, records, task.topic_names)
+                if len(derived.closed):
+                    writer.add({"assignments": derived.closed})
+                is_changed |= derived.is_changed
+                now = derived.now
+            members[number] = now.members
+            if is_changed:
+                changed.append(number)
+                if len(now.open):
+                    writer.add({"assignments": now.open}, is_open=True)
+        return DerivationResult(task.cluster, writer.finish(), tuple(changed), members)
+
+
+class _Reader:
+    """Reads rows of one partition after the other; a file that several have is read once."""
+
+    def __init__(self, warehouse: Path, partitions: Collection[int]) -> None:
+        self._warehouse = warehouse
+        self._partitions = frozenset(partitions)
+        self._kept: dict[str, dict[int, pa.Table]] = {}
+
+    def rows(
+        self,
+        table: str,
+        files: Iterable[WrittenFile],
+        partition: int,
+        columns: Sequence[str] = (),
+    ) -> pa.Table:
+        """Read those of a table, once for each partition; without columns, all of them."""
+        names = columns or TABLES[table].schema.names
+        found = [self._of(file, names, partition) for file in files if file.table == table]
+        return pa.concat_tables([TABLES[table].schema.empty_table().select(names), *found])
+
+    def _of(self, file: WrittenFile, names: Sequence[str], partition: int) -> pa.Table:
+        if file.path not in self._kept:
+            wanted = self._partitions & file.offsets.keys()
+            columns = tuple(dict.fromkeys(["offsets_partition", *names]))
+            rows = read_rows(self._warehouse, file, columns, partitions=wanted)
+            self._kept[file.path] = {
+                number: part.select(names) for number, part in by_partition(rows).items()
+            }
+        return self._kept[file.path].pop(partition)
+
+
+def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: Run) -> None:
+    """Bring the assignments of clusters up to date with what tasks have written.
+
+    Raises:
+        OSError: a file cannot be written.
+        InputError: a file of the warehouse cannot be read.
+    """
+    tasks: list[DerivationTask] = []
+    anew: dict[str, set[int]] = {}
+    for change in changes:
+        derivations, anew[change.cluster] = _derivations(writer.root, change)
+        tasks += _tasks(writer, change, derivations)
+    results: dict[str, list[DerivationResult]] = {}
+    for result in run(run_derivation, tasks):
+        results.setdefault(result.cluster, []).append(result)
+    for change in changes:
+        found = results.get(change.cluster, [])
+        with FactWriter(writer.root, change.cluster, writer.build + 1) as facts:
+            old = _without(
+                writer.root,
+                change.files.values(),
+                {number for result in found for number in result.changed},
+                anew[change.cluster],
+                facts,
+            )
+            written = [file for result in found for file in result.files]
+            change.replace_files(old, [*facts.finish(), *written])
+        for result in found:
+            for number, members in result.members.items():
+                path = _write_members(writer, members)
+                change.partitions[number] = replace(change.partition(number), members=path)
+
+
+def _derivations(warehouse: Path, change: Change) -> tuple[list[Derivation], set[int]]:
+    """Find what is to be derived, and in which partitions it is derived anew."""
+    needed = [file for file in change.files.values() if file.table in NEEDED and not file.is_open]
+    new = [file for file in needed if file.path in change.new]
+    limits: dict[int, tuple[int, int]] = {}
+    for file in new:
+        for number, (first, last) in file.offsets.items():
+            before = limits.get(number, (first, last))
+            limits[number] = min(first, before[0]), max(last, before[1])
+    names = change.topic_names.keys() - change.before.topic_names.keys()
+    anew = _unnamed_partitions(warehouse, change.files.values(), names) if names else set()
+    for number, (first, last) in limits.items():
+        state = change.partition(number)
+        if state.derived_end is not None and first <= state.derived_end:
+            anew.add(number)
+        end = max(last, -1 if state.derived_end is None else state.derived_end)
+        change.partitions[number] = replace(state, derived_end=end)
+    opened = [file for file in change.files.values() if _is_open(file)]
+    derivations = [
+        Derivation(
+            number,
+            number in anew,
+            change.partition(number).members,
+            _of_partition(opened, number),
+            _of_partition(needed if number in anew else new, number),
+        )
+        for number in sorted(limits.keys() | anew)
+    ]
+    return derivations, anew
+
+
+def _pieces(files: Iterable[WrittenFile], number: int) -> Iterator[list[WrittenFile]]:
+    """Divide files of a partition, in the log's order, so that no more than that is in memory."""
+    piece: list[WrittenFile] = []
+    size = end = 0
+    for file in sorted(files, key=lambda file: file.offsets[number]):
+        first, last = file.offsets[number]
+        if size >= PIECE_BYTES and first > end:
+            yield piece
+            piece, size = [], 0
+        piece.append(file)
+        size += file.size // len(file.offsets)
+        end = max(end, last)
+    if piece:
+        yield piece
+
+
+def _of_partition(files: Iterable[WrittenFile], number: int) -> tuple[WrittenFile, ...]:
+    return tuple(file for file in files if number in file.offsets)
+
+
+def _tasks(
+    writer: WarehouseWriter, change: Change, derivations: Iterable[Derivation]
+) -> Iterator[DerivationTask]:
+    """Divide partitions among tasks."""
+
+    def task() -> DerivationTask:
+        return DerivationTask(
+            str(writer.root), change.cluster, writer.build + 1, change.topic_names, tuple(some)
+        )
+
+    some: list[Derivation] = []
+    size = 0
+    for each in derivations:
+        if some and size + each.size > TASK_BYTES:
+            yield task()
+            some, size = [], 0
+        some.append(each)
+        size += each.size
+    if some:
+        yield task()
+
+
+def _read_members(warehouse: Path, path: str | None) -> pa.Table:
+    if path is None:
+        return Ownership.none().members
+    return read_parquet(warehouse / path, Ownership.none().members.schema)
+
+
+def _write_members(writer: WarehouseWriter, members: pa.Table) -> str | None:
+    if not len(members):
+        return None
+    path = f"_kgroup/members/{unique_stem(writer.build + 1)}.parquet"
+    (writer.root / path).parent.mkdir(exist_ok=True)
+    pq.write_table(members, writer.root / path)
+    return path
+
+
+def _without(
+    warehouse: Path,
+    files: Iterable[WrittenFile],
+    changed: Collection[int],
+    anew: Collection[int],
+    writer: FactWriter,
+) -> list[str]:
+    """Write files with assignments without what counts no more, where there is such a thing.
+
+    Args:
+        warehouse: its folder.
+        files: of one cluster, without those that the derivation wrote.
+        changed: partitions of which open assignments count no more.
+        anew: those of which others neither do.
+        writer: takes the rows of other partitions.
+
+    Returns:
+        Paths of the files that count no more.
+    """
+    replaced: list[str] = []
+    for file in files:
+        gone = set(changed if file.is_open else anew).intersection(file.offsets)
+        if file.table == "assignments" and gone:
+            replaced.append(file.path)
+            others = file.offsets.keys() - gone
+            if others:
+                rows = read_rows(warehouse, file, partitions=others)
+                writer.add({"assignments": rows}, is_open=file.is_open)
+    return replaced
+
+
+def _unnamed_partitions(
+    warehouse: Path, files: Iterable[WrittenFile], names: Collection[str]
+) -> set[int]:
+    """Find partitions with assignments of topics of which only the id was known, of these ids."""
+    columns = ("offsets_partition", "topic", "topic_id")
+    found: set[int] = set()
+    ids = pa.array(names, pa.string())
+    for file in files:
+        if file.table == "assignments" and not found.issuperset(file.offsets):
+            rows = read_rows(warehouse, file, columns)
+            is_one = pc.and_(pc.is_null(rows["topic"]), pc.is_in(rows["topic_id"], ids))
+            found.update(pc.unique(rows["offsets_partition"].filter(is_one)).to_pylist())
+    return found
+
+
+def _is_open(file: WrittenFile) -> bool:
+    return file.table == "assignments" and file.is_open

@@ -1,0 +1,240 @@
+"""What is done with splits wherever there is a processor: records to files of the tables.
+
+A task needs nothing but the files that it reads and the warehouse's folder. What it is given and
+what it returns is small; the rows go straight into Parquet files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroup.errors import KgroupError
+from kgroup.history.build.fact import facts_of
+from kgroup.history.build.topic_name import topic_names_in
+from kgroup.history.input.split import Split, read_split
+from kgroup.history.warehouse.coverage import Coverage, Offsets
+from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
+from kgroup.protocol.batch.batch import Damage
+
+__all__ = ["Job", "Run", "SplitRead", "Task", "TaskResult", "Work", "run_here", "run_task"]
+
+COMPILED_BYTES = 8 << 20
+"""Bytes of all its splits from which on compiled code decodes each of them."""
+
+_MOST_WORKERS = 4
+
+MOST_DAMAGE = 1000
+"""Places in a split that are told one by one."""
+
+
+class Job(Protocol):
+    """Something to be done by itself; it can be pickled."""
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, about."""
+        ...
+
+
+_J = TypeVar("_J", bound=Job)
+_R = TypeVar("_R")
+
+
+class Run(Protocol):
+    """Calls a function with each of some jobs, here or elsewhere."""
+
+    def __call__(self, function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
+        """Yield the results, in any order; they can be pickled too."""
+        ...
+
+
+def run_here(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
+    """Do it in threads of this process: what takes long is done by compiled code, side by side."""
+    workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS, len(jobs))
+    if workers < 2:
+        yield from map(function, jobs)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(function, job) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A split to read.
+
+    Attributes:
+        split: the split.
+        known: offsets whose records are in the warehouse, as far as they may be in the split.
+    """
+
+    split: Split
+    known: Coverage
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Splits of one cluster that are read one after the other, into files that they share.
+
+    Attributes:
+        warehouse: its folder, as it is called wherever tasks are done.
+        cluster: its name.
+        build: number of the build.
+        works: the splits.
+    """
+
+    warehouse: str
+    cluster: str
+    build: int
+    works: tuple[Work, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, as far as that is known."""
+        return sum(work.split.size or 0 for work in self.works)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRead:
+    """What became of a split.
+
+    Attributes:
+        work: what was to be done.
+        coverage: offsets of the records that were written: new ones, each once.
+        damage: what could not be read, at most `MOST_DAMAGE` places of it.
+        more_damage: how many places there are besides.
+        error: why it was not read to its end; None where it was.
+    """
+
+    work: Work
+    coverage: Coverage
+    damage: tuple[Damage, ...]
+    more_damage: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What became of a task.
+
+    Attributes:
+        cluster: its name.
+        files: that were written.
+        reads: of its splits, in order.
+        topic_names: that the records tell, by topic id.
+    """
+
+    cluster: str
+    files: tuple[WrittenFile, ...]
+    reads: tuple[SplitRead, ...]
+    topic_names: Mapping[str, str]
+
+
+def run_task(task: Task) -> TaskResult:
+    """Read splits into files.
+
+    Rows of records whose transaction is open are in files of their own. What of a split was written
+    before an error counts.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    with FactWriter(Path(task.warehouse), task.cluster, task.build) as writer:
+        rows = _Rows(writer)
+        compiled = True if task.size >= COMPILED_BYTES else None
+        reads = tuple(rows.read(work, compiled) for work in task.works)
+        return TaskResult(task.cluster, writer.finish(), reads, rows.topic_names)
+
+
+class _Rows:
+    """Takes the records of splits, each once.
+
+    Attributes:
+        topic_names: that they tell, by topic id.
+    """
+
+    def __init__(self, writer: FactWriter) -> None:
+        self.topic_names: dict[str, str] = {}
+        self._writer = writer
+        self._taken: dict[int, Coverage] = {}
+
+    def read(self, work: Work, compiled: bool | None) -> SplitRead:
+        """Write the records of a split, decoded by compiled code or by what suits its size."""
+        partition = work.split.offsets_partition
+        taken = self._taken.get(partition, Coverage())
+        unseen = _Unseen(Coverage.union([work.known, taken]))
+        damage: list[Damage] = []
+        count = 0
+        error: str | None = None
+        parts = read_split(work.split, compiled=compiled)
+        while True:
+            try:
+                part = next(parts, None)
+            except (OSError, KgroupError) as problem:
+                error = str(getattr(problem, "strerror", None) or problem)
+                break
+            if part is None:
+                break
+            if isinstance(part, Damage):
+                count += 1
+                if count <= MOST_DAMAGE:
+                    damage.append(part)
+            else:
+                is_new = unseen.take(part["offset"].to_numpy())
+                self._write(part if is_new.all() else part.filter(pa.array(is_new)))
+        coverage = unseen.taken()
+        self._taken[partition] = Coverage.union([taken, coverage])
+        return SplitRead(work, coverage, tuple(damage), count - len(damage), error)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        is_open = pc.fill_null(pc.equal(batch["transaction"], "open"), False)
+        if pc.any(is_open).as_py():
+            self._add(batch.filter(is_open), is_open=True)
+            batch = batch.filter(pc.invert(is_open))
+        self._add(batch, is_open=False)
+
+    def _add(self, batch: pa.RecordBatch, *, is_open: bool) -> None:
+        if len(batch):
+            facts = facts_of(batch)
+            self.topic_names |= topic_names_in(facts)
+            self._writer.add(facts, is_open=is_open)
+
+
+class _Unseen:
+    """Takes each offset once, and none that is known."""
+
+    def __init__(self, known: Coverage) -> None:
+        self._known = known
+        self._parts: list[Coverage] = []
+        self._last = -1
+
+    def take(self, offsets: Offsets) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Take the offsets of a batch; tell of each whether it was taken now."""
+        is_new = ~self._known.has(offsets)
+        if len(offsets) and (offsets[0] <= self._last or (np.diff(offsets) <= 0).any()):
+            # out of order, which no broker writes
+            is_first = np.zeros(len(offsets), np.bool_)
+            is_first[np.unique(offsets, return_index=True)[1]] = True
+            is_new &= is_first & ~self.taken().has(offsets)
+        self._parts.append(Coverage.of(offsets[is_new]))
+        self._last = max(self._last, int(offsets.max(initial=-1)))
+        return is_new
+
+    def taken(self) -> Coverage:
+        """Give the offsets that were taken."""
+        self._parts = [Coverage.union(self._parts)]
+        return self._parts[0]

@@ -1,0 +1,100 @@
+"""What the live `__consumer_offsets` has now, and splits of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgroup.errors import InputError
+from kgroup.history.input.location import OffsetRange, opened
+from kgroup.history.input.split import Split
+from kgroup.model.problem import Problem
+from kgroup.source.broker.live_log import Start, problems_of
+from kgroup.source.config.client_config import ClientConfig
+from kgroup.source.log.segment_file import OFFSETS_TOPIC
+
+__all__ = ["LiveSource", "ask_live"]
+
+MOST_OFFSETS = 1 << 20
+"""Offsets of a split: some hundred megabytes where no record was compacted away."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSource:
+    """The topic of a live cluster, at an instant.
+
+    Attributes:
+        cluster: name of the cluster.
+        ranges: of each partition, its first offset and the one that its next record gets; a
+            partition that has no leader now is missing.
+        topic_names: names of topics by id, those that there are.
+        problems: why partitions are missing.
+        config: how to connect.
+    """
+
+    cluster: str
+    ranges: Mapping[int, tuple[int, int]]
+    topic_names: Mapping[str, str]
+    problems: tuple[Problem, ...]
+    config: ClientConfig
+
+    def splits(
+        self,
+        starts: Mapping[int, int] | None = None,
+        ends: Mapping[int, int] | None = None,
+        most_offsets: int = MOST_OFFSETS,
+    ) -> list[Split]:
+        """Cut the partitions.
+
+        Args:
+            starts: first offsets that are wanted, by partition; by default all that are there.
+            ends: offsets behind the last that are wanted; by default the present end.
+            most_offsets: of one split.
+        """
+        splits = []
+        for partition, (first, last) in sorted(self.ranges.items()):
+            start = max(first, (starts or {}).get(partition, first))
+            end = (ends or {}).get(partition, last)
+            while start < end:
+                stop = min(end, start + most_offsets)
+                splits.append(self._split(partition, start, stop))
+                start = stop
+        return splits
+
+    def _split(self, partition: int, start: int, end: int) -> Split:
+        return Split(
+            self.cluster,
+            partition,
+            OffsetRange(start, end, self.config),
+            f"{OFFSETS_TOPIC}-{partition}",
+            "live",
+            start,
+        )
+
+
+def ask_live(config: ClientConfig, cluster: str | None = None) -> LiveSource:
+    """Ask a cluster what its `__consumer_offsets` has.
+
+    Args:
+        config: how to connect.
+        cluster: name to give it; by default its id.
+
+    Raises:
+        BrokerError: no broker answers, or the topic may not be described.
+        InputError: the cluster has no id (before Kafka 0.10.1), or a file of the configuration
+            cannot be read.
+    """
+    with opened(config, timeout_s=10.0) as topic:
+        client = topic.client
+        view = client.run(client.metadata(None))
+        name = cluster or view.cluster_id
+        if name is None:
+            raise InputError(
+                f"the cluster at {', '.join(config.bootstrap_servers)} has no id: Kafka before "
+                "0.10.1 gives none; name it with --cluster NAME"
+            )
+        found, errors = client.run(topic.stretches(list(topic.leaders), Start()))
+    names = {
+        topic.topic_id: topic.name for topic in view.topics.values() if topic.topic_id is not None
+    }
+    return LiveSource(name, found, names, tuple(problems_of(errors)), config)

@@ -1,0 +1,222 @@
+"""Segments in the file systems of pyarrow: s3://, gs://, hdfs://, file:// and whatever else it has.
+
+The forms are those of local places: a segment file, a folder of segments, a log directory. Secrets
+may stand in a URI, before the host or as parameters; neither is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+from urllib.parse import urlsplit
+
+from kgroup.errors import InputError
+from kgroup.model.segment import Segment
+from kgroup.source.log.end import log_end
+from kgroup.source.log.folder import LARGEST_PAIRS, PARTITION_METADATA, pairs_in
+from kgroup.source.log.segment_file import (
+    OFFSETS_TOPIC,
+    as_broker,
+    is_segment_name,
+    may_be_segment_name,
+    segment_at,
+    topic_folders,
+)
+
+__all__ = ["RemoteFiles", "first_line", "is_uri"]
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.*")
+_PIECE = 8 << 20
+_AT_ONCE = 4
+"""Pieces that are copied side by side: one alone waits for the network most of the time."""
+_BEHIND = 1 << 20
+"""Bytes behind a part of a file that are copied too, to judge damage at its end."""
+_ASKED_AT_ONCE = 16
+
+
+def is_uri(place: str) -> bool:
+    """Tell whether a place is no path."""
+    return _URI.fullmatch(place) is not None
+
+
+def first_line(error: Exception) -> str:
+    """Give what an error says; pyarrow's go on for pages."""
+    return str(error).partition("\n")[0]
+
+
+@lru_cache(maxsize=16)
+def _connected(uri: str) -> tuple[Any, str]:
+    from pyarrow.fs import FileSystem
+
+    files, path = FileSystem.from_uri(uri)
+    return files, path
+
+
+class RemoteFiles:
+    """A file system, and a place in it that a URI names.
+
+    Attributes:
+        uri: the URI.
+        place: path of the place in the file system.
+        shown: the URI without what may be secret.
+        is_local: whether it is this machine's own file system.
+    """
+
+    def __init__(self, uri: str) -> None:
+        """Connect.
+
+        Raises:
+            InputError: pyarrow cannot open it.
+        """
+        self.uri = uri
+        split = urlsplit(uri)
+        self.shown = f"{split.scheme}://{split.netloc.rpartition('@')[2]}{split.path}".rstrip("/")
+        try:
+            self._files, path = _connected(uri)
+        except (OSError, ValueError, NotImplementedError) as error:
+            raise InputError(
+                f"{self.shown}: expected a path, or a URI that pyarrow can open (s3://, gs://, "
+                f"hdfs://): {first_line(error)}",
+                path=self.shown,
+            ) from None
+        self.place = Path(path)
+        self.is_local = self._files.type_name == "local"
+
+    def name(self, path: Path) -> str:
+        """Give what to call a file or a folder of the file system."""
+        place, path_text = (str(each).lstrip("/") for each in (self.place, path))
+        root = self.shown.removesuffix(place)
+        return (f"{urlsplit(self.uri).scheme}://" if root == self.shown else root) + path_text
+
+    def find(self) -> list[Segment]:
+        """Find segments, those that are not to be read too; see `find_segments`.
+
+        Raises:
+            InputError: the place does not exist, or holds no segment.
+            OSError: it cannot be read.
+        """
+        from pyarrow.fs import FileType
+
+        info = self._files.get_file_info(str(self.place))
+        folders = []
+        if info.type == FileType.NotFound:
+            raise InputError(f"{self.shown}: No such file or directory", path=self.shown)
+        if info.type == FileType.File:
+            if may_be_segment_name(self.place.name):
+                folders = [[segment_at(self.place, info.size)]]
+        else:
+            below = topic_folders(self._folders_in(self.place)) or {self.place: None}
+            folders = [self._segments_in(folder, reason) for folder, reason in below.items()]
+        found = [each for folder in folders for each in as_broker(folder, end_of=self._end_of)]
+        if not found:
+            raise InputError(
+                f"{self.shown}: expected segments (*.log) or folders named {OFFSETS_TOPIC}-N, "
+                "found none",
+                path=self.shown,
+            )
+        return found
+
+    def read_pairs(self, path: Path, separator: str) -> dict[str, str]:
+        """Read a small file; see `log_folder.read_pairs`."""
+        try:
+            return pairs_in(self.read(path, 0, LARGEST_PAIRS), separator)
+        except OSError:
+            return {}
+
+    def read_topic_names(self, directory: Path) -> dict[str, str]:
+        """Read names of topics by id; see `log_folder.read_topic_names`."""
+        files: dict[str, Path] = {}
+        try:
+            for folder in sorted(self._folders_in(directory)):
+                topic, dash, number = folder.name.rpartition("-")
+                if dash and number.isdecimal():
+                    files.setdefault(topic, folder / PARTITION_METADATA)
+        except OSError:
+            return {}
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+            found = pool.map(lambda file: self.read_pairs(file, ":"), files.values())
+            return {
+                pairs["topic_id"]: topic
+                for topic, pairs in zip(files, found, strict=True)
+                if "topic_id" in pairs
+            }
+
+    def read(self, path: Path, position: int, size: int) -> bytes:
+        """Read bytes of a file; fewer at its end.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with self.open(path) as file:
+            left = max(file.size() - position, 0)
+            data: bytes = file.read_at(min(size, left), position) if left else b""
+            return data
+
+    def open(self, path: Path) -> Any:
+        """Open a file for reads anywhere, a binary one that has `size` and `read_at` too.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return self._files.open_input_file(str(path))
+
+    @contextmanager
+    def copied(self, path: Path, start: int, end: int) -> Iterator[Path]:
+        """Give a local file that has some bytes of another, at the same positions.
+
+        In front of them there is nothing (a hole in the file, which takes no space).
+
+        Raises:
+            OSError: it cannot be read, or the copy cannot be written.
+        """
+        with self.open(path) as file, NamedTemporaryFile(prefix="kgroup-") as copy:
+            last = min(end + _BEHIND, file.size())
+
+            def copy_piece(at: int) -> None:
+                data = file.read_at(min(_PIECE, last - at), at)
+                with open(copy.name, "r+b") as target:
+                    target.seek(at)
+                    target.write(data)
+
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                for _ in pool.map(copy_piece, range(start, last, _PIECE)):
+                    pass
+            yield Path(copy.name)
+
+    def _folders_in(self, folder: Path) -> list[Path]:
+        from pyarrow.fs import FileType
+
+        if self._files.type_name == "gcs":
+            # pyarrow lists no folder of GCS for which there is no object (apache/arrow#35993)
+            below = self._children(folder, recursive=True)
+            paths = {Path(each.path).parent for each in below if each.type == FileType.File}
+            return sorted(
+                {path for each in paths for path in (each, *each.parents) if path.parent == folder}
+            )
+        return [Path(c.path) for c in self._children(folder) if c.type == FileType.Directory]
+
+    def _segments_in(self, folder: Path, reason: str | None) -> list[Segment]:
+        from pyarrow.fs import FileType
+
+        return [
+            segment_at(Path(child.path), child.size, reason)
+            for child in self._children(folder)
+            if child.type == FileType.File and is_segment_name(child.base_name)
+        ]
+
+    def _children(self, folder: Path, *, recursive: bool = False) -> list[Any]:
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(str(folder), recursive=recursive)
+        children: list[Any] = self._files.get_file_info(selector)
+        return children
+
+    def _end_of(self, segment: Segment) -> int:
+        with self.copied(segment.path, 0, segment.size) as copy:
+            return log_end(copy, segment.base_offset or 0)

@@ -1,0 +1,77 @@
+"""A split: a stretch of one partition of `__consumer_offsets` that one task reads by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kgroup.columnar.segment import decode_chunks
+from kgroup.history.input.location import FileRange, OffsetRange
+from kgroup.protocol.batch.batch import Damage
+
+__all__ = ["FileRange", "OffsetRange", "Split", "read_split"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What one task reads.
+
+    Attributes:
+        cluster: name of the cluster.
+        offsets_partition: the partition.
+        place: where its records are.
+        name: what to call the file, or the live partition, in messages.
+        replica: what tells copies of one partition apart: the folder, or the live cluster.
+        base_offset: offset that the segment is named after, or the first of the range; None where
+            the file's name tells none.
+    """
+
+    cluster: str
+    offsets_partition: int
+    place: FileRange | OffsetRange
+    name: str
+    replica: str
+    base_offset: int | None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes to read; None where it is not known."""
+        return self.place.end - self.place.start if isinstance(self.place, FileRange) else None
+
+
+def read_split(
+    split: Split,
+    *,
+    compiled: bool | None = None,
+    announce: Callable[[], None] | None = None,
+) -> Iterator[pa.RecordBatch | Damage]:
+    """Yield the records as batches of `columnar.schema.DECODED` in the log's order, and the damage.
+
+    All work is done in the caller's thread. A record of a transaction whose marker is not in the
+    split is open. Positions of damage are those in the segment; of a live partition they say
+    nothing.
+
+    Args:
+        split: to read.
+        compiled: whether to use compiled code; by default where there is much to read.
+        announce: called before code is compiled, see `columnar.segment.decode_chunks`.
+
+    Raises:
+        OSError: the file cannot be read, or a copy not be written.
+        BrokerError: the partition's leader cannot be asked, or gave a part only.
+        InputError: a file of the client's configuration cannot be read.
+    """
+    with split.place.local(split.offsets_partition) as found:
+        for item in decode_chunks(
+            found.path,
+            part=found.part,
+            partition=split.offsets_partition,
+            workers=1,
+            compiled=compiled,
+            announce=announce,
+        ):
+            yield item if isinstance(item, Damage) else split.place.wanted(item)
+    if found.problem is not None:
+        raise found.problem

@@ -1,0 +1,1 @@
+"""Who owned what, from when to when, derived from the records."""

@@ -1,0 +1,259 @@
+"""What members own as numbers: which sets are the same, and what is in each.
+
+A *thing* that is owned is a partition of a topic or a task of a streams group. Its number is that
+of its *kind* (topic, or subtopology and role) above 32 bits of partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroup.history.ownership.record_order import Flags, Ints
+
+__all__ = [
+    "CODED",
+    "Kinds",
+    "OwnedSets",
+    "coded",
+    "dense",
+    "flags",
+    "numbers",
+    "one_of_each",
+    "owned_sets",
+    "places",
+]
+
+CODED = pa.dictionary(pa.int32(), pa.string())
+"""Texts by their places in a dictionary."""
+
+_PARTITION_BITS = 32
+_PARTITION_MASK = 0xFFFF_FFFF
+
+_FIELDS = ("topic", "topic_id", "subtopology", "role")
+
+
+def numbers(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
+    """Number the texts of columns, the same text alike; -1 for null. Also the texts by number."""
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    encoded = pa.chunked_array(chunks, pa.string()).dictionary_encode()
+    if encoded.num_chunks == 0:
+        return [np.empty(0, dtype=np.int64) for _ in columns], pa.array([], pa.string())
+    encoded = encoded.unify_dictionaries()
+    found = np.concatenate(
+        [pc.fill_null(each.indices, -1).to_numpy().astype(np.int64) for each in encoded.chunks]
+    )
+    ends = np.cumsum([len(column) for column in columns])
+    return np.split(found, ends[:-1]), encoded.chunk(0).dictionary
+
+
+def dense(first: Ints, *more: Ints) -> Ints:
+    """Number the combinations of numbers (-1 and above), from 0."""
+    combined = _dense(first)
+    for each in more:
+        if len(each) and (each != each[0]).any():
+            combined = _dense((combined << _PARTITION_BITS) + each)
+    return combined
+
+
+def _dense(found: Ints) -> Ints:
+    codes: Ints = pa.array(found).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def one_of_each(codes: Ints) -> Ints:
+    """A place of each of dense numbers."""
+    place = np.empty(codes.max(initial=-1) + 1, dtype=np.int64)
+    place[codes] = np.arange(len(codes))
+    return place
+
+
+def places(found: Ints) -> pa.Array:
+    """Places to take, null for -1."""
+    return pa.array(np.maximum(found, 0), mask=found < 0)
+
+
+def coded(found: Ints, texts: pa.Array) -> pa.DictionaryArray:
+    """The texts at places, null for -1, with the texts as their dictionary."""
+    each = texts.dictionary_encode()  # they may be null, or there twice
+    return pa.DictionaryArray.from_arrays(each.indices.take(places(found)), each.dictionary)
+
+
+def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
+    """Truth values without nulls."""
+    found: Flags = column.cast(pa.uint8()).to_numpy().astype(bool)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Kinds of things by number.
+
+    Attributes:
+        texts: topic, topic_id, subtopology and role, each an array by number; topics by their id
+            have the name that is known.
+        same_name: to each a number that is the same for a topic by its name alone, and by an id
+            whose name is known.
+    """
+
+    texts: Mapping[str, pa.Array]
+    same_name: Ints
+
+    def by_name(self, things: Ints) -> Ints:
+        """The numbers of things as `same_name` tells them apart."""
+        kinds, partitions = things >> _PARTITION_BITS, things & _PARTITION_MASK
+        named: Ints = self.same_name[kinds]
+        return (named << _PARTITION_BITS) | partitions
+
+    def has_id(self, things: Ints) -> Flags:
+        """Whether each is of a topic that is known by its id."""
+        found: Flags = flags(pc.is_valid(self.texts["topic_id"]))[things >> _PARTITION_BITS]
+        return found
+
+    def columns(self, things: Ints) -> dict[str, pa.Array]:
+        """The texts of things, dictionary-encoded, and their partition."""
+        kinds = things >> _PARTITION_BITS
+        found = {name: coded(kinds, texts) for name, texts in self.texts.items()}
+        return {**found, "partition": pa.array((things & _PARTITION_MASK).astype(np.int32))}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedSets:
+    """Sets of things, by number of the set.
+
+    A set is made of pieces, a piece is a list of partitions of one kind. `_contents` has the same
+    number for pieces of the same content.
+    """
+
+    kinds: Kinds
+    _starts: Ints
+    _pieces: Ints
+    _piece_kinds: Ints
+    _contents: Ints
+    _partition_starts: Ints
+    _partitions: Ints
+
+    def things(self, sets: Ints) -> tuple[Ints, Ints]:
+        """All things in these sets, one set after the other; and the place in `sets` of each."""
+        place, owner = _spread(self._starts, sets)
+        pieces = self._pieces[place]
+        partitions, piece = _spread(self._partition_starts, pieces)
+        kinds = self._piece_kinds[pieces[piece]]
+        return _thing(kinds, self._partitions[partitions]), owner[piece]
+
+    def are_same(self, sets: Ints, others: Ints) -> Flags:
+        """Whether each pair has the same things in the same order."""
+        sizes = np.diff(self._starts)
+        same: Flags = sizes[sets] == sizes[others]
+        pairs = np.flatnonzero(same)
+        contents = self._contents[self._pieces]
+        mine, place = _spread(self._starts, sets[pairs])
+        theirs, _ = _spread(self._starts, others[pairs])
+        same[pairs[place[contents[mine] != contents[theirs]]]] = False
+        return same
+
+
+def _spread(starts: Ints, which: Ints) -> tuple[Ints, Ints]:
+    """Places of what is in some of many stretches; and for each the place in `which`."""
+    sizes = starts[which + 1] - starts[which]
+    owner = np.repeat(np.arange(len(which)), sizes)
+    first = starts[which] - (np.cumsum(sizes) - sizes)
+    return first[owner] + np.arange(len(owner)), owner
+
+
+def _thing(kinds: Ints, partitions: Ints) -> Ints:
+    return (kinds << _PARTITION_BITS) | (partitions.astype(np.int64) & _PARTITION_MASK)
+
+
+def owned_sets(
+    listed: Sequence[tuple[pa.ChunkedArray, Ints]],
+    count: int,
+    single: pa.Table,
+    by_name: Flags,
+    topic_names: Mapping[str, str],
+) -> tuple[OwnedSets, Ints]:
+    """Read sets of things, and things one by one.
+
+    Args:
+        listed: columns of type `ASSIGNED`, each with the number of the set that a row belongs to;
+            in any order.
+        count: how many sets there are.
+        single: topic, topic_id, subtopology, role and partition of things.
+        by_name: which of those are told apart by the topic's name, whether they have an id or not.
+        topic_names: by id.
+
+    Returns:
+        the sets, and the numbers of the single things.
+    """
+    lists = [pa.chunked_array(column.chunks, column.type).combine_chunks() for column, _ in listed]
+    structs = pa.concat_arrays([each.flatten() for each in lists])
+    coded = {
+        name: numbers(pa.chunked_array([pc.struct_field(structs, name)]), single[name])
+        for name in _FIELDS
+    }
+    topics, topic_ids = coded["topic"][0], coded["topic_id"][0]
+    topic_ids[1] = np.where(by_name & (topics[1] >= 0), -1, topic_ids[1])
+    # An id says more than a name, which may be given again.
+    topics[:] = [np.where(at >= 0, -1, topic) for topic, at in zip(topics, topic_ids, strict=True)]
+    combined = {name: np.concatenate(found) for name, (found, _) in coded.items()}
+    kind = dense(*combined.values())
+    kinds = _kinds(kind, combined, {name: texts for name, (_, texts) in coded.items()}, topic_names)
+    kind, single_kind = np.split(kind, [len(structs)])
+
+    partitions = pc.struct_field(structs, "partitions")
+    owner = np.concatenate(
+        [
+            sets[pc.list_parent_indices(each).to_numpy()]
+            for each, (_, sets) in zip(lists, listed, strict=True)
+        ]
+    )
+    order = np.argsort(owner, kind="stable")
+    sets = OwnedSets(
+        kinds,
+        np.searchsorted(owner[order], np.arange(count + 1)),
+        order,
+        kind,
+        dense(kind, _same_lists(partitions)),
+        partitions.offsets.to_numpy().astype(np.int64),
+        partitions.values.to_numpy(),
+    )
+    return sets, _thing(single_kind, single["partition"].to_numpy())
+
+
+def _same_lists(lists: pa.ListArray) -> Ints:
+    """Number lists of int32, the same list alike."""
+    values = lists.values.to_numpy()
+    starts = lists.offsets.to_numpy().astype(np.int64) * values.itemsize
+    as_bytes = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(lists), [None, pa.py_buffer(starts), pa.py_buffer(values)]
+    )
+    found: Ints = as_bytes.dictionary_encode().indices.to_numpy().astype(np.int64)
+    return found
+
+
+def _kinds(
+    kind: Ints,
+    combined: Mapping[str, Ints],
+    texts: Mapping[str, pa.Array],
+    topic_names: Mapping[str, str],
+) -> Kinds:
+    """Say what each number stands for."""
+    place = one_of_each(kind)
+    columns = {}
+    for name, found in combined.items():
+        columns[name] = texts[name].take(places(found[place]))
+    rows = list(zip(*(columns[name].to_pylist() for name in _FIELDS), strict=True))
+    named = [
+        (topic or topic_names.get(topic_id), topic_id, *task) for topic, topic_id, *task in rows
+    ]
+    columns["topic"] = pa.array([topic for topic, *_ in named], pa.string())
+    same: dict[object, int] = {}
+    same_name = [
+        same.setdefault((topic, None if topic else topic_id, *task), len(same))
+        for topic, topic_id, *task in named
+    ]
+    return Kinds(columns, np.array(same_name, dtype=np.int64))

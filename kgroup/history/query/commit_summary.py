@@ -1,0 +1,360 @@
+"""How a group committed: how often, where it paused, where it went back; by partition."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from kgroup.history.sql.engine import Engine, Parameter
+from kgroup.history.sql.interval import Interval, read_intervals
+from kgroup.history.sql.known_topic import check_topic
+from kgroup.history.sql.question import SETTLED, Row, cluster_of_group, rows_of, where
+from kgroup.operation.report import Report
+
+__all__ = ["CommitStory", "Jump", "Pause", "commit_story"]
+
+_MINUTE_MS = 60_000
+_LOG = "topic, partition, offsets_partition"
+_Log = tuple[str, int, int]
+"""Which commits have an order: those of a partition that are in one partition of
+`__consumer_offsets`. All are, unless that topic was made again with another number of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time without a commit that was longer than was asked for.
+
+    Attributes:
+        since_ms: time of the commit before it.
+        until_ms: time of the one behind it.
+        pause_ms: how long it took.
+        member_id: who owned the partition when the first of them was written; None: nobody is
+            known.
+        next_member_id: who did when the second was.
+    """
+
+    topic: str
+    partition: int
+    since_ms: int
+    until_ms: int
+    pause_ms: int
+    member_id: str | None
+    next_member_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A commit below the one before it: offsets were reset, or records are read again.
+
+    Attributes:
+        time_ms: of the commit.
+        from_offset: that was committed before it.
+        to_offset: that it committed.
+        from_ms: time of the commit before it.
+        was_deleted: whether the offset was deleted between the two.
+        member_id: who owned the partition when it was written; None: nobody is known to have, as
+            when an administrator resets the offsets of a group without members.
+        client_id: of that member.
+        client_host: likewise.
+        before_member_id: who owned it when the commit before was written.
+        log_offset: of the commit's record, in `offsets_partition` of `__consumer_offsets`.
+    """
+
+    topic: str
+    partition: int
+    time_ms: int | None
+    from_offset: int
+    to_offset: int
+    from_ms: int | None
+    was_deleted: bool
+    member_id: str | None
+    client_id: str | None
+    client_host: str | None
+    before_member_id: str | None
+    offsets_partition: int
+    log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStory:
+    """The commits of one partition; those of aborted and of open transactions left out.
+
+    Attributes:
+        offsets_partition: of `__consumer_offsets`, that has them.
+        commit_count: how many.
+        first_ms: time of the first one; None where no commit has a time.
+        last_ms: time of the last one.
+        first_offset: that the first one committed.
+        last_offset: that the last one committed.
+        commits_per_minute: between the first and the last one; None where there is no time between.
+        longest_pause_ms: between two that follow each other; None where there are not two, with
+            times that do not go back.
+        longest_pause_since_ms: when it began.
+        pauses: those that are longer than was asked for, in order.
+        jumps: backward ones, in order.
+    """
+
+    cluster: str
+    group_id: str
+    topic: str
+    partition: int
+    offsets_partition: int
+    commit_count: int
+    first_ms: int | None
+    last_ms: int | None
+    first_offset: int
+    last_offset: int
+    commits_per_minute: float | None
+    longest_pause_ms: int | None
+    longest_pause_since_ms: int | None
+    pauses: tuple[Pause, ...]
+    jumps: tuple[Jump, ...]
+
+
+def commit_story(
+    engine: Engine,
+    group_id: str,
+    *,
+    pause_ms: int,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    topic: str | None = None,
+    cluster: str | None = None,
+) -> Report[CommitStory]:
+    """Tell how a group committed.
+
+    Args:
+        engine: to ask.
+        group_id: the group.
+        pause_ms: longer pauses are told one by one.
+        since_ms: only commits from then on,
+        until_ms: and before then. One without a time is never left out.
+        topic: only of this topic.
+        cluster: that has the group.
+
+    Returns:
+        A story for each partition, by topic and partition; where commits of one are in two
+        partitions of `__consumer_offsets`, for each of these.
+
+    Raises:
+        NotFoundError: the group is not there, or no record names the topic.
+        UsageError: it is in several clusters.
+    """
+    cluster = cluster_of_group(engine, group_id, cluster)
+    condition, parameters = where(
+        ("cluster = ?", cluster),
+        ("group_id = ?", group_id),
+        ("topic = ?", topic),
+        ("(time_ms IS NULL OR time_ms >= ?)", since_ms),
+        ("(time_ms IS NULL OR time_ms < ?)", until_ms),
+    )
+    counts = _counts(engine, condition, parameters)
+    if not counts and topic is not None:
+        check_topic(engine, topic, cluster)
+    events = _events(engine, condition, parameters, pause_ms)
+    in_group = where(("cluster = ?", cluster), ("group_id = ?", group_id), ("topic = ?", topic))
+    owners = _owners(read_intervals(engine, *in_group)) if events else {}
+    removals = _removals(engine, *in_group) if events else {}
+    data = tuple(
+        _story(cluster, group_id, row, events.get(_log_of(row), ()), pause_ms, owners, removals)
+        for row in counts
+    )
+    return Report(data, notes=tuple(_notes(engine, condition, parameters, group_id, data)))
+
+
+def _settled(condition: str) -> str:
+    """Take the commits that count, each with the one before it in its log.
+
+    A clock that went back makes no pause.
+    """
+    return (
+        f"SELECT {_LOG}, log_offset, time_ms, committed_offset, before_offset, before_log_offset, "
+        "before_ms, CASE WHEN time_ms >= before_ms THEN time_ms - before_ms END AS pause_ms FROM "
+        f"(SELECT {_LOG}, log_offset, time_ms, committed_offset, "
+        "LAG(committed_offset) OVER in_log AS before_offset, "
+        "LAG(log_offset) OVER in_log AS before_log_offset, "
+        "LAG(time_ms) OVER in_log AS before_ms "
+        f"FROM offset_commits WHERE {condition} AND {SETTLED} "
+        f"WINDOW in_log AS (PARTITION BY {_LOG} ORDER BY log_offset)) AS followed"
+    )
+
+
+def _counts(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> list[Row]:
+    sql = (
+        f"SELECT {_LOG}, COUNT(*) AS commit_count, MIN(time_ms) AS first_ms, "
+        "MAX(time_ms) AS last_ms, MIN_BY(committed_offset, log_offset) AS first_offset, "
+        "MAX_BY(committed_offset, log_offset) AS last_offset, "
+        "MAX(pause_ms) AS longest_pause_ms, MAX(CASE WHEN place = 1 AND pause_ms IS NOT NULL "
+        "THEN before_ms END) AS longest_pause_since_ms "
+        f"FROM (SELECT {_LOG}, log_offset, time_ms, committed_offset, before_ms, pause_ms, "
+        f"ROW_NUMBER() OVER (PARTITION BY {_LOG} ORDER BY pause_ms DESC NULLS LAST, log_offset) "
+        f"AS place FROM ({_settled(condition)}) AS settled) AS ranked "
+        f"GROUP BY {_LOG} ORDER BY {_LOG}"
+    )
+    return rows_of(engine, sql, parameters)
+
+
+def _events(
+    engine: Engine, condition: str, parameters: Sequence[Parameter], pause_ms: int
+) -> Mapping[_Log, Sequence[Row]]:
+    """Find the commits behind a pause, and those that are backward jumps, in order."""
+    sql = (
+        f"SELECT * FROM ({_settled(condition)}) AS settled "
+        f"WHERE committed_offset < before_offset OR pause_ms > ? ORDER BY {_LOG}, log_offset"
+    )
+    found: dict[_Log, list[Row]] = {}
+    for row in rows_of(engine, sql, [*parameters, pause_ms]):
+        found.setdefault(_log_of(row), []).append(row)
+    return found
+
+
+def _removals(
+    engine: Engine, condition: str, parameters: Sequence[Parameter]
+) -> Mapping[_Log, Sequence[int]]:
+    """Find where in their logs offsets of the group were deleted."""
+    sql = (
+        f"SELECT {_LOG}, log_offset FROM tombstones WHERE {condition} AND topic IS NOT NULL "
+        "ORDER BY log_offset"
+    )
+    found: dict[_Log, list[int]] = {}
+    for row in rows_of(engine, sql, parameters):
+        found.setdefault(_log_of(row), []).append(row["log_offset"])
+    return found
+
+
+def _log_of(row: Row) -> _Log:
+    return row["topic"], row["partition"], row["offsets_partition"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Who owned a partition alone, by offsets of a log.
+
+    Attributes:
+        offsets: where that changes, in order.
+        owners: from each of them on; None: nobody, or several.
+    """
+
+    offsets: Sequence[int]
+    owners: Sequence[Interval | None]
+
+    @staticmethod
+    def of(intervals: Sequence[Interval]) -> _Turns:
+        """Find them, from the stretches of one partition."""
+        changes = [(each.from_log_offset, False, at) for at, each in enumerate(intervals)]
+        changes += [
+            (each.to_log_offset, True, at)
+            for at, each in enumerate(intervals)
+            if each.to_log_offset is not None
+        ]
+        offsets: list[int] = []
+        owners: list[Interval | None] = []
+        here: set[int] = set()
+        for offset, together in groupby(sorted(changes), key=lambda change: change[0]):
+            for _, is_end, at in together:
+                (here.discard if is_end else here.add)(at)
+            offsets.append(offset)
+            owners.append(intervals[next(iter(here))] if len(here) == 1 else None)
+        return _Turns(offsets, owners)
+
+    def at(self, log_offset: int) -> Interval | None:
+        """Give who owned it when a record was written."""
+        place = bisect_right(self.offsets, log_offset)
+        return self.owners[place - 1] if place else None
+
+
+def _owners(intervals: Iterable[Interval]) -> Mapping[_Log, _Turns]:
+    by_log: dict[_Log, list[Interval]] = {}
+    for each in intervals:
+        if each.topic is not None:
+            log = (each.topic, each.partition, each.offsets_partition)
+            by_log.setdefault(log, []).append(each)
+    return {log: _Turns.of(of_log) for log, of_log in by_log.items()}
+
+
+def _story(
+    cluster: str,
+    group_id: str,
+    row: Row,
+    events: Sequence[Row],
+    pause_ms: int,
+    owners: Mapping[_Log, _Turns],
+    removals: Mapping[_Log, Sequence[int]],
+) -> CommitStory:
+    turns = owners.get(_log_of(row), _Turns((), ()))
+    removed = removals.get(_log_of(row), ())
+    rate = None
+    if row["first_ms"] is not None and row["last_ms"] > row["first_ms"]:
+        length_ms = row["last_ms"] - row["first_ms"]
+        rate = round((row["commit_count"] - 1) * _MINUTE_MS / length_ms, 3)
+    return CommitStory(
+        cluster=cluster,
+        group_id=group_id,
+        commits_per_minute=rate,
+        pauses=tuple(
+            _pause(each, turns)
+            for each in events
+            if each["pause_ms"] is not None and each["pause_ms"] > pause_ms
+        ),
+        jumps=tuple(
+            _jump(each, turns, removed)
+            for each in events
+            if each["committed_offset"] < each["before_offset"]
+        ),
+        **row,
+    )
+
+
+def _pause(row: Row, turns: _Turns) -> Pause:
+    before = turns.at(row["before_log_offset"])
+    owner = turns.at(row["log_offset"])
+    return Pause(
+        topic=row["topic"],
+        partition=row["partition"],
+        since_ms=row["before_ms"],
+        until_ms=row["time_ms"],
+        pause_ms=row["pause_ms"],
+        member_id=before.member_id if before else None,
+        next_member_id=owner.member_id if owner else None,
+    )
+
+
+def _jump(row: Row, turns: _Turns, removed: Sequence[int]) -> Jump:
+    before = turns.at(row["before_log_offset"])
+    owner = turns.at(row["log_offset"])
+    next_removed = bisect_right(removed, row["before_log_offset"])
+    return Jump(
+        topic=row["topic"],
+        partition=row["partition"],
+        time_ms=row["time_ms"],
+        from_offset=row["before_offset"],
+        to_offset=row["committed_offset"],
+        from_ms=row["before_ms"],
+        was_deleted=next_removed < len(removed) and removed[next_removed] < row["log_offset"],
+        member_id=owner.member_id if owner else None,
+        client_id=owner.client_id if owner else None,
+        client_host=owner.client_host if owner else None,
+        before_member_id=before.member_id if before else None,
+        offsets_partition=row["offsets_partition"],
+        log_offset=row["log_offset"],
+    )
+
+
+def _notes(
+    engine: Engine,
+    condition: str,
+    parameters: Sequence[Parameter],
+    group_id: str,
+    data: Sequence[CommitStory],
+) -> Iterable[str]:
+    sql = (
+        "SELECT transaction, COUNT(*) AS left_out FROM offset_commits "
+        f"WHERE {condition} AND transaction IN ('aborted', 'open') "
+        "GROUP BY transaction ORDER BY transaction"
+    )
+    for row in rows_of(engine, sql, parameters):
+        yield f"Commits of {row['transaction']} transactions left out: {row['left_out']}."
+    if not data:
+        yield f"Group {group_id!r} committed nothing that was asked for."

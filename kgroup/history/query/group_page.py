@@ -1,0 +1,249 @@
+"""What the page of a group shows: who owned what, rebalances, commits and lag, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgroup.history.query.lag import lags
+from kgroup.history.query.timeline import timeline
+from kgroup.history.rebalance.query import rebalances
+from kgroup.history.rebalance.rebalance import Participant, Rebalance
+from kgroup.history.sql.engine import Engine
+from kgroup.history.sql.interval import Interval
+from kgroup.history.sql.question import SETTLED, cluster_of_group, first_times, rows_of, span_of
+from kgroup.model.instant import rfc3339
+
+__all__ = ["CommitRate", "GroupLag", "GroupPage", "Life", "counted", "group_page", "name_of_thing"]
+
+MOST_PARTITIONS = 150
+MOST_STRETCHES = 4000
+MOST_REBALANCES = 1000
+MOST_LIVES = 100
+_BUCKETS = 300
+"""Bars of the commit rate, about."""
+_LENGTHS_S = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """From when to when a member was in the group, by its rebalances; None: it was not gone yet."""
+
+    who: Participant
+    from_ms: int
+    to_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRate:
+    """Commits of a while."""
+
+    time_ms: int
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """Sum of the lags that were known at a time."""
+
+    time_ms: int
+    lag: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """All that a page shows.
+
+    Attributes:
+        since_ms: where the time begins; None where no time is known.
+        until_ms: and where it ends.
+        known_ms: time of the cluster's last record: what is open was not over then.
+        stretches: of ownership; those without times left out.
+        rate_ms: length of the whiles that commits are counted in.
+        left_out: what is not shown, as sentences.
+    """
+
+    cluster: str
+    group_id: str
+    since_ms: int | None
+    until_ms: int | None
+    known_ms: int | None
+    stretches: tuple[Interval, ...]
+    rebalances: tuple[Rebalance, ...]
+    lives: tuple[Life, ...]
+    rate_ms: int
+    rates: tuple[CommitRate, ...]
+    lags: tuple[GroupLag, ...]
+    left_out: tuple[str, ...]
+
+
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """Write how many there are of something: "1 member", "2 members".
+
+    Args:
+        count: how many.
+        one: what one of them is called,
+        several: and several; by default the same with an s.
+    """
+    return f"{count} {one if count == 1 else several or f'{one}s'}"
+
+
+def name_of_thing(interval: Interval) -> str:
+    """Name a partition, or a task by its subtopology, number and role."""
+    if interval.subtopology is not None:
+        role = "" if interval.role in (None, "active") else f" {interval.role}"
+        return f"{interval.subtopology}_{interval.partition}{role}"
+    return f"{interval.topic or interval.topic_id}-{interval.partition}"
+
+
+def group_page(
+    engine: Engine,
+    group_id: str,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    cluster: str | None = None,
+) -> GroupPage:
+    """Gather what a page shows.
+
+    Args:
+        engine: to ask.
+        group_id: the group.
+        since_ms: only from then on,
+        until_ms: and before then.
+        cluster: that has the group.
+
+    Raises:
+        NotFoundError: the group is not there.
+        UsageError: it is in several clusters.
+    """
+    cluster = cluster_of_group(engine, group_id, cluster)
+    intervals = timeline(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
+    timed = [each for each in intervals.data if each.is_timed]
+    changes = [
+        each
+        for each in rebalances(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster
+        ).data
+        if each.time_ms is not None
+    ]
+    first_commit = first_times(engine, cluster, [group_id], ["offset_commits"]).get(group_id)
+    known = [
+        *(each.from_ms for each in timed),
+        *(each.time_ms for each in changes),
+        first_commit,
+    ]
+    since = since_ms
+    if since is None:
+        since = min((each for each in known if each is not None), default=None)
+    known_ms = span_of(engine, cluster).last_ms
+    until = known_ms if until_ms is None else until_ms
+    if since is not None and until is not None and since > until:  # nothing is known of that time
+        since = until = until if since_ms is None else since
+    left_out = []
+    if len(timed) < len(intervals.data):
+        untimed = counted(len(intervals.data) - len(timed), "stretch", "stretches")
+        left_out.append(f"{untimed} without times")
+    shown, left = _bounded(timed)
+    left_out += left
+    if len(changes) > MOST_REBALANCES:
+        left_out.append(f"{counted(len(changes) - MOST_REBALANCES, 'rebalance')}, the oldest")
+        changes = changes[-MOST_REBALANCES:]
+    lives = _lives(changes, since_ms)
+    if len(lives) > MOST_LIVES:
+        first = ("member whose life began first", "members whose lives began first")
+        left_out.append(counted(len(lives) - MOST_LIVES, *first))
+        lives = lives[-MOST_LIVES:]
+    length_ms = _length_ms(since, until)
+    return GroupPage(
+        cluster,
+        group_id,
+        since,
+        until,
+        known_ms,
+        tuple(shown),
+        tuple(changes),
+        tuple(lives),
+        length_ms,
+        _rates(engine, cluster, group_id, since, until, length_ms),
+        _lags(engine, cluster, group_id, since_ms, until_ms),
+        tuple(left_out),
+    )
+
+
+def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
+    """Leave out partitions, then stretches, that are too many to be looked at."""
+    names = list(dict.fromkeys(map(name_of_thing, timed)))
+    left_out = []
+    if len(names) > MOST_PARTITIONS:
+        rest = names[MOST_PARTITIONS:]
+        left_out.append(f"{counted(len(rest), 'partition')}, from {rest[0]} on")
+    kept = set(names[:MOST_PARTITIONS])
+    shown = [each for each in timed if name_of_thing(each) in kept]
+    if len(shown) > MOST_STRETCHES:
+        newest = sorted(shown, key=lambda each: each.from_ms or 0)[-MOST_STRETCHES:]
+        begin = rfc3339(newest[0].from_ms or 0)
+        older = counted(len(shown) - MOST_STRETCHES, "stretch", "stretches")
+        left_out.append(f"{older} that began before {begin}")
+        chosen = set(newest)
+        shown = [each for each in shown if each in chosen]
+    return shown, left_out
+
+
+def _lives(changes: Sequence[Rebalance], since_ms: int | None) -> list[Life]:
+    """Tell from when to when each member was there; who was there before, from the begin on."""
+    began: dict[str, tuple[Participant, int]] = {}
+    found: list[Life] = []
+    for first in changes[:1]:
+        begin_ms = first.time_ms if since_ms is None else since_ms
+        assert begin_ms is not None
+        began = {who.member_id: (who, begin_ms) for who in first.members_before or ()}
+    for each in changes:
+        assert each.time_ms is not None
+        now = {who.member_id: who for who in each.members}
+        for name in [name for name in began if name not in now]:
+            found.append(Life(*began.pop(name), each.time_ms))
+        for name, who in now.items():
+            began.setdefault(name, (who, each.time_ms))
+    found += [Life(who, from_ms, None) for who, from_ms in began.values()]
+    return sorted(found, key=lambda life: (life.from_ms, life.who.member_id))
+
+
+def _length_ms(since_ms: int | None, until_ms: int | None) -> int:
+    wanted_s = ((until_ms or 0) - (since_ms or 0)) / 1000 / _BUCKETS
+    return 1000 * next((each for each in _LENGTHS_S if each >= wanted_s), _LENGTHS_S[-1])
+
+
+def _rates(
+    engine: Engine,
+    cluster: str,
+    group_id: str,
+    since_ms: int | None,
+    until_ms: int | None,
+    length_ms: int,
+) -> tuple[CommitRate, ...]:
+    if since_ms is None or until_ms is None:
+        return ()
+    sql = (
+        "SELECT while_ms, COUNT(*) AS commits FROM "
+        f"(SELECT time_ms - MOD(time_ms, {length_ms}) AS while_ms FROM offset_commits "
+        f"WHERE cluster = ? AND group_id = ? AND time_ms >= ? AND time_ms <= ? AND {SETTLED}) "
+        "AS timed "
+        "GROUP BY while_ms ORDER BY while_ms"
+    )
+    rows = rows_of(engine, sql, [cluster, group_id, since_ms, until_ms])
+    return tuple(CommitRate(row["while_ms"], row["commits"]) for row in rows)
+
+
+def _lags(
+    engine: Engine, cluster: str, group_id: str, since_ms: int | None, until_ms: int | None
+) -> tuple[GroupLag, ...]:
+    sums: dict[int, list[int]] = {}
+    begin_ms = 0 if since_ms is None else since_ms
+    for row in lags(engine, group_id, since_ms=begin_ms, until_ms=until_ms, cluster=cluster).data:
+        if row.lag is not None:
+            sums.setdefault(row.time_ms, []).append(row.lag)
+    return tuple(
+        GroupLag(time_ms, sum(of_time), len(of_time)) for time_ms, of_time in sorted(sums.items())
+    )

@@ -1,0 +1,162 @@
+"""What a warehouse has: of which clusters, partitions and groups, from when to when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from kgroup.history.sql.engine import Engine
+from kgroup.history.sql.question import GROUP_TABLES, RECORD_TABLES, rows_of, where
+from kgroup.history.warehouse.warehouse import Warehouse
+from kgroup.operation.report import Report
+
+__all__ = ["ClusterStock", "GroupStock", "PartitionStock", "groups_of", "stock_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStock:
+    """What is known of a partition of `__consumer_offsets`.
+
+    Attributes:
+        record_count: offsets whose records were read.
+        first_offset: the lowest of them; None where there is none.
+        last_offset: the highest.
+        missing_count: offsets between the two that were not: compacted away, or never seen.
+        first_ms: time of the earliest record that could be read; None where none has one.
+        last_ms: time of the latest.
+        damage_count: stretches of bytes that could not be read.
+    """
+
+    offsets_partition: int
+    record_count: int
+    first_offset: int | None
+    last_offset: int | None
+    missing_count: int | None
+    first_ms: int | None
+    last_ms: int | None
+    damage_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStock:
+    """What is known of a cluster.
+
+    Attributes:
+        cluster: its name in the warehouse.
+        build: number of the last build of the warehouse.
+        record_count: records that were read, of all partitions.
+        first_ms: time of the earliest; None where none has one.
+        last_ms: time of the latest.
+        damage_count: stretches of bytes that could not be read.
+        file_count: files of the tables.
+        file_bytes: their size.
+        partitions: of `__consumer_offsets`, by number.
+    """
+
+    cluster: str
+    build: int
+    record_count: int
+    first_ms: int | None
+    last_ms: int | None
+    damage_count: int
+    file_count: int
+    file_bytes: int
+    partitions: tuple[PartitionStock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStock:
+    """What is known of a group.
+
+    Attributes:
+        record_count: records about it that could be read.
+        first_ms: time of the earliest; None where none has one.
+        last_ms: time of the latest.
+    """
+
+    cluster: str
+    group_id: str
+    record_count: int
+    first_ms: int | None
+    last_ms: int | None
+
+
+def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupStock]:
+    """Tell which groups a warehouse has, by cluster and id; of one cluster, or of all."""
+    condition, parameters = where(("cluster = ?", cluster))
+    each = " UNION ALL ".join(
+        f"SELECT cluster, group_id, time_ms FROM {table} WHERE {condition} AND group_id IS NOT NULL"
+        for table in GROUP_TABLES
+    )
+    sql = (
+        "SELECT cluster, group_id, COUNT(*) AS record_count, MIN(time_ms) AS first_ms, "
+        f"MAX(time_ms) AS last_ms FROM ({each}) AS records GROUP BY cluster, group_id "
+        "ORDER BY cluster, group_id"
+    )
+    found = rows_of(engine, sql, parameters * len(GROUP_TABLES))
+    notes = () if found else ("The warehouse has no group yet.",)
+    return Report(tuple(GroupStock(**row) for row in found), notes=notes)
+
+
+def stock_of(
+    warehouse: Warehouse, engine: Engine, cluster: str | None = None
+) -> Report[ClusterStock]:
+    """Tell what a warehouse has, cluster by cluster; of one of them, or of all."""
+    names = warehouse.clusters if cluster is None else (cluster,)
+    notes = () if names else ("The warehouse has no cluster yet.",)
+    return Report(tuple(_cluster(warehouse, engine, name) for name in names), notes=notes)
+
+
+def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterStock:
+    state = warehouse.state(cluster)
+    times = _times(engine, cluster)
+    damages = Counter(
+        row["offsets_partition"]
+        for row in rows_of(
+            engine, "SELECT offsets_partition FROM damage WHERE cluster = ?", [cluster]
+        )
+    )
+    partitions = []
+    for number in sorted({*state.partitions, *times, *damages} - {None}):
+        coverage = warehouse.coverage(cluster, number)
+        first = int(coverage.firsts[0]) if coverage else None
+        last = int(coverage.lasts[-1]) if coverage else None
+        partitions.append(
+            PartitionStock(
+                offsets_partition=number,
+                record_count=coverage.count,
+                first_offset=first,
+                last_offset=last,
+                missing_count=(
+                    None if first is None or last is None else last - first + 1 - coverage.count
+                ),
+                first_ms=times.get(number, (None, None))[0],
+                last_ms=times.get(number, (None, None))[1],
+                damage_count=damages[number],
+            )
+        )
+    return ClusterStock(
+        cluster=cluster,
+        build=warehouse.build,
+        record_count=sum(each.record_count for each in partitions),
+        first_ms=min((p.first_ms for p in partitions if p.first_ms is not None), default=None),
+        last_ms=max((p.last_ms for p in partitions if p.last_ms is not None), default=None),
+        damage_count=sum(damages.values()),
+        file_count=len(state.files),
+        file_bytes=sum(file.size for file in state.files),
+        partitions=tuple(partitions),
+    )
+
+
+def _times(engine: Engine, cluster: str) -> dict[int, tuple[int | None, int | None]]:
+    """Find the earliest and the latest time by partition of `__consumer_offsets`."""
+    each = " UNION ALL ".join(
+        f"SELECT offsets_partition, time_ms FROM {table} WHERE cluster = ?"
+        for table in RECORD_TABLES
+    )
+    sql = (
+        "SELECT offsets_partition, MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms "
+        f"FROM ({each}) AS records GROUP BY offsets_partition ORDER BY offsets_partition"
+    )
+    found = rows_of(engine, sql, [cluster] * len(RECORD_TABLES))
+    return {row["offsets_partition"]: (row["first_ms"], row["last_ms"]) for row in found}

@@ -1,0 +1,253 @@
+"""How far a group was behind, where the ends of the logs were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from kgroup.history.sql.engine import Engine
+from kgroup.history.sql.known_topic import check_topic
+from kgroup.history.sql.log_ends import LogEnd, all_ends
+from kgroup.history.sql.question import (
+    RECORD_TABLES,
+    SETTLED,
+    Row,
+    cluster_of_group,
+    rows_of,
+    span_of,
+    where,
+)
+from kgroup.model.instant import rfc3339
+from kgroup.model.record import known
+from kgroup.operation.report import Report
+
+__all__ = ["Lag", "lags"]
+
+_BEFORE_ALL = -(1 << 62)
+_At = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a group was behind in a partition when the end of its log was recorded.
+
+    Attributes:
+        time_ms: when the end was recorded; of a partition without such an end the time asked for.
+        committed_offset: that counted then; None: nothing was committed.
+        commit_timestamp_ms: when it was committed.
+        log_end_offset: None: no end is known.
+        lag: None where one of the two is not known.
+    """
+
+    cluster: str
+    group_id: str
+    topic: str
+    partition: int
+    time_ms: int
+    committed_offset: int | None
+    log_end_offset: int | None
+    lag: int | None
+    commit_timestamp_ms: int | None
+    log_start_offset: int | None
+
+
+def lags(
+    engine: Engine,
+    group_id: str,
+    *,
+    at_ms: int | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    topic: str | None = None,
+    given: Sequence[LogEnd] = (),
+    cluster: str | None = None,
+) -> Report[Lag]:
+    """Tell how far a group was behind.
+
+    Args:
+        engine: to ask.
+        group_id: the group.
+        at_ms: at that time: with the ends that were recorded last by then. None: the newest that
+            is known.
+        since_ms: instead of that, each time that ends were recorded from then on,
+        until_ms: and before then.
+        topic: only of this topic.
+        given: ends that are known beside those in the warehouse.
+        cluster: that has the group.
+
+    Returns:
+        Rows by time, topic and partition: of each partition that the group had committed, and that
+        an end was recorded of. Without a time from which on, those that have no end too.
+
+    Raises:
+        NotFoundError: the group is not there, or no record and no end is of the topic.
+        UsageError: it is in several clusters.
+    """
+    cluster = cluster_of_group(engine, group_id, cluster)
+    last_ms = span_of(engine, cluster).last_ms
+    found = dict.fromkeys((*all_ends(engine, cluster), *given))
+    ends = [end for end in found if topic in (None, end.topic)]
+    notes = []
+    if since_ms is not None or until_ms is not None:
+        when = []
+        chosen = [
+            end
+            for end in ends
+            if (since_ms is None or end.time_ms >= since_ms)
+            and (until_ms is None or end.time_ms < until_ms)
+        ]
+    else:
+        newest = max((last_ms or 0, *(end.time_ms for end in ends)))
+        when = [newest if at_ms is None else at_ms]
+        chosen = _last(end for end in ends if end.time_ms <= when[0])
+    times = sorted({*when, *(end.time_ms for end in chosen)})
+    counted = _counted(engine, cluster, group_id, topic, times)
+    rows = [
+        _lag(cluster, group_id, end, counted[end.time_ms][end.topic, end.partition])
+        for end in chosen
+        if (end.topic, end.partition) in counted[end.time_ms]
+    ]
+    with_end = {(row.topic, row.partition) for row in rows}
+    rows += [
+        _lag(cluster, group_id, LogEnd(*at, None, None, time_ms), commit)
+        for time_ms in when
+        for at, commit in counted[time_ms].items()
+        if at not in with_end
+    ]
+    if not rows and topic is not None:
+        check_topic(engine, topic, cluster, given=(end.topic for end in given))
+    latest_ms = max((row.time_ms for row in rows if row.log_end_offset is not None), default=None)
+    if when and not rows:
+        notes.append(f"Group {group_id!r} had committed nothing that was asked for.")
+    elif latest_ms is None:
+        notes.append(
+            "No end of a log is known for what was asked: snapshots tell them ('kgroup snapshot', "
+            "then --snapshot FILE)."
+        )
+    elif last_ms is not None and latest_ms > last_ms:
+        notes.append(
+            f"Commits of cluster {cluster} are known up to {rfc3339(last_ms)}, and log ends up to "
+            f"{rfc3339(latest_ms)}: a lag is at most what is shown where the end is the later one."
+        )
+    rows.sort(key=lambda row: (row.time_ms, row.topic, row.partition))
+    return Report(tuple(rows), notes=tuple(notes))
+
+
+def _last(ends: Iterable[LogEnd]) -> list[LogEnd]:
+    """Keep the last end of each partition."""
+    by_partition: dict[_At, LogEnd] = {}
+    for end in sorted(ends, key=lambda end: (end.time_ms, end.log_end_offset or 0)):
+        if end.log_end_offset is not None:
+            by_partition[end.topic, end.partition] = end
+    return list(by_partition.values())
+
+
+def _lag(cluster: str, group_id: str, end: LogEnd, commit: Row) -> Lag:
+    lag = None
+    if end.log_end_offset is not None:
+        lag = end.log_end_offset - commit["committed_offset"]
+    return Lag(
+        cluster=cluster,
+        group_id=group_id,
+        topic=end.topic,
+        partition=end.partition,
+        time_ms=end.time_ms,
+        committed_offset=commit["committed_offset"],
+        log_end_offset=end.log_end_offset,
+        lag=lag,
+        commit_timestamp_ms=known(commit["commit_timestamp_ms"]),
+        log_start_offset=end.log_start_offset,
+    )
+
+
+def _counted(
+    engine: Engine, cluster: str, group_id: str, topic: str | None, times: Sequence[int]
+) -> Mapping[int, Mapping[_At, Row]]:
+    """Tell which commits of a group counted at each of these times, in order.
+
+    It is what `PastGroups` tells of one time, for all of them at once: in each log the last of what
+    was written by then, where a tombstone is as good as a commit. Of several logs the one counts
+    that was committed to last.
+    """
+    entries = _last_entries(engine, cluster, group_id, topic, times) if times else ()
+    by_time = {time_ms: [*rows] for time_ms, rows in groupby(entries, lambda row: row["until_ms"])}
+    logs: dict[int, dict[_At, Row]] = {}
+    changed: dict[int, int] = {}
+    counted: dict[int, Mapping[_At, Row]] = {}
+    for time_ms in times:
+        for row in by_time.get(time_ms, ()):
+            number, at = row["offsets_partition"], (row["topic"], row["partition"])
+            log = logs.setdefault(number, {})
+            if at not in log or log[at]["log_offset"] < row["log_offset"]:
+                log[at] = row
+            changed[number] = max(changed.get(number, 0), row["commit_timestamp_ms"] or 0)
+        newest = max(logs, key=lambda number: (changed[number], number), default=None)
+        counted[time_ms] = {
+            at: row
+            for at, row in (logs[newest] if newest is not None else {}).items()
+            if row["committed_offset"] is not None
+        }
+    return counted
+
+
+def _last_entries(
+    engine: Engine, cluster: str, group_id: str, topic: str | None, times: Sequence[int]
+) -> list[Row]:
+    """Find the last commit or tombstone between each time and the one before, by partition.
+
+    A commit of a transaction counts from its marker on; what has no time, from the next time in its
+    log on.
+    """
+    condition, of_group = where(
+        ("cluster = ?", cluster), ("group_id = ?", group_id), ("topic = ?", topic)
+    )
+    commits = f"FROM offset_commits WHERE {condition} AND {SETTLED}"
+    removals = f"FROM tombstones WHERE {condition} AND topic IS NOT NULL"
+    sql = " UNION ALL ".join(
+        f"SELECT COUNT(*) AS untimed {rows} AND time_ms IS NULL" for rows in (commits, removals)
+    )
+    has_untimed = any(row["untimed"] for row in rows_of(engine, sql, of_group * 2))
+    clocks = RECORD_TABLES if has_untimed else ()
+    entries = " UNION ALL ".join(
+        [
+            "SELECT offsets_partition, log_offset, time_ms, topic, partition, committed_offset, "
+            "commit_timestamp_ms, CASE WHEN transaction IS NOT NULL THEN producer_id END "
+            f"AS waits_for, CAST(NULL AS BIGINT) AS marker_ms {commits}",
+            "SELECT offsets_partition, log_offset, time_ms, topic, partition, NULL, NULL, NULL, "
+            f"NULL {removals}",
+            "SELECT offsets_partition, log_offset, time_ms, NULL, NULL, NULL, NULL, producer_id, "
+            "time_ms FROM transactions WHERE cluster = ? "
+            f"AND producer_id IN (SELECT producer_id {commits} AND transaction IS NOT NULL)",
+            *(
+                "SELECT offsets_partition, log_offset, time_ms, NULL, NULL, NULL, NULL, NULL, NULL "
+                f"FROM {table} WHERE cluster = ?"
+                for table in clocks
+            ),
+        ]
+    )
+    behind = "ORDER BY log_offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    columns = "offsets_partition, log_offset, topic, partition, committed_offset"
+    timed = (
+        f"SELECT {columns}, commit_timestamp_ms, waits_for, "
+        f"COALESCE(time_ms, MIN(time_ms) OVER (PARTITION BY offsets_partition {behind})) AS "
+        "written_ms, MIN(marker_ms) OVER (PARTITION BY offsets_partition, waits_for "
+        f"{behind}) AS settled_ms FROM ({entries}) AS entries"
+    )
+    counting = (
+        f"SELECT {columns}, commit_timestamp_ms, CASE WHEN waits_for IS NULL THEN written_ms "
+        "WHEN settled_ms IS NOT NULL THEN GREATEST(written_ms, settled_ms) END AS counts_ms "
+        f"FROM ({timed}) AS timed WHERE topic IS NOT NULL"
+    )
+    spans = ", ".join(map(str, pairwise((_BEFORE_ALL, *times))))
+    sql = (
+        f"SELECT {columns}, commit_timestamp_ms, until_ms FROM (SELECT {columns}, "
+        "commit_timestamp_ms, until_ms, ROW_NUMBER() OVER (PARTITION BY offsets_partition, topic, "
+        f"partition, until_ms ORDER BY log_offset DESC) AS place FROM ({counting}) AS counting "
+        f"JOIN (VALUES {spans}) AS spans(from_ms, until_ms) "
+        "ON counts_ms > from_ms AND counts_ms <= until_ms) AS placed "
+        "WHERE place = 1 ORDER BY until_ms, offsets_partition, topic, partition"
+    )
+    return rows_of(
+        engine, sql, [*of_group, *of_group, cluster, *of_group, *(cluster for _ in clocks)]
+    )

@@ -1,0 +1,296 @@
+"""Who owned a partition at an instant, or from one to another; and what of that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import orjson
+
+from kgroup.errors import NotFoundError, UsageError
+from kgroup.history.sql.engine import Engine, Parameter
+from kgroup.history.sql.interval import Interval, overlaps, read_intervals
+from kgroup.history.sql.known_topic import check_topic
+from kgroup.history.sql.question import (
+    MEMBER_TABLES,
+    first_times,
+    group_ids,
+    known_up_to,
+    no_group,
+    rows_of,
+    span_of,
+    where,
+)
+from kgroup.operation.report import Report
+
+__all__ = ["Owner", "owners"]
+
+Status = Literal["owned", "nobody", "unknown"]
+_Condition = tuple[str, Parameter]
+
+
+_BEFORE = "nothing is known of the group's members before its first record"
+_UNTIMED = "the log has no times for who owned it, only offsets"
+_UNREADABLE = "what its last owner was given then cannot be read"
+_WHY_NOBODY = {
+    "gone": "its owner had left, and no other member had it yet",
+    "released": "its owner had given it up, and no other member had it yet",
+    "deleted": "the group had been deleted",
+}
+_NOT_YET = "no member had had it yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What is known of a stretch of time, for one partition and one group.
+
+    Attributes:
+        status: "owned"; "nobody": no member had it; "unknown".
+        reason: why nobody had it, or why it is not known who did; None where it was owned.
+        since_ms: when it began; None: not known.
+        until_ms: when it ended; None: not yet, or not known.
+        ended_by: as in the table `assignments`.
+        generation_id: generation, or epoch of the member, in which the member got it.
+
+    The others are those of the table `assignments`; None where nobody is known.
+    """
+
+    cluster: str
+    group_id: str
+    topic: str | None
+    partition: int
+    status: Status
+    member_id: str | None
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    generation_id: int | None
+    since_ms: int | None
+    until_ms: int | None
+    ended_by: str | None
+    reason: str | None
+    group_type: str
+    topic_id: str | None
+    subtopology: str | None
+    role: str | None
+
+
+def owners(
+    engine: Engine,
+    topic: str,
+    partition: int,
+    since_ms: int,
+    until_ms: int,
+    *,
+    group_id: str | None = None,
+    cluster: str | None = None,
+) -> Report[Owner]:
+    """Tell who owned a partition, and when nobody did or nothing is known.
+
+    Args:
+        engine: to ask.
+        topic: its name, or its id.
+        partition: of the topic.
+        since_ms: from then on,
+        until_ms: up to then; may be the same instant.
+        group_id: only in this group; else in every group that ever owned it.
+        cluster: that has the topic.
+
+    Returns:
+        For each group the stretches that have to do with the time asked for, in their order; they
+        overlap where several members had the partition (share groups).
+
+    Raises:
+        NotFoundError: no group is known to have owned the partition; the text has names like the
+            topic's, or the group's, where that is not there.
+        UsageError: groups of several clusters have.
+    """
+    chosen = (("cluster = ?", cluster), ("group_id = ?", group_id), ("partition = ?", partition))
+    found = read_intervals(engine, *where(("? IN (topic, topic_id)", topic), *chosen))
+    found += _of_tasks(engine, topic, chosen)
+    if not found:
+        if group_id is not None and group_id not in group_ids(engine):
+            raise no_group(engine, group_id, cluster)
+        check_topic(engine, topic, cluster, by_id=True)
+        raise NotFoundError(
+            _why_none(engine, topic, partition, group_id, cluster), group_id=group_id, topic=topic
+        )
+    clusters = sorted({interval.cluster for interval in found})
+    if len(clusters) > 1:
+        raise UsageError(
+            f"groups of several clusters owned partition {partition} of topic {topic}: "
+            f"{', '.join(clusters)}; choose one by --cluster"
+        )
+    cluster = clusters[0]
+    by_group: dict[str, list[Interval]] = {}
+    for interval in sorted(found, key=lambda interval: interval.group_id):  # the rest in its order
+        by_group.setdefault(interval.group_id, []).append(interval)
+    firsts = first_times(engine, cluster, by_group, MEMBER_TABLES)
+    rows = tuple(
+        row
+        for name, intervals in by_group.items()
+        for row in _story(intervals, topic, firsts.get(name))
+        if overlaps(row.since_ms, row.until_ms, since_ms, until_ms)
+    )
+    notes = []
+    for number in sorted({interval.offsets_partition for interval in found}):
+        last_ms = span_of(engine, cluster, number).last_ms
+        if last_ms is not None and until_ms > last_ms:
+            notes.append(known_up_to(cluster, last_ms, number))
+    return Report(rows, notes=tuple(notes))
+
+
+def _of_tasks(engine: Engine, topic: str, chosen: Sequence[_Condition]) -> list[Interval]:
+    """Find who ran the task that reads the partition, in streams groups."""
+    topologies = rows_of(
+        engine,
+        "SELECT DISTINCT cluster, group_id, value_json FROM consumer_group_epochs WHERE type = ?",
+        ["StreamsGroupTopology"],
+    )
+    readers = {
+        (row["cluster"], row["group_id"], subtopology["subtopologyId"])
+        for row in topologies
+        for subtopology in orjson.loads(row["value_json"])["data"]["subtopologies"]
+        if topic in subtopology["sourceTopics"]
+        or any(topic == each["name"] for each in subtopology["repartitionSourceTopics"])
+    }
+    if not readers:
+        return []
+    tasks = (("group_type = ?", "streams"), ("role = ?", "active"))
+    return [
+        interval
+        for interval in read_intervals(engine, *where(*tasks, *chosen))
+        if (interval.cluster, interval.group_id, interval.subtopology) in readers
+    ]
+
+
+def _story(intervals: Sequence[Interval], topic: str, first_ms: int | None) -> Iterator[Owner]:
+    """Tell all that is known of a partition in a group, from the first record on."""
+    timed = sorted(
+        (interval for interval in intervals if interval.is_timed),
+        key=lambda interval: (interval.from_ms, interval.from_log_offset),
+    )
+    untimed = [interval for interval in intervals if not interval.is_timed]
+    for interval in untimed:
+        yield _owned(interval, topic, "unknown", _UNTIMED)
+    cursor_ms = first_ms
+    before: Interval | None = None
+    if first_ms is not None:
+        yield _gap(intervals[0], topic, "unknown", _BEFORE, None, first_ms)
+    for interval in timed:
+        assert interval.from_ms is not None
+        if cursor_ms is not None and interval.from_ms > cursor_ms:
+            yield _nobody(before, intervals[0], topic, cursor_ms, interval.from_ms, bool(untimed))
+        yield _owned(interval, topic, "owned", None)
+        if before is None or _end(interval) >= _end(before):
+            before = interval
+        cursor_ms = max(cursor_ms or interval.from_ms, _end(before))
+    if before is not None and before.to_ms is not None:
+        yield _nobody(before, intervals[0], topic, before.to_ms, None, bool(untimed))
+
+
+def _end(interval: Interval) -> int:
+    return 1 << 63 if interval.to_ms is None else interval.to_ms
+
+
+def _nobody(
+    before: Interval | None,
+    like: Interval,
+    topic: str,
+    since_ms: int,
+    until_ms: int | None,
+    is_untimed: bool,
+) -> Owner:
+    """Say why there is no owner after a stretch, or before the first one."""
+    if is_untimed:
+        return _gap(like, topic, "unknown", _UNTIMED, since_ms, until_ms)
+    if before is None:
+        return _gap(like, topic, "nobody", _NOT_YET, since_ms, until_ms)
+    reason = _WHY_NOBODY.get(before.ended_by or "")
+    if reason is None:
+        return _gap(like, topic, "unknown", _UNREADABLE, since_ms, until_ms)
+    return _gap(like, topic, "nobody", reason, since_ms, until_ms)
+
+
+def _owned(interval: Interval, topic: str, status: Status, reason: str | None) -> Owner:
+    return Owner(
+        cluster=interval.cluster,
+        group_id=interval.group_id,
+        topic=interval.topic or topic,
+        partition=interval.partition,
+        status=status,
+        member_id=interval.member_id,
+        instance_id=interval.instance_id,
+        client_id=interval.client_id,
+        client_host=interval.client_host,
+        generation_id=interval.generation_id,
+        since_ms=interval.from_ms,
+        until_ms=interval.to_ms,
+        ended_by=interval.ended_by,
+        reason=reason,
+        group_type=interval.group_type,
+        topic_id=interval.topic_id,
+        subtopology=interval.subtopology,
+        role=interval.role,
+    )
+
+
+def _gap(
+    like: Interval,
+    topic: str,
+    status: Status,
+    reason: str,
+    since_ms: int | None,
+    until_ms: int | None,
+) -> Owner:
+    return replace(
+        _owned(like, topic, status, reason),
+        member_id=None,
+        instance_id=None,
+        client_id=None,
+        client_host=None,
+        generation_id=None,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        ended_by=None,
+    )
+
+
+def _why_none(
+    engine: Engine, topic: str, partition: int, group_id: str | None, cluster: str | None
+) -> str:
+    condition, parameters = where(
+        ("topic = ?", topic),
+        ("partition = ?", partition),
+        ("cluster = ?", cluster),
+        ("group_id = ?", group_id),
+    )
+    sql = f"SELECT DISTINCT group_id FROM offset_commits WHERE {condition} ORDER BY group_id"
+    committed = [row["group_id"] for row in rows_of(engine, sql, parameters)]
+    place = "" if cluster is None else f" of cluster {cluster}"
+    who = f"no group{place}" if group_id is None else f"group {group_id!r}{place}"
+    known = "is known to have" if group_id is None else "is not known to have"
+    text = f"{who} {known} owned partition {partition} of topic {topic}"
+    if committed:
+        text += (
+            f"; {', '.join(map(repr, committed))} committed offsets of it: who reads without being "
+            "assigned is not in the log"
+        )
+    highest = _highest_partition(engine, topic, cluster)
+    if highest is not None and partition > highest:
+        text += f"; the highest one that records name is {highest}"
+    return text
+
+
+def _highest_partition(engine: Engine, topic: str, cluster: str | None) -> int | None:
+    """Tell up to which partition of a topic there is a record."""
+    by_name = where(("topic = ?", topic), ("cluster = ?", cluster))
+    by_id = where(("? IN (topic, topic_id)", topic), ("cluster = ?", cluster))
+    tables = {"assignments": by_id, "offset_commits": by_id, "log_ends": by_name}
+    sql = " UNION ALL ".join(
+        f"SELECT MAX(partition) AS highest FROM {table} WHERE {condition}"
+        for table, (condition, _) in tables.items()
+    )
+    found = rows_of(engine, sql, [each for _, parameters in tables.values() for each in parameters])
+    return max((row["highest"] for row in found if row["highest"] is not None), default=None)

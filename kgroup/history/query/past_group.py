@@ -1,0 +1,352 @@
+"""Groups as they were: what records up to an instant say, replayed as a coordinator would."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import orjson
+import pyarrow as pa
+
+from kgroup.errors import NotFoundError
+from kgroup.history.sql.engine import Engine, Parameter
+from kgroup.history.sql.log_ends import ends_at
+from kgroup.history.sql.question import (
+    GROUP_TABLES,
+    RECORD_TABLES,
+    Row,
+    cluster_of_group,
+    first_times,
+    known_up_to,
+    marks,
+    rows_of,
+    span_of,
+    topic_names,
+)
+from kgroup.history.warehouse.table_file import by_partition
+from kgroup.model.delta import Delta, Producer
+from kgroup.model.group import Group
+from kgroup.model.image import Image
+from kgroup.model.instant import rfc3339
+from kgroup.model.log_range import LogRange, LogReading
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.problem import Problem
+from kgroup.model.record import DecodedRecord, known
+from kgroup.operation.describe import GroupDescription, describe
+from kgroup.operation.report import Report
+from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.log.replay import decode_subscriptions
+
+__all__ = ["PastDescription", "PastGroups", "describe_past"]
+
+_CAPABILITIES = frozenset(
+    {
+        Capability.GENERATION,
+        Capability.PENDING_OFFSETS,
+        Capability.COMMIT_TIMESTAMPS,
+        Capability.LOG_START_OFFSETS,
+        Capability.LOG_END_OFFSETS,
+        Capability.RECORDS,
+    }
+)
+_REGEX = "ConsumerGroupRegularExpression"
+"""Type of records of which the tables do not have the whole key; describing needs none of them."""
+
+_COMMIT = (
+    "offsets_partition, group_id, topic, partition, committed_offset, leader_epoch, metadata, "
+    "commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, producer_epoch"
+)
+"""Columns of a commit that a replay looks at."""
+
+_LATEST = "offsets_partition AS latest_partition, MAX(log_offset) AS latest_offset"
+_IS_LATEST = "offsets_partition = latest_partition AND log_offset = latest_offset"
+_NOTHING = pa.table({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastDescription(GroupDescription):
+    """A group as it was.
+
+    Attributes:
+        cluster: that has it.
+        time_ms: when it was so.
+    """
+
+    cluster: str
+    time_ms: int
+
+
+def describe_past(
+    engine: Engine, group_id: str, at_ms: int, *, cluster: str | None = None
+) -> Report[PastDescription]:
+    """Describe a group as it was.
+
+    Args:
+        engine: to ask.
+        group_id: the group.
+        at_ms: epoch milliseconds; records of that time count.
+        cluster: that has the group.
+
+    Returns:
+        One description, or an error that the group did not exist then. Log ends are those that were
+        recorded last, of partitions that were not committed again since.
+
+    Raises:
+        NotFoundError: the group is not there, or nothing is known of it so early.
+        UsageError: it is in several clusters.
+    """
+    cluster = cluster_of_group(engine, group_id, cluster)
+    first_ms = first_times(engine, cluster, [group_id]).get(group_id)
+    if first_ms is None or first_ms > at_ms:
+        when = "has no time" if first_ms is None else f"is of {rfc3339(first_ms)}"
+        raise NotFoundError(
+            f"group {group_id!r} at {rfc3339(at_ms)}: not known; its first record in the warehouse "
+            f"{when}",
+            group_id=group_id,
+        )
+    report = describe(PastGroups(engine, cluster, at_ms), [group_id])
+    errors = tuple(
+        Problem("not-found", f"It did not exist at {rfc3339(at_ms)}.", group_id=group_id)
+        if problem.kind == "not-found"
+        else problem
+        for problem in report.errors
+    )
+    notes = list(report.notes)
+    last_ms = span_of(engine, cluster).last_ms
+    if last_ms is not None and at_ms > last_ms:
+        notes.append(known_up_to(cluster, last_ms))
+    data = tuple(
+        PastDescription(
+            **{field.name: getattr(each, field.name) for field in fields(each)},
+            cluster=cluster,
+            time_ms=at_ms,
+        )
+        for each in report.data
+    )
+    return Report(data, errors, tuple(notes))
+
+
+class PastGroups:
+    """The groups of a cluster as they were at an instant; implements `GroupSource`.
+
+    Records that are not later are replayed, in the order of the log; and those without a time that
+    lie before one of them. So a record whose time is wrong misleads about itself only.
+
+    Args:
+        engine: to ask.
+        cluster: whose groups.
+        at_ms: epoch milliseconds.
+    """
+
+    def __init__(self, engine: Engine, cluster: str, at_ms: int) -> None:
+        self._engine = engine
+        self._cluster = cluster
+        self._at_ms = at_ms
+        self._committed: dict[tuple[str, int], int] = {}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What is known of the past; see `GroupSource.capabilities`."""
+        return _CAPABILITIES
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Replay what the tables have; see `GroupSource.read`."""
+        groups: dict[str, Group] = {}
+        changed: dict[str, int] = {}
+        problems: list[Problem] = []
+        names = topic_names(self._engine, self._cluster)
+        for delta in self._replay(group_ids):
+            for group, changed_ms in delta.drain({**delta.topic_names, **names}):
+                if changed_ms >= changed.get(group.group_id, 0):
+                    groups[group.group_id], changed[group.group_id] = group, changed_ms
+            problems += delta.problems()
+        wanted = {
+            group_id: groups[group_id]
+            for group_id in sorted(groups)
+            if question.names(group_id, group_ids)
+        }
+        for group in wanted.values():
+            for offset in group.offsets:
+                at = (offset.topic, offset.partition)
+                when = max(self._committed.get(at, 0), offset.commit_timestamp_ms or 0)
+                self._committed[at] = when
+        return Reading(Image(groups=wanted, topic_names=names), tuple(problems))
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Tell the log ends that were recorded last; see `GroupSource.log_ranges`.
+
+        An end that is older than what was committed since would make a lag that never was, so it is
+        left out.
+        """
+        return LogReading(
+            {
+                (end.topic, end.partition): LogRange(end.log_start_offset, end.log_end_offset)
+                for end in ends_at(self._engine, self._cluster, self._at_ms)
+                if (end.topic, end.partition) in partitions
+                and end.time_ms >= self._committed.get((end.topic, end.partition), 0)
+            }
+        )
+
+    def _cutoffs(self, group_ids: Collection[str] | None) -> dict[int, int]:
+        """Find the last record that is not later, by partition of those that have the groups."""
+        named = _named(group_ids)
+        holders = " UNION ".join(
+            f"SELECT offsets_partition FROM {table} WHERE cluster = ?{named}"
+            for table in GROUP_TABLES
+        )
+        ends = " UNION ALL ".join(
+            f"SELECT offsets_partition, log_offset FROM {table} WHERE cluster = ? AND time_ms <= ?"
+            for table in RECORD_TABLES
+        )
+        sql = (
+            "SELECT offsets_partition, MAX(log_offset) AS cutoff "
+            f"FROM ({ends}) AS ends WHERE offsets_partition IN ({holders}) "
+            "GROUP BY offsets_partition ORDER BY offsets_partition"
+        )
+        in_time: list[Parameter] = [self._cluster, self._at_ms]
+        of_groups: list[Parameter] = [self._cluster, *(group_ids or ())]
+        found = rows_of(
+            self._engine, sql, in_time * len(RECORD_TABLES) + of_groups * len(GROUP_TABLES)
+        )
+        return {row["offsets_partition"]: row["cutoff"] for row in found}
+
+    def _replay(self, group_ids: Collection[str] | None) -> Iterator[Delta]:
+        """Replay what compaction would keep of the records that count, by partition."""
+        cutoffs = self._cutoffs(group_ids)
+        if not cutoffs:
+            return
+        place = (
+            "(offsets_partition = ? AND (time_ms <= ? OR (time_ms IS NULL AND log_offset <= ?)))"
+        )
+        in_time = f"cluster = ? AND ({' OR '.join(place for _ in cutoffs)})"
+        parameters: list[Parameter] = [self._cluster]
+        for partition, cutoff in cutoffs.items():
+            parameters += (partition, self._at_ms, cutoff)
+        condition = f"{in_time}{_named(group_ids)}"
+        of_groups = [*parameters, *(group_ids or ())]
+        of_group = ("group_id", "time_ms", "value_json")
+        of_member = (*of_group, "type", "member_id")
+        removed = ("group_id", "type", "member_id", "topic", "partition")
+        tables = [
+            by_partition(table)
+            for table in (
+                self._latest("group_generations", of_group, ["group_id"], condition, of_groups),
+                self._latest(
+                    "consumer_group_epochs",
+                    of_member,
+                    ["group_id", "type", "member_id"],
+                    condition,
+                    of_groups,
+                ),
+                self._latest("tombstones", (*removed, "time_ms"), removed, condition, of_groups),
+                self._commits(in_time, parameters, condition, of_groups),
+            )
+        ]
+        for partition in cutoffs:
+            delta = Delta(partition)
+            rows = (row for table in tables for row in table.get(partition, _NOTHING).to_pylist())
+            for row in sorted(rows, key=lambda row: int(row["log_offset"])):
+                if "committed_offset" in row:
+                    _replay_commit(delta, row)
+                elif row.get("topic") is not None:
+                    delta.remove_offset(row["group_id"], row["topic"], row["partition"])
+                else:
+                    delta.replay(_record(row))
+            yield delta
+
+    def _latest(
+        self,
+        table: str,
+        columns: Sequence[str],
+        key: Sequence[str],
+        condition: str,
+        parameters: Sequence[Parameter],
+    ) -> pa.Table:
+        """Read the last row of each key, by partition and offset."""
+        names = ", ".join(("offsets_partition", "log_offset", *columns))
+        known_key = f" AND type <> '{_REGEX}'" if "type" in columns else ""
+        sql = (
+            f"WITH latest AS (SELECT {_LATEST} FROM {table} WHERE {condition}{known_key} "
+            f"GROUP BY offsets_partition, {', '.join(key)}) "
+            f"SELECT {names} FROM {table} JOIN latest ON {_IS_LATEST} WHERE cluster = ? "
+            "ORDER BY offsets_partition, log_offset"
+        )
+        return self._engine.query(sql, [*parameters, self._cluster])
+
+    def _commits(
+        self,
+        in_time: str,
+        parameters: Sequence[Parameter],
+        condition: str,
+        of_groups: Sequence[Parameter],
+    ) -> pa.Table:
+        """Find the commits that counted then, and the last of each transaction that was open.
+
+        A producer has one transaction at a time: what lies behind its last marker was open.
+        """
+        sql = (
+            "WITH markers AS (SELECT offsets_partition AS marked_partition, "
+            "producer_id AS marked_id, MAX(log_offset) AS marker FROM transactions "
+            f"WHERE {in_time} GROUP BY offsets_partition, producer_id), "
+            "commits AS (SELECT offsets_partition, group_id, topic, partition, log_offset, "
+            "transaction, CASE WHEN transaction IS NOT NULL "
+            "AND (marker IS NULL OR log_offset > marker) THEN producer_id END AS pending_for "
+            "FROM offset_commits LEFT JOIN markers ON producer_id = marked_id "
+            f"AND offsets_partition = marked_partition WHERE {condition}), "
+            f"latest AS (SELECT {_LATEST}, pending_for FROM commits "
+            "WHERE pending_for IS NOT NULL OR transaction IS NULL OR transaction <> 'aborted' "
+            "GROUP BY offsets_partition, group_id, topic, partition, pending_for) "
+            f"SELECT {_COMMIT}, pending_for FROM offset_commits JOIN latest ON {_IS_LATEST} "
+            "WHERE cluster = ? ORDER BY offsets_partition, log_offset"
+        )
+        return self._engine.query(sql, [*parameters, *of_groups, self._cluster])
+
+
+def _named(group_ids: Collection[str] | None) -> str:
+    if group_ids is None:
+        return ""
+    return f" AND group_id IN ({marks(group_ids)})"
+
+
+def _replay_commit(delta: Delta, row: Row) -> None:
+    commit = CommittedOffset(
+        row["topic"],
+        row["partition"],
+        row["committed_offset"],
+        row["leader_epoch"],
+        row["metadata"],
+        known(row["commit_timestamp_ms"]),
+        row["expire_timestamp_ms"],
+        row["topic_id"],
+        row["log_offset"],
+    )
+    pending_for = row["pending_for"]
+    producer = None if pending_for is None else Producer(pending_for, row["producer_epoch"])
+    delta.commit(row["group_id"], commit, producer)
+
+
+def _record(row: Row) -> DecodedRecord:
+    """Make the record of a row again, as far as `Delta` looks at it."""
+    kind = row.get("type", "GroupMetadata")
+    name = "group" if kind == "GroupMetadata" else "groupId"
+    value: Mapping[str, object] | None = None
+    if row.get("value_json") is not None:
+        value = orjson.loads(row["value_json"])
+        decode_subscriptions(kind, value)
+    return DecodedRecord(
+        partition=None,
+        offset=row["log_offset"],
+        timestamp_ms=row["time_ms"],
+        timestamp_type=None,
+        leader_epoch=None,
+        producer_id=None,
+        producer_epoch=None,
+        transaction=None,
+        type=kind,
+        key={"data": {name: row["group_id"], "memberId": row.get("member_id")}},
+        value=value,
+    )

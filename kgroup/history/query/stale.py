@@ -1,0 +1,196 @@
+"""Offsets that nobody commits any more, and those that are about to expire.
+
+Coordinators remove offsets by KIP-211 (Kafka 2.1 and later; `offsetExpirationCondition` of the
+classes of groups, `isSubscribedToTopic`, `OffsetMetadataManager.cleanupExpiredOffsets`): what the
+group subscribes to stays, and so does what an open transaction waits for. The rest goes
+
+- at the time stored with the offset, where there is one (older clients may set it), or else
+- a broker's ``offsets.retention.minutes`` after a classic group with a protocol became empty, or
+- that long after the commit: of a group that only commits, of topics that a stable classic group of
+  consumers does not subscribe to any more, and of consumer and streams groups.
+
+A classic group that is not empty, and whose subscriptions the coordinator cannot read (Connect,
+say), keeps all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kgroup.history.query.past_group import PastGroups
+from kgroup.history.sql.engine import Engine
+from kgroup.history.sql.question import known_up_to, rows_of, span_of
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.instant import rfc3339
+from kgroup.model.offset import CommittedOffset
+from kgroup.operation.report import Report
+
+__all__ = ["StaleOffset", "stale_offsets"]
+
+_CONSUMER = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class StaleOffset:
+    """An offset that was not committed for long, or will expire soon.
+
+    Attributes:
+        state: of the group, at the time asked for; None: not known.
+        last_commit_ms: when the offset was committed.
+        silent_ms: how long ago that was.
+        group_last_commit_ms: when the group committed anything last, that is there still.
+        member_id: who owned the partition, without committing; None: nobody is known to have.
+        expires_ms: when a coordinator may remove the offset if nothing else happens; None: it
+            keeps it, or that is not known.
+        expires_by: what decides: "stored" (a time stored with the offset), "empty" (the group has
+            been without members for the retention), "commit" (the retention since the commit),
+            "subscribed" (kept: the group subscribes to the topic), "members" (kept: the group has
+            members), "pending" (kept: an open transaction commits it), "unknown".
+    """
+
+    cluster: str
+    group_id: str
+    group_type: GroupType
+    state: GroupState | None
+    topic: str
+    partition: int
+    committed_offset: int
+    last_commit_ms: int
+    silent_ms: int
+    group_last_commit_ms: int
+    member_id: str | None
+    expires_ms: int | None
+    expires_by: str
+
+
+def stale_offsets(
+    engine: Engine,
+    *,
+    silent_ms: int,
+    expiring_ms: int,
+    retention_ms: int,
+    at_ms: int | None = None,
+    cluster: str | None = None,
+) -> Report[StaleOffset]:
+    """Find offsets that nobody commits any more, and those about to expire.
+
+    Args:
+        engine: to ask.
+        silent_ms: tell those that were not committed for so long,
+        expiring_ms: and those that expire within so long.
+        retention_ms: ``offsets.retention.minutes`` of the brokers.
+        at_ms: as of then; None: as of the last record of each cluster that is known.
+        cluster: only its groups.
+
+    Returns:
+        Offsets by cluster, group, topic and partition.
+    """
+    rows: list[StaleOffset] = []
+    notes = []
+    for name in _clusters(engine) if cluster is None else [cluster]:
+        span = span_of(engine, name)
+        last_ms = span.last_ms
+        when = last_ms if at_ms is None else at_ms
+        if when is None or last_ms is None:
+            notes.append(f"No record of cluster {name} has a time.")
+            continue
+        if at_ms is None:
+            notes.append(f"Cluster {name} as of its last record that is known, of {rfc3339(when)}.")
+        elif at_ms > last_ms:
+            notes.append(known_up_to(name, last_ms))
+        elif span.first_ms is not None and at_ms < span.first_ms:
+            notes.append(
+                f"Records of cluster {name} are known from {rfc3339(span.first_ms)} on; what was "
+                "committed before is not."
+            )
+        for group in PastGroups(engine, name, when).read().image.groups.values():
+            rows += (
+                row
+                for row in _rows(name, group, when, retention_ms)
+                if row.silent_ms >= silent_ms
+                or (row.expires_ms is not None and row.expires_ms <= when + expiring_ms)
+            )
+    return Report(tuple(rows), notes=tuple(notes))
+
+
+def _clusters(engine: Engine) -> list[str]:
+    found = rows_of(engine, "SELECT DISTINCT cluster FROM offset_commits ORDER BY cluster")
+    return [row["cluster"] for row in found]
+
+
+def _rows(cluster: str, group: Group, at_ms: int, retention_ms: int) -> Iterator[StaleOffset]:
+    owners = {
+        (owned.topic, owned.partition): member.member_id
+        for member in group.members
+        for owned in member.assignment or ()
+    }
+    pending = {(offset.topic, offset.partition) for offset in group.pending_offsets}
+    times = [offset.commit_timestamp_ms for offset in group.offsets]
+    group_last_ms = max((time for time in times if time is not None), default=None)
+    for offset in group.offsets:
+        last_ms = offset.commit_timestamp_ms
+        if last_ms is None or group_last_ms is None:
+            continue  # how long nobody committed it cannot be told
+        at = (offset.topic, offset.partition)
+        expires_by, base_ms = ("pending", None) if at in pending else _expiry(group, offset)
+        expires_ms = None if base_ms is None else base_ms + retention_ms
+        if base_ms is not None and offset.expire_timestamp_ms is not None:
+            expires_by, expires_ms = "stored", offset.expire_timestamp_ms
+        yield StaleOffset(
+            cluster=cluster,
+            group_id=group.group_id,
+            group_type=group.type,
+            state=group.state,
+            topic=offset.topic,
+            partition=offset.partition,
+            committed_offset=offset.committed_offset,
+            last_commit_ms=last_ms,
+            silent_ms=at_ms - last_ms,
+            group_last_commit_ms=group_last_ms,
+            member_id=owners.get(at),
+            expires_ms=expires_ms,
+            expires_by=expires_by,
+        )
+
+
+def _expiry(group: Group, offset: CommittedOffset) -> tuple[str, int | None]:
+    """Tell what decides when an offset expires, and from when on the retention counts."""
+    by_commit = ("commit", offset.commit_timestamp_ms)
+    if group.type is GroupType.CLASSIC and group.protocol_type is None:
+        return by_commit
+    if group.state is GroupState.EMPTY:
+        if group.type is GroupType.CLASSIC:
+            return "empty", group.state_timestamp_ms or offset.commit_timestamp_ms
+        return by_commit
+    if group.type is GroupType.STREAMS:
+        return ("subscribed", None) if offset.topic in _streams_topics(group) else by_commit
+    topics = _subscribed(group)
+    if group.type is GroupType.CLASSIC:
+        if group.protocol_type != _CONSUMER or topics is None:
+            return "members", None
+    elif topics is None:
+        return "unknown", None
+    if offset.topic in topics:
+        return "subscribed", None
+    if any(member.subscription and member.subscription.regex for member in group.members):
+        return "unknown", None
+    return by_commit
+
+
+def _subscribed(group: Group) -> set[str] | None:
+    """Give the topics that members subscribe to by name; None where one's are not known."""
+    topics: set[str] = set()
+    for member in group.members:
+        if member.subscription is None or member.subscription.topics is None:
+            return None
+        topics.update(member.subscription.topics)
+    return topics
+
+
+def _streams_topics(group: Group) -> set[str]:
+    return {
+        topic
+        for part in (group.topology.subtopologies if group.topology else ())
+        for topic in part.source_topics + part.repartition_source_topics
+    }

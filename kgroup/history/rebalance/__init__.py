@@ -1,0 +1,1 @@
+"""Rebalances: what moved, why, and whether they came as storms."""

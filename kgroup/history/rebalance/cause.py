@@ -1,0 +1,369 @@
+"""Why a group rebalanced: what differs between two moments of it, and what that proves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgroup.history.rebalance.group_commit import Commits
+from kgroup.history.rebalance.rebalance import Cause, Certainty, Kind, Participant, Thing
+
+__all__ = ["EPOCH_SESSION_MS", "Departed", "Member", "Moment", "causes_of"]
+
+EPOCH_SESSION_MS = 45_000
+"""Session timeout of consumer, share and streams groups where nobody has configured another one
+(`group.consumer.session.timeout.ms`); it is no record."""
+
+_CERTAIN, _INFERRED = Certainty.CERTAIN, Certainty.INFERRED
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member at a moment.
+
+    Attributes:
+        topics: that it subscribes to; None where that is not known.
+        regex: that it subscribes to instead, or also.
+        session_timeout_ms: None where it is not stored.
+        rebalance_timeout_ms: likewise.
+        owned: what it has; None where that cannot be read.
+        seen_ms: time of the last record that it caused itself.
+        is_away: whether it is a static member that said it would be back (epoch -2).
+    """
+
+    who: Participant
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    owned: frozenset[Thing] | None = None
+    seen_ms: int | None = None
+    is_away: bool = False
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """How long it may be silent at least, before its group goes on without it."""
+        known = [each for each in (self.session_timeout_ms, self.rebalance_timeout_ms) if each]
+        return None if self.session_timeout_ms is None else min(known)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A group as a rebalance left it.
+
+    Attributes:
+        group_type: classic, consumer, share or streams.
+        generation: or group epoch; None: the group is new, or was deleted.
+        joined_ms: when all members had joined; of a classic group, where that is stored.
+        time_ms: of the record.
+        log_offset: of the record; -1 before the first one.
+        leader_epoch: of the partition of `__consumer_offsets`.
+        protocol: of a classic group.
+        members: by id.
+        topics_hash: of the metadata of an epoch group's topics.
+        topology: epoch of a streams group's topology.
+    """
+
+    group_type: str
+    generation: int | None
+    joined_ms: int | None
+    time_ms: int | None
+    log_offset: int
+    leader_epoch: int | None
+    protocol: str | None
+    members: Mapping[str, Member] = field(default_factory=dict)
+    topics_hash: int | None = None
+    topology: int | None = None
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it is a classic group."""
+        return self.group_type == "classic"
+
+    @property
+    def owned(self) -> frozenset[Thing] | None:
+        """All that members own; None where that is not known of each of them."""
+        every = [member.owned for member in self.members.values()]
+        known = [each for each in every if each is not None]
+        return frozenset().union(*known) if len(known) == len(every) else None
+
+
+class Departed:
+    """Members that have gone, to recognize those that come back."""
+
+    def __init__(self) -> None:
+        self._gone: dict[tuple[str, str], list[tuple[Participant, int | None]]] = {}
+
+    def add(self, who: Participant, time_ms: int | None) -> None:
+        """Remember one that is gone since a time."""
+        if (identity := _identity(who)) is not None:
+            self._gone.setdefault(identity, []).append((who, time_ms))
+
+    def take(self, who: Participant, *, is_only: bool) -> tuple[Participant, int | None] | None:
+        """Find who came back as this member, and forget it.
+
+        Args:
+            who: the new member.
+            is_only: whether no other member calls itself like that: then the host does not matter.
+        """
+        identity = _identity(who)
+        gone = self._gone.get(identity, []) if identity is not None else []
+        for place in range(len(gone) - 1, -1, -1):
+            is_same_host = who.client_host == gone[place][0].client_host
+            if who.instance_id is not None or is_only or is_same_host:
+                return gone.pop(place)
+        return None
+
+
+def _identity(who: Participant) -> tuple[str, str] | None:
+    """Give what a member is recognized by under another id: of a static one that is its instance.
+
+    None: by nothing.
+    """
+    if who.instance_id is not None:
+        return "instance", who.instance_id
+    return ("client", who.client_id) if who.client_id else None
+
+
+def causes_of(
+    before: Moment, after: Moment, departed: Departed, commits: Commits
+) -> tuple[Cause, ...]:
+    """Tell what happened between two rebalances that follow each other.
+
+    Args:
+        before: as the first left the group.
+        after: as the second did.
+        departed: who has gone earlier; brought up to date.
+        commits: of the group.
+
+    Returns:
+        Causes, those of members first; empty where the log shows nothing.
+    """
+    came = [after.members[name] for name in after.members if name not in before.members]
+    went = [before.members[name] for name in before.members if name not in after.members]
+    causes = [
+        *_came_and_went(before, after, came, went, departed, commits),
+        *_subscriptions(before, after),
+    ]
+    if before.protocol and after.protocol and before.protocol != after.protocol:
+        causes.append(
+            Cause(
+                Kind.STRATEGY_CHANGED,
+                _INFERRED if causes else _CERTAIN,
+                f"the strategy was {before.protocol}, and is {after.protocol}",
+            )
+        )
+    old, new = before.leader_epoch, after.leader_epoch
+    if old is not None and new is not None and old < new:
+        causes.append(
+            Cause(
+                Kind.COORDINATOR_MOVED,
+                _INFERRED,
+                "the leader epoch of the group's partition of __consumer_offsets rose from "
+                f"{old} to {new}",
+            )
+        )
+    missing = 0
+    if before.generation is not None and after.generation is not None:
+        missing = after.generation - before.generation - 1
+    if missing > 0:
+        return tuple(replace(cause, certainty=_INFERRED) for cause in causes)
+    return tuple(causes)
+
+
+def _came_and_went(
+    before: Moment,
+    after: Moment,
+    came: Sequence[Member],
+    went: Sequence[Member],
+    departed: Departed,
+    commits: Commits,
+) -> Iterator[Cause]:
+    names = Counter(member.who.client_id for member in after.members.values())
+    restarts, joins = list[Cause](), list[Cause]()
+    now = Departed()
+    for old in went:
+        now.add(old.who, None)
+    replaced = set[str]()
+    for new in came:
+        who = new.who
+        is_only = names[who.client_id] == 1
+        found = now.take(who, is_only=is_only)
+        if found is not None:
+            replaced.add(found[0].member_id)
+            restarts.append(_restart(who, found[0], "took the place of"))
+            continue
+        earlier = departed.take(who, is_only=is_only)
+        if earlier is None:
+            joins.append(_about(who, Kind.JOINED, _CERTAIN, f"member {_name(who)} joined"))
+            continue
+        old_who, gone_ms = earlier
+        away = ""
+        if gone_ms is not None and after.time_ms is not None:
+            away = f", {(after.time_ms - gone_ms) / 1000:.1f} s after it had gone as"
+        restarts.append(_restart(who, old_who, f"is back{away or ' for'}"))
+    yield from restarts
+    yield from joins
+    for old in went:
+        if old.who.member_id not in replaced:
+            departed.add(old.who, after.time_ms)
+            yield _departure(old, before, after, commits)
+
+
+def _restart(who: Participant, old: Participant, how: str) -> Cause:
+    certain = who.instance_id is not None and who.instance_id == old.instance_id
+    same = f"instance id {who.instance_id}" if certain else f"client id {who.client_id}"
+    host = f" and host {who.client_host}" if who.client_host == old.client_host else ""
+    return _about(
+        who,
+        Kind.RESTARTED,
+        _CERTAIN if certain else _INFERRED,
+        f"member {_name(who)} {how} {old.member_id}: the same {same}{'' if certain else host}",
+        before_member_id=old.member_id,
+    )
+
+
+def _departure(old: Member, before: Moment, after: Moment, commits: Commits) -> Cause:
+    """Tell how a member went: what signs of life there are, and what its timeouts allow."""
+    who, name = old.who, _name(old.who)
+    end_ms = after.joined_ms or after.time_ms
+    timeout_ms, is_classic = old.timeout_ms, old.session_timeout_ms is not None
+    if timeout_ms is None:
+        timeout_ms = min(EPOCH_SESSION_MS, old.rebalance_timeout_ms or EPOCH_SESSION_MS)
+    joined_ms = before.joined_ms if is_classic and before.is_classic else None
+    owned = {(each.topic, each.partition) for each in old.owned or () if each.topic is not None}
+    own = commits.between(before.log_offset, after.log_offset, owned)
+    seen = [
+        each
+        for each in (
+            (joined_ms or before.time_ms) if old.seen_ms is None else old.seen_ms,
+            own.last_ms,
+        )
+        if each is not None
+    ]
+    seen_ms = max(seen, default=None)
+    silent_ms = None if seen_ms is None or end_ms is None else max(0, end_ms - seen_ms)
+
+    def cause(kind: Kind, certainty: Certainty, evidence: str) -> Cause:
+        return _about(
+            who,
+            kind,
+            certainty,
+            evidence,
+            last_seen_ms=seen_ms,
+            silent_ms=silent_ms,
+            timeout_ms=timeout_ms,
+        )
+
+    if old.is_away:
+        return cause(
+            Kind.EXPIRED,
+            _INFERRED,
+            f"static member {name} had gone for a while (epoch -2) and was not back in time",
+        )
+    if end_ms is None:
+        return cause(Kind.GONE, _INFERRED, f"member {name} left or expired")
+    if joined_ms is not None:
+        alive_ms = end_ms - joined_ms
+        if 0 <= alive_ms < timeout_ms:
+            return cause(
+                Kind.LEFT,
+                _CERTAIN,
+                f"member {name} left: it had joined {alive_ms} ms before, and cannot expire in "
+                f"less than {timeout_ms} ms",
+            )
+    limit = "its timeout is" if is_classic else "the timeout is, by default,"
+    if silent_ms is not None and silent_ms < timeout_ms:
+        return cause(
+            Kind.LEFT,
+            _INFERRED,
+            f"member {name} left: the last sign of it is {silent_ms} ms older than the rebalance; "
+            f"{limit} {timeout_ms} ms",
+        )
+    # Others may have taken long to join, so its silence counts only while they worked.
+    others_ms = commits.between(before.log_offset, after.log_offset, owned, others=True).last_ms
+    working_ms = others_ms if after.members else end_ms
+    pace_ms = own.pace_ms
+    if own.last_ms is not None and working_ms is not None and pace_ms is not None:
+        silence_ms = working_ms - own.last_ms
+        if silence_ms >= timeout_ms and pace_ms * 3 <= timeout_ms:
+            return cause(
+                Kind.EXPIRED,
+                _INFERRED,
+                f"member {name} expired: its partitions were committed every {pace_ms} ms, and "
+                f"then not for {silence_ms} ms; {limit} {timeout_ms} ms",
+            )
+    if who.instance_id is not None:
+        return cause(
+            Kind.EXPIRED,
+            _INFERRED,
+            f"static member {name} is gone; static members do not leave when they are closed",
+        )
+    return cause(
+        Kind.GONE,
+        _INFERRED,
+        f"member {name} left or expired: nothing shows that it lived in the last {timeout_ms} ms",
+    )
+
+
+def _subscriptions(before: Moment, after: Moment) -> Iterator[Cause]:
+    for name, new in after.members.items():
+        old = before.members.get(name)
+        if old is None or old.topics is None or new.topics is None:
+            continue
+        if (old.topics, old.regex) != (new.topics, new.regex):
+            yield _about(
+                new.who,
+                Kind.SUBSCRIPTION_CHANGED,
+                _CERTAIN,
+                f"member {_name(new.who)} subscribed to {_topics(old)}, and does to {_topics(new)}",
+            )
+    if before.topology is not None and after.topology not in (None, before.topology):
+        yield Cause(
+            Kind.SUBSCRIPTION_CHANGED,
+            _CERTAIN,
+            f"the topology of the group had epoch {before.topology}, and has {after.topology}",
+        )
+
+
+def _topics(member: Member) -> str:
+    texts = sorted(member.topics or ())
+    if member.regex:
+        texts.append(f"/{member.regex}/")
+    return ", ".join(texts) or "nothing"
+
+
+def _name(who: Participant) -> str:
+    """Say who somebody is, for people."""
+    if who.instance_id is not None:
+        return f"{who.member_id} (instance {who.instance_id})"
+    if who.client_id and who.client_id not in who.member_id:
+        return f"{who.member_id} (client {who.client_id})"
+    return who.member_id
+
+
+def _about(
+    who: Participant,
+    kind: Kind,
+    certainty: Certainty,
+    evidence: str,
+    *,
+    before_member_id: str | None = None,
+    last_seen_ms: int | None = None,
+    silent_ms: int | None = None,
+    timeout_ms: int | None = None,
+) -> Cause:
+    return Cause(
+        kind,
+        certainty,
+        evidence,
+        member_id=who.member_id,
+        instance_id=who.instance_id,
+        client_id=who.client_id,
+        client_host=who.client_host,
+        before_member_id=before_member_id,
+        last_seen_ms=last_seen_ms,
+        silent_ms=silent_ms,
+        timeout_ms=timeout_ms,
+    )

@@ -1,0 +1,552 @@
+"""The rebalances of one group: its records, walked through in the order of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from kgroup.history.rebalance.cause import Departed, Member, Moment, causes_of
+from kgroup.history.rebalance.group_commit import Commits
+from kgroup.history.rebalance.rebalance import (
+    Cause,
+    Certainty,
+    Kind,
+    Moved,
+    Participant,
+    Rebalance,
+    Thing,
+)
+from kgroup.history.sql.question import Row
+
+__all__ = ["rebalances_of"]
+
+_AWAY = -2
+"""Epoch of a static member that will be back. Kafka: `LEAVE_GROUP_STATIC_MEMBER_EPOCH`."""
+_FIRST_EPOCH = 2
+"""An epoch group whose first known epoch is not above this had no members before: the first member
+raises it once or, as of Kafka 4.1, twice."""
+
+
+def rebalances_of(
+    rows: Sequence[Row],
+    members: Mapping[int, Sequence[Row]],
+    commits: Commits,
+    topic_names: Mapping[str, str],
+) -> list[Rebalance]:
+    """Find the rebalances of a group.
+
+    Args:
+        rows: its rows of `group_generations`, `consumer_group_epochs` and `tombstones` (those of
+            offsets left out) of one partition of `__consumer_offsets`, by log offset.
+        members: its rows of `members`, by log offset.
+        commits: when it committed.
+        topic_names: by topic id.
+
+    Returns:
+        They in the order of the log.
+    """
+    story = _Story(commits, topic_names)
+    for row in rows:
+        here = members.get(row["log_offset"], ())
+        if "generation_id" in row:
+            story.generation(row, here)
+        elif "epoch" in row:
+            story.epoch(row, here)
+        else:
+            story.tombstone(row)
+    return story.end()
+
+
+class _Story:
+    def __init__(self, commits: Commits, topic_names: Mapping[str, str]) -> None:
+        self._commits = commits
+        self._topic_names = topic_names
+        self._found: list[Rebalance] = []
+        self._draft: Rebalance | None = None
+        self._last: Moment | None = None
+        self._deleted: tuple[Moment | None, int] | None = None
+        self._departed = Departed()
+        self._is_converted = False
+        self._given_up: set[Thing] = set()
+        self._counts: dict[str, int] = {}
+        # Of an epoch group, as it is now:
+        self._members: dict[str, Member] = {}
+        self._target: dict[str, frozenset[Thing]] = {}
+        self._settled: dict[str, frozenset[Thing]] | None = None
+        self._epochs: dict[str, int] = {}
+        self._topics_hash: int | None = None
+        self._topic_counts: dict[str, int] | None = None
+        self._settled_epoch: int | None = None
+        self._topic_change: Cause | None = None
+        self._topology: int | None = None
+
+    def end(self) -> list[Rebalance]:
+        self._close()
+        return self._found
+
+    def _close(self) -> None:
+        if self._draft is not None:
+            self._found.append(self._draft)
+            self._draft = None
+
+    # --- classic groups -------------------------------------------------------------------------
+
+    def generation(self, row: Row, rows: Sequence[Row]) -> None:
+        members = {each["member_id"]: self._classic_member(each) for each in rows}
+        after = Moment(
+            "classic",
+            row["generation_id"],
+            row["state_timestamp_ms"],
+            row["time_ms"],
+            row["log_offset"],
+            row["log_leader_epoch"],
+            row["protocol"] or None,
+            members,
+        )
+        before = self._before(after)
+        if before is not None and before.generation == after.generation:
+            self._go_on(before, after)
+            return
+        is_new = before is None or before.generation is None
+        if is_new and not members and not after.generation:
+            self._last = after  # the coordinator has made the group
+            return
+        if before is None and after.generation == 1:
+            before = _nothing_before(after)
+        owned = _owned(members.values())
+        owned_before = None if before is None else _owned(before.members.values())
+        sync_ms = None
+        if members and after.time_ms is not None and after.joined_ms is not None:
+            sync_ms = after.time_ms - after.joined_ms
+            sync_ms = sync_ms if sync_ms >= 0 else None
+        self._rebalance(before, after)
+        assert self._draft is not None
+        self._draft = replace(
+            self._draft,
+            moved=_moved(
+                owned_before, owned, (*(self._draft.members_before or ()), *self._draft.members)
+            ),
+            moved_count=_count(owned_before, owned),
+            sync_ms=sync_ms,
+        )
+        self._count(members.values())
+
+    def _go_on(self, before: Moment, after: Moment) -> None:
+        """Take a record that changes a generation: a static member is back, or the type is new.
+
+        Who was in the generation and is not any more counts as gone with the next one.
+        """
+        back = [each.who for name, each in after.members.items() if name not in before.members]
+        instances = {who.instance_id for who in back} - {None}
+        clients = {who.client_id for who in back if who.instance_id is None}  # not stored before v3
+        missing = {
+            name: member
+            for name, member in before.members.items()
+            if name not in after.members
+            and member.who.instance_id not in instances
+            and member.who.client_id not in clients
+        }
+        self._last = replace(
+            after, joined_ms=before.joined_ms, members={**missing, **after.members}
+        )
+
+    def _classic_member(self, row: Row) -> Member:
+        topics, owned = row["subscribed_topics"], row["assignment"]
+        return Member(
+            _participant(row),
+            None if topics is None else frozenset(topics),
+            None,
+            row["session_timeout_ms"],
+            row["rebalance_timeout_ms"],
+            None if owned is None else self._things(owned),
+        )
+
+    # --- groups with epochs ---------------------------------------------------------------------
+
+    def epoch(self, row: Row, rows: Sequence[Row]) -> None:
+        kind = row["type"].removeprefix(row["group_type"].capitalize() + "Group")
+        name = row["member_id"]
+        if kind == "MemberMetadata":
+            for each in rows:
+                self._epoch_member(each, row)
+        elif kind == "TargetAssignmentMember":
+            self._target[name] = self._things(row["assignment"] or ())
+        elif kind == "CurrentMemberAssignment":
+            self._current(row)
+        elif kind == "TargetAssignmentMetadata":
+            self._settle(row)
+        elif kind == "PartitionMetadata":
+            self._partition_metadata(row)
+        elif kind == "StatePartitionMetadata":
+            self._topic_change = Cause(
+                Kind.TOPICS_CHANGED, Certainty.INFERRED, "states of share partitions were made"
+            )
+        elif kind == "RegularExpression":
+            self._topic_change = Cause(
+                Kind.TOPICS_CHANGED, Certainty.INFERRED, "a regular expression was resolved again"
+            )
+        elif kind == "Topology":
+            self._topology = row["epoch"]
+        elif kind == "Metadata":
+            self._group_epoch(row)
+
+    def _epoch_member(self, member: Row, row: Row) -> None:
+        name = member["member_id"]
+        old = self._members.get(name)
+        topics = member["subscribed_topics"]
+        self._members[name] = Member(
+            _participant(member),
+            None if topics is None else frozenset(topics),
+            member["subscribed_regex"] or None,
+            rebalance_timeout_ms=member["rebalance_timeout_ms"],
+            owned=old.owned if old else frozenset(),
+            seen_ms=row["time_ms"],
+        )
+        self._take_over(self._members[name])
+
+    def _take_over(self, new: Member) -> None:
+        """Follow a static member that is back under another id.
+
+        Where it subscribes to the same, no epoch tells of it. Kafka: `replaceMember`.
+        """
+        if self._last is None or new.who.instance_id is None:
+            return
+        for name, old in self._last.members.items():
+            if (
+                name != new.who.member_id
+                and name not in self._members
+                and old.who.instance_id == new.who.instance_id
+                and (old.topics, old.regex) == (new.topics, new.regex)
+            ):
+                members = {
+                    new.who.member_id if key == name else key: new if key == name else each
+                    for key, each in self._last.members.items()
+                }
+                self._last = replace(self._last, members=members)
+                return
+
+    def _current(self, row: Row) -> None:
+        name = row["member_id"]
+        owned = self._things(row["assignment"] or ())
+        is_away = row["epoch"] == _AWAY
+        if row["epoch"] is not None:
+            self._epochs[name] = row["epoch"]
+        if name in self._members:
+            member = replace(
+                self._members[name], owned=owned, seen_ms=row["time_ms"], is_away=is_away
+            )
+            self._members[name] = member
+            if self._last is not None and name in self._last.members:
+                # Signs of life count, whenever they come; so does what it has by then.
+                members = {**self._last.members}
+                members[name] = replace(
+                    members[name], owned=owned, seen_ms=row["time_ms"], is_away=is_away
+                )
+                self._last = replace(self._last, members=members)
+        draft = self._draft
+        if draft is None or draft.reconcile_ms is not None or draft.group_type == "classic":
+            return
+        has_arrived = self._settled_epoch == draft.generation_id and all(
+            self._epochs.get(name) == draft.generation_id
+            and member.owned == self._target.get(name, frozenset())
+            for name, member in self._members.items()
+        )
+        if has_arrived and row["time_ms"] is not None and draft.time_ms is not None:
+            self._draft = replace(draft, reconcile_ms=row["time_ms"] - draft.time_ms)
+
+    def _settle(self, row: Row) -> None:
+        """Take what a new target assignment has moved."""
+        before, self._settled = self._settled, dict(self._target)
+        self._settled_epoch = row["epoch"]
+        draft = self._draft
+        if draft is not None and draft.generation_id == row["epoch"]:
+            moved = _moved(before, self._settled, (*(draft.members_before or ()), *draft.members))
+            draft = replace(draft, moved=moved, moved_count=_count(before, self._settled))
+            if draft.cause is Kind.TOPICS_CHANGED:
+                added = self._added(frozenset().union(*self._settled.values()))
+                if added:
+                    draft = _with_causes(draft, [_added_cause(added)])
+            self._draft = draft
+        self._count(self._members.values(), self._settled.values())
+
+    def _partition_metadata(self, row: Row) -> None:
+        data = orjson.loads(row["value_json"])["data"] or {}
+        counts = {each["topicName"]: each["numPartitions"] for each in data.get("topics") or ()}
+        old, self._topic_counts = self._topic_counts, counts
+        if old is None or old == counts:
+            return
+        grown = [name for name in counts if name in old and counts[name] > old[name]]
+        self._topic_change = Cause(
+            Kind.PARTITIONS_ADDED if grown else Kind.TOPICS_CHANGED,
+            Certainty.CERTAIN,
+            "; ".join(
+                f"topic {name} had {old[name]} partitions, and has {counts[name]}" for name in grown
+            )
+            or "topics of the group were made or deleted, or racks have changed",
+        )
+
+    def _group_epoch(self, row: Row) -> None:
+        data = orjson.loads(row["value_json"])["data"] or {}
+        after = Moment(
+            row["group_type"],
+            row["epoch"],
+            None,
+            row["time_ms"],
+            row["log_offset"],
+            row["log_leader_epoch"],
+            None,
+            dict(self._members),
+            data.get("metadataHash") or None,
+            self._topology,
+        )
+        before = self._before(after)
+        if before is not None and before.generation == after.generation:
+            self._go_on(before, after)
+            return
+        if before is None and row["epoch"] <= _FIRST_EPOCH:
+            before = _nothing_before(after)
+        if before is not None and before.generation is None:
+            self._settled = {}
+        self._rebalance(before, after)
+
+    # --- all groups -----------------------------------------------------------------------------
+
+    def tombstone(self, row: Row) -> None:
+        kind, name = row["type"], row["member_id"]
+        if kind.endswith("GroupMemberMetadata"):
+            self._members.pop(name, None)
+        elif kind.endswith("TargetAssignmentMember"):
+            self._target.pop(name, None)
+        elif kind.endswith("CurrentMemberAssignment"):
+            self._epochs.pop(name, None)
+        elif kind.endswith("GroupMetadata"):
+            self._deleted = (self._last, row["log_offset"])
+            self._last = Moment(
+                self._last.group_type if self._last else "classic",
+                *(None, None, row["time_ms"], row["log_offset"], None, None),
+            )
+
+    def _before(self, after: Moment) -> Moment | None:
+        """Give how the group was; it is not deleted where its type changes in the same write."""
+        if self._deleted is None:
+            last = self._last
+            if last is not None and (last.generation or 0) > (after.generation or 0):
+                return None  # what is between them is not there
+            return last
+        before, log_offset = self._deleted
+        self._deleted = None
+        is_next = after.log_offset - log_offset <= 1 + len(self._members)
+        if before is None or before.is_classic == after.is_classic or not is_next:
+            self._settled = None
+            for member in before.members.values() if before else ():
+                self._departed.add(member.who, self._last.time_ms if self._last else None)
+            return self._last
+        self._is_converted = True
+        self._members = {} if after.is_classic else self._members
+        self._settled = None
+        return before
+
+    def _rebalance(self, before: Moment | None, after: Moment) -> None:
+        self._close()
+        causes: list[Cause] = []
+        if before is not None:
+            causes += causes_of(before, after, self._departed, self._commits)
+            causes[len(causes) :] = self._other_causes(before, after, causes)
+        members_before = None
+        if before is not None:
+            members_before = tuple(each.who for each in before.members.values())
+        assert after.generation is not None
+        draft = Rebalance(
+            cluster="",
+            group_id="",
+            group_type=after.group_type,
+            time_ms=after.time_ms,
+            generation_before=before.generation if before else None,
+            generation_id=after.generation,
+            protocol_before=before.protocol if before else None,
+            protocol=after.protocol,
+            members_before=members_before,
+            members=tuple(each.who for each in after.members.values()),
+            moved_count=None,
+            moved=None,
+            sync_ms=None,
+            reconcile_ms=None,
+            commit_gap_ms=self._commits.gap_ms(after.log_offset),
+            cause=Kind.UNKNOWN,
+            certainty=Certainty.INFERRED,
+            evidence=_why_unknown(before),
+            causes=(),
+            offsets_partition=0,
+            log_offset=after.log_offset,
+        )
+        self._draft = _with_causes(draft, causes)
+        self._last, self._is_converted, self._topic_change = after, False, None
+
+    def _other_causes(self, before: Moment, after: Moment, known: Sequence[Cause]) -> list[Cause]:
+        """Find causes that are told by more than two moments."""
+        causes: list[Cause] = []
+        is_alone = all(cause.kind is Kind.COORDINATOR_MOVED for cause in known)
+        if after.is_classic:
+            owned = after.owned or frozenset()
+            added = self._added(owned) if is_alone and before.owned is not None else ()
+            if added:
+                causes.append(_added_cause(added))
+            handed = self._given_up & owned
+            if handed and all(each.kind is not Kind.SUBSCRIPTION_CHANGED for each in known):
+                causes.append(
+                    Cause(
+                        Kind.FOLLOW_UP,
+                        Certainty.INFERRED,
+                        f"{len(handed)} partitions that generation {before.generation} took from "
+                        "their owners are handed over",
+                    )
+                )
+            had = before.owned
+            self._given_up = set() if had is None else set(had - owned) if after.members else set()
+        elif is_alone and self._topic_change is not None:
+            causes.append(self._topic_change)
+        elif (
+            is_alone
+            and None not in (before.topics_hash, after.topics_hash)
+            and before.topics_hash != after.topics_hash
+        ):
+            causes.append(
+                Cause(
+                    Kind.TOPICS_CHANGED,
+                    Certainty.CERTAIN,
+                    "the hash of the topics' metadata is another one: a topic got partitions, "
+                    "was made or deleted, or racks have changed",
+                )
+            )
+        if self._is_converted:
+            causes.append(
+                Cause(
+                    Kind.CONVERTED,
+                    Certainty.CERTAIN,
+                    f"the group was of another type, and is of type {after.group_type}",
+                )
+            )
+        return causes
+
+    def _things(self, assigned: Iterable[Mapping[str, Any]]) -> frozenset[Thing]:
+        return frozenset(
+            Thing(
+                each["topic"] or self._topic_names.get(each["topic_id"] or "") or each["topic_id"],
+                each["subtopology"],
+                each["role"],
+                number,
+            )
+            for each in assigned
+            for number in each["partitions"] or ()
+        )
+
+    def _count(self, members: Iterable[Member], targets: Iterable[frozenset[Thing]] = ()) -> None:
+        """Remember how many partitions of each topic were seen."""
+        for things in (*(each.owned for each in members if each.owned is not None), *targets):
+            for thing in things:
+                if thing.topic:
+                    seen = self._counts.get(thing.topic, 0)
+                    self._counts[thing.topic] = max(seen, thing.partition + 1)
+
+    def _added(self, owned: Iterable[Thing]) -> list[Thing]:
+        """Find partitions that are beyond those that were seen of their topic."""
+        if not self._counts:
+            return []
+        return _sorted(
+            thing
+            for thing in owned
+            if thing.topic and thing.partition >= self._counts.get(thing.topic, 0)
+        )
+
+
+def _nothing_before(first: Moment) -> Moment:
+    """Give a group as it was before its first generation or epoch."""
+    return replace(first, generation=None, members={}, log_offset=-1, protocol=None, joined_ms=None)
+
+
+def _with_causes(draft: Rebalance, causes: Sequence[Cause]) -> Rebalance:
+    if not causes:
+        return draft
+    order = sorted(causes, key=lambda cause: cause.kind is Kind.COORDINATOR_MOVED)
+    return replace(
+        draft,
+        cause=order[0].kind,
+        certainty=order[0].certainty,
+        evidence="; ".join(cause.evidence for cause in order),
+        causes=tuple(order),
+    )
+
+
+def _added_cause(added: Sequence[Thing]) -> Cause:
+    names = ", ".join(f"{thing.topic}-{thing.partition}" for thing in added[:5])
+    more = f" and {len(added) - 5} more" if len(added) > 5 else ""
+    return Cause(
+        Kind.PARTITIONS_ADDED,
+        Certainty.INFERRED,
+        f"partitions were assigned that were never there: {names}{more}",
+    )
+
+
+def _why_unknown(before: Moment | None) -> str:
+    if before is None:
+        return "nothing is known of the group before"
+    return (
+        "the log shows no change: a member joined again by itself, or one came and went in between"
+    )
+
+
+def _participant(row: Row) -> Participant:
+    return Participant(row["member_id"], row["instance_id"], row["client_id"], row["client_host"])
+
+
+def _owned(members: Iterable[Member]) -> dict[str, frozenset[Thing]] | None:
+    """What each member has; None where that is not known of all of them."""
+    found: dict[str, frozenset[Thing]] = {}
+    for member in members:
+        if member.owned is None:
+            return None
+        found[member.who.member_id] = member.owned
+    return found
+
+
+_Owned = Mapping[str, frozenset[Thing]]
+
+
+def _moved(
+    old: _Owned | None, new: _Owned | None, who: Iterable[Participant]
+) -> tuple[Moved, ...] | None:
+    if old is None or new is None:
+        return None
+    clients = {each.member_id: each.client_id for each in who}
+    changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+    none = frozenset[Thing]()
+    found = (
+        Moved(
+            name,
+            clients.get(name),
+            tuple(_sorted(new.get(name, none) - old.get(name, none))),
+            tuple(_sorted(old.get(name, none) - new.get(name, none))),
+        )
+        for name in changed
+    )
+    return tuple(each for each in found if each.got or each.lost)
+
+
+def _sorted(things: Iterable[Thing]) -> list[Thing]:
+    return sorted(things, key=lambda thing: thing.place)
+
+
+def _count(old: _Owned | None, new: _Owned | None) -> int | None:
+    """Count what has other owners than before."""
+    if old is None or new is None:
+        return None
+    return len(
+        {
+            thing
+            for name in {*old, *new}
+            for thing in old.get(name, frozenset()) ^ new.get(name, frozenset())
+        }
+    )

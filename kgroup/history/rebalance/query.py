@@ -1,0 +1,179 @@
+"""The rebalances of groups, as the tables of a warehouse tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from kgroup.history.rebalance.group_commit import Commits, Stretch
+from kgroup.history.rebalance.group_timeline import rebalances_of
+from kgroup.history.rebalance.rebalance import Rebalance
+from kgroup.history.sql.engine import Engine, Parameter
+from kgroup.history.sql.question import (
+    MEMBER_TABLES,
+    Row,
+    cluster_of_group,
+    marks,
+    rows_of,
+    topic_names,
+    where,
+)
+from kgroup.operation.report import Report
+
+__all__ = ["rebalances"]
+
+_AT_ONCE = 200
+"""Groups whose rows are in memory at a time."""
+_EPOCHS = "('ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
+_PLACE = "cluster, group_id, offsets_partition, log_offset"
+_Key = tuple[str, str, int]
+
+
+def rebalances(
+    engine: Engine,
+    group_id: str | None = None,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    cluster: str | None = None,
+) -> Report[Rebalance]:
+    """Tell when groups rebalanced, and why.
+
+    Args:
+        engine: to ask.
+        group_id: only this group.
+        since_ms: only from then on,
+        until_ms: and before then. One without a time is never left out.
+        cluster: only there.
+
+    Returns:
+        The rebalances by cluster, group and place in the log.
+
+    Raises:
+        NotFoundError: the group is not there.
+        UsageError: it is in several clusters.
+    """
+    if group_id is not None:
+        cluster = cluster_of_group(engine, group_id, cluster)
+    found = tuple(
+        each
+        for name, keys in _keys(engine, group_id, cluster)
+        for each in _of_cluster(engine, name, keys)
+        if each.time_ms is None
+        or (
+            (since_ms is None or each.time_ms >= since_ms)
+            and (until_ms is None or each.time_ms < until_ms)
+        )
+    )
+    notes: tuple[str, ...] = ()
+    if group_id is not None and not found:
+        notes = (
+            f"Group {group_id!r} did not rebalance, as far as the warehouse knows: it committed "
+            "offsets only, or at other times.",
+        )
+    return Report(found, notes=notes)
+
+
+def _keys(
+    engine: Engine, group_id: str | None, cluster: str | None
+) -> Iterator[tuple[str, Sequence[_Key]]]:
+    """Give each cluster, and those of its groups that may have rebalanced."""
+    condition, parameters = where(("cluster = ?", cluster), ("group_id = ?", group_id))
+    sql = " UNION ".join(
+        f"SELECT cluster, group_id, offsets_partition FROM {table} WHERE {condition}"
+        for table in MEMBER_TABLES
+    )
+    rows = rows_of(engine, f"{sql} ORDER BY cluster, offsets_partition, group_id", parameters * 2)
+    for name, of_cluster in groupby(rows, lambda row: str(row["cluster"])):
+        yield name, list(map(_key, of_cluster))
+
+
+def _of_cluster(engine: Engine, cluster: str, keys: Sequence[_Key]) -> list[Rebalance]:
+    """Read some groups after the others: those of one partition, which files have together."""
+    names = topic_names(engine, cluster)
+    found: list[Rebalance] = []
+    for start in range(0, len(keys), _AT_ONCE):
+        found += _of_groups(engine, cluster, keys[start : start + _AT_ONCE], names)
+    return sorted(found, key=lambda each: each.group_id)
+
+
+def _of_groups(
+    engine: Engine, cluster: str, keys: Sequence[_Key], names: Mapping[str, str]
+) -> Iterator[Rebalance]:
+    groups = sorted({group_id for _, group_id, _ in keys})
+    partitions = sorted({partition for _, _, partition in keys})
+    condition = (
+        f"cluster = ? AND group_id IN ({marks(groups)}) "
+        f"AND offsets_partition IN ({marks(partitions)})"
+    )
+    parameters: list[Parameter] = [cluster, *groups, *partitions]
+    events: dict[_Key, list[Row]] = {}
+    for sql in (
+        f"SELECT {_PLACE}, time_ms, log_leader_epoch, generation_id, protocol, state_timestamp_ms "
+        f"FROM group_generations WHERE {condition} ORDER BY {_PLACE}",
+        f"SELECT {_PLACE}, time_ms, log_leader_epoch, group_type, type, member_id, epoch, "
+        "assignment, CASE WHEN type LIKE '%GroupMetadata' OR type LIKE '%PartitionMetadata' "
+        f"THEN value_json END AS value_json FROM consumer_group_epochs WHERE {condition} "
+        f"ORDER BY {_PLACE}",
+        f"SELECT {_PLACE}, time_ms, type, member_id FROM tombstones WHERE {condition} "
+        f"AND topic IS NULL ORDER BY {_PLACE}",
+    ):
+        for row in rows_of(engine, sql, parameters):
+            events.setdefault(_key(row), []).append(row)
+    members: dict[_Key, dict[int, list[Row]]] = {}
+    sql = (
+        f"SELECT {_PLACE}, member_id, instance_id, client_id, client_host, session_timeout_ms, "
+        "rebalance_timeout_ms, subscribed_topics, subscribed_regex, assignment FROM members "
+        f"WHERE {condition} ORDER BY {_PLACE}, member_id"
+    )
+    for row in rows_of(engine, sql, parameters):
+        members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
+    stretches = _stretches(engine, condition, parameters)
+    for key in keys:
+        of_group = rebalances_of(
+            sorted(events[key], key=lambda row: int(row["log_offset"])),
+            members.get(key, {}),
+            Commits(stretches.get(key, ())),
+            names,
+        )
+        for each in of_group:
+            yield replace(each, cluster=key[0], group_id=key[1], offsets_partition=key[2])
+
+
+def _stretches(
+    engine: Engine, condition: str, parameters: Sequence[Parameter]
+) -> dict[_Key, list[Stretch]]:
+    """Count commits between the records of rebalances."""
+    columns = "cluster, group_id, offsets_partition"
+    sql = (
+        f"SELECT {columns}, mark, topic, partition, COUNT(*) AS commit_count, "
+        "MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM "
+        f"(SELECT {columns}, topic, partition, time_ms, MAX(own_mark) OVER "
+        f"(PARTITION BY {columns} ORDER BY log_offset "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS mark FROM "
+        f"(SELECT {_PLACE}, topic, partition, time_ms, CAST(NULL AS BIGINT) AS own_mark "
+        f"FROM offset_commits WHERE {condition} UNION ALL "
+        f"SELECT {_PLACE}, NULL, NULL, NULL, log_offset FROM group_generations "
+        f"WHERE {condition} UNION ALL "
+        f"SELECT {_PLACE}, NULL, NULL, NULL, log_offset FROM consumer_group_epochs "
+        f"WHERE {condition} AND type IN {_EPOCHS}) AS entries) AS placed "
+        f"WHERE topic IS NOT NULL GROUP BY {columns}, mark, topic, partition "
+        f"ORDER BY {columns}, mark, topic, partition"
+    )
+    found: dict[_Key, list[Stretch]] = {}
+    for row in rows_of(engine, sql, [*parameters] * 3):
+        stretch = Stretch(
+            -1 if row["mark"] is None else row["mark"],
+            row["topic"],
+            row["partition"],
+            row["commit_count"],
+            row["first_ms"],
+            row["last_ms"],
+        )
+        found.setdefault(_key(row), []).append(stretch)
+    return found
+
+
+def _key(row: Row) -> _Key:
+    return row["cluster"], row["group_id"], row["offsets_partition"]

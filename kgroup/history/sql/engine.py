@@ -1,0 +1,254 @@
+"""SQL over the tables of a warehouse, in this process: DuckDB on Parquet files.
+
+Questions are SQL texts that read the tables and are the same for every engine. They keep to what
+DuckDB and Spark SQL both have, mark parameters by ``?``, and order their rows in full.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from kgroup.errors import InputError, KgroupError, UsageError
+from kgroup.history.warehouse.table import TABLES, Table
+from kgroup.history.warehouse.table_file import damaged_file
+from kgroup.interrupt import kept_signals
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = [
+    "FOLDERS",
+    "FOLDER_COLUMNS",
+    "DuckEngine",
+    "Engine",
+    "Parameter",
+    "check_texts",
+    "missing_table",
+    "table_schema",
+    "unreadable_file",
+]
+
+Parameter = str | int | float | bool | None
+"""What stands for a ``?``."""
+
+FOLDER_COLUMNS = (("cluster", pa.string()), ("date", pa.date32()))
+"""Columns that the names of a table's folders give; `date` is null where the row has no time."""
+
+MOST_MEMORY = 4 << 30
+"""Bytes that a query may take; what is more is put into temporary files."""
+
+MOST_SPILLED = 32 << 30
+"""Bytes of these."""
+
+FOLDERS = ".*/cluster=([^/]*)/date=([^/]*)/[^/]*$"
+"""Pattern of a file's path; its groups are the quoted name of the cluster, and the day."""
+
+
+class Engine(Protocol):
+    """Something that answers SQL; nulls come first where rows are ordered upwards."""
+
+    def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
+        """Answer one query.
+
+        Args:
+            sql: a SELECT on the tables of `TABLES`, which have their columns and those of
+                `FOLDER_COLUMNS`, also where they have no rows.
+            parameters: one for each ``?``.
+
+        Raises:
+            UsageError: `sql` is no query on the tables.
+            KgroupError: it could not be answered.
+        """
+        ...
+
+
+def table_schema(table: Table) -> pa.Schema:
+    """Return the columns of a table as queries see it."""
+    return pa.schema([*table.schema, *FOLDER_COLUMNS])
+
+
+class DuckEngine:
+    """An engine that needs no JVM. It reads the given files, and can do nothing else.
+
+    Args:
+        files: Parquet files of each table, by its name, in folders as `table` has them; tables
+            without files are empty.
+
+    Raises:
+        KgroupError: DuckDB is not installed.
+    """
+
+    def __init__(self, files: Mapping[str, Sequence[Path]]) -> None:
+        # In a fixed order, so that what a query leaves open is the same every time.
+        own = {
+            name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
+        }
+        self._paths = [path for paths in own.values() for path in paths]
+        self._connection = _connect()
+        with self._errors():
+            for table in TABLES.values():
+                if own[table.name]:
+                    self._connection.execute(_view(table, own[table.name]))
+                else:
+                    self._connection.register(table.name, table_schema(table).empty_table())
+            self._connection.execute(f"SET allowed_paths = {_list(self._paths)}")
+            self._connection.execute("SET enable_external_access = false")
+            self._connection.execute("SET lock_configuration = true")
+
+    def __enter__(self) -> DuckEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
+        """Answer one query; see `Engine.query`."""
+        import duckdb
+
+        check_texts(sql, *parameters)
+        with self._errors():
+            statements = self._connection.extract_statements(sql)
+            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                raise UsageError("expected one query: SELECT ..., WITH ... or DESCRIBE a table")
+            with kept_signals(self._connection.interrupt) as kept:
+                try:
+                    answer = self._connection.sql(sql, params=list(parameters)).to_arrow_table()
+                except duckdb.InterruptException:
+                    if not kept:
+                        raise
+            if kept:
+                raise kept[0]
+        assert isinstance(answer, pa.Table)
+        return answer
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of DuckDB into those of `Engine.query`."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.Error as error:
+            reason = _reason(error)
+            for path in self._paths:
+                if (unreadable := unreadable_file(path)) is not None:
+                    raise unreadable from error
+                if path in reason:
+                    raise _damaged(path, reason) from error
+            if missing := re.match(r"Table with name (.*?) does not exist", reason):
+                raise missing_table(missing[1]) from error
+            if isinstance(error, duckdb.ProgrammingError | duckdb.DataError):
+                raise UsageError(reason) from error
+            raise KgroupError(reason) from error
+
+
+def check_texts(*texts: object) -> None:
+    """Make sure that an engine can be asked with these texts: names on a command line may be any.
+
+    Args:
+        texts: query and parameters; those that are no texts are passed over.
+
+    Raises:
+        UsageError: one is not UTF-8.
+    """
+    for text in texts:
+        if isinstance(text, str):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise UsageError(f"expected UTF-8, found {text!r}") from None
+
+
+def missing_table(name: str) -> UsageError:
+    """Say that there is no such table, and which there are: engines suggest some of their own."""
+    return UsageError(f"no table {name}; there are: {', '.join(TABLES)}")
+
+
+def unreadable_file(path: str) -> InputError | None:
+    """Say why a file of a table cannot be opened, and what to do; None: it can."""
+    try:
+        with open(path, "rb"):
+            return None
+    except FileNotFoundError:
+        reason = (
+            "no such file. Ask again, if a build has changed the warehouse meanwhile; else restore "
+            "the file, or build the tables anew in another folder."
+        )
+    except OSError as error:
+        reason = error.strerror or str(error)
+    return InputError(f"{path}: {reason}", path=path)
+
+
+def _damaged(path: str, reason: str) -> InputError:
+    what = re.sub(f"(?:^Failed to read file)? ?['\"]?{re.escape(path)}['\"]?:? ?", "", reason)
+    return damaged_file(path, what)
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise KgroupError(
+            "questions to a warehouse are answered by DuckDB, which is not installed; "
+            "pip install 'kgroup[history]'"
+        ) from error
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",  # names of tables are no variables of callers
+            "memory_limit": f"{_memory()}B",
+            "temp_directory": str(Path(gettempdir(), f"kgroup-{os.getpid()}")),
+            "max_temp_directory_size": f"{MOST_SPILLED}B",
+            "threads": str(len(os.sched_getaffinity(0))),
+            "default_null_order": "nulls_first_on_asc_last_on_desc",  # as Spark does
+        },
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def _memory() -> int:
+    """Return how many bytes may be taken: no more than half of what the machine has."""
+    return min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+
+
+def _view(table: Table, paths: Sequence[str]) -> str:
+    """Write the view of a table; filters on `cluster` and `date` leave out whole files.
+
+    The two are taken from the last two folders: DuckDB's own way takes `cluster=` and the like from
+    any folder above them too.
+    """
+    return (
+        f"CREATE VIEW {table.name} AS SELECT {', '.join(table.columns)}, "
+        f"url_decode(regexp_extract(filename, '{FOLDERS}', 1)) AS cluster, "
+        f"TRY_CAST(regexp_extract(filename, '{FOLDERS}', 2) AS DATE) AS date "
+        f"FROM read_parquet({_list(paths)}, filename = true, hive_partitioning = false)"
+    )
+
+
+def _list(texts: Sequence[str]) -> str:
+    """Write texts as a list of SQL."""
+    return f"[{', '.join(_quoted(text) for text in texts)}]"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
+
+
+def _reason(error: Exception) -> str:
+    """Say what an error says, in one line, without its class and the place in the query."""
+    text = str(error).split("\n\nLINE ")[0].strip()
+    text = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", text)
+    return re.sub(r"\s*\n\s*", "; ", text)

@@ -1,0 +1,531 @@
+"""Compiled decoding of whole chunks of a log: batches, records, keys and values to columns.
+
+The layouts are those of `batch_v2`, `message_set` and `coordinator_record`. Offset commits go
+into typed columns straight from the bytes; every other record is turned into JSON text by the
+programs of `schema_program`. The kernel knows only the ordinary. At a batch or a record that is
+not, it stops and says so; the reference reader takes it, and the kernel goes on behind it.
+
+Importing this module imports numba. Positions are addresses; a piece must have
+`memory.PADDING` readable bytes behind it.
+"""
+
+from __future__ import annotations
+
+from kgroup.kernel import json_text as json
+from kgroup.kernel import memory
+from kgroup.kernel import schema_program as op
+from kgroup.kernel.byte_table import intern
+from kgroup.kernel.intrinsics import (
+    BLOCK,
+    compiled,
+    count_ones,
+    equal,
+    flagged_bytes,
+    get,
+    inlined,
+    load_int16,
+    load_int32,
+    load_int64,
+    load_native32,
+    load_uint8,
+    load_word,
+    put,
+    put_native32,
+    store_native16,
+    store_native32,
+    store_uint8,
+)
+from kgroup.kernel.log import (
+    claimed_size,
+    close_batch,
+    has_compressed_records,
+    next_piece,
+    open_batch,
+    read_record,
+    record_time,
+    records_in,
+)
+from kgroup.kernel.memory import (
+    BAD,
+    COMMIT,
+    CONTROL,
+    DONE,
+    EXPIRE,
+    FULL,
+    GROUP,
+    GROW,
+    KEY_TYPE,
+    LEADER_EPOCH,
+    ODD,
+    READ,
+    TOPIC_ID,
+    VALUE,
+    VERSION,
+    Rows,
+)
+
+__all__ = ["UNCLEAR", "commit_time", "decode", "flag_bits", "spread_ends"]
+
+_NO_VALUE = 0b10  # of another row: no value_json
+
+_LARGEST_VALUE = 1 << 20
+"""The reference decoder has limits for larger ones: for their members, and for what they become."""
+
+UNCLEAR = -(1 << 63)
+_NEWEST = 4  # of an OffsetCommit's values; key version 0, LegacyOffsetCommit, has only 0
+
+
+@inlined
+def _commit_key(key: int, end: int) -> tuple[int, int]:
+    """Sizes of group and topic in an offset commit's key; -1 if its parts do not fit."""
+    if end - key < 10:
+        return -1, -1
+    group_size = load_int16(key + 2)
+    topic = key + 6 + group_size
+    if group_size < 0 or topic > end:
+        return -1, -1
+    topic_size = load_int16(topic - 2)
+    if topic_size < 0 or topic + topic_size + 4 != end:
+        return -1, -1
+    return group_size, topic_size
+
+
+@inlined
+def _commit_value(value: int, end: int, newest: int) -> tuple[int, int, int]:
+    """Where the metadata of an offset commit's value begins, its size, and where a topic id is.
+
+    The size is -1 if the parts do not fit, or the version is above `newest`; no topic id is 0.
+    """
+    if end - value < 2:
+        return 0, -1, 0
+    version = load_int16(value)
+    at = value + 10
+    if version >= 3:
+        at += 4
+    if version < 0 or version > newest or at + 2 > end:
+        return 0, -1, 0
+    if version < 4:
+        size = load_int16(at)
+        at += 2
+        rest = 16 if version == 1 else 8
+        if size < 0 or at + size + rest != end:
+            return 0, -1, 0
+        return at, size, 0
+    size = load_uint8(at)
+    at += 1
+    if size >= 0x80:
+        byte = load_uint8(at)
+        at += 1
+        if byte >= 0x80:
+            return 0, -1, 0
+        size = (size & 0x7F) | byte << 7
+    size -= 1
+    tags = at + size + 8
+    if size < 0 or tags + 1 > end:
+        return 0, -1, 0
+    if load_uint8(tags) == 0:
+        if tags + 1 != end:
+            return 0, -1, 0
+        return at, size, 0
+    # one tagged field, number 0, 16 bytes
+    topic_id = tags + 3
+    if topic_id + 16 != end or load_int32(tags) >> 8 != 0x010010:
+        return 0, -1, 0
+    if load_word(topic_id) == 0 and load_word(topic_id + 8) == 0:
+        topic_id = 0
+    return at, size, topic_id
+
+
+@compiled
+def commit_time(key: int, key_end: int, value: int, value_end: int) -> int:
+    """When an offset commit was made: -1 where that is not said, `UNCLEAR` if it is out of order.
+
+    A record that is no offset commit has no such time either.
+    """
+    if key_end - key < 2 or value == 0 or load_int16(key) < 0 or load_int16(key) > 1:
+        return -1
+    group_size, _ = _commit_key(key, key_end)
+    at, size, _ = _commit_value(value, value_end, _NEWEST * load_int16(key))
+    return load_int64(at + size) if group_size >= 0 and size >= 0 else UNCLEAR
+
+
+@compiled
+def _other(
+    state: int, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
+) -> int:
+    """Write a row of another type and its JSON texts; DONE, ODD, FULL or GROW."""
+    other = get(state, memory.OTHERS)
+    used = state + 8 * memory.TEXTS
+    capacity = state + 8 * memory.TEXT_CAPACITIES
+    texts = state + 8 * memory.TEXT_COLUMNS
+    key_size = key_end - key
+    value_size = value_end - value
+    if (
+        other >= get(state, memory.OTHER_CAPACITY)
+        or get(used, 0) + key_size > get(capacity, 0)
+        or get(used, 1) + value_size > get(capacity, 1)
+    ):
+        return FULL
+    if key_size < 2 or value_size > _LARGEST_VALUE:
+        return ODD
+    kind = load_int16(key)
+    name = kind
+    start = key + 2
+    if is_control:
+        name = op.CONTROL + load_int16(key + 2)
+        if key_size != 4 or kind < 0 or name < op.CONTROL or name > op.CONTROL + 1:
+            return ODD
+        kind = op.CONTROL
+        start = key
+    elif kind < 0 or kind >= op.CONTROL:
+        return ODD
+    block = get(state, memory.MACHINE)
+    program = get(get(block, memory.BLOCK_KEYS), kind)
+    if program < 0:
+        return ODD
+    text = get(texts, 0)
+    out = json.run(program, start, key_end, text + get(used, 0), text + get(capacity, 0), block)
+    if out < 0:
+        return FULL if out == json.NO_ROOM else ODD
+    key_json = out - text
+    value_json = get(used, 1)
+    flags = 0
+    other_flags = _NO_VALUE
+    version = 0
+    if value != 0:
+        flags = VERSION
+        other_flags = 0
+        version = load_int16(value)
+        if value_size < 2 or version < 0 or version >= op.VERSIONS:
+            return ODD
+        program = get(get(block, memory.BLOCK_VALUES), kind * op.VERSIONS + version)
+        if program < 0:
+            return ODD
+        put(block, memory.BLOCK_NOTES + 2 * op.KIND + 1, -1)
+        put(block, memory.BLOCK_NOTES + 2 * op.PROTOCOL + 1, -1)
+        text = get(texts, 1)
+        room = text + get(capacity, 1)
+        out = json.run(program, value + 2, value_end, text + value_json, room, block)
+        if out < 0:
+            return FULL if out == json.NO_ROOM else ODD
+        value_json = out - text
+    group = 0
+    if not is_control:
+        note = block + 8 * (memory.BLOCK_NOTES + 2 * op.GROUP)
+        group = intern(get(state, memory.TABLES), get(note, 0), get(note, 1))
+        if group < 0:
+            put(state, memory.GROWING, 0)
+            return GROW
+        flags |= GROUP | KEY_TYPE
+    put(used, 0, key_json)
+    put(used, 1, value_json)
+    columns = state + 8 * memory.OTHER_COLUMNS
+    store_native32(get(columns, 0) + 4 * other, row)
+    store_uint8(get(columns, 1) + other, other_flags)
+    for index in range(2):
+        store_native32(get(columns, 2 + index) + 4 * other, get(used, index))
+    put(state, memory.OTHERS, other + 1)
+
+    _put_row(state, row, flags, name, kind, group, version)
+    return DONE
+
+
+@compiled
+def _put_row(
+    state: int, row: int, flags: int, name: int, kind: int, group: int, version: int
+) -> None:
+    """Write the columns of a row that is no whole offset commit."""
+    columns = state + 8 * memory.ROW_COLUMNS
+    store_uint8(get(columns, _FLAGS) + row, flags)
+    store_uint8(get(columns, _TYPE) + row, name)
+    store_native16(get(columns, _KEY_TYPE) + 2 * row, kind)
+    store_native32(get(columns, _GROUP) + 4 * row, group)
+    store_native32(get(columns, _TOPIC) + 4 * row, 0)
+    store_native32(get(columns, _METADATA) + 4 * row, 0)
+    store_native32(get(columns, _TOPIC_ID) + 4 * row, 0)
+    store_native16(get(columns, _VALUE_VERSION) + 2 * row, version)
+
+
+_FLAGS = Rows._fields.index("flags")
+_OFFSET = Rows._fields.index("offset")
+_TIMESTAMP = Rows._fields.index("timestamp")
+_TYPE = Rows._fields.index("type")
+_KEY_TYPE = Rows._fields.index("key_type")
+_GROUP = Rows._fields.index("group")
+_TOPIC = Rows._fields.index("topic")
+_TOPIC_PARTITION = Rows._fields.index("topic_partition")
+_VALUE_VERSION = Rows._fields.index("value_version")
+_COMMITTED_OFFSET = Rows._fields.index("committed_offset")
+_COMMITTED_LEADER_EPOCH = Rows._fields.index("committed_leader_epoch")
+_METADATA = Rows._fields.index("metadata")
+_COMMIT_TIMESTAMP = Rows._fields.index("commit_timestamp")
+_EXPIRE_TIMESTAMP = Rows._fields.index("expire_timestamp")
+_TOPIC_ID = Rows._fields.index("topic_id")
+_SIZE = Rows._fields.index("size")
+
+
+@compiled
+def _wanted_batch(state: int) -> int:
+    """Where the next batch stands of which a record is wanted, at most END."""
+    keep = get(state, memory.KEEP)
+    end = get(state, memory.END)
+    if keep == get(state, memory.KEEP_END):
+        return end
+    return min(end, (get(keep, 0) >> memory.PLACE_SHIFT) - get(state, memory.PLACE_BASE))
+
+
+@compiled
+def decode(state: int) -> int:
+    """Decode a chunk; give the reason for stopping.
+
+    `state` is the address of the words that `memory` names. At ODD the record's place is
+    there, and the row's offset, timestamp and size are written: who called writes the rest of the
+    row, counts it in ROWS (and in OTHERS), and goes on.
+    """
+    columns = state + 8 * memory.ROW_COLUMNS
+    flags_column = get(columns, _FLAGS)
+    offset_column = get(columns, _OFFSET)
+    timestamp_column = get(columns, _TIMESTAMP)
+    type_column = get(columns, _TYPE)
+    key_type_column = get(columns, _KEY_TYPE)
+    group_column = get(columns, _GROUP)
+    topic_column = get(columns, _TOPIC)
+    topic_partition_column = get(columns, _TOPIC_PARTITION)
+    value_version_column = get(columns, _VALUE_VERSION)
+    committed_offset_column = get(columns, _COMMITTED_OFFSET)
+    committed_leader_epoch_column = get(columns, _COMMITTED_LEADER_EPOCH)
+    metadata_column = get(columns, _METADATA)
+    commit_timestamp_column = get(columns, _COMMIT_TIMESTAMP)
+    expire_timestamp_column = get(columns, _EXPIRE_TIMESTAMP)
+    topic_id_column = get(columns, _TOPIC_ID)
+    size_column = get(columns, _SIZE)
+    groups = get(state, memory.TABLES)
+    topics = get(state, memory.TABLES + 1)
+    metadata = get(state, memory.TABLES + 2)
+    topic_ids = get(state, memory.TABLES + 3)
+    # what the record before had, which this one often has too
+    last_group = state
+    last_group_size = -1
+    group_number = 0
+    last_topic = state
+    last_topic_size = -1
+    topic_number = 0
+    last_meta = state
+    last_meta_size = -1
+    meta_number = 0
+    last_topic_id = 0
+    topic_id_number = 0
+    while True:
+        if get(state, memory.RECORD) == 0:
+            batch = get(state, memory.POSITION)
+            if batch >= get(state, memory.END):
+                reason = next_piece(state)
+                if reason != READ:
+                    return reason
+                # another piece is where the texts were
+                last_group_size = -1
+                last_topic_size = -1
+                last_meta_size = -1
+                last_topic_id = 0
+                continue
+            if get(state, memory.KEEP) != 0:
+                wanted = _wanted_batch(state)
+                if batch < wanted and get(state, memory.UNPACKED) == 0:
+                    put(state, memory.POSITION, wanted)
+                    continue
+                if batch < wanted and not has_compressed_records(batch):
+                    largest = get(state, memory.LARGEST_BATCH)
+                    size = claimed_size(batch, wanted, largest)
+                    if size <= 0:
+                        return BAD
+                    put(state, memory.POSITION, batch + size)
+                    continue
+            reason = open_batch(state)
+            if reason != DONE:
+                return reason
+        batch = get(state, memory.POSITION)
+        limit = get(state, memory.LIMIT)
+        record = get(state, memory.RECORD)
+        left = get(state, memory.LEFT)
+        last_delta = get(state, memory.LAST_DELTA)
+        row = get(state, memory.ROWS)
+        magic = load_uint8(batch + 16)
+        base = load_int64(batch)
+        count = records_in(batch)
+        time, is_append_time = record_time(batch)
+        is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
+        keep = get(state, memory.KEEP)
+        keep_end = get(state, memory.KEEP_END)
+        batch_place = (batch + get(state, memory.PLACE_BASE)) << memory.PLACE_SHIFT
+        reason = DONE
+        while left > 0:
+            end, key, key_end, value, value_end, delta, timestamp = read_record(
+                record, limit, magic, last_delta, time, is_append_time
+            )
+            if end == 0:
+                reason = BAD
+                break
+            if keep != 0:
+                place = batch_place | (count - left)
+                if keep == keep_end or get(keep, 0) != place:
+                    record = end
+                    left -= 1
+                    last_delta = delta
+                    continue
+                keep += 8
+            put(offset_column, row, base + delta)
+            put(timestamp_column, row, timestamp)
+            store_native32(size_column + 4 * row, key_end - key + value_end - value)
+
+            kind = -1
+            if key_end - key >= 2 and not is_control:
+                kind = load_int16(key)
+            group_size = -1
+            topic_size = -1
+            meta = 0
+            meta_size = 0
+            topic_id = 0
+            if kind == 0 or kind == 1:
+                group_size, topic_size = _commit_key(key, key_end)
+                if value != 0:
+                    meta, meta_size, topic_id = _commit_value(value, value_end, _NEWEST * kind)
+            if group_size >= 0 and meta_size >= 0:
+                group = key + 4
+                if group_size != last_group_size or not equal(group, last_group, group_size):
+                    number = intern(groups, group, group_size)
+                    if number < 0:
+                        put(state, memory.GROWING, 0)
+                        reason = GROW
+                        break
+                    group_number = number
+                    last_group = group
+                    last_group_size = group_size
+                topic = group + group_size + 2
+                if topic_size != last_topic_size or not equal(topic, last_topic, topic_size):
+                    number = intern(topics, topic, topic_size)
+                    if number < 0:
+                        put(state, memory.GROWING, 1)
+                        reason = GROW
+                        break
+                    topic_number = number
+                    last_topic = topic
+                    last_topic_size = topic_size
+                flags = COMMIT | GROUP | KEY_TYPE
+                version = 0
+                meta_code = 0
+                topic_id_code = 0
+                if value != 0:
+                    flags |= VALUE | VERSION
+                    version = load_int16(value)
+                    if meta_size != last_meta_size or not equal(meta, last_meta, meta_size):
+                        number = intern(metadata, meta, meta_size)
+                        if number < 0:
+                            put(state, memory.GROWING, 2)
+                            reason = GROW
+                            break
+                        meta_number = number
+                        last_meta = meta
+                        last_meta_size = meta_size
+                    meta_code = meta_number
+                    put(committed_offset_column, row, load_int64(value + 2))
+                    put(commit_timestamp_column, row, load_int64(meta + meta_size))
+                    if version >= 3:
+                        epoch = load_int32(value + 10)
+                        store_native32(committed_leader_epoch_column + 4 * row, epoch)
+                        if epoch != -1:
+                            flags |= LEADER_EPOCH
+                    elif version == 1:
+                        expire = load_int64(meta + meta_size + 8)
+                        put(expire_timestamp_column, row, expire)
+                        if expire != -1:
+                            flags |= EXPIRE
+                    if topic_id != 0:
+                        if last_topic_id == 0 or not equal(topic_id, last_topic_id, 16):
+                            number = intern(topic_ids, topic_id, 16)
+                            if number < 0:
+                                put(state, memory.GROWING, 3)
+                                reason = GROW
+                                break
+                            topic_id_number = number
+                            last_topic_id = topic_id
+                        topic_id_code = topic_id_number
+                        flags |= TOPIC_ID
+                store_uint8(flags_column + row, flags)
+                store_uint8(type_column + row, kind)
+                store_native16(key_type_column + 2 * row, kind)
+                store_native32(group_column + 4 * row, group_number)
+                store_native32(topic_column + 4 * row, topic_number)
+                partition = load_int32(topic + topic_size)
+                store_native32(topic_partition_column + 4 * row, partition)
+                store_native16(value_version_column + 2 * row, version)
+                store_native32(metadata_column + 4 * row, meta_code)
+                store_native32(topic_id_column + 4 * row, topic_id_code)
+            else:
+                reason = ODD
+                if key != 0:
+                    reason = _other(state, row, key, key_end, value, value_end, is_control)
+                elif value == 0:  # a log may be made of millions of them
+                    _put_row(state, row, 0, op.UNKNOWN, 0, 0, 0)
+                    reason = DONE
+                if reason == ODD:
+                    put(state, memory.ODD_KEY, key)
+                    put(state, memory.ODD_KEY_SIZE, key_end - key)
+                    put(state, memory.ODD_VALUE, value)
+                    put(state, memory.ODD_VALUE_SIZE, value_end - value)
+                    record = end
+                    left -= 1
+                    last_delta = delta
+                if reason != DONE:
+                    break
+            row += 1
+            record = end
+            left -= 1
+            last_delta = delta
+        put(state, memory.ROWS, row)
+        put(state, memory.KEEP, keep)
+        if reason in (GROW, ODD):
+            put(state, memory.RECORD, record)
+            put(state, memory.LEFT, left)
+            put(state, memory.LAST_DELTA, last_delta)
+            return reason
+        reason = close_batch(state, record, reason)
+        if reason != DONE:
+            return reason
+
+
+@compiled
+def spread_ends(rows: int, ends: int, count: int, out: int, total: int) -> int:
+    """Make Arrow's offsets (int32) of `total` strings of which all but `count` are empty.
+
+    `rows` has the numbers of the others in order, and `ends` where their bytes end.
+    """
+    row = 0
+    end = 0
+    for index in range(count):
+        next_row = load_native32(rows + 4 * index) + 1
+        for empty in range(row, next_row):
+            put_native32(out, empty, end)
+        row = next_row
+        end = load_native32(ends + 4 * index)
+    for empty in range(row, total + 1):
+        put_native32(out, empty, end)
+    return end
+
+
+@compiled
+def flag_bits(flags: int, flag: int, count: int, out: int) -> int:
+    """Make Arrow's bitmap of the bytes that have a flag; count them.
+
+    There is room for them, and `PADDING`.
+    """
+    found = 0
+    for first in range(0, count, BLOCK):
+        bits = 0
+        if count - first >= BLOCK:
+            bits = flagged_bytes(flags + first, flag)
+        else:
+            for index in range(count - first):
+                bits |= (load_uint8(flags + first + index) & flag != 0) << index
+        store_native32(out + (first >> 3), bits)
+        found += count_ones(bits)
+    return found

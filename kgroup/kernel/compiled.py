@@ -1,0 +1,216 @@
+"""Compiled functions that outlive the process: numba makes them once, LLVM alone loads them.
+
+Numba's own cache needs numba, whose import takes longer than decoding a hundred megabytes. The
+functions here take and give nothing but integers (`intrinsics`), so that their machine code needs
+nothing at all: it is kept as an object file in the user's cache folder, under a name that tells
+the sources and the processor, and loaded through llvmlite.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from kgroup.interrupt import kept_signals
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+__all__ = ["are_kept", "kernels", "loaded", "why_unkept"]
+
+_FUNCTIONS = {
+    "decode": ("column", 1),
+    "find_batch": ("log", 3),
+    "find_end": ("log", 4),
+    "follow": ("log", 1),
+    "flag_bits": ("column", 4),
+    "gather": ("log", 4),
+    "intern": ("byte_table", 3),
+    "hash_key": ("key", 3),
+    "intern_all": ("byte_table", 2),
+    "list_keys": ("key", 1),
+    "scan": ("scan", 1),
+    "note_last": ("key", 5),
+    "note_table": ("key", 4),
+    "join_texts": ("page_kernel", 4),
+    "list_compressed": ("log", 5),
+    "pack_differences": ("page_kernel", 3),
+    "pack_runs": ("page_kernel", 6),
+    "pick": ("page_kernel", 6),
+    "quote": ("row", 6),
+    "spread_ends": ("column", 5),
+    "write_rows": ("row", 1),
+}
+"""What is compiled: the module and the number of arguments of each function."""
+
+_SOURCES = (
+    "byte_table",
+    "column",
+    "compiled",
+    "json_text",
+    "memory",
+    "key",
+    "log",
+    "intrinsics",
+    "page_kernel",
+    "row",
+    "scan",
+    "schema_program",
+)
+"""The modules that the machine code is made of."""
+
+_LIBRARY = ("memcpy", "memmove", "memset", "pread")
+"""Functions of the C library that are called."""
+
+_lock = Lock()
+_loaded: list[Any] = []
+_unkept: list[str] = []
+
+
+def why_unkept() -> str | None:
+    """Say where and why what was compiled could not be kept; None where it was, or need not be."""
+    return _unkept[-1] if _unkept else None
+
+
+def kernels(announce: Callable[[], None] | None = None) -> Any:
+    """Give the compiled functions, by name; they release the interpreter lock.
+
+    Args:
+        announce: called before they are compiled, which takes about ten seconds, once for each
+            user, version of the package and processor.
+    """
+    if not _loaded:
+        with _lock:
+            if not _loaded:
+                _loaded.append(_load(announce))
+    return _loaded[0]
+
+
+def loaded() -> Any | None:
+    """Give the compiled functions if they are loaded already: where there is much to do."""
+    return _loaded[0] if _loaded else None
+
+
+def are_kept() -> bool:
+    """Tell whether the functions were compiled before, so that loading them takes little."""
+    return _cache_path(_processor()).exists()
+
+
+def _processor() -> tuple[str, str]:
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _load(announce: Callable[[], None] | None) -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    processor = _processor()
+    machine = target.create_target_machine(*processor, opt=3, jit=True)
+    path = _cache_path(processor)
+    try:
+        code = path.read_bytes()
+    except OSError:
+        if announce is not None:
+            announce()
+        code = _compile(machine)
+        try:
+            _write(path, code)
+        except OSError as error:
+            _unkept.append(f"{path.parent} ({error.strerror or error})")
+    for name in _LIBRARY:
+        address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
+        llvm.add_symbol(name, address)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    functions = SimpleNamespace(engine=engine)
+    for name, (_, count) in _FUNCTIONS.items():
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)
+        setattr(functions, name, prototype(engine.get_function_address(_symbol(name))))
+    return functions
+
+
+def _cache_path(processor: tuple[str, str]) -> Path:
+    digest = crc32("".join(processor).encode())
+    folder = Path(__file__).parent
+    for source in _SOURCES:
+        digest = crc32((folder / f"{source}.py").read_bytes(), digest)
+    base = os.environ.get("XDG_CACHE_HOME")
+    cache = Path(base) if base else Path(os.path.expanduser("~")) / ".cache"
+    return cache / "kgroup" / f"kernels-{digest:08x}.o"
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Write a file so that no other process sees a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(code)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _compile(machine: llvm.TargetMachine) -> bytes:
+    """Compile everything; give an object file."""
+    from importlib import import_module
+
+    import llvmlite.binding as llvm
+    from numba import types
+
+    linked = llvm.parse_assembly("")
+    for name, (module, count) in _FUNCTIONS.items():
+        function = getattr(import_module(f"kgroup.kernel.{module}"), name)
+        arguments = (types.int64,) * count
+        with kept_signals() as interrupts:
+            function.compile(types.int64(*arguments))
+        for interrupt in interrupts:
+            raise interrupt
+        linked.link_in(llvm.parse_assembly(function.inspect_llvm(arguments)))
+        inner = function.overloads[arguments].fndesc.llvm_func_name
+        linked.link_in(llvm.parse_assembly(_entry(name, inner, count)))
+    # what numba adds for calls from Python needs its run-time: leave the entries and what they use
+    entries = {_symbol(name) for name in _FUNCTIONS}
+    for value in linked.functions:
+        if not value.is_declaration and value.name not in entries:
+            value.linkage = "internal"
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(linked, builder)
+    code: bytes = machine.emit_object(linked)
+    return code
+
+
+def _entry(name: str, inner: str, count: int) -> str:
+    """A C function that calls a function of numba's: it gives a status and takes two addresses.
+
+    The addresses are that of the result, and of a description of the error that there never is.
+    """
+    types = ", ".join(["i64"] * count)
+    parameters = ", ".join(f"i64 %{index}" for index in range(count))
+    return f"""
+        declare i32 @"{inner}"(ptr, ptr, {types})
+        define i64 @{_symbol(name)}({parameters}) {{
+            %result = alloca i64
+            %error = alloca ptr
+            call i32 @"{inner}"(ptr %result, ptr %error, {parameters})
+            %value = load i64, ptr %result
+            ret i64 %value
+        }}
+    """
+
+
+def _symbol(name: str) -> str:
+    return f"kgroup_{name}"

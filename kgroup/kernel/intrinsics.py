@@ -1,0 +1,568 @@
+"""The few machine operations that compiled decoders need and that numba has no words for.
+
+Memory is named by address (int64), not by numpy array: numba counts references wherever an array is
+passed on, which costs more than the decoding. There are big-endian loads from any position, stores,
+and copies, each one instruction or call. Nothing here checks bounds; the callers do, and keep
+`PADDING` (`memory`) readable, and where they write writable, bytes behind every buffer, so
+that a load or a store of a block may reach over its end.
+
+Importing this module imports numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = [
+    "BLOCK",
+    "LINE",
+    "compiled",
+    "copy",
+    "copy_block",
+    "count_ones",
+    "crc32",
+    "crc32c",
+    "equal",
+    "flagged_bytes",
+    "get",
+    "halve_native32",
+    "inlined",
+    "lessen_native32",
+    "load_int16",
+    "load_int32",
+    "load_int64",
+    "load_native16",
+    "load_native32",
+    "load_uint8",
+    "load_word",
+    "mix",
+    "move",
+    "narrow_native16",
+    "narrow_native32",
+    "narrow_uint8",
+    "narrow_words",
+    "pick_native16",
+    "pick_native32",
+    "pick_uint8",
+    "pick_words",
+    "prefetch",
+    "put",
+    "put_native16",
+    "put_native32",
+    "put_uint8",
+    "read_at",
+    "store_native16",
+    "store_native32",
+    "store_uint8",
+    "store_word",
+    "tail",
+    "trailing_zeros",
+]
+
+_INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
+_Builder = Any
+_F = TypeVar("_F", bound=Callable[..., object])
+
+BLOCK = 32
+"""Bytes that are copied or compared at once."""
+_BYTES = ir.VectorType(_INT8, BLOCK)
+
+LINE = 64
+"""Bytes that a processor brings into its cache at once."""
+
+
+def _load(width: Any, signed: bool, swap: bool) -> Any:
+    """An intrinsic that loads `width` at an address that need not be aligned."""
+
+    def load(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], width.as_pointer())
+            value = builder.load(pointer, align=1)
+            if swap:
+                value = builder.bswap(value)
+            if width.width == 64:
+                return value
+            return builder.sext(value, _INT64) if signed else builder.zext(value, _INT64)
+
+        return types.int64(types.int64), generate
+
+    return intrinsic(load)
+
+
+load_uint8: Callable[[int], int] = _load(_INT8, signed=False, swap=False)
+load_int16: Callable[[int], int] = _load(_INT16, signed=True, swap=True)
+load_int32: Callable[[int], int] = _load(_INT32, signed=True, swap=True)
+load_int64: Callable[[int], int] = _load(_INT64, signed=True, swap=True)
+load_native16: Callable[[int], int] = _load(_INT16, signed=True, swap=False)
+load_native32: Callable[[int], int] = _load(_INT32, signed=True, swap=False)
+load_word: Callable[[int], int] = _load(_INT64, signed=True, swap=False)
+"""Eight bytes, the first one lowest."""
+
+
+def _store(width: Any) -> Any:
+    """An intrinsic that stores the low bits of a value, lowest byte first."""
+
+    def store(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], width.as_pointer())
+            stored = arguments[1] if width.width == 64 else builder.trunc(arguments[1], width)
+            builder.store(stored, pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return intrinsic(store)
+
+
+store_uint8: Callable[[int, int], None] = _store(_INT8)
+store_word: Callable[[int, int], None] = _store(_INT64)
+store_native16: Callable[[int, int], None] = _store(_INT16)
+store_native32: Callable[[int, int], None] = _store(_INT32)
+
+
+def _get(typing_context: Any, address: Any, index: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        # not a sum of integers: the compiler is to see that words lie side by side in a loop
+        words = builder.inttoptr(arguments[0], _INT64.as_pointer())
+        return builder.load(builder.gep(words, [arguments[1]]), align=1)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+get: Callable[[int, int], int] = intrinsic(_get)
+"""Load one of the words at an address."""
+
+
+def _put(width: Any) -> Any:
+    """An intrinsic that stores the low bits of a value as one of the numbers at an address."""
+
+    def put(typing_context: Any, address: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            address, index, value = arguments
+            numbers = builder.inttoptr(address, width.as_pointer())
+            stored = value if width.width == 64 else builder.trunc(value, width)
+            builder.store(stored, builder.gep(numbers, [index]), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return intrinsic(put)
+
+
+put: Callable[[int, int, int], None] = _put(_INT64)
+put_uint8: Callable[[int, int, int], None] = _put(_INT8)
+put_native16: Callable[[int, int, int], None] = _put(_INT16)
+put_native32: Callable[[int, int, int], None] = _put(_INT32)
+
+
+def _copy(intrinsic_name: str) -> Any:
+    """An intrinsic that copies bytes with one of LLVM's."""
+
+    def copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            pointer = _INT8.as_pointer()
+            target, source, size = arguments
+            function = builder.module.declare_intrinsic(intrinsic_name, [pointer, pointer, _INT64])
+            builder.call(
+                function,
+                [
+                    builder.inttoptr(target, pointer),
+                    builder.inttoptr(source, pointer),
+                    size,
+                    ir.Constant(ir.IntType(1), 0),
+                ],
+            )
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return intrinsic(copy)
+
+
+copy: Callable[[int, int, int], None] = _copy("llvm.memcpy")
+"""Copy to an address, from another, so many bytes; the two do not overlap."""
+move: Callable[[int, int, int], None] = _copy("llvm.memmove")
+"""Likewise; the two may overlap."""
+
+
+def _read_at(typing_context: Any, file: Any, target: Any, size: Any, position: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        file, target, size, position = arguments
+        pointer = _INT8.as_pointer()
+        kind = ir.FunctionType(_INT64, [_INT32, pointer, _INT64, _INT64])
+        function = cgutils.get_or_insert_function(builder.module, kind, "pread")
+        return builder.call(
+            function,
+            [builder.trunc(file, _INT32), builder.inttoptr(target, pointer), size, position],
+        )
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), generate
+
+
+read_at: Callable[[int, int, int, int], int] = intrinsic(_read_at)
+"""Read from a file, to an address, so many bytes that stand at a position: C's `pread`."""
+
+
+def _copy_block(typing_context: Any, target: Any, source: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        target, source = (builder.inttoptr(each, _BYTES.as_pointer()) for each in arguments)
+        builder.store(builder.load(source, align=1), target, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+copy_block: Callable[[int, int], None] = intrinsic(_copy_block)
+"""Copy a block to an address, from another."""
+
+
+def _pick_eight(width: Any) -> Any:
+    """An intrinsic that copies those of eight numbers whose bit is set side by side.
+
+    Eight are written to the target in any case.
+    """
+
+    def pick(typing_context: Any, target: Any, source: Any, bits: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            numbers = ir.VectorType(width, 8)
+            wide = ir.VectorType(_INT16 if width is _INT8 else width, 8)  # LLVM picks no bytes
+            mask = ir.VectorType(ir.IntType(1), 8)
+            target, source, bits = arguments
+            found = builder.load(builder.inttoptr(source, numbers.as_pointer()), align=1)
+            function = builder.module.declare_intrinsic(
+                f"llvm.experimental.vector.compress.v8i{wide.element.width}",
+                fnty=ir.FunctionType(wide, [wide, mask, wide]),
+            )
+            is_wanted = builder.bitcast(builder.trunc(bits, _INT8), mask)
+            rest = ir.Constant(wide, ir.Undefined)
+            picked = builder.call(function, [builder.zext(found, wide), is_wanted, rest])
+            stored = builder.trunc(picked, numbers)
+            builder.store(stored, builder.inttoptr(target, numbers.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return intrinsic(pick)
+
+
+pick_uint8: Callable[[int, int, int], None] = _pick_eight(_INT8)
+pick_native16: Callable[[int, int, int], None] = _pick_eight(_INT16)
+pick_native32: Callable[[int, int, int], None] = _pick_eight(_INT32)
+pick_words: Callable[[int, int, int], None] = _pick_eight(_INT64)
+
+
+def _narrow(width: Any, narrower: Any) -> Any:
+    """An intrinsic that loads as many numbers as fill a word when they are narrowed.
+
+    A number is taken away from each; its low bits are what is left of the difference.
+    """
+
+    def narrow(typing_context: Any, source: Any, less: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            numbers = ir.VectorType(width, 64 // narrower.width)
+            source, less = arguments
+            found = builder.load(builder.inttoptr(source, numbers.as_pointer()), align=1)
+            if width.width < 64:
+                less = builder.trunc(less, width)
+            found = builder.sub(found, _everywhere(builder, less, numbers))
+            if width is not narrower:
+                found = builder.trunc(found, ir.VectorType(narrower, numbers.count))
+            return builder.bitcast(found, _INT64)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return intrinsic(narrow)
+
+
+narrow_uint8: Callable[[int, int], int] = _narrow(_INT8, _INT8)
+narrow_native16: Callable[[int, int], int] = _narrow(_INT16, _INT8)
+narrow_native32: Callable[[int, int], int] = _narrow(_INT32, _INT8)
+narrow_words: Callable[[int, int], int] = _narrow(_INT64, _INT8)
+halve_native32: Callable[[int, int], int] = _narrow(_INT32, _INT16)
+lessen_native32: Callable[[int, int], int] = _narrow(_INT32, _INT32)
+
+
+def _everywhere(builder: _Builder, number: Any, numbers: Any) -> Any:
+    """A vector of one number."""
+    one = builder.insert_element(ir.Constant(numbers, ir.Undefined), number, ir.Constant(_INT32, 0))
+    places = ir.Constant(ir.VectorType(_INT32, numbers.count), None)
+    return builder.shuffle_vector(one, one, places)
+
+
+def _mix(typing_context: Any, left: Any, right: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        wide = [builder.zext(argument, _INT128) for argument in arguments]
+        product = builder.mul(*wide)
+        high = builder.trunc(builder.lshr(product, ir.Constant(_INT128, 64)), _INT64)
+        return builder.xor(builder.trunc(product, _INT64), high)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+def _trailing_zeros(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
+trailing_zeros: Callable[[int], int] = intrinsic(_trailing_zeros)
+"""How many of the lowest bits of a word are 0; of a word that is not 0."""
+
+
+def _count_ones(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.int64), generate
+
+
+count_ones: Callable[[int], int] = intrinsic(_count_ones)
+"""How many bits of a word are 1."""
+
+
+def compiled(function: _F) -> _F:
+    """Mark a function of integers for compilation; it runs without the interpreter lock."""
+    made: _F = njit(nogil=True, error_model="numpy")(function)
+    return made
+
+
+def inlined(function: _F) -> _F:
+    """Mark a function of integers for compilation into each of its callers."""
+    made: _F = njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    return made
+
+
+mix: Callable[[int, int], int] = intrinsic(_mix)
+"""Fold the 128-bit product of two words into one: the step of a fast, good hash."""
+
+
+@inlined
+def tail(at: int, size: int) -> int:
+    """The last up to eight bytes of a string as a word."""
+    word = load_word(at)
+    if size < 8:
+        word &= (1 << (8 * size)) - 1
+    return word
+
+
+def _prefetch(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        pointer = _INT8.as_pointer()
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch.p0",
+            fnty=ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32]),
+        )
+        hints = [ir.Constant(_INT32, number) for number in (0, 3, 1)]
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), *hints])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+prefetch: Callable[[int], None] = intrinsic(_prefetch)
+"""Tell the processor to bring a line of memory into its cache."""
+
+
+def _unlike(typing_context: Any, left: Any, right: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        left, right = (
+            builder.load(builder.inttoptr(argument, _BYTES.as_pointer()), align=1)
+            for argument in arguments
+        )
+        bits = builder.bitcast(builder.icmp_unsigned("!=", left, right), ir.IntType(BLOCK))
+        return builder.zext(bits, _INT64)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+_unlike_bytes: Callable[[int, int], int] = intrinsic(_unlike)
+"""Which bytes of the blocks at two places differ: a bit for each."""
+
+
+def _odd(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        found = builder.load(builder.inttoptr(arguments[0], _BYTES.as_pointer()), align=1)
+        control, quote, backslash = (
+            ir.Constant(_BYTES, [byte] * BLOCK) for byte in (0x20, 0x22, 0x5C)
+        )
+        odd = builder.icmp_signed("<", found, control)  # and what is not ASCII, as negative
+        odd = builder.or_(odd, builder.icmp_signed("==", found, quote))
+        odd = builder.or_(odd, builder.icmp_signed("==", found, backslash))
+        return builder.zext(builder.bitcast(odd, ir.IntType(BLOCK)), _INT64)
+
+    return types.int64(types.int64), generate
+
+
+odd_bytes: Callable[[int], int] = intrinsic(_odd)
+"""Which bytes of a block do not stand in JSON as they are, or are no ASCII: a bit for each."""
+
+
+def _flagged(typing_context: Any, address: Any, flag: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        address, flag = arguments
+        found = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
+        flags = _everywhere(builder, builder.trunc(flag, _INT8), _BYTES)
+        bits = builder.icmp_unsigned("!=", builder.and_(found, flags), ir.Constant(_BYTES, None))
+        return builder.zext(builder.bitcast(bits, ir.IntType(BLOCK)), _INT64)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+flagged_bytes: Callable[[int, int], int] = intrinsic(_flagged)
+"""Which bytes of a block have a flag: a bit for each."""
+
+
+@inlined
+def equal(left: int, right: int, size: int) -> bool:
+    """Whether bytes at two places are the same."""
+    # most are names of one block, of any length: nothing here depends on it
+    while size > BLOCK:
+        if _unlike_bytes(left, right) != 0:
+            return False
+        left += BLOCK
+        right += BLOCK
+        size -= BLOCK
+    return _unlike_bytes(left, right) & ((1 << size) - 1) == 0
+
+
+def _crc_step(typing_context: Any, crc: Any, word: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        function = builder.module.declare_intrinsic(
+            "llvm.x86.sse42.crc32.64.64", fnty=ir.FunctionType(_INT64, [_INT64, _INT64])
+        )
+        return builder.call(function, arguments)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+_crc32c_word: Callable[[int, int], int] = intrinsic(_crc_step)
+"""The CRC-32C, before its bits are inverted, of what was read and a word more."""
+
+
+def _multiply(typing_context: Any, left: Any, right: Any) -> Any:
+    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+        pair = ir.VectorType(_INT64, 2)
+        first = ir.Constant(_INT32, 0)
+        factors = [
+            builder.insert_element(ir.Constant(pair, None), argument, first)
+            for argument in arguments
+        ]
+        function = builder.module.declare_intrinsic(
+            "llvm.x86.pclmulqdq", fnty=ir.FunctionType(pair, [pair, pair, _INT8])
+        )
+        product = builder.call(function, [*factors, ir.Constant(_INT8, 0)])
+        return builder.extract_element(product, first)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+_multiply_polynomials: Callable[[int, int], int] = intrinsic(_multiply)
+"""The product of two polynomials of 32 bits."""
+
+
+def _has_crc_instructions() -> bool:
+    """Whether the processor that numba compiles for has SSE 4.2 and PCLMULQDQ."""
+    from numba.core.registry import cpu_target
+
+    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    return triple.startswith("x86_64") and {"+sse4.2", "+pclmul"} <= set(features.split(","))
+
+
+def _tables(polynomial: int) -> Any:
+    """Tables of a reflected CRC-32, for eight bytes a step (slicing by 8)."""
+    first = np.arange(256, dtype=np.int64)
+    for _ in range(8):
+        first = np.where(first & 1, first >> 1 ^ polynomial, first >> 1)
+    tables = [first]
+    for _ in range(7):
+        tables.append(tables[-1] >> 8 ^ first[tables[-1] & 0xFF])
+    return np.concatenate(tables)
+
+
+def _table_crc(polynomial: int) -> Callable[[int, int], int]:
+    table = _tables(polynomial)
+
+    def crc(address: int, size: int) -> int:
+        value = 0xFFFFFFFF
+        end = address + size
+        while end - address >= 8:
+            word = load_word(address) ^ value
+            value = (
+                table[1792 + (word & 0xFF)]
+                ^ table[1536 + ((word >> 8) & 0xFF)]
+                ^ table[1280 + ((word >> 16) & 0xFF)]
+                ^ table[1024 + ((word >> 24) & 0xFF)]
+                ^ table[768 + ((word >> 32) & 0xFF)]
+                ^ table[512 + ((word >> 40) & 0xFF)]
+                ^ table[256 + ((word >> 48) & 0xFF)]
+                ^ table[(word >> 56) & 0xFF]
+            )
+            address += 8
+        while address < end:
+            value = value >> 8 ^ table[(value ^ load_uint8(address)) & 0xFF]
+            address += 1
+        return value ^ 0xFFFFFFFF
+
+    return crc
+
+
+_CASTAGNOLI = 0x82F63B78
+_LANE = 64
+
+
+def _passing(size: int) -> int:
+    """What a CRC-32C is multiplied with to pass over so many bytes of zeros.
+
+    The product has twice as many bits, and one less. To reduce it by the instruction, as if it were
+    a word of the message, multiplies it by x^32; that, and the bit, are taken off beforehand.
+    """
+    power = 1 << 31
+    for _ in range(8 * size - 33):
+        power = power >> 1 ^ (_CASTAGNOLI if power & 1 else 0)
+    return power
+
+
+_PASSING = np.array([_passing(8 * words) for words in range(2 * _LANE // 8 + 1)])
+"""By how many words of zeros there are."""
+
+
+def _instruction_crc32c(address: int, size: int) -> int:
+    value = 0xFFFFFFFF
+    # a step waits for the one before: three lanes are done in the time of one, then put together
+    while size >= 24:
+        lane = min(size // 24 * 8, _LANE)
+        second = 0
+        third = 0
+        for at in range(address, address + lane, 8):
+            value = _crc32c_word(value, load_word(at))
+            second = _crc32c_word(second, load_word(at + lane))
+            third = _crc32c_word(third, load_word(at + 2 * lane))
+        first = _multiply_polynomials(value, _PASSING[lane >> 2])
+        second = _multiply_polynomials(second, _PASSING[lane >> 3])
+        value = _crc32c_word(0, first ^ second) ^ third
+        address += 3 * lane
+        size -= 3 * lane
+    while size >= 8:
+        value = _crc32c_word(value, load_word(address))
+        address += 8
+        size -= 8
+    # the rest as a word that begins with zeros, which change nothing while the value is 0
+    missing = 4 * (8 - size)
+    word = (load_word(address) ^ value) << missing << missing
+    value = _crc32c_word(0, word) ^ (value >> (8 * size))
+    return value ^ 0xFFFFFFFF
+
+
+crc32 = compiled(_table_crc(0xEDB88320))
+"""CRC-32 (zlib's polynomial) of `size` bytes at an address."""
+
+crc32c = compiled(_instruction_crc32c if _has_crc_instructions() else _table_crc(_CASTAGNOLI))
+"""CRC-32C (Castagnoli) of `size` bytes at an address; by instructions where there are any."""

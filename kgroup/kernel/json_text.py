@@ -1,0 +1,537 @@
+"""Runs the programs of `schema_program`: bytes in, JSON text out, no Python object between.
+
+Importing this module imports numba. All positions are addresses; where a function writes, `room` is
+the end of what it may write. A negative position tells why nothing could be written.
+"""
+
+from __future__ import annotations
+
+from kgroup.kernel import memory
+from kgroup.kernel import schema_program as op
+from kgroup.kernel.intrinsics import (
+    BLOCK,
+    compiled,
+    copy_block,
+    equal,
+    get,
+    inlined,
+    load_int16,
+    load_int32,
+    load_int64,
+    load_uint8,
+    load_word,
+    odd_bytes,
+    put,
+    store_uint8,
+    store_word,
+    trailing_zeros,
+)
+from kgroup.kernel.schema_program import VERSIONS
+
+__all__ = ["GIVE_UP", "NO_ROOM", "is_utf8", "run", "write_integer", "write_string"]
+
+GIVE_UP = -1
+"""The bytes are out of the ordinary: the reference decoder must take them."""
+NO_ROOM = -2
+"""The text does not fit into the room that is left."""
+
+_MAX_STRING = 32767
+_SLACK = BLOCK  # a word written over the end of a text, or a number, takes no more
+
+_LOW_BITS = 0x0101010101010101
+_HIGH_BITS = -0x7F7F7F7F7F7F7F80
+_ZEROS = 0x30 * _LOW_BITS
+
+_1E8 = 10**8
+_POSITIVE = (1 << 63) - 1  # with it the compiler sees a division of what is not negative
+_SMALLEST_HIGH, _SMALLEST_LOW = divmod(1 << 63, _1E8)
+
+
+@compiled
+def _sequence(at: int, end: int) -> int:
+    """Length of the UTF-8 sequence at `at`; 0 where there is none that is well-formed."""
+    first = load_uint8(at)
+    if first < 0x80:
+        return 1
+    if first < 0xC2 or first > 0xF4:
+        return 0
+    size = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    if at + size > end:
+        return 0
+    second = load_uint8(at + 1)
+    low, high = 0x80, 0xBF
+    if first == 0xE0:
+        low = 0xA0
+    elif first == 0xED:
+        high = 0x9F
+    elif first == 0xF0:
+        low = 0x90
+    elif first == 0xF4:
+        high = 0x8F
+    if second < low or second > high:
+        return 0
+    for index in range(2, size):
+        if load_uint8(at + index) & 0xC0 != 0x80:
+            return 0
+    return size
+
+
+@compiled
+def is_utf8(at: int, size: int) -> bool:
+    """Whether `size` bytes are well-formed UTF-8."""
+    end = at + size
+    while at < end:
+        if end - at >= 8 and load_word(at) & _HIGH_BITS == 0:
+            at += 8
+            continue
+        length = _sequence(at, end)
+        if length == 0:
+            return False
+        at += length
+    return True
+
+
+@compiled
+def _write_odd_string(at: int, end: int, out: int, room: int) -> int:
+    """The rest of a string from its first byte that is not plain; without the last quote."""
+    while at < end:
+        if out + 16 > room:
+            return NO_ROOM
+        byte = load_uint8(at)
+        if byte >= 0x80:
+            length = _sequence(at, end)
+            if length == 0:
+                return GIVE_UP
+            store_word(out, load_word(at))
+            at += length
+            out += length
+            continue
+        at += 1
+        letter = 0
+        if byte == 0x22 or byte == 0x5C:
+            letter = byte
+        elif byte == 0x08:
+            letter = 0x62
+        elif byte == 0x09:
+            letter = 0x74
+        elif byte == 0x0A:
+            letter = 0x6E
+        elif byte == 0x0C:
+            letter = 0x66
+        elif byte == 0x0D:
+            letter = 0x72
+        if letter:
+            store_uint8(out, 0x5C)
+            store_uint8(out + 1, letter)
+            out += 2
+        elif byte < 0x20:
+            store_word(out, 0x3030755C)  # \u00
+            store_uint8(out + 4, 0x30 + (byte >> 4))
+            digit = byte & 15
+            store_uint8(out + 5, digit + (0x30 if digit < 10 else 0x57))
+            out += 6
+        else:
+            store_uint8(out, byte)
+            out += 1
+    return out
+
+
+@compiled
+def write_string(at: int, size: int, out: int, room: int) -> int:
+    """A JSON string of UTF-8 bytes."""
+    if out + size + _SLACK > room:
+        return NO_ROOM
+    store_uint8(out, 0x22)
+    out += 1
+    end = at + size
+    while at < end:
+        left = end - at
+        odd = odd_bytes(at)
+        if left < BLOCK:
+            odd &= (1 << left) - 1
+        copy_block(out, at)
+        plain = min(left, BLOCK) if odd == 0 else trailing_zeros(odd)
+        at += plain
+        out += plain
+        if odd != 0:
+            out = _write_odd_string(at, end, out, room)
+            if out < 0:
+                return out
+            break
+    store_uint8(out, 0x22)
+    return out + 1
+
+
+@inlined
+def _eight_digits(value: int) -> int:
+    """The decimal digits of a number below 10^8 as the bytes of a word, the first one lowest.
+
+    The number is split into two of four digits, side by side in the word, these into four of two,
+    and these into eight of one; to divide all at once, they are multiplied and shifted.
+    """
+    high = value * 109951163 >> 40
+    word = high | (value - high * 10000) << 32
+    high = (word * 10486 >> 20) & 0x0000007F0000007F
+    word = high | (word - high * 100) << 16
+    high = (word * 103 >> 10) & 0x000F000F000F000F
+    return high | (word - high * 10) << 8
+
+
+@inlined
+def _write_short_integer(value: int, out: int) -> int:
+    """A number below 10^8, without zeros before it."""
+    digits = _eight_digits(value)
+    zeros = trailing_zeros(digits | 1 << 56) & 56  # bits of the zeros before the number
+    store_word(out, (digits + _ZEROS) >> zeros)
+    return out + 8 - (zeros >> 3)
+
+
+@compiled
+def write_integer(value: int, out: int) -> int:
+    """A decimal integer; up to 20 bytes, and 8 more may be overwritten."""
+    if value < 0:
+        store_uint8(out, 0x2D)
+        out += 1
+        value = -value
+    if value >= 0 and value < _1E8:
+        return _write_short_integer(value, out)
+    high = (value & _POSITIVE) // _1E8
+    low = value - high * _1E8
+    if value < 0:  # the smallest integer has no negative
+        high = _SMALLEST_HIGH
+        low = _SMALLEST_LOW
+    if high < _1E8:
+        out = _write_short_integer(high, out)
+    else:
+        highest = (high & _POSITIVE) // _1E8
+        out = _write_short_integer(highest, out)
+        store_word(out, _eight_digits(high - highest * _1E8) + _ZEROS)
+        out += 8
+    store_word(out, _eight_digits(low) + _ZEROS)
+    return out + 8
+
+
+@compiled
+def _write_base64(at: int, size: int, out: int, room: int, alphabet: int, is_padded: bool) -> int:
+    """Base64 between quotes."""
+    if out + (size + 2) // 3 * 4 + _SLACK > room:
+        return NO_ROOM
+    store_uint8(out, 0x22)
+    out += 1
+    end = at + size
+    while at < end:
+        left = end - at
+        bits = load_uint8(at) << 16
+        if left > 1:
+            bits |= load_uint8(at + 1) << 8
+        if left > 2:
+            bits |= load_uint8(at + 2)
+        store_uint8(out, load_uint8(alphabet + (bits >> 18)))
+        store_uint8(out + 1, load_uint8(alphabet + ((bits >> 12) & 63)))
+        store_uint8(out + 2, load_uint8(alphabet + ((bits >> 6) & 63)) if left > 1 else 0x3D)
+        store_uint8(out + 3, load_uint8(alphabet + (bits & 63)) if left > 2 else 0x3D)
+        at += 3
+        out += 4
+    if not is_padded:
+        out -= (3 - size % 3) % 3
+    store_uint8(out, 0x22)
+    return out + 1
+
+
+@compiled
+def _length(at: int, limit: int, is_wide: bool, is_compact: int) -> tuple[int, int]:
+    """A length (-1: null) and where what it measures begins, which is -1 if that does not fit."""
+    if is_compact:
+        size = load_uint8(at)
+        at += 1
+        if size >= 0x80:
+            byte = load_uint8(at)
+            at += 1
+            size = (size & 0x7F) | byte << 7
+            if byte >= 0x80:
+                byte = load_uint8(at)
+                at += 1
+                size = (size & 0x3FFF) | byte << 14
+                if byte >= 0x80:
+                    return 0, GIVE_UP
+            if byte == 0:  # a longer form than need be
+                return 0, GIVE_UP
+        size -= 1
+    elif is_wide:
+        size = load_int32(at)
+        at += 4
+    else:
+        size = load_int16(at)
+        at += 2
+    if size > limit - at:
+        return 0, GIVE_UP
+    return size, at
+
+
+@compiled
+def _is_text(at: int, size: int, first: int, second: int, third: int) -> bool:
+    """Whether a string of up to 24 bytes is the one that these words hold."""
+    left = size
+    for expected in (first, second, third):
+        word = load_word(at)
+        if left < 8:
+            word &= (1 << (8 * left)) - 1 if left > 0 else 0
+        if word != expected:
+            return False
+        at += 8
+        left -= 8
+    return left <= 0
+
+
+def _words(text: str) -> tuple[int, int, int]:
+    raw = text.encode().ljust(24, b"\0")
+    first, second, third = (int.from_bytes(raw[at : at + 8], "little") for at in (0, 8, 16))
+    return first, second, third
+
+
+_CONSUMER = _words("consumer")
+_CONNECT = _words("connect")
+_STICKY = _words("sticky")
+_COOPERATIVE = _words("cooperative-sticky")
+_STREAM = _words("stream")
+_NULL = int.from_bytes(b"null", "little")
+_EMPTY_ARRAY = int.from_bytes(b"[]", "little")
+
+
+@compiled
+def _is_note(block: int, note: int, words: tuple[int, int, int]) -> bool:
+    """Whether a string that was noted is the one that these words hold."""
+    start = get(block, memory.BLOCK_NOTES + 2 * note)
+    size = get(block, memory.BLOCK_NOTES + 2 * note + 1)
+    return size >= 0 and _is_text(start, size, words[0], words[1], words[2])
+
+
+@compiled
+def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
+    """Run a program on the bytes from `at` to `limit`, which it must use up.
+
+    `ip` is the program's first instruction; `block` the machine's block. The text is written from
+    `out` on, and what is noted into the block. Gives the end of the text, `GIVE_UP` or `NO_ROOM`.
+    """
+    code = get(block, memory.BLOCK_CODE)
+    texts = get(block, memory.BLOCK_TEXTS)
+    stack = block + 8 * memory.BLOCK_STACK
+    depth = 0
+    while True:
+        instruction = code + 8 * op.WORDS * ip
+        operation = get(instruction, 0)
+        a = get(instruction, 1)
+        b = get(instruction, 2)
+        c = get(instruction, 3)
+        text = texts + get(instruction, 4)
+        text_size = get(instruction, 5)
+        ip += 1
+        # a fixed part may end up to 16 bytes behind the limit, where the next check finds it
+        if at > limit:
+            return GIVE_UP
+        if out + text_size + _SLACK > room:
+            return NO_ROOM
+        copy_block(out, text)
+        for done in range(BLOCK, text_size, BLOCK):
+            copy_block(out + done, text + done)
+        out += text_size
+        if operation == op.TEXT:
+            continue
+        if operation == op.STRING:
+            size, at = _length(at, limit, False, a)
+            if at < 0 or size > _MAX_STRING or (size < 0 and b == 0):
+                return GIVE_UP
+            if c >= 0:
+                put(block, memory.BLOCK_NOTES + 2 * c, at)
+                put(block, memory.BLOCK_NOTES + 2 * c + 1, size)
+            if size < 0:
+                store_word(out, _NULL)
+                out += 4
+            else:
+                out = write_string(at, size, out, room)
+                if out < 0:
+                    return out
+                at += size
+        elif operation == op.INT:
+            if a == 4:
+                value = load_int32(at)
+            elif a == 8:
+                value = load_int64(at)
+            elif a == 2:
+                value = load_int16(at)
+                if b:
+                    value &= 0xFFFF
+            else:
+                value = load_uint8(at)
+                value -= (value & 0x80) << 1
+            at += a
+            if at > limit:
+                return GIVE_UP
+            out = write_integer(value, out)
+        elif operation == op.ARRAY:
+            size, at = _length(at, limit, True, a)
+            if at < 0 or (size < 0 and b == 0):
+                return GIVE_UP
+            if size > 0:
+                if depth + 4 > memory.BLOCK_STACK_SIZE:
+                    return GIVE_UP
+                store_uint8(out, 0x5B)
+                out += 1
+                put(stack, depth, size)
+                depth += 1
+            else:
+                if size < 0:
+                    store_word(out, _NULL)
+                    out += 4
+                else:
+                    store_word(out, _EMPTY_ARRAY)
+                    out += 2
+                ip = c
+        elif operation == op.NEXT:
+            left = get(stack, depth - 1) - 1
+            put(stack, depth - 1, left)
+            if left > 0:
+                store_uint8(out, 0x2C)
+                ip = a
+            else:
+                store_uint8(out, 0x5D)
+                depth -= 1
+            out += 1
+        elif operation == op.NO_TAGS:
+            if at >= limit or load_uint8(at) != 0:
+                return GIVE_UP
+            at += 1
+        elif operation == op.MEMBER:
+            size, at = _length(at, limit, True, a)
+            if at < 0 or size < 0:
+                return GIVE_UP
+            if size == 0 or not _is_note(block, op.KIND, _CONSUMER):
+                if _is_note(block, op.KIND, _CONNECT):
+                    return GIVE_UP
+                if out + 2 * _SLACK > room:
+                    return NO_ROOM
+                store_word(out, 0x3A22776172227B)  # {"raw":
+                out = _write_base64(
+                    at, size, out + 7, room, get(block, memory.BLOCK_STANDARD), True
+                )
+                if out < 0:
+                    return out
+                store_uint8(out, 0x7D)
+                out += 1
+                at += size
+            else:
+                version = load_int16(at)
+                if size < 2 or version < 0 or version >= VERSIONS:
+                    return GIVE_UP
+                called = get(get(block, memory.BLOCK_MEMBERS), b * VERSIONS + version)
+                if called < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
+                    return GIVE_UP
+                put(stack, depth, ip)
+                put(stack, depth + 1, limit)
+                depth += 2
+                limit = at + size
+                at += 2
+                ip = called
+        elif operation == op.USER_DATA:
+            size, at = _length(at, limit, True, a)
+            if at < 0:
+                return GIVE_UP
+            called = -1
+            if size > 0:
+                if _is_note(block, op.PROTOCOL, _STREAM):
+                    return GIVE_UP
+                if b == 0:
+                    if _is_note(block, op.PROTOCOL, _STICKY):
+                        called = get(get(block, memory.BLOCK_USER_DATA), 0)
+                    elif _is_note(block, op.PROTOCOL, _COOPERATIVE):
+                        called = get(get(block, memory.BLOCK_USER_DATA), 1)
+            if size < 0:
+                store_word(out, _NULL)
+                out += 4
+            elif called >= 0:
+                if depth + 4 > memory.BLOCK_STACK_SIZE:
+                    return GIVE_UP
+                put(stack, depth, ip)
+                put(stack, depth + 1, limit)
+                depth += 2
+                limit = at + size
+                ip = called
+            else:
+                out = _write_base64(at, size, out, room, get(block, memory.BLOCK_STANDARD), True)
+                if out < 0:
+                    return out
+                at += size
+        elif operation == op.END:
+            if at != limit:
+                return GIVE_UP
+            if depth == 0:
+                return out
+            depth -= 2
+            ip = get(stack, depth)
+            limit = get(stack, depth + 1)
+        elif operation == op.UUID:
+            if at + 16 > limit:
+                return GIVE_UP
+            out = _write_base64(at, 16, out, room, get(block, memory.BLOCK_URL), False)
+            if out < 0:
+                return out
+            at += 16
+        elif operation == op.BYTES:
+            size, at = _length(at, limit, True, a)
+            if at < 0 or (size < 0 and b == 0):
+                return GIVE_UP
+            if size < 0:
+                store_word(out, _NULL)
+                out += 4
+            else:
+                out = _write_base64(at, size, out, room, get(block, memory.BLOCK_STANDARD), True)
+                if out < 0:
+                    return out
+                at += size
+        elif operation == op.MAYBE:
+            value = load_uint8(at)
+            at += 1
+            if a and value > 1:
+                return GIVE_UP
+            if value == 0 if a else value >= 0x80:
+                store_word(out, _NULL)
+                out += 4
+                ip = c
+        elif operation == op.IF_LEFT:
+            if at == limit:
+                ip = a
+        elif operation == op.TAGS:
+            size, at = _length(at, limit, False, 1)
+            if at < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
+                return GIVE_UP
+            put(stack, depth, size + 1)  # fields that are left
+            put(stack, depth + 1, -2)  # number of the last one, less one
+            put(stack, depth + 2, at)  # its end
+            depth += 3
+        elif operation == op.NEXT_TAG:
+            left = get(stack, depth - 3)
+            if at != get(stack, depth - 1):
+                return GIVE_UP
+            if left == 0:
+                depth -= 3
+                ip = a
+            else:
+                tag, at = _length(at, limit, False, 1)
+                if at < 0 or tag <= get(stack, depth - 2):
+                    return GIVE_UP
+                size, at = _length(at, limit, False, 1)
+                if at < 0:
+                    return GIVE_UP
+                put(stack, depth - 3, left - 1)
+                put(stack, depth - 2, tag)
+                put(stack, depth - 1, at + size + 1)
+        elif operation == op.IF_TAG:
+            if get(stack, depth - 2) == a - 1:
+                ip = c
+        elif operation == op.NOT:
+            if get(stack, depth - 1) - at == b and equal(at, texts + a, b):
+                return GIVE_UP
+        elif operation == op.JUMP:
+            ip = a
+        else:
+            return GIVE_UP

@@ -1,0 +1,130 @@
+"""Compiled search for the last record of each key of a log.
+
+The keys are hashed chunk by chunk, and the hashes noted in one table in the order of the log: a
+table of pairs of words, a hash and the place (`columnar.locator`) of the last record with this key.
+A hash of 0 is a free pair. Keys are told apart by 64 bits of a hash with a random seed.
+
+Importing this module imports numba. Positions are addresses.
+"""
+
+from __future__ import annotations
+
+from kgroup.kernel import memory
+from kgroup.kernel.byte_table import hash_bytes
+from kgroup.kernel.column import UNCLEAR, commit_time
+from kgroup.kernel.intrinsics import compiled, get, load_int16, load_int64, load_uint8, put
+from kgroup.kernel.log import (
+    close_batch,
+    next_piece,
+    open_batch,
+    read_record,
+    record_time,
+    records_in,
+)
+from kgroup.kernel.memory import BAD, CONTROL, DONE, FOREVER, READ
+
+__all__ = ["hash_key", "list_keys", "note_last", "note_table"]
+
+
+@compiled
+def hash_key(at: int, size: int, seed: int) -> int:
+    """The hash of a key; never 0."""
+    value = hash_bytes(at, size, seed)
+    return value if value != 0 else 1
+
+
+@compiled
+def list_keys(state: int) -> int:
+    """List hash and place of each record with a key in a chunk; give why it stopped.
+
+    The hashes are in the first column of rows and the places in the second; that of a tombstone
+    is inverted (``~place``). Markers, and records behind THROUGH_OFFSET and THROUGH_MS, do not
+    count.
+    """
+    hashes = get(state, memory.ROW_COLUMNS)
+    places = get(state, memory.ROW_COLUMNS + 1)
+    seed = get(state, memory.SEED)
+    through_offset = get(state, memory.THROUGH_OFFSET)
+    through_ms = get(state, memory.THROUGH_MS)
+    while True:
+        batch = get(state, memory.POSITION)
+        if batch >= get(state, memory.END):
+            reason = next_piece(state)
+            if reason != READ:
+                return reason
+            continue
+        reason = open_batch(state)
+        if reason != DONE:
+            return reason
+        limit = get(state, memory.LIMIT)
+        record = get(state, memory.RECORD)
+        row = get(state, memory.ROWS)
+        magic = load_uint8(batch + 16)
+        base = load_int64(batch)
+        time, is_append_time = record_time(batch)
+        is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
+        place = (batch + get(state, memory.PLACE_BASE)) << memory.PLACE_SHIFT
+        keyless = get(state, memory.KEYLESS)
+        delta = -1
+        for _ in range(records_in(batch)):
+            end, key, key_end, value, value_end, delta, timestamp = read_record(
+                record, limit, magic, delta, time, is_append_time
+            )
+            if end == 0:
+                reason = BAD
+                break
+            if key != 0 and not is_control and base + delta <= through_offset:
+                if timestamp == -1 and through_ms != FOREVER:
+                    timestamp = commit_time(key, key_end, value, value_end)
+                    if timestamp == UNCLEAR:
+                        reason = BAD
+                        break
+                if timestamp <= through_ms:
+                    put(hashes, row, hash_key(key, key_end - key, seed))
+                    put(places, row, place if value != 0 else ~place)
+                    row += 1
+            elif key == 0 and not is_control:
+                keyless += 1
+            place += 1
+            record = end
+        put(state, memory.ROWS, row)
+        reason = close_batch(state, record, reason)
+        if reason != DONE:
+            return reason
+        put(state, memory.KEYLESS, keyless)
+
+
+@compiled
+def _note(table: int, mask: int, key: int, place: int) -> int:
+    """Note one record; 1 if its key is new."""
+    pair = key & mask
+    found = get(table, 2 * pair)
+    while found != key and found != 0:
+        pair = (pair + 1) & mask
+        found = get(table, 2 * pair)
+    put(table, 2 * pair, key)
+    put(table, 2 * pair + 1, place)
+    return 1 if found == 0 else 0
+
+
+@compiled
+def note_last(table: int, mask: int, hashes: int, places: int, count: int) -> int:
+    """Note records in order, so that the last one of a key counts; give how many keys are new.
+
+    The table must have room for all.
+    """
+    new = 0
+    for index in range(count):
+        new += _note(table, mask, get(hashes, index), get(places, index))
+    return new
+
+
+@compiled
+def note_table(table: int, mask: int, other: int, pairs: int) -> int:
+    """Note what is in another table; give how many keys are new."""
+    new = 0
+    for pair in range(pairs):
+        key = get(other, 2 * pair)
+        if key != 0:
+            new += _note(table, mask, key, get(other, 2 * pair + 1))
+    return new

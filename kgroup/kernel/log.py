@@ -1,0 +1,437 @@
+"""Compiled walking over a log: its pieces, and the lengths and checksums of batches.
+
+Importing this module imports numba. Positions are addresses.
+"""
+
+from __future__ import annotations
+
+from kgroup.kernel import memory
+from kgroup.kernel.intrinsics import (
+    LINE,
+    compiled,
+    copy,
+    crc32,
+    crc32c,
+    get,
+    inlined,
+    load_int16,
+    load_int32,
+    load_int64,
+    load_uint8,
+    move,
+    prefetch,
+    put,
+    read_at,
+    store_native16,
+    store_native32,
+)
+from kgroup.kernel.memory import (
+    BAD,
+    COMPRESSED,
+    DONE,
+    FULL,
+    LARGE,
+    LOG_APPEND_TIME,
+    READ,
+    UNPACK,
+)
+from kgroup.protocol.batch.batch import LOG_OVERHEAD, MOST_RECORDS
+from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
+
+__all__ = [
+    "claimed_size",
+    "close_batch",
+    "find_batch",
+    "find_end",
+    "follow",
+    "gather",
+    "has_compressed_records",
+    "has_right_crc",
+    "list_compressed",
+    "next_piece",
+    "open_batch",
+    "read_record",
+    "record_time",
+    "records_in",
+]
+
+_LARGEST_BASE = 1 << 62
+_SMALLEST_RECORD = 7
+_NEWEST_CODEC = 4
+
+_MOST_SUMMED = 8
+"""Times the bytes in which a batch is looked for."""
+
+_PREFETCHED = 512
+"""Bytes that are fetched while a batch is read: a batch or two, and from so far behind its end."""
+
+OVERLONG = 1 << 40
+"""What `varint` gives for a number that takes more bytes than it reads."""
+
+
+@inlined
+def varint(at: int) -> tuple[int, int]:
+    """A zig-zag number of up to four bytes, and where it ends; `OVERLONG` for a longer one."""
+    value = load_uint8(at)
+    at += 1
+    if value < 0x80:
+        return (value >> 1) ^ -(value & 1), at
+    value &= 0x7F
+    for shift in range(7, 28, 7):
+        byte = load_uint8(at)
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+    return OVERLONG, at
+
+
+@inlined
+def claimed_size(at: int, end: int, largest: int) -> int:
+    """Size of the batch that claims to begin at `at`; 0 if it is cut off, -1 if there is none."""
+    if end - at < 17:
+        return 0
+    size = load_int32(at + 8) + 12
+    magic = load_uint8(at + 16)
+    smallest = 61 if magic == 2 else 34 if magic == 1 else 26
+    if magic > 2 or size < smallest or size > largest:
+        return -1
+    return size if size <= end - at else 0
+
+
+@inlined
+def has_right_crc(at: int, size: int) -> bool:
+    """Whether the checksum of a batch of this size is right."""
+    if load_uint8(at + 16) == 2:
+        return crc32c(at + 21, size - 21) == load_int32(at + 17) & 0xFFFFFFFF
+    return crc32(at + 16, size - 16) == load_int32(at + 12) & 0xFFFFFFFF
+
+
+@compiled
+def find_end(at: int, end: int, largest: int, counts: int) -> int:
+    """Where the last batch ends that claims to be whole; checksums are not looked at.
+
+    The two words at `counts` become how many of the batches have compressed records, and how many
+    records all of them claim to have.
+    """
+    packed = 0
+    records = 0
+    while True:
+        size = claimed_size(at, end, largest)
+        if size <= 0:
+            put(counts, 0, packed)
+            put(counts, 1, records)
+            return at
+        packed += has_compressed_records(at)
+        records += records_in(at)
+        at += size
+
+
+@compiled
+def next_piece(state: int) -> int:
+    """Read on behind the batches at END; READ, or what is to be done instead.
+
+    The piece ends with the last batch that claims to be whole; what was read of the next one stays.
+    """
+    unpacked = get(state, memory.UNPACKED)
+    if unpacked != 0 and unpacked != get(state, memory.UNPACKED_END):
+        return BAD
+    put(state, memory.UNPACKED, 0)
+    if get(state, memory.END) < get(state, memory.WHOLE_END):
+        return UNPACK
+    piece = get(state, memory.PIECE)
+    at = get(state, memory.POSITION)
+    position = at + get(state, memory.PLACE_BASE)
+    used = get(state, memory.READ_END) - at
+    move(piece, at, used)
+    left = get(state, memory.CHUNK_END) - position
+    size = min(max(get(state, memory.READ_SIZE), get(state, memory.NEEDED_SIZE)), left)
+    while used < size:
+        got = read_at(get(state, memory.FILE), piece + used, size - used, position + used)
+        if got <= 0:
+            break
+        used += got
+    largest = get(state, memory.LARGEST_BATCH)
+    end = find_end(piece, piece + used, largest, state + 8 * memory.PACKED)
+    put(state, memory.POSITION, piece)
+    put(state, memory.PLACE_BASE, position - piece)
+    put(state, memory.READ_END, piece + used)
+    put(state, memory.WHOLE_END, end)
+    put(state, memory.END, end)
+    put(state, memory.NEEDED_SIZE, 0)
+    if end == piece:
+        needed = load_int32(piece + 8) + LOG_OVERHEAD
+        if used < size or needed <= used or needed > min(largest, left):
+            return DONE
+        put(state, memory.NEEDED_SIZE, needed)
+        return LARGE
+    if get(state, memory.PACKED) > 0 and get(state, memory.IS_UNPACKED) != 0:
+        put(state, memory.END, piece)
+        return UNPACK
+    return READ
+
+
+@compiled
+def follow(state: int) -> int:
+    """Follow the lengths of the batches; give why they cannot be followed any more."""
+    while True:
+        put(state, memory.POSITION, get(state, memory.END))
+        reason = next_piece(state)
+        if reason != READ:
+            return reason
+
+
+@inlined
+def _is_plausible(at: int, size: int) -> bool:
+    """Whether the header's fields fit each other, as in `record_batch`; rare in other bytes."""
+    if load_int64(at) < 0:
+        return False
+    if load_uint8(at + 16) == 2:
+        attributes = load_int16(at + 21)
+        count = load_int32(at + 57)
+        return (
+            load_int32(at + 12) >= -1
+            and 0 <= attributes < 0x80
+            and attributes & COMPRESSED <= _NEWEST_CODEC
+            and 0 <= count <= load_int32(at + 23) + 1
+            and (HEADER_SIZE + _SMALLEST_RECORD * count <= size or attributes & COMPRESSED != 0)
+            and load_int64(at + 27) >= -1
+            and load_int64(at + 35) >= -1
+            and load_int64(at + 43) >= -1
+        )
+    # the key and the value of a message fill it
+    key = at + 18 + 8 * load_uint8(at + 16)
+    key_size = load_int32(key)
+    if key_size < -1 or key + 8 + key_size > at + size:
+        return False
+    value = key + 4 + max(key_size, 0)
+    value_size = load_int32(value)
+    return value_size >= -1 and value + 4 + max(value_size, 0) == at + size
+
+
+@compiled
+def find_batch(at: int, end: int, largest: int) -> int:
+    """Where the first batch with the right checksum begins that another follows; 0: nowhere.
+
+    What follows may be the end, or cut off there. What looks like batches is summed up to some
+    times the bytes that there are: then nothing is found.
+    """
+    left = _MOST_SUMMED * (end - at)
+    while at < end and left > 0:
+        size = claimed_size(at, end, largest)
+        if size <= 0 or not _is_plausible(at, size):
+            at += 1
+        elif not has_right_crc(at, size):
+            left -= size
+            at += 1
+        else:
+            following = claimed_size(at + size, end, largest)
+            if following == 0 or (following > 0 and has_right_crc(at + size, following)):
+                return at
+            at += size
+    return 0
+
+
+@inlined
+def has_compressed_records(at: int) -> bool:
+    """Whether the batch is one of message format v2 whose records are compressed."""
+    return (
+        load_uint8(at + 16) == 2
+        and load_int16(at + 21) & COMPRESSED != 0
+        and load_int32(at + 57) > 0
+    )
+
+
+@compiled
+def list_compressed(at: int, end: int, largest: int, starts: int, ends: int) -> int:
+    """List the batches with compressed records up to the first of another codec; count them.
+
+    They are whole, as `find_end` has seen.
+    """
+    found = 0
+    codec = 0
+    while at < end:
+        size = claimed_size(at, end, largest)
+        if has_compressed_records(at):
+            if found > 0 and load_int16(at + 21) & COMPRESSED != codec:
+                return found
+            codec = load_int16(at + 21) & COMPRESSED
+            put(starts, found, at)
+            put(ends, found, at + size)
+            found += 1
+        at += size
+    return found
+
+
+@compiled
+def gather(starts: int, ends: int, count: int, out: int) -> int:
+    """Copy the compressed records of `count` batches one after another; give the end."""
+    for index in range(count):
+        start = get(starts, index) + HEADER_SIZE
+        size = get(ends, index) - start
+        copy(out, start, size)
+        out += size
+    return out
+
+
+@inlined
+def records_in(at: int) -> int:
+    """How many records the batch claims to have."""
+    return load_int32(at + 57) if load_uint8(at + 16) == 2 else 1
+
+
+@inlined
+def record_time(at: int) -> tuple[int, bool]:
+    """The base time of the batch's records, or the append time of all, and whether it is that."""
+    if load_uint8(at + 16) != 2:
+        return -1, False
+    if load_int16(at + 21) & LOG_APPEND_TIME:
+        return load_int64(at + 35), True
+    return load_int64(at + 27), False
+
+
+@compiled
+def open_batch(state: int) -> int:
+    """Check the batch at POSITION and take note of what its records have in common."""
+    at = get(state, memory.POSITION)
+    size = claimed_size(at, get(state, memory.END), get(state, memory.LARGEST_BATCH))
+    if size > 0:
+        # the batches to come, from where the one after this one is likely to end
+        for ahead in range(_PREFETCHED, 2 * _PREFETCHED, LINE):
+            prefetch(at + size + ahead)
+    if size <= 0 or not has_right_crc(at, size):
+        return BAD
+    magic = load_uint8(at + 16)
+    base = load_int64(at)
+    count = records_in(at)
+    limit = at + size
+    leader_epoch = -1
+    producer_id = -1
+    producer_epoch = -1
+    if magic == 2:
+        attributes = load_int16(at + 21)
+        time = load_int64(at + 27)
+        record = at + HEADER_SIZE
+        if attributes & COMPRESSED > _NEWEST_CODEC:
+            return BAD
+        if attributes & COMPRESSED and count > 0:
+            record = get(state, memory.UNPACKED)
+            limit = get(state, memory.UNPACKED_END)
+            if record == 0:
+                return BAD
+        if time < -_LARGEST_BASE or time > _LARGEST_BASE:
+            return BAD
+        if count < 0 or count > MOST_RECORDS or _SMALLEST_RECORD * count > limit - record:
+            return BAD
+        leader_epoch = load_int32(at + 12)
+        producer_id = load_int64(at + 43)
+        producer_epoch = load_int16(at + 51)
+    else:
+        attributes = load_uint8(at + 17)
+        record = at + 18
+        if attributes & COMPRESSED:
+            return BAD
+    if base < 0 or base > _LARGEST_BASE:
+        return BAD
+    row = get(state, memory.ROWS)
+    batch = get(state, memory.BATCHES)
+    if row + count > get(state, memory.ROW_CAPACITY):
+        return FULL
+    for index in range(memory.ROWS, memory.USED_END):
+        put(state, memory.SAVED - memory.ROWS + index, get(state, index))
+    put(state, memory.SAVED_KEEP, get(state, memory.KEEP))
+    if count > 0:
+        columns = state + 8 * memory.BATCH_COLUMNS
+        put(get(columns, 0), batch, row)
+        store_native32(get(columns, 1) + 4 * batch, (attributes & 0xFF) | magic << 8)
+        store_native32(get(columns, 2) + 4 * batch, leader_epoch)
+        put(get(columns, 3), batch, producer_id)
+        store_native16(get(columns, 4) + 2 * batch, producer_epoch)
+        put(get(columns, 5), batch, base)
+        put(state, memory.BATCHES, batch + 1)
+    put(state, memory.RECORD, record)
+    put(state, memory.LIMIT, limit)
+    put(state, memory.LEFT, count)
+    put(state, memory.LAST_DELTA, -1)
+    return DONE
+
+
+@compiled
+def close_batch(state: int, record: int, reason: int) -> int:
+    """Go on behind the open batch if its records ended right, else forget them; give the reason."""
+    at = get(state, memory.POSITION)
+    is_unpacked = has_compressed_records(at)
+    if reason == DONE and not is_unpacked and record != get(state, memory.LIMIT):
+        reason = BAD
+    put(state, memory.RECORD, 0)
+    if reason == DONE:
+        if is_unpacked:
+            put(state, memory.UNPACKED, record)
+        if get(state, memory.ROWS) == get(state, memory.SAVED):
+            put(state, memory.BATCHES, get(state, memory.SAVED + memory.BATCHES - memory.ROWS))
+        put(state, memory.POSITION, at + load_int32(at + 8) + LOG_OVERHEAD)
+    else:
+        for index in range(memory.ROWS, memory.USED_END):
+            put(state, index, get(state, memory.SAVED - memory.ROWS + index))
+        put(state, memory.KEEP, get(state, memory.SAVED_KEEP))
+    return reason
+
+
+@inlined
+def read_record(
+    record: int, limit: int, magic: int, last_delta: int, time: int, is_append_time: bool
+) -> tuple[int, int, int, int, int, int, int]:
+    """The end of a record, where key and value begin and end, its offset delta and its time.
+
+    The end is 0 where the record is not in order; a key or value that is null begins at 0.
+    """
+    key = 0
+    key_end = 0
+    value = 0
+    value_end = 0
+    delta = 0
+    at = record
+    end = limit
+    if magic == 2:
+        size, at = varint(at)
+        end = at + size
+        time_delta, at = varint(at + 1)
+        delta, at = varint(at)
+        size, at = varint(at)
+        if end > limit or delta <= last_delta or delta == OVERLONG or size > end - at:
+            return 0, 0, 0, 0, 0, 0, 0
+        if size >= 0:
+            key = at
+            at += size
+            key_end = at
+        size, at = varint(at)
+        if size > end - at or time_delta == OVERLONG:
+            return 0, 0, 0, 0, 0, 0, 0
+        if not is_append_time:
+            time += time_delta
+    else:
+        if magic == 1:
+            time = load_int64(at)
+            at += 8
+        size = load_int32(at)
+        at += 4
+        if size > end - at - 4:
+            return 0, 0, 0, 0, 0, 0, 0
+        if size >= 0:
+            key = at
+            at += size
+            key_end = at
+        size = load_int32(at)
+        at += 4
+    if size >= 0:
+        value = at
+        at += size
+        value_end = at
+    if magic == 2:
+        # there must be no headers
+        if load_uint8(at) != 0:
+            end = 0
+        at += 1
+    if at != end:
+        return 0, 0, 0, 0, 0, 0, 0
+    return end, key, key_end, value, value_end, delta, time

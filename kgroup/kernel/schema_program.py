@@ -1,0 +1,352 @@
+"""Message schemas as programs that turn bytes straight into JSON text.
+
+`column.run` executes them. A program follows one version of one message field by field and
+writes what `orjson` makes of the reference decoder's result; it knows only the ordinary: at unknown
+tagged fields, bytes left over, or text that is no UTF-8 it gives the record up, and the reference
+decoder takes it.
+
+An instruction is six numbers, `(operation, a, b, c, text, size)`: write `size` bytes of `texts`
+from `text` on, then do the operation. A jump's target is an instruction's index.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from kgroup.kernel import memory
+from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
+from kgroup.protocol.record.coordinator_record import KEY_TYPES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ARRAY",
+    "BYTES",
+    "CONTROL",
+    "END",
+    "GROUP",
+    "IF_LEFT",
+    "IF_TAG",
+    "INT",
+    "JUMP",
+    "KIND",
+    "MAYBE",
+    "MEMBER",
+    "NEXT",
+    "NEXT_TAG",
+    "NOT",
+    "NO_TAGS",
+    "PROTOCOL",
+    "STRING",
+    "TAGS",
+    "TEXT",
+    "UNKNOWN",
+    "USER_DATA",
+    "UUID",
+    "VERSIONS",
+    "WORDS",
+    "Programs",
+    "machine_block",
+    "programs",
+]
+
+# Operations. "null" may only come where b is 1.
+END = 0  # of the program: of a record's, or of one that MEMBER or USER_DATA called
+TEXT = 1  # nothing but the text
+INT = 2  # read an integer of a bytes (signed, or not where b is 1) and write it
+STRING = 3  # a: compact, b: nullable, c: the note that keeps where it is, or -1
+BYTES = 4  # a: compact, b: nullable; written as base64
+UUID = 5
+ARRAY = 6  # a: compact, b: nullable, c: where to go on if there are no elements
+NEXT = 7  # end of an element of the innermost array: once more from a, or on
+MAYBE = 8  # a struct behind an int8, null below 0; a: a tagged one behind 1, null: 0; then on at c
+NO_TAGS = 9  # the tagged section, which must be empty
+MEMBER = 10  # a: compact; bytes that are a subscription (b: 0) or an assignment (b: 1)
+USER_DATA = 11  # likewise of b: the user data within
+IF_LEFT = 12  # go on at a if nothing is left
+TAGS = 13  # begin of the tagged section
+NEXT_TAG = 14  # the next tagged field, or the end of the section: then go on at a
+IF_TAG = 15  # go on at c if the tagged field has number a
+NOT = 16  # the tagged field must not be the b bytes of `texts` from a, its default
+JUMP = 17  # go on at a
+UNKNOWN = 18  # give up
+
+WORDS = 6
+"""Numbers in an instruction."""
+
+# Notes: strings that decide about others
+GROUP = 0
+KIND = 1
+PROTOCOL = 2
+
+CONTROL = max(KEY_TYPES) + 1
+"""Row of `Programs.keys` and `Programs.values` for control records; others have the key's type."""
+
+
+UNKNOWN = max(set(range(CONTROL)) - KEY_TYPES.keys())
+"""A number that no type has."""
+
+VERSIONS = 8
+"""Columns of `Programs.values` and `Programs.members`; higher versions have no program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """All programs.
+
+    Attributes:
+        code: instructions, one a row.
+        texts: the fixed pieces of JSON, one after another.
+        keys: by record type, the first instruction of the key's program (which begins behind the
+            type), or -1.
+        values: by record type and version the value's (behind the version), or -1.
+        members: by 0 (subscription) or 1 (assignment) and version, likewise.
+        user_data: by 0 (sticky) or 1 (cooperative-sticky) the user data's of a subscription.
+    """
+
+    code: NDArray[np.int64]
+    texts: NDArray[np.uint8]
+    keys: NDArray[np.int64]
+    values: NDArray[np.int64]
+    members: NDArray[np.int64]
+    user_data: NDArray[np.int64]
+
+
+@cache
+def programs() -> Programs:
+    """Compile the schemas of all records but offset commits, which have columns instead."""
+    import numpy as np
+
+    writer = _Writer()
+    keys = np.full(CONTROL + 1, -1, np.int64)
+    values = np.full((CONTROL + 1, VERSIONS), -1, np.int64)
+    members = np.full((2, VERSIONS), -1, np.int64)
+    for number, name in KEY_TYPES.items():
+        schema = f"coordinator/{name}"
+        if name in ("LegacyOffsetCommit", "OffsetCommit", "ShareGroupPartitionMetadata"):
+            continue
+        keys[number] = writer.begin(f'{{"type":{number},"data":{{')
+        writer.members(fields(f"{schema}Key", versions(f"{schema}Key").lowest))
+        writer.end("}}")
+        known = versions(f"{schema}Value")
+        for version in range(known.lowest, known.highest + 1):
+            values[number, version] = writer.message(f"{schema}Value", version)
+    keys[CONTROL] = writer.begin('{"type":null,"data":{"version":')
+    writer.emit(INT, 2)
+    writer.text(',"type":')
+    writer.emit(INT, 2)
+    writer.end("}}")
+    for version in range(versions("coordinator/EndTxnMarker").highest + 1):
+        values[CONTROL, version] = writer.message("coordinator/EndTxnMarker", version)
+    for index, part in enumerate(("Subscription", "Assignment")):
+        schema = f"consumer_protocol/ConsumerProtocol{part}"
+        for version in range(versions(schema).highest + 1):
+            members[index, version] = writer.begin(f'{{"version":{version},')
+            writer.members(fields(schema, version), user_data_of=index)
+            writer.end("}")
+    user_data = np.array([writer.sticky(), writer.cooperative_sticky()], np.int64)
+    return Programs(
+        code=np.array(writer.code, np.int64),
+        texts=np.frombuffer(bytes(writer.texts) + bytes(memory.PADDING), np.uint8),
+        keys=keys,
+        values=values,
+        members=members,
+        user_data=user_data,
+    )
+
+
+_BASE64 = string.ascii_uppercase + string.ascii_lowercase + string.digits
+
+
+@cache
+def _alphabets() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    import numpy as np
+
+    standard, url = (np.frombuffer(f"{_BASE64}{rest}".encode(), np.uint8) for rest in ("+/", "-_"))
+    return standard, url
+
+
+_making = Lock()
+"""Two threads that come first at once would make two of what `cache` keeps one of, and the words
+would name the memory of the other, which is freed."""
+
+
+def machine_block() -> NDArray[np.int64]:
+    """Make the words that `json_text` works with; each thread needs its own."""
+    import numpy as np
+
+    with _making:
+        made = programs()
+        standard, url = _alphabets()
+    words = np.zeros(memory.BLOCK_SIZE, np.int64)
+    for index, array in (
+        (memory.BLOCK_CODE, made.code),
+        (memory.BLOCK_TEXTS, made.texts),
+        (memory.BLOCK_KEYS, made.keys),
+        (memory.BLOCK_VALUES, made.values),
+        (memory.BLOCK_MEMBERS, made.members),
+        (memory.BLOCK_USER_DATA, made.user_data),
+        (memory.BLOCK_STANDARD, standard),
+        (memory.BLOCK_URL, url),
+    ):
+        words[index] = array.ctypes.data
+    return words
+
+
+class _Writer:
+    """Collects instructions; texts in a row become one."""
+
+    def __init__(self) -> None:
+        self.code: list[list[int]] = []
+        self.texts = bytearray()
+        self._pending = ""
+
+    def begin(self, text: str) -> int:
+        """Begin a program; give its first instruction."""
+        assert not self._pending
+        self._pending = text
+        return len(self.code)
+
+    def end(self, text: str) -> None:
+        self.text(text)
+        self.emit(END)
+
+    def text(self, text: str) -> None:
+        self._pending += text
+
+    def emit(self, operation: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+        """Append an instruction, with the text that waits; give its index."""
+        text, self._pending = self._pending.encode(), ""
+        self.code.append([operation, a, b, c, *self.piece(text)])
+        return len(self.code) - 1
+
+    def label(self) -> int:
+        """Give the index of the next instruction, behind the text that waits."""
+        if self._pending:
+            self.emit(TEXT)
+        return len(self.code)
+
+    def piece(self, piece: bytes) -> tuple[int, int]:
+        """Put bytes among the texts; give where they are, and how many."""
+        start = self.texts.find(piece)
+        if start < 0:
+            start = len(self.texts)
+            self.texts += piece
+        return start, len(piece)
+
+    def message(self, schema: str, version: int) -> int:
+        first = self.begin(f'{{"version":{version},"data":{{')
+        self.members(fields(schema, version))
+        if flexible(schema, version):
+            self.tags(fields(schema, version))
+        self.end("}}")
+        return first
+
+    def members(self, members: Sequence[Field], user_data_of: int = 0) -> None:
+        """Write the fields of a struct, without its braces."""
+        separator = ""
+        for field in members:
+            if field.tag is None:
+                self.text(f'{separator}"{field.name}":')
+                self.field(field, user_data_of)
+                separator = ","
+
+    def tags(self, members: Sequence[Field]) -> None:
+        """Write the tagged fields of a struct, which come in the order of their numbers."""
+        tagged = [field for field in members if field.tag is not None]
+        assert tagged == sorted(tagged, key=lambda field: field.tag or 0) != members
+        if not tagged:
+            self.emit(NO_TAGS)
+            return
+        self.emit(TAGS)
+        following = self.emit(NEXT_TAG)
+        branches = [self.emit(IF_TAG, field.tag or 0) for field in tagged]
+        self.emit(UNKNOWN)
+        for branch, field in zip(branches, tagged, strict=True):
+            self.code[branch][3] = self.label()
+            self.emit(NOT, *self.piece(_default_bytes(field)))
+            self.text(f',"{field.name}":')
+            self.field(field, 0)
+            self.emit(JUMP, following)
+        self.code[following][1] = self.label()
+
+    def field(self, field: Field, user_data_of: int) -> None:
+        if field.array:
+            array = self.emit(ARRAY, field.compact, field.nullable)
+            first = self.label()
+            self.single(field, nullable=False)
+            self.emit(NEXT, first)
+            self.code[array][3] = self.label()
+        elif field.type == "bytes" and field.name == "userData":
+            self.emit(USER_DATA, field.compact, user_data_of)
+        elif field.type == "struct" and field.nullable:
+            maybe = self.emit(MAYBE, field.tag is not None)
+            self.single(field, nullable=False)
+            self.code[maybe][3] = self.label()
+        else:
+            self.single(field, field.nullable)
+
+    def single(self, field: Field, nullable: bool) -> None:
+        if field.type == "struct":
+            assert field.fields is not None
+            self.text("{")
+            self.members(field.fields)
+            if field.compact:
+                self.tags(field.fields)
+            self.text("}")
+        elif field.type == "string":
+            self.emit(STRING, field.compact, nullable, _NOTES.get(field.name, -1))
+        elif field.type == "bytes":
+            part = _MEMBER_PARTS.get(field.name)
+            if part is None:
+                self.emit(BYTES, field.compact, nullable)
+            else:
+                self.emit(MEMBER, field.compact, part)
+        elif field.type == "uuid":
+            self.emit(UUID)
+        else:
+            self.emit(INT, FIXED[field.type], field.type.startswith("u"))
+
+    def sticky(self) -> int:
+        """Write version 0; what is left after it is version 1's generation."""
+        first = self.begin("{")
+        *common, generation = fields("member_metadata/StickyUserData", 1)
+        self.members(common)
+        jump = self.emit(IF_LEFT)
+        self.text(",")
+        self.members([generation])
+        self.code[jump][1] = self.label()
+        self.end("}")
+        return first
+
+    def cooperative_sticky(self) -> int:
+        first = self.begin("{")
+        self.members(fields("member_metadata/CooperativeStickyUserData", 0))
+        self.end("}")
+        return first
+
+
+def _default_bytes(field: Field) -> bytes:
+    """What is on the wire where a tagged field, against the rule, is written with its default."""
+    if field.default is None:
+        return b"\0"
+    if field.array or field.type in ("string", "bytes"):
+        assert not field.default
+        return b"\1"
+    if field.type == "uuid":
+        return bytes(16)
+    if field.fields is not None:
+        there = b"\1" if field.nullable else b""
+        return there + b"".join(_default_bytes(f) for f in field.fields if f.tag is None) + b"\0"
+    return int(field.default).to_bytes(FIXED[field.type], "big", signed=True)
+
+
+_NOTES = {"group": GROUP, "groupId": GROUP, "protocolType": KIND, "protocol": PROTOCOL}
+_MEMBER_PARTS = {"subscription": 0, "assignment": 1}

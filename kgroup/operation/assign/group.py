@@ -1,0 +1,307 @@
+"""A group as a source knows it, made ready for a dry run of its next assignment."""
+
+from __future__ import annotations
+
+from base64 import b64decode, urlsafe_b64decode
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import strategies, versions
+from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.pattern import parse_regex
+from kgroup.model.problem import Problem
+from kgroup.operation.assign.spec import made_up_topic_id
+from kgroup.operation.assign.zookeeper import (
+    check_registrations,
+    departed_consumers,
+    registered_consumer,
+    with_strategy,
+)
+from kgroup.operation.commit import with_kafka_commits
+from kgroup.operation.select_groups import read_chosen
+from kgroup.source.base import ClusterSource, GroupSource, Question
+
+__all__ = ["GroupToAssign", "read_group"]
+
+_MOST_NAMES = 10
+_REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupToAssign:
+    """A group before its next assignment.
+
+    Attributes:
+        spec: of it.
+        lags: of the partitions for which it is known.
+        errors: what could not be read and may matter.
+        notes: what was assumed, for people.
+    """
+
+    spec: GroupSpec
+    lags: Mapping[TopicPartition, int]
+    errors: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+def read_group(
+    source: GroupSource,
+    group_id: str,
+    *,
+    strategy: str | None = None,
+    kafka_version: str | None = None,
+    topics: Collection[str] = (),
+) -> GroupToAssign:
+    """Read a group, and what its members would send at the next rebalance.
+
+    Args:
+        source: of groups.
+        group_id: of one.
+        strategy: name of an assignor; None: the group's own; of ZooKeeper consumers the one that
+            fits what they own, or else range.
+        kafka_version: whose assignor is to be imitated; None: the newest that has such groups.
+        topics: that matter beside those of the group, because members shall subscribe to them.
+
+    Raises:
+        NotFoundError: there is no such group.
+        InputError: nobody can tell what the group's members subscribe to.
+        UsageError: the strategy is none for such a group.
+    """
+    reading, missing = read_chosen(source, [group_id], Question(commit_times=False))
+    group = reading.image.groups.get(group_id)
+    if group is None:
+        if missing:
+            raise NotFoundError(f"group {group_id}: {missing[0].reason}", group_id=group_id)
+        reason = reading.problems[0].reason
+        raise InputError(f"group {group_id}: {reason}", group_id=group_id)
+    notes = list(reading.notes)
+    if group.last_stable is not None:
+        before = group.last_stable
+        notes.append(
+            f"{group_id} is in a rebalance ({group.state}); taken are the members and the "
+            f"assignment before it, of generation {_known(before.generation_id)}"
+        )
+        group = replace(
+            group,
+            members=before.members,
+            assignor=before.assignor,
+            generation_id=before.generation_id,
+            leader_id=before.leader_id,
+        )
+    members, assignor = group.members, group.assignor
+    protocol = _protocol(group)
+    if not members:
+        raise InputError(
+            f"group {group_id}: expected members that subscribe, found none (state "
+            f"{_known(group.state)}); --spec takes members from a file",
+            group_id=group_id,
+        )
+    if protocol == "zookeeper":
+        check_registrations(group, reading.problems)
+    _check_subscriptions(group)
+    version = kafka_version or versions(protocol)[0]
+    if version not in versions(protocol):
+        raise UsageError(
+            f"{protocol} groups are not imitated as in Kafka {version}, but as in "
+            f"{' or '.join(versions(protocol))}; leave out --kafka-version"
+        )
+    names = strategies(protocol, version)
+    chosen = strategy or assignor or names[0]
+    if chosen not in names:
+        what = f"no strategy {chosen!r}" if strategy else f"the group's strategy is {chosen!r}"
+        raise UsageError(
+            f"{what}; known for {protocol} groups of Kafka {version}: {', '.join(names)}. "
+            "Choose one with --strategy"
+        )
+    if strategy is None and assignor is None and protocol != "zookeeper":
+        notes.append(f"the group's strategy is not known; {chosen} is taken")
+    resolved = _resolved(group)
+    specs = tuple(_member(member, group, protocol, resolved) for member in members)
+    found, ids = _topics(source, specs, topics, notes)
+    for topic_id, name in reading.image.topic_names.items():
+        ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
+    for name in {topic for member in specs for topic, _ in member.owned or ()} | found.keys():
+        if protocol in ("consumer", "share") and name not in ids:
+            ids[name] = made_up_topic_id(name)
+            notes.append(f"the id of topic {name} is not known; the order may be another one")
+    spec = GroupSpec(
+        chosen,
+        specs,
+        found,
+        protocol,
+        version,
+        ids,
+        group_id,
+        departed_consumers(group),
+        group.leader_id,
+        group.member_order,
+    )
+    if protocol == "zookeeper":
+        spec, note = with_strategy(spec, strategy)
+        notes.append(note)
+    committing = with_kafka_commits(source, [group])
+    (group,) = committing.groups
+    ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
+    lags = {}
+    for offset in group.offsets:
+        end = ends.ranges.get((offset.topic, offset.partition))
+        if end is not None and end.end is not None:
+            lags[offset.topic, offset.partition] = end.end - offset.committed_offset
+    problems = (*reading.problems, *committing.problems, *ends.problems)
+    return GroupToAssign(spec, lags, problems, (*notes, *committing.notes))
+
+
+def _protocol(group: Group) -> str:
+    if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
+        raise InputError(
+            f"group {group.group_id}: expected members of protocol type 'consumer', found "
+            f"{group.protocol_type!r} (protocol {_known(group.assignor)}); what they assign are "
+            f"no partitions. Sent by its members: {_sizes(group.members)}",
+            group_id=group.group_id,
+        )
+    if group.type is GroupType.STREAMS:
+        raise InputError(
+            f"group {group.group_id} is a streams group; its tasks are not assigned here",
+            group_id=group.group_id,
+        )
+    return str(group.type)
+
+
+def _check_subscriptions(group: Group) -> None:
+    """Refuse to guess what members want whose subscriptions cannot be decoded.
+
+    Raises:
+        InputError: there are such members; it names them, and the size of what they sent.
+    """
+    unread = [
+        member
+        for member in group.members
+        if member.subscription is None
+        or (member.subscription.topics is None and member.subscription.regex is None)
+    ]
+    if not unread:
+        return
+    if group.state in _REBALANCING:
+        raise InputError(
+            f"group {group.group_id} is in a rebalance ({group.state}), and its members before it "
+            "are not known from this source; try again when it is over",
+            group_id=group.group_id,
+        )
+    raise InputError(
+        f"group {group.group_id}: expected subscriptions of the consumer protocol, found bytes "
+        f"that are none, of protocol {_known(group.assignor)}, from {len(unread)} of "
+        f"{len(group.members)} members: {_sizes(unread)}. What they subscribe to is not guessed; "
+        "--spec takes it from a file",
+        group_id=group.group_id,
+    )
+
+
+def _sizes(members: Sequence[Member]) -> str:
+    """Name members, and say how many bytes each of them sent."""
+    names = (
+        f"{each.member_id} ({_size(each.protocol_metadata)})" for each in members[:_MOST_NAMES]
+    )
+    more = f" and {len(members) - _MOST_NAMES} more" if len(members) > _MOST_NAMES else ""
+    return f"{', '.join(names)}{more}"
+
+
+def _size(metadata: object) -> str:
+    if metadata is None:
+        return "0 bytes"
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    if not isinstance(raw, str):
+        return "kgroup describe shows it"
+    size = len(b64decode(raw))
+    return "1 byte" if size == 1 else f"{size} bytes"
+
+
+def _known(value: object) -> object:
+    return "unknown" if value is None else value
+
+
+def _resolved(group: Group) -> Mapping[str, Sequence[str]]:
+    """Tell the topics that each regular expression stands for.
+
+    A cluster does not tell what its coordinator resolved them to. The topics that it found are
+    those whose partitions the group has: taken are these, as far as they match (as a whole, and by
+    RE2, as KIP-848 has it).
+    """
+    if group.resolved_regexes is not None:
+        return group.resolved_regexes
+    regexes = {m.subscription.regex for m in group.members if m.subscription is not None}
+    names = {
+        each.topic
+        for member in group.members
+        for each in (*(member.target_assignment or ()), *(member.assignment or ()))
+        if each.topic is not None
+    }
+    resolved: dict[str, Sequence[str]] = {}
+    for regex in filter(None, regexes):
+        try:
+            pattern = parse_regex(regex)
+        except ValueError:  # the coordinator refuses such members
+            continue
+        resolved[regex] = sorted(name for name in names if pattern.fullmatch(name) is not None)
+    return resolved
+
+
+def _member(
+    member: Member, group: Group, protocol: str, resolved: Mapping[str, Sequence[str]]
+) -> MemberSpec:
+    if protocol == "zookeeper":
+        return registered_consumer(member)
+    subscription = member.subscription
+    assert subscription is not None  # see _check_subscriptions
+    matched = resolved.get(subscription.regex or "", ())
+    owned = member.assignment if protocol == "classic" else member.target_assignment
+    if owned is None:
+        owned = member.assignment
+    return MemberSpec(
+        member_id=member.member_id,
+        topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        rack=member.rack_id,
+        owned=tuple((each.topic or each.topic_id or "", each.partition) for each in owned or ()),
+        generation=group.generation_id,
+    )
+
+
+def _topics(
+    source: GroupSource, members: Iterable[MemberSpec], more: Iterable[str], notes: list[str]
+) -> tuple[dict[str, Topic], dict[str, bytes]]:
+    """Tell how many partitions topics have, and in which racks."""
+    known = {topic for member in members for topic, _ in member.owned or ()}
+    names = known.union(more, *(member.topics for member in members))
+    if not isinstance(source, ClusterSource):
+        counts: dict[str, int] = {}
+        for member in members:
+            for topic, number in member.owned or ():
+                counts[topic] = max(counts.get(topic, 0), number + 1)
+        notes.append(
+            "this source does not tell how many partitions topics have; taken are those that are "
+            "assigned; --partitions TOPIC=N says otherwise"
+        )
+        return {name: Topic(count) for name, count in counts.items()}, {}
+    view = source.view(names)
+    racks = {broker.id: broker.rack for broker in view.brokers.values()}
+    topics: dict[str, Topic] = {}
+    ids: dict[str, bytes] = {}
+    for name, found in view.topics.items():
+        if found.topic_id:
+            ids[name] = urlsafe_b64decode(found.topic_id + "==")
+        if found.partitions:
+            replicas = [found.partitions[number].replicas for number in sorted(found.partitions)]
+            topics[name] = Topic(
+                len(replicas),
+                tuple(
+                    frozenset(rack for broker in own if (rack := racks.get(broker)))
+                    for own in replicas
+                )
+                if any(racks.values())
+                else None,
+            )
+    return topics, ids

@@ -1,0 +1,416 @@
+"""What a group's next assignment will be, what moves by it, and how balanced it is."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import sqrt
+from operator import itemgetter
+
+from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
+from kgroup.assignor.java.java_hash import utf16
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import (
+    assign,
+    assign_threads,
+    by_member,
+    computed_as,
+    is_cooperative,
+)
+from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
+from kgroup.operation.assign.move import Move, find_moves, with_threads
+from kgroup.operation.assign.overlap import Overlap, overlaps
+from kgroup.operation.assign.ownership import Ownership, ownership
+
+__all__ = [
+    "AssignFailure",
+    "AssignPlan",
+    "Balance",
+    "MemberPlan",
+    "TopicBalance",
+    "after",
+    "dry_run",
+]
+
+_MOST_NAMES = 10
+_LIBRARIES: Mapping[str, str] = {
+    "rdkafka": "librdkafka",
+    "sarama": "Sarama",
+    "kgo": "franz-go",
+    "kafkajs": "KafkaJS",
+    "kafka-python": "kafka-python",
+    "aiokafka": "aiokafka",
+}
+"""Libraries by the client id that they take where none is set; it may have a version behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBalance:
+    """How many partitions of one topic its subscribers get: the fewest and the most."""
+
+    topic: str
+    minimum: int
+    maximum: int
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How even an assignment is.
+
+    Attributes:
+        minimum: partitions of the member with the fewest.
+        maximum: of the one with the most.
+        deviation: standard deviation over all members.
+        idle_members: who gets nothing, by id.
+        topics: the same by topic, over its subscribers.
+    """
+
+    minimum: int
+    maximum: int
+    deviation: float
+    idle_members: tuple[str, ...]
+    topics: tuple[TopicBalance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignFailure:
+    """Kafka's own assignor throws here: the rebalance fails, and fails again.
+
+    Attributes:
+        type: Java's name of the exception.
+        message: its message.
+    """
+
+    type: str
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """One member, before and after.
+
+    Attributes:
+        member_id: its id; made up for one that is added.
+        instance_id: of a static member.
+        client_id: as the client calls itself.
+        rack: where it is.
+        before: how many partitions it has.
+        after: how many it gets.
+        kept: how many of them it had before.
+        depends_on_id: whether it may get other partitions with another id of a new member; None
+            where it was not found out.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    rack: str | None
+    before: int
+    after: int
+    kept: int
+    depends_on_id: bool | None = False
+
+
+@dataclass(frozen=True, slots=True)
+class AssignPlan:
+    """The outcome of one dry run.
+
+    Attributes:
+        id: of the group, or of the case.
+        protocol: "classic", "consumer", "share" or "zookeeper".
+        strategy: name of the assignor.
+        computed_as: what is imitated; a leader of another library may assign otherwise.
+        rebalance: "eager" (everybody stops), "cooperative" (only what moves stops) or
+            "incremental" (the coordinator moves member by member).
+        leader_id: the member that assigns; None where the coordinator does, or it is not known.
+        error: where Kafka's assignor throws; then there is no assignment.
+        departed: members that have left since the assignment before.
+        before: what each member had, and those that have left.
+        assignment: partitions of each member, in the assignor's order.
+        members: each before and after, in the order of the assignment.
+        moves: what changes hands, by topic and partition.
+        kept: how many partitions stay where they are.
+        balance: how even the assignment is.
+        rack_local: how many partitions are with a member in a rack of their replicas; None where
+            no racks are known.
+        warnings: what is unsound or uncertain in the answer, in sentences.
+        threads: partitions of each thread, idle ones too; None except of ZooKeeper consumers.
+        owners: who owns what now, and who should; likewise.
+        overlaps: which ZooKeeper consumers can take partitions from each other; likewise.
+    """
+
+    id: str | None
+    protocol: str
+    strategy: str
+    computed_as: str
+    rebalance: str
+    leader_id: str | None = None
+    error: AssignFailure | None = None
+    departed: tuple[MemberSpec, ...] = ()
+    before: Mapping[str, Collection[TopicPartition]] = field(default_factory=dict)
+    assignment: Mapping[str, tuple[TopicPartition, ...]] | None = None
+    members: tuple[MemberPlan, ...] = ()
+    moves: tuple[Move, ...] = ()
+    kept: int | None = None
+    balance: Balance | None = None
+    rack_local: int | None = None
+    warnings: tuple[str, ...] = ()
+    threads: Mapping[ThreadId, tuple[TopicPartition, ...]] | None = None
+    owners: tuple[Ownership, ...] | None = None
+    overlaps: tuple[Overlap, ...] | None = None
+
+
+def dry_run(spec: GroupSpec) -> AssignPlan:
+    """Assign a group as Kafka would, and tell what that means."""
+    cooperative = "cooperative" if spec.protocol == "classic" else "incremental"
+    plan = AssignPlan(
+        id=spec.id,
+        protocol=spec.protocol,
+        strategy=spec.strategy,
+        computed_as=computed_as(spec),
+        rebalance=cooperative if is_cooperative(spec) else "eager",
+        leader_id=spec.leader_id,
+        departed=spec.departed,
+        overlaps=overlaps(spec) if spec.protocol == "zookeeper" else None,
+    )
+    threads: ThreadAssignment | None = None
+    try:
+        if spec.protocol == "zookeeper":
+            threads = assign_threads(spec)
+            assignment = by_member(spec, threads)
+        else:
+            assignment = assign(spec)
+    except AssignorError as error:
+        failure = AssignFailure(error.type, error.message or None)
+        warnings = (_failure_warning(spec, error), *_leader_warnings(spec))
+        return replace(plan, error=failure, warnings=warnings)
+    members = (*spec.members, *spec.departed)
+    before = {member.member_id: set(member.owned or ()) for member in members}
+    lost = {
+        member_id: had.difference(assignment.get(member_id, ()))
+        for member_id, had in before.items()
+    }
+    moves = find_moves(before, assignment, lost)
+    kept = {member_id: len(before[member_id]) - len(lost[member_id]) for member_id in assignment}
+    by_topic = {
+        member_id: Counter(map(itemgetter(0), partitions))
+        for member_id, partitions in assignment.items()
+    }
+    by_id = {member.member_id: member for member in spec.members}
+    staying = sum(kept.values())
+    if threads is not None:
+        moves = with_threads(moves, members, threads)
+        staying -= sum(move.from_member == move.to_member for move in moves)
+    return replace(
+        plan,
+        threads=None
+        if threads is None
+        else {thread: tuple(got) for thread, got in threads.items()},
+        owners=None if threads is None else ownership(spec, threads),
+        before=before,
+        assignment={member_id: tuple(partitions) for member_id, partitions in assignment.items()},
+        members=tuple(
+            MemberPlan(
+                member_id=member_id,
+                instance_id=by_id[member_id].instance_id,
+                client_id=by_id[member_id].client_id,
+                rack=by_id[member_id].rack,
+                before=len(before[member_id]),
+                after=len(partitions),
+                kept=kept[member_id],
+            )
+            for member_id, partitions in assignment.items()
+        ),
+        moves=moves,
+        kept=staying,
+        balance=_balance(spec, assignment, by_topic),
+        rack_local=_rack_local(spec, assignment),
+        warnings=(*_warnings(spec, assignment, by_topic, moves), *_leader_warnings(spec)),
+    )
+
+
+def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
+    """Give the group as it is when an assignment has been taken over."""
+    assert plan.assignment is not None
+    threads: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+    for (member_id, number), partitions in (plan.threads or {}).items():
+        threads[member_id].update(dict.fromkeys(partitions, number))
+    generation = 1 + max(
+        (member.generation for member in spec.members if member.generation is not None), default=0
+    )
+    return replace(
+        spec,
+        departed=(),
+        members=tuple(
+            replace(
+                member,
+                owned=plan.assignment[member.member_id],
+                generation=generation,
+                subscription_generation=None,
+                user_data=None,
+                threads=threads[member.member_id],
+            )
+            for member in spec.members
+        ),
+    )
+
+
+def _balance(
+    spec: GroupSpec, assignment: Assignment, by_topic: Mapping[str, Counter[str]]
+) -> Balance:
+    counts = [len(partitions) for partitions in assignment.values()]
+    subscribers: Counter[str] = Counter()
+    for topics, members in Counter(member.topics for member in spec.members).items():
+        subscribers.update(dict.fromkeys(topics, members))
+    # how many of a topic's subscribers get how many of its partitions; of those that get any
+    shares: dict[str, dict[int, int]] = {topic: {} for topic in spec.topics if topic in subscribers}
+    every = Counter(
+        chain.from_iterable(
+            _of_topics(by_topic[member.member_id], member.topics).items() for member in spec.members
+        )
+    )
+    for (topic, count), members in every.items():
+        if topic in shares:
+            shares[topic][count] = members
+    for topic, of_topic in shares.items():
+        idle = subscribers[topic] - sum(of_topic.values())
+        if idle:
+            of_topic[0] = idle
+    return Balance(
+        min(counts),
+        max(counts),
+        _deviation(Counter(counts)),
+        tuple(sorted((member_id for member_id, got in assignment.items() if not got), key=utf16)),
+        tuple(
+            TopicBalance(topic, min(shares[topic]), max(shares[topic]), _deviation(shares[topic]))
+            for topic in sorted(shares, key=utf16)
+        ),
+    )
+
+
+def _of_topics(counts: Mapping[str, int], topics: Collection[str]) -> Mapping[str, int]:
+    """Give the counts of some topics only."""
+    return (
+        counts
+        if counts.keys() <= set(topics)
+        else {name: counts[name] for name in topics if name in counts}
+    )
+
+
+def _deviation(shares: Mapping[int, int]) -> float:
+    """Give the standard deviation of numbers, each given with how often it is there."""
+    total = sum(shares.values())
+    mean = sum(number * times for number, times in shares.items()) / total
+    squares = sum((number - mean) ** 2 * times for number, times in shares.items())
+    return round(sqrt(squares / total), 3)
+
+
+def _rack_local(spec: GroupSpec, assignment: Assignment) -> int | None:
+    racks = {member.member_id: member.rack for member in spec.members if member.rack}
+    if not racks or not any(topic.racks for topic in spec.topics.values()):
+        return None
+    return sum(
+        racks[member_id] in spec.topics[topic].racks_of(number)
+        for member_id, partitions in assignment.items()
+        if member_id in racks
+        for topic, number in partitions
+        if topic in spec.topics and number < spec.topics[topic].partitions
+    )
+
+
+def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
+    if spec.protocol == "zookeeper":
+        return (
+            f"Every consumer fails with {error.type}: Kafka's own assignor cannot assign this. "
+            "Each gives up what it owns, tries again rebalance.max.retries times, and stops "
+            "consuming; nobody owns anything until what they register changes."
+        )
+    who = "The group's leader" if spec.protocol == "classic" else "The coordinator"
+    return (
+        f"{who} fails with {error}: Kafka's own assignor cannot assign this. The group stands "
+        "still until the members' subscriptions or the partitions that they claim change."
+    )
+
+
+def _leader_warnings(spec: GroupSpec) -> Iterator[str]:
+    """Say where the leader is perhaps no Java client."""
+    client_id = next((m.client_id for m in spec.members if m.member_id == spec.leader_id), None)
+    for name, library in _LIBRARIES.items():
+        if client_id and (client_id == name or client_id.startswith(f"{name}-")):
+            yield (
+                f"The leader's client id {client_id!r} is one that {library} takes where none is "
+                "set. No request names a client's library; another one than Kafka's Java client "
+                "may assign otherwise."
+            )
+
+
+def _warnings(
+    spec: GroupSpec,
+    assignment: Assignment,
+    by_topic: Mapping[str, Counter[str]],
+    moves: Sequence[Move],
+) -> Iterator[str]:
+    """Say in which ways Kafka's own answer is unsound."""
+    counts = {name: topic.partitions for name, topic in spec.topics.items()}
+    is_given = {name: bytearray(count) for name, count in counts.items()}
+    missing: set[TopicPartition] = set()
+    for partition in chain.from_iterable(assignment.values()):
+        try:
+            is_given[partition[0]][partition[1]] = True
+        except (KeyError, IndexError):
+            missing.add(partition)
+    subscribed = {topics: frozenset(topics) for topics in {m.topics for m in spec.members}}
+    foreign = [
+        partition
+        for member in spec.members
+        if not by_topic[member.member_id].keys() <= subscribed[member.topics]
+        for partition in set(assignment[member.member_id]) - missing
+        if partition[0] not in subscribed[member.topics]
+    ]
+    distinct = sum(len(flags) - flags.count(0) for flags in is_given.values()) + len(missing)
+    if spec.protocol != "share" and distinct < sum(map(len, assignment.values())):
+        times = Counter(chain.from_iterable(map(set, assignment.values())))
+        twice = [partition for partition, members in times.items() if members > 1]
+        if twice:
+            yield f"Given to more than one member at once: {_named(twice)}."
+        if twice and spec.protocol == "zookeeper":
+            yield (
+                "Only one consumer can own such a partition in ZooKeeper. The others give up what "
+                "they own, try again rebalance.max.retries times, and stop consuming."
+            )
+    if missing:
+        yield f"Given to members, though there are no such partitions: {_named(missing)}."
+    if foreign:
+        yield f"Given to members that do not subscribe to the topic: {_named(foreign)}."
+    wanted = frozenset[str]().union(*subscribed.values())
+    nobody = [
+        (name, number)
+        for name in wanted & counts.keys()
+        if is_given[name].count(0)
+        for number, flag in enumerate(is_given[name])
+        if not flag
+    ]
+    if nobody:
+        waiting = {(move.topic, move.partition) for move in moves if move.to_member is None}
+        nobody = [partition for partition in nobody if partition not in waiting]
+    absent = sorted(wanted - counts.keys(), key=utf16)
+    if absent:
+        names = ", ".join(absent[:_MOST_NAMES])
+        more = f" and {len(absent) - _MOST_NAMES} more" if len(absent) > _MOST_NAMES else ""
+        yield (
+            f"Topics that members subscribe to, and of which no partitions are known: {names}"
+            f"{more}. They are taken as topics that do not exist; --partitions TOPIC=N says "
+            "otherwise."
+        )
+    if nobody:
+        yield f"Given to nobody, though there are members that subscribe: {_named(nobody)}."
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    """Name some partitions, and say how many more there are."""
+    every = sorted(partitions, key=java_order)
+    names = ", ".join(f"{topic}-{number}" for topic, number in every[:_MOST_NAMES])
+    return names if len(every) <= _MOST_NAMES else f"{names} and {len(every) - _MOST_NAMES} more"

@@ -1,0 +1,181 @@
+"""Dry runs of several rebalances: what follows of itself, all strategies, a rolling restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kgroup.assignor.spec import NEWEST, GroupSpec
+from kgroup.assignor.strategy import computed_as, strategies
+from kgroup.operation.assign import unknown_id
+from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, after
+from kgroup.operation.assign.unknown_id import dry_run_as
+from kgroup.operation.assign.what_if import comes_back, leaves
+
+__all__ = ["Bounce", "Run", "bounced", "compared", "settled"]
+
+_MOST_REBALANCES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A rebalance and those that follow of themselves, until nothing is left to move.
+
+    Attributes:
+        first: the rebalance.
+        following: those after it; only cooperative ones need any.
+        what: why it happens, in a rolling restart.
+    """
+
+    first: AssignPlan
+    following: tuple[AssignPlan, ...] = ()
+    what: str | None = None
+
+    @property
+    def plans(self) -> tuple[AssignPlan, ...]:
+        """All rebalances, in order."""
+        return self.first, *self.following
+
+    @property
+    def last(self) -> AssignPlan:
+        """The one after which all is settled."""
+        return self.plans[-1]
+
+    @property
+    def error(self) -> AssignFailure | None:
+        """Why Kafka's own assignor does not come to an end; None where it does."""
+        return self.last.error
+
+
+@dataclass(frozen=True, slots=True)
+class Bounce:
+    """A rolling restart of a whole group.
+
+    Attributes:
+        id: of the group.
+        protocol: as in `AssignPlan`, and so are the next two.
+        strategy: name of the assignor.
+        computed_as: what is imitated.
+        dynamic: members that leave when they stop and are new when they start.
+        static: members that come back as who they were, within their session timeout: no rebalance
+            happens (KIP-345, KIP-848).
+        runs: what dynamic members set off by leaving and coming back, in order.
+        can_be_static: whether all members could be static ones. Then the whole restart would need
+            no rebalance, and move nothing.
+    """
+
+    id: str | None
+    protocol: str
+    strategy: str
+    computed_as: str
+    dynamic: int
+    static: int
+    runs: tuple[Run, ...]
+    can_be_static: bool
+
+    @property
+    def plans(self) -> tuple[AssignPlan, ...]:
+        """All rebalances, in order."""
+        return tuple(plan for run in self.runs for plan in run.plans)
+
+    @property
+    def moves(self) -> int:
+        """How often a partition is taken from a member."""
+        return sum(len(plan.moves) for plan in self.plans)
+
+    @property
+    def error(self) -> AssignFailure | None:
+        """Why Kafka's own assignor does not come to an end; None where it does."""
+        return self.runs[-1].error if self.runs else None
+
+
+def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
+    """Assign a group until nothing is left to move, or once only if `alone`.
+
+    What depends on unknown ids of members is marked.
+    """
+    most = 0 if alone else _MOST_REBALANCES
+    run, _ = _settle(spec, most=most)
+    if not any(member.unknown_id for member in spec.members):
+        return run
+    if unknown_id.is_small(spec):
+        seeds = range(1, 1 + unknown_id.TRIES)
+        tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in seeds]
+        first, *following = unknown_id.mark(run.plans, tries)
+    else:
+        first, *following = unknown_id.unmarked(run.plans)
+    return replace(run, first=first, following=tuple(following))
+
+
+def compared(spec: GroupSpec) -> list[Run]:
+    """Assign a group with every strategy of its protocol; the least moves, then balance, first."""
+    runs = [
+        settled(replace(spec, strategy=name))
+        for name in strategies(spec.protocol, spec.kafka_version)
+    ]
+
+    def rank(run: Run) -> tuple[bool, int, float]:
+        balance = run.last.balance
+        return balance is None, len(run.first.moves), balance.deviation if balance else 0.0
+
+    return sorted(runs, key=rank)
+
+
+def bounced(spec: GroupSpec) -> Bounce:
+    """Restart every member in turn: it leaves, and comes back.
+
+    With a static member that is no rebalance, if it is back within its session timeout
+    (`GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`).
+    """
+    dynamic = [member for member in spec.members if member.instance_id is None]
+    return Bounce(
+        spec.id,
+        spec.protocol,
+        spec.strategy,
+        computed_as(spec),
+        len(dynamic),
+        len(spec.members) - len(dynamic),
+        tuple(_bounce(spec)),
+        spec.protocol != "share" and spec.kafka_version == NEWEST,
+    )
+
+
+def _bounce(spec: GroupSpec) -> list[Run]:
+    runs: list[Run] = []
+    for member in spec.members:
+        if member.instance_id is not None:
+            continue
+        member = next(each for each in spec.members if each.member_id == member.member_id)
+        name = member.client_id or member.member_id
+        spec = leaves(spec, member)
+        if spec.members:
+            run, spec = _settle(spec, f"{name} leaves")
+            runs.append(run)
+            if run.error is not None:
+                break
+            spec = after(spec, run.last)
+        run, spec = _settle(comes_back(spec, member), f"{name} comes back")
+        runs.append(run)
+        if run.error is not None:
+            break
+        spec = after(spec, run.last)
+    return runs
+
+
+def _settle(
+    spec: GroupSpec, what: str | None = None, *, most: int = _MOST_REBALANCES, seed: int = 0
+) -> tuple[Run, GroupSpec]:
+    """Give the run, with so many following rebalances at most, and the group before the last one.
+
+    A rebalance follows where members have to give up partitions while they go on with others: they
+    join again then (`ConsumerCoordinator.onJoinComplete`).
+    """
+    first = plan = dry_run_as(spec, seed)
+    following: list[AssignPlan] = []
+    while plan.assignment is not None:
+        revoked = any(move.from_member in plan.assignment for move in plan.moves)
+        if plan.rebalance != "cooperative" or not revoked or len(following) == most:
+            break
+        spec = after(spec, plan)
+        plan = dry_run_as(spec, seed)
+        following.append(plan)
+    return Run(first, tuple(following), what), spec

@@ -1,0 +1,344 @@
+"""Groups to assign, from JSON: `kgroup assign --spec`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, TypeVar
+
+import orjson
+
+from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec
+from kgroup.assignor.strategy import strategies, versions
+from kgroup.errors import UsageError
+from kgroup.model.problem import Problem
+from kgroup.operation.assign.user_data import read_user_data
+
+__all__ = ["SpecError", "as_asked", "made_up_topic_id", "read_spec", "read_specs"]
+
+_T = TypeVar("_T")
+_Known = dict[tuple[str, ...], tuple[str, ...]]
+_PROTOCOLS = ("classic", "consumer", "share", "zookeeper")
+_SPEC_FIELDS = (
+    "id", "protocol", "strategy", "kafka_version", "topics", "topic_ids", "members",
+)  # fmt: skip
+_TOPIC_FIELDS = ("partitions", "racks")
+_MEMBER_FIELDS = (
+    "member_id", "instance_id", "client_id", "topics", "owned", "generation", "rack",
+    "protocol_version", "subscription_generation", "user_data",
+)  # fmt: skip
+_CONSUMER_FIELDS = ("member_id", "topics", "streams", "owned")
+_MOST_PARTITIONS = 10_000_000
+_MOST_STREAMS = 100_000
+_INT32 = range(-(1 << 31), 1 << 31)
+
+
+class SpecError(ValueError):
+    """A field of a spec is wrong; the message begins with its path."""
+
+
+def read_specs(text: bytes, path: str) -> Iterator[GroupSpec | Problem]:
+    """Read one group from JSON, or many from JSON lines; what is none becomes a problem.
+
+    Args:
+        text: of the file.
+        path: its name, for problems.
+    """
+    text = text.removeprefix(BOM_UTF8)  # some editors begin a file with it
+    if not text.strip():
+        yield Problem("bad-spec", "Expected JSON, found nothing.", path=path)
+        return
+    for where, spec in _objects(text):
+        try:
+            if isinstance(spec, orjson.JSONDecodeError):
+                raise SpecError(f"expected JSON, found {spec}")
+            yield read_spec(spec)
+        except SpecError as error:
+            yield Problem("bad-spec", f"{where}{error}.", path=path)
+
+
+def _objects(text: bytes) -> Iterator[tuple[str, object]]:
+    try:
+        yield "", orjson.loads(text)
+        return
+    except orjson.JSONDecodeError as error:
+        lines = [line for line in text.split(b"\n") if line.strip()]
+        if len(lines) < 2 or not lines[0].rstrip().endswith(b"}"):
+            yield "", error
+            return
+    for number, line in enumerate(text.split(b"\n"), 1):
+        if line.strip():
+            try:
+                yield f"line {number}: ", orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                yield f"line {number}: ", error
+
+
+def read_spec(spec: object) -> GroupSpec:
+    """Check one JSON object; the fields are those of `docs/output.md`.
+
+    Raises:
+        SpecError: it is no valid spec.
+    """
+    fields = _object(spec, "", _SPEC_FIELDS)
+    protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
+    version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
+    names = strategies(protocol, version)
+    strategy = _choice(fields, "strategy", names, names[0])
+    topics = {
+        name: _topic(topic, f"topics.{name}")
+        for name, topic in _mapping(fields, "topics", required=True).items()
+    }
+    members = _list(fields.get("members"), "members")
+    if not members:
+        raise SpecError("members: expected at least one member, found none")
+    known: _Known = {}
+    read = tuple(
+        _consumer(member, f"members[{at}]", known)
+        if protocol == "zookeeper"
+        else _member(member, f"members[{at}]", strategy, known)
+        for at, member in enumerate(members)
+    )
+    seen: dict[str, int] = {}
+    for at, member in enumerate(read):
+        if member.member_id in seen:
+            raise SpecError(
+                f"members[{at}].member_id: {member.member_id!r} is that of "
+                f"members[{seen[member.member_id]}] already"
+            )
+        seen[member.member_id] = at
+    ids = {
+        name: _topic_id(text, f"topic_ids.{name}")
+        for name, text in _mapping(fields, "topic_ids").items()
+    }
+    group = GroupSpec(
+        strategy, read, topics, protocol, version, ids, _optional(fields, "id", "", _text)
+    )
+    if group.has_topic_ids:
+        owned = (topic for member in read for topic, _ in member.owned or ())
+        for name in dict.fromkeys(chain(topics, owned)):
+            if name not in ids:
+                ids[name] = made_up_topic_id(name)
+    return group
+
+
+def as_asked(spec: GroupSpec, strategy: str | None, kafka_version: str | None) -> GroupSpec:
+    """Take another strategy or version for a spec than it names itself.
+
+    Raises:
+        UsageError: there is no such strategy for a group of its protocol.
+    """
+    version = kafka_version or spec.kafka_version
+    chosen = strategy or spec.strategy
+    known = strategies(spec.protocol, version) if version in versions(spec.protocol) else ()
+    if chosen not in known:
+        raise UsageError(
+            f"no strategy {chosen!r} for {spec.protocol} groups of Kafka {version}; there are: "
+            f"{', '.join(known) or 'none'}"
+        )
+    return replace(spec, strategy=chosen, kafka_version=version)
+
+
+def made_up_topic_id(name: str) -> bytes:
+    """Give a topic of unknown id one that is always the same."""
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _topic(value: object, path: str) -> Topic:
+    fields = _object(value, path, _TOPIC_FIELDS)
+    count = _number(fields.get("partitions"), f"{path}.partitions", range(_MOST_PARTITIONS + 1))
+    if fields.get("racks") is None:
+        return Topic(count)
+    racks = _list(fields["racks"], f"{path}.racks")
+    if len(racks) != count:
+        raise SpecError(
+            f"{path}.racks: expected the racks of {count} partitions, found {len(racks)}"
+        )
+    known: dict[frozenset[str], frozenset[str]] = {}
+    sets = []
+    for at, own in enumerate(racks):
+        where = f"{path}.racks[{at}]"
+        names = frozenset(_text(rack, where) for rack in _list(own, where) if rack is not None)
+        sets.append(known.setdefault(names, names))
+    return Topic(count, tuple(sets))
+
+
+def _member(value: object, path: str, strategy: str, known: _Known) -> MemberSpec:
+    """Read a member; what it subscribes to is one object with what `known` members do."""
+    fields = _object(value, path, _MEMBER_FIELDS)
+    topics = _topics(fields.get("topics"), f"{path}.topics", known)
+
+    def integer(name: str, allowed: range = _INT32) -> int | None:
+        return _optional(fields, name, path, lambda value, at: _number(value, at, allowed))
+
+    version = integer("protocol_version", range(NEWEST_VERSION + 1))
+    user_data = _optional(fields, "user_data", path, _base64)
+    return MemberSpec(
+        member_id=_text(fields.get("member_id"), f"{path}.member_id"),
+        topics=topics,
+        instance_id=_optional(fields, "instance_id", path, _text),
+        client_id=_optional(fields, "client_id", path, _text),
+        rack=_optional(fields, "rack", path, _text),
+        owned=_optional(fields, "owned", path, _partitions),
+        generation=integer("generation"),
+        version=NEWEST_VERSION if version is None else version,
+        subscription_generation=integer("subscription_generation"),
+        user_data=None if user_data is None else read_user_data(user_data, strategy),
+    )
+
+
+def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
+    """Check a ZooKeeper consumer; its `streams` name its topics, unless `topics` do."""
+    fields = _object(value, path, _CONSUMER_FIELDS)
+    where = f"{path}.streams"
+    streams = {
+        topic: _number(count, f"{where}.{topic}", range(_MOST_STREAMS + 1))
+        for topic, count in _mapping(fields, "streams", path).items()
+    }
+    names: object = list(streams)
+    if fields.get("topics") is not None or fields.get("streams") is None:
+        names = fields.get("topics")
+    topics = _topics(names, f"{path}.topics", known)
+    for topic in streams:
+        if topic not in topics:
+            raise SpecError(f"{where}.{topic}: {path}.topics does not name this topic")
+    owned: list[TopicPartition] = []
+    threads: dict[TopicPartition, int] = {}
+    for at, each in enumerate(_optional(fields, "owned", path, _list) or ()):
+        own = f"{path}.owned[{at}]"
+        if not isinstance(each, list) or len(each) not in (2, 3):
+            raise SpecError(
+                f"{own}: expected [topic, partition] or [topic, partition, thread], "
+                f"found {_shown(each)}"
+            )
+        partition = _text(each[0], f"{own}[0]"), _number(each[1], f"{own}[1]", range(1 << 31))
+        owned.append(partition)
+        if len(each) == 3:
+            threads[partition] = _number(each[2], f"{own}[2]", range(_MOST_STREAMS))
+    return MemberSpec(
+        member_id=_text(fields.get("member_id"), f"{path}.member_id"),
+        topics=topics,
+        owned=None if fields.get("owned") is None else tuple(owned),
+        streams=streams,
+        threads=threads,
+    )
+
+
+def _topics(value: object, path: str, known: _Known) -> tuple[str, ...]:
+    topics = _texts(value, path)
+    if topics not in known and len(set(topics)) < len(topics):
+        twice = next(topic for topic in topics if topics.count(topic) > 1)
+        raise SpecError(f"{path}: {twice!r} stands there twice")
+    return known.setdefault(topics, topics)
+
+
+def _partitions(value: object, path: str) -> tuple[TopicPartition, ...]:
+    pairs = _list(value, path)
+    if set(map(type, pairs)) <= {list} and set(map(len, pairs)) <= {2}:
+        topics, numbers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        are_typed = set(map(type, topics)) <= {str} and set(map(type, numbers)) <= {int}
+        if are_typed and min(numbers, default=0) >= 0 and max(numbers, default=0) < 1 << 31:
+            return tuple(zip(topics, numbers, strict=True))
+    for at, pair in enumerate(pairs):
+        where = f"{path}[{at}]"
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise SpecError(f"{where}: expected [topic, partition], found {_shown(pair)}")
+        _text(pair[0], f"{where}[0]")
+        _number(pair[1], f"{where}[1]", range(1 << 31))
+    raise AssertionError(path)
+
+
+def _topic_id(value: object, path: str) -> bytes:
+    text = _text(value, path)
+    try:
+        topic_id = base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        topic_id = b""
+    if len(topic_id) != 16:
+        raise SpecError(f"{path}: expected a topic id of 22 characters, found {_shown(value)}")
+    return topic_id
+
+
+def _base64(value: object, path: str) -> bytes:
+    try:
+        return base64.b64decode(_text(value, path), validate=True)
+    except (binascii.Error, ValueError):
+        raise SpecError(f"{path}: expected base64, found {_shown(value)}") from None
+
+
+def _object(value: object, path: str, names: Sequence[str]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SpecError(f"{path or 'spec'}: expected an object, found {_shown(value)}")
+    unknown = next((name for name in value if name not in names), None)
+    if unknown is not None:
+        prefix = f"{path}." if path else ""
+        raise SpecError(f"{prefix}{unknown}: unknown; the fields are {', '.join(names)}")
+    return value
+
+
+def _mapping(
+    fields: Mapping[str, Any], name: str, path: str = "", *, required: bool = False
+) -> Mapping[str, Any]:
+    value = fields.get(name)
+    if value is None and not required:
+        return {}
+    if not isinstance(value, Mapping):
+        where = f"{path}.{name}" if path else name
+        raise SpecError(f"{where}: expected an object, found {_shown(value)}")
+    return value
+
+
+def _choice(fields: Mapping[str, Any], name: str, choices: Iterable[str], default: str) -> str:
+    value = fields.get(name)
+    if value is None:
+        return default
+    if value not in choices:
+        raise SpecError(f"{name}: expected one of {', '.join(choices)}, found {_shown(value)}")
+    return str(value)
+
+
+def _optional(
+    fields: Mapping[str, Any], name: str, path: str, read: Callable[[object, str], _T]
+) -> _T | None:
+    value = fields.get(name)
+    return None if value is None else read(value, f"{path}.{name}" if path else name)
+
+
+def _list(value: object, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise SpecError(f"{path}: expected a list, found {_shown(value)}")
+    return value
+
+
+def _texts(value: object, path: str) -> tuple[str, ...]:
+    texts = _list(value, path)
+    if set(map(type, texts)) <= {str}:
+        return tuple(texts)
+    return tuple(_text(text, f"{path}[{at}]") for at, text in enumerate(texts))
+
+
+def _text(value: object, path: str) -> str:
+    if not isinstance(value, str):
+        raise SpecError(f"{path}: expected a text, found {_shown(value)}")
+    return value
+
+
+def _number(value: object, path: str, allowed: range) -> int:
+    if type(value) is not int or value not in allowed:
+        raise SpecError(
+            f"{path}: expected an integer from {allowed[0]} to {allowed[-1]}, found {_shown(value)}"
+        )
+    return value
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

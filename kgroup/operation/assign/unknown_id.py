@@ -1,0 +1,186 @@
+"""What of an assignment depends on member ids that nobody can know before.
+
+A new member's id is chosen at random, by the coordinator (classic groups) or the client (the
+others; a ZooKeeper consumer's begins with its host and the time), and assignors walk members in an
+order that depends on their ids. So a group is assigned with random ids of the real shape in the
+place of the unknown ones. It is assigned again with a few others, and what does not come out the
+same is marked.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from string import ascii_lowercase
+from uuid import UUID
+
+from kgroup.assignor.java.java_hash import utf16
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.operation.assign.move import Move
+from kgroup.operation.assign.outcome import AssignPlan, dry_run
+
+__all__ = ["TRIES", "dry_run_as", "is_small", "mark", "random_id", "unmarked"]
+
+TRIES = 6
+"""How often a group is assigned again: an even chance shows in 63 of 64 cases."""
+
+_MOST = 5_000
+"""Partitions, and members, of a group that is assigned again: it takes a few seconds then."""
+
+_LATER = (4_000_000_000_000, 5_000_000_000_000)
+"""When new ZooKeeper consumers start: after all others, in milliseconds of as many digits."""
+
+
+def is_small(spec: GroupSpec) -> bool:
+    """Tell whether it takes no long time to assign a group again and again."""
+    partitions = sum(topic.partitions for topic in spec.topics.values())
+    return max(partitions, len(spec.members)) <= _MOST
+
+
+def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
+    """Assign a group with random ids in the place of unknown ones; the plan has the unknown ones.
+
+    Args:
+        spec: of a group.
+        seed: the same one gives a member the same id.
+    """
+    ids = {m.member_id: random_id(m, spec, seed) for m in spec.members if m.unknown_id}
+    if not ids:
+        return dry_run(spec)
+    members = tuple(replace(m, member_id=ids.get(m.member_id, m.member_id)) for m in spec.members)
+    leader_id = spec.leader_id and ids.get(spec.leader_id, spec.leader_id)
+    plan = dry_run(replace(spec, members=members, leader_id=leader_id))
+    return replace(
+        _renamed(plan, {made: name for name, made in ids.items()}), leader_id=spec.leader_id
+    )
+
+
+def random_id(member: MemberSpec, spec: GroupSpec, seed: int) -> str:
+    """Give a new member an id as it might have.
+
+    Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848;
+    `kafka.consumer.ZookeeperConsumerConnector`.
+    """
+    random = Random(f"{seed} {member.member_id}")
+    if spec.protocol == "zookeeper":
+        host = member.host or "".join(random.choices(ascii_lowercase, k=8))
+        began = int(random.uniform(*_LATER)), random.getrandbits(32)
+        return f"{spec.id or 'group'}_{host}-{began[0]}-{began[1]:08x}"
+    while True:
+        uuid = UUID(int=random.getrandbits(128), version=4)
+        if spec.protocol == "classic":
+            client = member.instance_id or member.client_id or f"consumer-{spec.id or 'group'}-1"
+            return f"{client}-{uuid}"
+        text = urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
+    """Put other ids into a plan."""
+
+    def name(member_id: str) -> str:
+        return names.get(member_id, member_id)
+
+    balance = plan.balance
+    if balance is not None:
+        idle = tuple(sorted(map(name, balance.idle_members), key=utf16))
+        balance = replace(balance, idle_members=idle)
+    return replace(
+        plan,
+        before={name(member_id): had for member_id, had in plan.before.items()},
+        assignment=plan.assignment
+        and {name(member_id): got for member_id, got in plan.assignment.items()},
+        members=tuple(replace(each, member_id=name(each.member_id)) for each in plan.members),
+        moves=tuple(
+            move._replace(
+                from_member=name(move.from_member),
+                to_member=move.to_member and name(move.to_member),
+            )
+            for move in plan.moves
+        ),
+        balance=balance,
+        threads=plan.threads
+        and {(name(member_id), number): got for (member_id, number), got in plan.threads.items()},
+        owners=plan.owners
+        and tuple(
+            replace(each, given=each.given and (name(each.given[0]), each.given[1]))
+            for each in plan.owners
+        ),
+        overlaps=plan.overlaps
+        and tuple(replace(each, members=tuple(map(name, each.members))) for each in plan.overlaps),
+    )
+
+
+def mark(plans: Sequence[AssignPlan], tries: Sequence[Sequence[AssignPlan]]) -> list[AssignPlan]:
+    """Mark what comes out otherwise with other ids.
+
+    Args:
+        plans: a rebalance, and those that follow.
+        tries: the same computed with other random ids.
+    """
+    return [
+        _marked(plan, [others[at] if at < len(others) else None for others in tries])
+        for at, plan in enumerate(plans)
+    ]
+
+
+def unmarked(plans: Sequence[AssignPlan]) -> list[AssignPlan]:
+    """Say that it was not found out what depends on unknown ids."""
+    return [
+        replace(
+            plan,
+            moves=tuple(move._replace(depends_on_id=None) for move in plan.moves),
+            members=tuple(replace(member, depends_on_id=None) for member in plan.members),
+            warnings=(
+                *plan.warnings,
+                "Which partitions go where may depend on the ids of new members, which are not "
+                f"known; above {_MOST} partitions or members it is not found out which do.",
+            ),
+        )
+        for plan in plans
+    ]
+
+
+def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan:
+    if plan.assignment is None:
+        if any(other is not None and other.assignment is not None for other in others):
+            warning = "Whether it fails depends on the ids of new members, which are not known."
+            return replace(plan, warnings=(*plan.warnings, warning))
+        return plan
+    always: set[Move] = set(plan.moves)
+    unsure: set[str] = set()
+    for other in others:
+        always &= set(other.moves) if other is not None else set()
+        for member, got in plan.assignment.items():
+            there = other.assignment if other is not None else None
+            if there is None or set(there[member]) != set(got):
+                unsure.add(member)
+    warnings = list(plan.warnings)
+    counts = (
+        (len(plan.moves) - len(always), len(plan.moves), "moves"),
+        (len(unsure), len(plan.members), "members"),
+    )
+    parts = [f"{some} of {every} {what}" for some, every, what in counts if some]
+    if parts:
+        warnings.append(
+            f"What comes of {' and of '.join(parts)} depends on the ids of new members, which are "
+            "not known."
+        )
+    failed = [other for other in others if other is not None and other.error is not None]
+    if failed and failed[0].error is not None:
+        error = failed[0].error
+        warnings.append(
+            f"With {len(failed)} of {len(others)} other ids of new members Kafka's own assignor "
+            f"fails: {': '.join(filter(None, (error.type, error.message)))}."
+        )
+    return replace(
+        plan,
+        moves=tuple(move._replace(depends_on_id=move not in always) for move in plan.moves),
+        members=tuple(
+            replace(member, depends_on_id=member.member_id in unsure) for member in plan.members
+        ),
+        warnings=tuple(warnings),
+    )

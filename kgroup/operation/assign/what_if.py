@@ -1,0 +1,338 @@
+"""What might happen to a group: each is a change of its spec."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from kgroup.assignor.base import Topic
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.errors import NotFoundError, UsageError
+from kgroup.operation.assign.spec import made_up_topic_id
+from kgroup.protocol.zookeeper.node import consumer_host
+
+__all__ = [
+    "NEW_MEMBER",
+    "AddedMembers",
+    "Changes",
+    "add_members",
+    "add_topic",
+    "changed",
+    "comes_back",
+    "drop_topic",
+    "forget",
+    "lead",
+    "leaves",
+    "remove_member",
+    "restart_member",
+    "set_partitions",
+    "subscribe",
+]
+
+NEW_MEMBER = "new-"
+"""How the ids begin that stand for those which the coordinator will choose."""
+
+
+_MOST_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AddedMembers:
+    """Members that join.
+
+    Attributes:
+        count: how many.
+        client_id: of all of them.
+        instance_id: makes them static; with several it gets a number.
+        rack: where they are.
+        topics: that they subscribe to; None: those that most members subscribe to.
+        host: where ZooKeeper consumers run; their ids begin with it.
+        streams: threads of ZooKeeper consumers for each topic; None: as those have that subscribe
+            alike, or one.
+    """
+
+    count: int = 1
+    client_id: str | None = None
+    instance_id: str | None = None
+    rack: str | None = None
+    topics: tuple[str, ...] | None = None
+    host: str | None = None
+    streams: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What shall be other than it is, in the order in which it comes about.
+
+    Attributes:
+        drop_topics: topics that are deleted.
+        add_topics: new topics, and their numbers of partitions.
+        partitions: topics with another number of partitions.
+        remove: members that leave, by any name of theirs, and so are the next ones.
+        restart: members that leave and come back.
+        add: members that join.
+        subscribe: members that subscribe to other topics.
+        leader: the member that assigns; None: who does.
+        fresh: whether nobody remembers anything.
+    """
+
+    drop_topics: Sequence[str] = ()
+    add_topics: Sequence[tuple[str, int]] = ()
+    partitions: Sequence[tuple[str, int]] = ()
+    remove: Sequence[str] = ()
+    restart: Sequence[str] = ()
+    add: Sequence[AddedMembers] = ()
+    subscribe: Sequence[tuple[str, Sequence[str]]] = ()
+    leader: str | None = None
+    fresh: bool = False
+
+    @property
+    def subscribed_topics(self) -> frozenset[str]:
+        """The topics that members shall subscribe to, beside those that they have now."""
+        joined = (topics for _, topics in self.subscribe)
+        return frozenset[str]().union(*joined, *(added.topics or () for added in self.add))
+
+
+def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
+    """Make all changes.
+
+    Raises:
+        NotFoundError: there is no such member or topic.
+        UsageError: a name is that of several members, or no member is left.
+    """
+    for topic in changes.drop_topics:
+        spec = drop_topic(spec, topic)
+    for topic, number in changes.add_topics:
+        spec = add_topic(spec, topic, number)
+    for topic, number in changes.partitions:
+        if topic not in changes.subscribed_topics:
+            _check_topic(spec, topic)
+        spec = set_partitions(spec, topic, number)
+    for name in changes.remove:
+        spec = remove_member(spec, name)
+    for name in changes.restart:
+        spec = restart_member(spec, name)
+    for added in changes.add:
+        spec = add_members(spec, added)
+    for name, topics in changes.subscribe:
+        spec = subscribe(spec, name, topics)
+    if not spec.members:
+        raise UsageError("no member is left to assign to; leave out a --remove-member")
+    if changes.leader is not None:
+        spec = lead(spec, changes.leader)
+    return forget(spec) if changes.fresh else spec
+
+
+def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
+    """Let members join that the group has never had.
+
+    Raises:
+        UsageError: members of such a group do not have what these have.
+    """
+    of_others = ("client_id", "instance_id", "rack")
+    of_zookeeper = ("host", "streams")
+    foreign = of_others if spec.protocol == "zookeeper" else of_zookeeper
+    for name in foreign:
+        if getattr(added, name) is not None:
+            raise UsageError(
+                f"--add-member: members of {spec.protocol} groups have no {name.partition('_')[0]}="
+            )
+    topics = added.topics
+    if topics is None:
+        known = spec.members or spec.departed
+        topics = Counter(member.topics for member in known).most_common(1)[0][0]
+    alike = (m.streams for m in (*spec.members, *spec.departed) if m.topics == topics)
+    streams = next(alike, {})
+    if added.streams is not None:
+        streams = dict.fromkeys(topics, added.streams)
+    topics = tuple(dict.fromkeys(topics))
+    suffixes = [""] if added.count == 1 else [f"-{number + 1}" for number in range(added.count)]
+    joined = (
+        MemberSpec(
+            member_id=member_id,
+            topics=topics,
+            instance_id=added.instance_id and added.instance_id + suffix,
+            client_id=added.client_id,
+            rack=added.rack,
+            unknown_id=True,
+            host=added.host,
+            streams=streams,
+        )
+        for member_id, suffix in zip(_new_ids(spec.members), suffixes, strict=False)
+    )
+    return replace(spec, members=(*spec.members, *joined))
+
+
+def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
+    """Let a member leave; it is named by its id, or instance id."""
+    return leaves(spec, _find(spec, name))
+
+
+def restart_member(spec: GroupSpec, name: str) -> GroupSpec:
+    """Let a member leave, and join again in the same rebalance."""
+    member = _find(spec, name)
+    return comes_back(leaves(spec, member), member)
+
+
+def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
+    """Let a topic have another number of partitions; where new ones would be is not known."""
+    old = spec.topics.get(topic)
+    racks = None
+    if old is not None and old.racks is not None:
+        more = number - old.partitions
+        racks = old.racks[:number] + (frozenset[str](),) * max(0, more)
+    return _with_topic(spec, topic, Topic(number, racks))
+
+
+def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
+    """Let a topic come into being to which all members subscribe."""
+    if topic in spec.topics:
+        raise UsageError(f"--add-topic: there is a topic {topic} already; see --partitions")
+    members = (
+        replace(member, topics=(*(t for t in member.topics if t != topic), topic))
+        for member in spec.members
+    )
+    return _with_topic(replace(spec, members=tuple(members)), topic, Topic(number))
+
+
+def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
+    """Let a topic be deleted."""
+    if topic not in spec.topics:
+        raise NotFoundError(f"--drop-topic: {_has_no_topic(spec, topic)}")
+    return replace(spec, topics={n: t for n, t in spec.topics.items() if n != topic})
+
+
+def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
+    """Let a member subscribe to other topics."""
+    found = _find(spec, name)
+    members = (
+        replace(member, topics=tuple(dict.fromkeys(topics))) if member is found else member
+        for member in spec.members
+    )
+    return replace(spec, members=tuple(members))
+
+
+def forget(spec: GroupSpec) -> GroupSpec:
+    """Let all members begin anew: as after a time in which the group was empty."""
+    return replace(spec, members=tuple(map(_forgetful, spec.members)))
+
+
+def lead(spec: GroupSpec, name: str) -> GroupSpec:
+    """Let a member be the one that assigns.
+
+    Kafka's own assignors do not care which one it is. Only the highest generation that a sticky
+    assignor has ever seen lives in the leader (`AbstractStickyAssignor.maxGeneration`), and no
+    request tells it; while a group goes on, it is not above the generations that members claim.
+
+    Raises:
+        UsageError: no member of such a group assigns.
+    """
+    if spec.protocol == "zookeeper":
+        raise UsageError(
+            "--leader: every consumer of a zookeeper group assigns for itself; leave out --leader"
+        )
+    if spec.protocol != "classic":
+        raise UsageError(
+            f"--leader: the members of {spec.protocol} groups do not assign, their coordinator "
+            "does; leave out --leader"
+        )
+    return replace(spec, leader_id=_find(spec, name).member_id)
+
+
+def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
+    """Let a member leave; who leads the group after its leader is not known."""
+    members = tuple(each for each in spec.members if each.member_id != member.member_id)
+    leader_id = None if spec.leader_id == member.member_id else spec.leader_id
+    departed = (*spec.departed, member)
+    return replace(spec, members=members, departed=departed, leader_id=leader_id)
+
+
+def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
+    """Let a member that has left join again, with a new id and without a memory.
+
+    A ZooKeeper consumer of which `consumer.id` is set comes back with the id that it had.
+    """
+    host = member.host
+    if spec.protocol == "zookeeper" and not member.unknown_id:
+        host = consumer_host(spec.id or "", member.member_id)
+        if host is None:
+            return replace(spec, members=(*spec.members, _forgetful(member)))
+    back = replace(
+        _forgetful(member), member_id=next(_new_ids(spec.members)), unknown_id=True, host=host
+    )
+    return replace(spec, members=(*spec.members, back))
+
+
+def _forgetful(member: MemberSpec) -> MemberSpec:
+    return replace(
+        member,
+        owned=None,
+        generation=None,
+        subscription_generation=None,
+        user_data=None,
+        threads={},
+    )
+
+
+def _with_topic(spec: GroupSpec, name: str, topic: Topic) -> GroupSpec:
+    ids = {**spec.topic_ids}
+    if spec.has_topic_ids:
+        ids.setdefault(name, made_up_topic_id(name))
+    return replace(spec, topics={**spec.topics, name: topic}, topic_ids=ids)
+
+
+def _new_ids(members: Iterable[MemberSpec]) -> Iterator[str]:
+    """Give ids that no member has, one after the other."""
+    taken = {member.member_id for member in members}
+    return (name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
+
+
+def _check_topic(spec: GroupSpec, topic: str) -> None:
+    """Refuse a topic that the group has nothing to do with: its name may be misspelt.
+
+    Raises:
+        NotFoundError: it has not.
+    """
+    if topic not in spec.topics and not any(topic in member.topics for member in spec.members):
+        raise NotFoundError(
+            f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
+        )
+
+
+def _has_no_topic(spec: GroupSpec, topic: str) -> str:
+    there = ", ".join(sorted(spec.topics)[:_MOST_NAMES]) or "none"
+    more = len(spec.topics) - _MOST_NAMES
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{_called(spec)} has no topic {topic}; it has: {there}{rest}"
+
+
+def _called(spec: GroupSpec) -> str:
+    return "the group" if spec.id is None else f"group {spec.id}"
+
+
+def _names(spec: GroupSpec, member: MemberSpec) -> Mapping[str, str | None]:
+    """Return what a member may be called; a ZooKeeper consumer has only what its id is made of."""
+    member_id = member.member_id
+    if spec.protocol == "zookeeper" and spec.id is not None:
+        name = member_id.removeprefix(f"{spec.id}_")
+        return {"id": member_id, "consumer.id": name, "host": consumer_host(spec.id, member_id)}
+    return {"id": member_id, "instance id": member.instance_id, "client id": member.client_id}
+
+
+def _find(spec: GroupSpec, name: str) -> MemberSpec:
+    """Find a member by its id or instance id, or by what only one has of the rest."""
+    called = [_names(spec, member) for member in spec.members]
+    for kind in ("id", "instance id", "client id", "consumer.id", "host"):
+        pairs = zip(spec.members, called, strict=True)
+        found = [member for member, names in pairs if names.get(kind) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(member.member_id for member in found)
+            raise UsageError(f"several members have {kind} {name}; name one by its id: {ids}")
+    ids = ", ".join(member.member_id for member in spec.members[:_MOST_NAMES])
+    more = len(spec.members) - _MOST_NAMES
+    rest = f" and {more} more" if more > 0 else ""
+    raise NotFoundError(f"{_called(spec)} has no member {name}; there are: {ids}{rest}")

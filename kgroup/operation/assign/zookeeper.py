@@ -1,0 +1,113 @@
+"""A group of ZooKeeper consumers as they are registered, made ready for a dry run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kgroup.assignor.base import AssignorError
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import assign_threads, strategies
+from kgroup.errors import InputError
+from kgroup.model.assignment import AssignedPartition
+from kgroup.model.group import Group, Member
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.operation.assign.ownership import ownership
+
+__all__ = ["check_registrations", "departed_consumers", "registered_consumer", "with_strategy"]
+
+
+def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
+    """Refuse to guess what a consumer wants whose node cannot be read, or its list evaluated.
+
+    Raises:
+        InputError: there is such a consumer.
+    """
+    ids = f"/consumers/{group.group_id}/ids/"
+    unread = next((each for each in problems if (each.path or "").startswith(ids)), None)
+    if unread is None:
+        return
+    without = {f"{ids}{each.member_id}" for each in group.members if each.subscription is None}
+    effect = (
+        "Kafka's consumers read it too, and none of them can rebalance while it is there"
+        if unread.kind == "bad-node" and unread.path in without
+        else "what it subscribes to is not guessed; --spec takes it from a file"
+    )
+    raise InputError(
+        f"group {group.group_id}: {unread.path}: {unread.reason.rstrip('.')}; {effect}",
+        group_id=group.group_id,
+    )
+
+
+def registered_consumer(member: Member) -> MemberSpec:
+    """Give a consumer its topics and threads, and what it owns by the owner nodes."""
+    subscription = member.subscription
+    assert subscription is not None
+    assert subscription.topics is not None  # see check_registrations
+    streams = dict(subscription.streams or {})
+    topics = tuple(streams)
+    if streams and subscription.pattern is not SubscriptionPattern.STATIC:
+        topics = subscription.topics
+        streams = dict.fromkeys(topics, next(iter(streams.values())))
+    consumer = _owner(member.member_id, member.assignment or ())
+    return replace(consumer, topics=topics, streams=streams)
+
+
+def departed_consumers(group: Group) -> tuple[MemberSpec, ...]:
+    """Give those that are not registered, and still own something."""
+    owned: dict[str, list[AssignedPartition]] = defaultdict(list)
+    for stray in group.stray_owners:
+        owned[stray.member_id].append(stray.partition)
+    return tuple(_owner(member_id, partitions) for member_id, partitions in owned.items())
+
+
+def with_strategy(spec: GroupSpec, asked: str | None) -> tuple[GroupSpec, str]:
+    """Choose the strategy: the one that is asked for, or that gives what is owned now, or range.
+
+    Returns:
+        the group with it, and a note that says why.
+    """
+    names = strategies(spec.protocol, spec.kafka_version)
+    fitting = [name for name in names if _gives_what_is_owned(replace(spec, strategy=name))]
+    if asked is not None:
+        chosen, why = asked, f"the strategy is {asked}"
+    else:
+        chosen = fitting[0] if fitting else names[0]
+        is_default = ", Kafka's default" if chosen == names[0] else ""
+        why = (
+            "no node in ZooKeeper tells partition.assignment.strategy; taken is "
+            f"{chosen}{is_default}"
+        )
+    if chosen in fitting:
+        now = "it gives what is owned now"
+        if len(fitting) > 1:
+            now += ", as any does"
+        elif asked is None and chosen != names[0]:
+            now += f", as {names[0]} does not"
+    elif fitting:
+        now = f"what is owned now is what {fitting[0]} gives (--strategy {fitting[0]})"
+    elif any(member.owned for member in (*spec.members, *spec.departed)):
+        now = "what is owned now is what no strategy gives: see owners"
+    else:
+        now = "nothing is owned now"
+    return replace(spec, strategy=chosen), f"{why}; {now}"
+
+
+def _gives_what_is_owned(spec: GroupSpec) -> bool:
+    try:
+        threads = assign_threads(spec)
+    except AssignorError:
+        return False
+    return all(each.is_as_given for each in ownership(spec, threads))
+
+
+def _owner(member_id: str, partitions: Iterable[AssignedPartition]) -> MemberSpec:
+    named = [(each.topic or "", each.partition, each.thread) for each in partitions]
+    return MemberSpec(
+        member_id,
+        (),
+        owned=tuple((topic, number) for topic, number, _ in named),
+        threads={(topic, number): at for topic, number, at in named if at is not None},
+    )

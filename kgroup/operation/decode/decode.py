@@ -1,0 +1,176 @@
+"""Decode `__consumer_offsets`: the records, those that are wanted, or a view of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from kgroup.columnar.schema import ColumnBuilder, records
+from kgroup.errors import UsageError
+from kgroup.model.problem import Problem
+from kgroup.model.segment import Segment
+from kgroup.operation.decode.log_reader import Cut, FileLogs, LogReader, Logs
+from kgroup.operation.decode.selection import Names, Selection
+
+__all__ = ["Decoding", "decode", "decode_message"]
+
+
+T = TypeVar("T")
+
+
+class Decoding:
+    """Decoded records: what a run over segments gives.
+
+    Attributes:
+        log: what was read, and what went wrong.
+    """
+
+    def __init__(
+        self,
+        log: LogReader,
+        selection: Selection,
+        *,
+        without_tombstones: bool,
+    ) -> None:
+        self.log = log
+        self._selection = selection
+        self._without_tombstones = without_tombstones
+        self._groups = Names("group", selection.groups)
+        self._topics = Names("topic", selection.topics)
+        self._has_rows = False
+
+    def map(self, function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
+        """Yield what a function makes of each batch of the rows that are wanted.
+
+        The batches come in the order of each partition's log, and are read as they are asked for.
+        The function may run in several threads at once, some batches ahead.
+        """
+        by_time = self._selection.by_time
+        return self.log.map(lambda batch: function(by_time(self._wanted(batch))))
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self._groups.look(batch)
+        self._topics.look(batch)
+        batch = self._selection.by_fate(self._selection.by_key(batch))
+        if self._without_tombstones:
+            import pyarrow.compute as pc
+
+            is_none = pc.and_(pc.is_null(batch["value_version"]), pc.is_null(batch["value_json"]))
+            batch = batch.filter(pc.invert(is_none))
+        self._has_rows = self._has_rows or batch.num_rows > 0
+        return batch
+
+    @property
+    def nothing_named_exists(self) -> bool:
+        """Whether groups or topics were asked for, by name or pattern, and the log has none."""
+        if self.log.is_sought:
+            return False
+        names = [*self._groups.wanted, *self._topics.wanted]
+        missing = [*self._groups.missing, *self._topics.missing]
+        if self._selection.group_pattern is not None:
+            return len(names) == len(missing) and not self._has_rows
+        return bool(names) and len(names) == len(missing)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Groups and topics that were not met where only a part of the log was looked at."""
+        return (*self._groups.missing, *self._topics.missing) if self.log.is_sought else ()
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Say what could not be read, and which names the log does not have."""
+        if self.log.is_sought:
+            return self.log.problems
+        pattern = self._selection.group_pattern
+        is_met = self._has_rows or bool(self._groups.wanted or self._topics.wanted)
+        return (
+            *self.log.problems,
+            *(
+                Problem("not-found", "There is no record about the group.", group_id=group_id)
+                for group_id in self._groups.missing
+            ),
+            *(
+                Problem("not-found", f"There is no offset commit for the topic {topic!r}.")
+                for topic in self._topics.missing
+            ),
+            *(
+                ()
+                if pattern is None or is_met
+                else (Problem("not-found", f"No record of a group matches {pattern.pattern!r}."),)
+            ),
+        )
+
+
+def decode(
+    source: Sequence[Segment] | Logs,
+    selection: Selection,
+    *,
+    last_only: bool = False,
+    cut: Cut | None = None,
+    strict: bool = False,
+    with_batches: bool = False,
+    problems: Sequence[Problem] = (),
+    name: Callable[[Path], str] = str,
+    announce: Callable[[], None] | None = None,
+    watch: Callable[[LogReader], None] = lambda log: None,
+    tell: Callable[[Problem], None] = lambda problem: None,
+) -> Decoding:
+    """Decode segments, or logs from elsewhere.
+
+    What keys, offsets and transactions say is looked at first, then comes the view, then what
+    times say: "the latest records, of these those before June".
+
+    Args:
+        source: segments, sorted, see `find_segments`; or logs.
+        selection: which rows are wanted.
+        last_only: whether only the last record of each key is wanted, tombstones too: what
+            compaction keeps, see `last_record.last_records`.
+        cut: the records that were current there are wanted: the last of each key of those before
+            it, tombstones left out. A transaction counts as open whose marker comes later, and its
+            records were not current yet.
+        strict: whether to stop at the first problem.
+        with_batches: whether to count batches, see `LogReader.batch_counts`.
+        problems: what could not be found out about the segments.
+        name: what to call a file in problems.
+        announce: called before code is compiled, see `columnar.segment.decode_chunks`.
+        watch: called after each batch of rows that was read.
+        tell: called with each problem of the log when it is met.
+
+    Raises:
+        UsageError: an offset to cut at, and segments of several partitions.
+    """
+    if isinstance(source, Sequence):
+        source = FileLogs(source, from_offset=selection.from_offset or 0, problems=problems)
+    log = LogReader(
+        source,
+        cut=cut,
+        last_only=last_only or cut is not None,
+        strict=strict,
+        with_batches=with_batches,
+        name=name,
+        announce=announce,
+        watch=watch,
+        tell=tell,
+    )
+    if cut is not None and cut.offset is not None and log.log_count > 1:
+        raise UsageError(
+            "an offset means something in one partition of __consumer_offsets only, found "
+            f"{log.log_count} (or single files); choose one of them, or a time"
+        )
+    return Decoding(log, selection, without_tombstones=cut is not None)
+
+
+def decode_message(key: bytes, value: bytes | None) -> tuple[pa.RecordBatch, tuple[Problem, ...]]:
+    """Decode one record whose place in a log is not known; give its row and what is wrong."""
+    builder = ColumnBuilder()
+    builder.add(key, value)
+    row = builder.finish()
+    (record,) = records(row)
+    parts = (("key", record.key), ("value", record.value))
+    return row, tuple(
+        Problem("bad-record", f"The {part} cannot be read: {tree['error']}.")
+        for part, tree in parts
+        if tree is not None and "error" in tree
+    )

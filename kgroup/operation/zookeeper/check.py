@@ -1,0 +1,414 @@
+"""What is wrong with groups of ZooKeeper consumers.
+
+Nodes of one moment are compared with each other, with what the assignor gives, with the logs of the
+partitions, and with what the group has committed to Kafka. A rebalance that is going on, or a
+session that has not run out, looks like a fault too: advice says when to look again.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kgroup.assignor.base import AssignorError, Topic
+from kgroup.assignor.spec import OF_ZOOKEEPER, GroupSpec
+from kgroup.assignor.strategy import assign_threads, strategies
+from kgroup.assignor.zookeeper import thread_name
+from kgroup.errors import UsageError
+from kgroup.model.group import Group
+from kgroup.model.log_range import LogRange
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import (
+    GroupNodes,
+    OffsetNode,
+    OwnerNode,
+    RegistrationNode,
+    ZookeeperView,
+)
+from kgroup.operation.assign.ownership import Ownership, ownership
+from kgroup.operation.assign.zookeeper import departed_consumers, registered_consumer
+from kgroup.operation.commit import kafka_offsets
+from kgroup.operation.report import Report
+from kgroup.operation.zookeeper.fault import FaultKind, Finding
+from kgroup.operation.zookeeper.nodes import read_groups
+from kgroup.protocol.zookeeper.group import groups_of
+from kgroup.source.base import GroupSource, Question
+
+__all__ = ["check_groups"]
+
+_At = tuple[str, int]
+_STRATEGIES = strategies("zookeeper")
+_ALL = Question(log_budget=0)
+_NO_KAFKA = "this source does not tell what groups of ZooKeeper consumers have committed to Kafka"
+_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
+
+
+def check_groups(
+    source: GroupSource,
+    group_ids: Collection[str] = (),
+    *,
+    now_ms: int,
+    strategy: str | None = None,
+) -> Report[Finding]:
+    """Look at groups of ZooKeeper consumers, or at all.
+
+    Args:
+        source: ZooKeeper, or a snapshot of it.
+        group_ids: empty for all.
+        now_ms: when it was read, in epoch milliseconds.
+        strategy: the consumers' `partition.assignment.strategy`; None: the one that fits what
+            they own, or else Kafka's default.
+
+    Returns:
+        Findings by group, in the order of `FaultKind`, then by path.
+
+    Raises:
+        UsageError: there is no such strategy, or the source has no nodes of ZooKeeper.
+        BrokerError: ZooKeeper cannot be asked.
+    """
+    if strategy is not None and strategy not in _STRATEGIES:
+        raise UsageError(
+            f"no strategy {strategy!r} for ZooKeeper consumers; there are {', '.join(_STRATEGIES)}"
+        )
+    found = read_groups(source, group_ids, _ALL)
+    ids = [group.group_id for group in found.groups]
+    logs = source.log_ranges(
+        [
+            (each.topic, each.partition)
+            for group in found.groups
+            for each in _commits(group)
+            if each.topic in found.view.topics
+            and each.partition in found.view.topics[each.topic].partitions
+        ]
+    )
+    groups, _ = groups_of(found.view)
+    findings: list[Finding] = []
+    for nodes in found.groups:
+        audit = _Audit(found.view, nodes, groups[nodes.group_id], found.problems, strategy)
+        findings += audit.findings(logs.ranges, now_ms)
+    differing, problems, notes = _kafka_offsets(source, found.groups)
+    findings += differing
+    order = list(FaultKind)
+    places = {group_id: at for at, group_id in enumerate(ids)}
+    findings.sort(key=lambda each: (places[each.group_id], order.index(each.code)))
+    if not findings:
+        notes = (*notes, f"{len(ids)} group{'' if len(ids) == 1 else 's'} checked, nothing found")
+    paths = {each.path for each in findings}
+    errors = tuple(each for each in found.problems if each.path not in paths)
+    return Report(tuple(findings), (*errors, *logs.problems, *problems), (*found.notes, *notes))
+
+
+class _Audit:
+    """One group."""
+
+    def __init__(
+        self,
+        view: ZookeeperView,
+        nodes: GroupNodes,
+        group: Group,
+        problems: Sequence[Problem],
+        strategy: str | None,
+    ) -> None:
+        self._view = view
+        self._nodes = nodes
+        self._group = group
+        self._root = f"/consumers/{nodes.group_id}"
+        self._problems = [each for each in problems if each.group_id == nodes.group_id]
+        self._strategy = strategy
+        self._consumers = {each.consumer_id: each for each in nodes.registrations}
+        self._registered = {*self._consumers, *nodes.unreadable}
+
+    def findings(self, ranges: Mapping[_At, LogRange], now_ms: int) -> Iterator[Finding]:
+        """Find all that can be found without Kafka's commits."""
+        yield from self._unreadable()
+        yield from self._without_session()
+        yield from self._two_sessions()
+        yield from self._missing_topics()
+        for each in self._group.unowned:
+            assert each.topic is not None
+            at = f"{each.topic}-{each.partition}"
+            yield self._finding(
+                FaultKind.NO_OWNER,
+                self._owner_path(each.topic, each.partition),
+                f"Nobody owns {at}.",
+                topic=each.topic,
+                partition=each.partition,
+            )
+        yield from self._wrong_owners()
+        for node in _commits(self._nodes):
+            yield from self._out_of_range(node, ranges.get((node.topic, node.partition)))
+        yield from self._deserted(now_ms)
+
+    def _finding(self, code: FaultKind, path: str, reason: str, **more: Any) -> Finding:
+        return replace(Finding(code, self._nodes.group_id, path, reason, code.advice), **more)
+
+    def _owner_path(self, topic: str, partition: int) -> str:
+        return f"{self._root}/owners/{topic}/{partition}"
+
+    def _unreadable(self) -> Iterator[Finding]:
+        decoded = {each.path for each in self._nodes.registrations}
+        kinds = {
+            "ids": FaultKind.BAD_REGISTRATION,
+            "owners": FaultKind.BAD_OWNER,
+            "offsets": FaultKind.BAD_OFFSET,
+        }
+        for problem in self._problems:
+            path = problem.path
+            if path is None or path in decoded:  # a list that cannot be evaluated here stays one
+                continue
+            if problem.kind == "foreign-node":
+                yield self._finding(FaultKind.FOREIGN_NODE, path, problem.reason)
+            elif problem.kind == "bad-node":
+                part = path.removeprefix(f"{self._root}/").partition("/")[0]
+                if part in kinds:
+                    yield self._finding(kinds[part], path, problem.reason)
+
+    def _without_session(self) -> Iterator[Finding]:
+        nodes: tuple[RegistrationNode | OwnerNode, ...]
+        nodes = (*self._nodes.registrations, *self._nodes.owners)
+        for node in nodes:
+            # without a time the dump that it comes from has no stat
+            if node.stat.ephemeral_owner is None and node.stat.ctime_ms is not None:
+                yield self._finding(
+                    FaultKind.NO_SESSION,
+                    node.path,
+                    f"The node of {node.consumer_id} belongs to no session.",
+                    consumer_id=node.consumer_id,
+                    since_ms=node.stat.ctime_ms,
+                )
+
+    def _two_sessions(self) -> Iterator[Finding]:
+        foreign: dict[tuple[str, str], list[OwnerNode]] = defaultdict(list)
+        for owner in self._nodes.owners:
+            consumer = self._consumers.get(owner.consumer_id)
+            session = owner.stat.ephemeral_owner
+            own = consumer and consumer.stat.ephemeral_owner
+            if own is not None and session is not None and own != session:
+                foreign[owner.consumer_id, session].append(owner)
+        for (consumer_id, session), owners in sorted(foreign.items()):
+            consumer = self._consumers[consumer_id]
+            names = ", ".join(f"{each.topic}-{each.partition}" for each in owners[:10])
+            more = f" and {len(owners) - 10} more" if len(owners) > 10 else ""
+            yield self._finding(
+                FaultKind.SAME_ID,
+                consumer.path,
+                f"{consumer_id} is registered in session {consumer.stat.ephemeral_owner}, and "
+                f"owns {names}{more} in session {session}.",
+                consumer_id=consumer_id,
+                since_ms=consumer.stat.ctime_ms,
+            )
+
+    def _missing_topics(self) -> Iterator[Finding]:
+        for member in self._group.members:
+            subscription = member.subscription
+            if subscription is None:
+                continue
+            path = f"{self._root}/ids/{member.member_id}"
+            if subscription.regex is not None and subscription.topics == ():
+                yield self._finding(
+                    FaultKind.NO_TOPIC,
+                    path,
+                    f"The list {subscription.regex!r} of {member.member_id} comes to no topic.",
+                    consumer_id=member.member_id,
+                )
+            for topic in subscription.topics or ():
+                if topic not in self._view.topics:
+                    yield self._finding(
+                        FaultKind.NO_TOPIC,
+                        path,
+                        f"{member.member_id} subscribes to {topic}, which does not exist.",
+                        topic=topic,
+                        consumer_id=member.member_id,
+                    )
+
+    def _wrong_owners(self) -> Iterator[Finding]:
+        streams = {
+            member.member_id: registered_consumer(member)
+            for member in self._group.members
+            if member.subscription is not None and member.subscription.topics is not None
+        }
+        is_told: set[_At] = set()
+        for owner in self._nodes.owners:
+            if owner.broker is not None:
+                continue
+            at = f"{owner.topic}-{owner.partition}"
+            consumer = streams.get(owner.consumer_id)
+            if owner.consumer_id not in self._registered:
+                code = FaultKind.OWNER_GONE
+                reason = f"{owner.thread_id} owns {at}, and is no consumer of the group."
+            elif consumer is None:
+                continue
+            elif owner.topic not in consumer.topics:
+                code = FaultKind.NO_SUCH_THREAD
+                reason = f"{owner.thread_id} owns {at}, and does not subscribe to the topic."
+            elif owner.thread is not None and owner.thread >= consumer.streams_of(owner.topic):
+                code = FaultKind.NO_SUCH_THREAD
+                count = consumer.streams_of(owner.topic)
+                reason = f"{owner.thread_id} owns {at}, and its consumer has {_threads(count)}."
+            else:
+                continue
+            is_told.add((owner.topic, owner.partition))
+            yield self._owned(code, owner, reason)
+        if self._group.members and len(streams) == len(self._group.members):
+            by_place = {(each.topic, each.partition): each for each in self._nodes.owners}
+            yield from self._given_otherwise(by_place, is_told)
+
+    def _given_otherwise(
+        self, owners: Mapping[_At, OwnerNode], is_told: Collection[_At]
+    ) -> Iterator[Finding]:
+        spec = GroupSpec(
+            self._strategy or _STRATEGIES[0],
+            tuple(map(registered_consumer, self._group.members)),
+            {name: Topic(len(topic.partitions)) for name, topic in self._view.topics.items()},
+            "zookeeper",
+            OF_ZOOKEEPER,
+            id=self._nodes.group_id,
+            departed=departed_consumers(self._group),
+        )
+        outcomes: list[tuple[str, list[Ownership]]] = []
+        for name in (self._strategy,) if self._strategy else _STRATEGIES:
+            try:
+                rows = ownership(spec, assign_threads(replace(spec, strategy=name)))
+            except AssignorError as error:
+                if self._strategy:
+                    text = f"{name} fails with {error.type}: {error.message.partition('.')[0]}."
+                    yield self._finding(FaultKind.CANNOT_ASSIGN, f"{self._root}/ids", text)
+                continue
+            outcomes.append((name, [each for each in rows if _is_other(each, is_told)]))
+        if not outcomes:
+            return
+        name, wrong = min(outcomes, key=lambda outcome: len(outcome[1]))
+        for each in wrong:
+            owner = owners[each.topic, each.partition]
+            given = "nobody" if each.given is None else thread_name(each.given)
+            yield self._owned(
+                FaultKind.OTHER_OWNER,
+                owner,
+                f"{owner.thread_id} owns {each.topic}-{each.partition}, and {name} gives it to "
+                f"{given}.",
+            )
+
+    def _owned(self, code: FaultKind, owner: OwnerNode, reason: str) -> Finding:
+        return self._finding(
+            code,
+            owner.path,
+            reason,
+            topic=owner.topic,
+            partition=owner.partition,
+            consumer_id=owner.consumer_id,
+            since_ms=owner.stat.ctime_ms,
+        )
+
+    def _out_of_range(self, node: OffsetNode, log: LogRange | None) -> Iterator[Finding]:
+        if log is None or log.start is None or log.end is None:
+            return
+        at = f"{node.topic}-{node.partition}"
+        if node.offset > log.end:
+            code, what = FaultKind.PAST_END, f"the log of {at} ends at {log.end}"
+            smallest = f"reads all of its {log.end - log.start} records again"
+            largest = "reads what is written from now on"
+        elif node.offset < log.start:
+            code, what = FaultKind.BEFORE_START, f"the log of {at} begins at {log.start}"
+            smallest = f"has lost {log.start - node.offset} records"
+            largest = f"passes over {log.end - log.start} more"
+        else:
+            return
+        yield self._finding(
+            code,
+            node.path,
+            f"{node.offset} is committed, and {what}. A consumer that starts with "
+            f"auto.offset.reset=smallest goes to {log.start} and {smallest}; with largest, the "
+            f"default, it goes to {log.end} and {largest}.",
+            topic=node.topic,
+            partition=node.partition,
+            offset=node.offset,
+            log_start_offset=log.start,
+            log_end_offset=log.end,
+            since_ms=node.stat.mtime_ms,
+        )
+
+    def _deserted(self, now_ms: int) -> Iterator[Finding]:
+        if self._registered or not self._nodes.offsets:
+            return
+        times = [each.stat.mtime_ms for each in self._nodes.offsets if each.stat.mtime_ms]
+        since_ms = max(times, default=None)
+        count = len(self._nodes.offsets)
+        last = "" if since_ms is None else f"; its last commit was {_ago(since_ms, now_ms)}"
+        yield self._finding(
+            FaultKind.NO_CONSUMERS,
+            self._root,
+            f"{self._nodes.group_id} has {count} commit{'' if count == 1 else 's'} and no "
+            f"consumers{last}.",
+            since_ms=since_ms,
+        )
+
+
+def _commits(group: GroupNodes) -> list[OffsetNode]:
+    return [each for each in group.offsets if each.is_commit]
+
+
+def _is_other(each: Ownership, is_told: Collection[_At]) -> bool:
+    at = each.topic, each.partition
+    return each.owner is not None and not each.is_as_given and at not in is_told
+
+
+def _threads(count: int) -> str:
+    return "1 thread, number 0" if count == 1 else f"{count} threads, 0 to {count - 1}"
+
+
+def _ago(then_ms: int, now_ms: int) -> str:
+    """Tell when something was; a snapshot's now is long ago, so with the time itself."""
+    time = datetime.fromtimestamp(then_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for size, unit in _UNITS:
+        if now_ms - then_ms >= size:
+            count = (now_ms - then_ms) // size
+            return f"{count} {unit}{'' if count == 1 else 's'} ago, at {time}"
+    return f"less than a second ago, at {time}"
+
+
+def _kafka_offsets(
+    source: GroupSource, groups: Sequence[GroupNodes]
+) -> tuple[list[Finding], tuple[Problem, ...], tuple[str, ...]]:
+    """Compare commits with those in Kafka; a commit that comes between the two is no finding."""
+    committing = [group for group in groups if _commits(group)]
+    if not committing:
+        return [], (), ()
+    told = kafka_offsets(source, [group.group_id for group in committing])
+    kafka = told.offsets
+    if kafka is None:
+        return [], told.problems, (() if told.problems else (_NO_KAFKA,))
+    differing = _differing(committing, kafka)
+    if differing:
+        again = read_groups(source, sorted({group_id for group_id, _ in differing}), _ALL)
+        differing = [each for each in _differing(again.groups, kafka) if each in differing]
+    findings = []
+    for group_id, node in differing:
+        there = kafka[group_id, node.topic, node.partition]
+        findings.append(
+            Finding(
+                FaultKind.OFFSETS_DIFFER,
+                group_id,
+                node.path,
+                f"{node.topic}-{node.partition}: {node.offset} is committed in ZooKeeper, {there} "
+                "in Kafka.",
+                FaultKind.OFFSETS_DIFFER.advice,
+                topic=node.topic,
+                partition=node.partition,
+                offset=node.offset,
+                kafka_offset=there,
+                since_ms=node.stat.mtime_ms,
+            )
+        )
+    return findings, told.problems, ()
+
+
+def _differing(
+    groups: Sequence[GroupNodes], kafka: Mapping[tuple[str, str, int], int]
+) -> list[tuple[str, OffsetNode]]:
+    return [
+        (group.group_id, node)
+        for group in groups
+        for node in _commits(group)
+        if kafka.get((group.group_id, node.topic, node.partition), node.offset) != node.offset
+    ]

@@ -1,0 +1,324 @@
+"""What the fetchers of a ZooKeeper consumer do: which thread reads what, from which broker, where.
+
+A consumer has one fetcher thread for each broker and fetcher id that it needs, whatever number of
+streams it has. A partition that it owns belongs to the fetcher of its leader and of the id
+``abs(31 * topic.hashCode + partition) % num.consumer.fetchers`` (in Java's 32 bits, where the least
+number counts as 0; 0.8.1 drops the sign bit instead, and 0.8.0 has one fetcher for each broker).
+Partitions without a leader that lives wait for one, and are asked for again and again. A fetcher
+begins at the committed offset (`kgroup.operation.commit`); where there is none, or no record has it
+any more or yet, at the end of the log that `auto.offset.reset` names.
+
+Source: kafka.consumer.ConsumerFetcherManager, kafka.consumer.ConsumerFetcherThread and
+kafka.server.AbstractFetcherManager of Kafka 0.8.0, 0.8.1.1 and 0.8.2.2.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kgroup.assignor.java.java_hash import string_hash
+from kgroup.model.group import Broker
+from kgroup.model.log_range import LogRange
+from kgroup.model.offset import CommitStore
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import GroupNodes, ZookeeperView
+from kgroup.operation.commit import differing_note, kafka_offsets, larger
+from kgroup.operation.report import Report
+from kgroup.operation.zookeeper.nodes import read_groups
+from kgroup.source.base import GroupSource, Question
+
+__all__ = [
+    "KAFKA_VERSIONS",
+    "Fetch",
+    "FetchState",
+    "OffsetReset",
+    "ResetCause",
+    "fetcher_id",
+    "fetches_of",
+    "list_fetches",
+]
+
+KAFKA_VERSIONS = ("0.8.2.2", "0.8.1.1", "0.8.0")
+"""Versions of Kafka whose consumers choose fetchers each in its own way, the newest first."""
+
+_EVERYTHING = Question(nodes=True, log_budget=0)
+_LEAST_INT = -(1 << 31)
+_UNKNOWN = LogRange()
+_NOTHING: Mapping[tuple[str, int], int] = {}
+
+
+class OffsetReset(StrEnum):
+    """Where a consumer goes that has no usable offset: its `auto.offset.reset`."""
+
+    LARGEST = "largest"
+    """To the end of the log."""
+    SMALLEST = "smallest"
+    """To its start."""
+
+
+class FetchState(StrEnum):
+    """Whether anything can be fetched."""
+
+    FETCHING = "fetching"
+    NO_LEADER = "no-leader"
+    LEADER_GONE = "leader-gone"
+    NO_LISTENER = "no-listener"
+    CONSUMER_GONE = "consumer-gone"
+
+    @property
+    def sentence(self) -> str:
+        """What the state means, for people."""
+        return _STATE_SENTENCES[self]
+
+
+_STATE_SENTENCES = {
+    FetchState.FETCHING: "A fetcher of the owner asks the leader for records.",
+    FetchState.NO_LEADER: "The owner waits: the partition has no leader.",
+    FetchState.LEADER_GONE: "The owner waits: the leader is not among the brokers that are there.",
+    FetchState.NO_LISTENER: (
+        "Nobody fetches: the leader has no listener without TLS and SASL, and old consumers know "
+        "no other."
+    ),
+    FetchState.CONSUMER_GONE: "Nobody fetches: the owner is not among the group's consumers.",
+}
+
+
+class ResetCause(StrEnum):
+    """Why a fetcher cannot begin at the committed offset."""
+
+    NO_COMMIT = "no-commit"
+    BEFORE_START = "before-start"
+    PAST_END = "past-end"
+
+    @property
+    def sentence(self) -> str:
+        """What the cause means, for people."""
+        return _CAUSE_SENTENCES[self]
+
+
+_CAUSE_SENTENCES = {
+    ResetCause.NO_COMMIT: "Nothing is committed for the partition.",
+    ResetCause.BEFORE_START: "The commit lies before the first record that the partition has.",
+    ResetCause.PAST_END: "The commit lies past the end of the partition.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """One partition, and who fetches it.
+
+    Attributes:
+        group_id: the group.
+        consumer_id: the consumer that owns the partition.
+        thread: number of the stream that gets its records; None where the owner node has none.
+        fetcher: name of the Java thread that fetches; None while nobody does.
+        fetcher_id: number of the fetcher among those of one broker, from 0.
+        broker: the leader, that is asked; None while nobody is.
+        topic: name.
+        partition: number.
+        state: whether anything can be fetched, and why not.
+        committed_offset: in ZooKeeper or Kafka, the larger one; None where there is none.
+        log_start_offset: offset of the first record; None where it is not known.
+        log_end_offset: offset that the next record gets; likewise.
+        fetch_offset: where a fetcher begins that is started now; None where it is not known.
+        reset: why that is not the committed offset; None where it is, or the log is not known.
+        committed_in: where the commit was found; None where there is none.
+    """
+
+    group_id: str
+    consumer_id: str
+    thread: int | None
+    fetcher: str | None
+    fetcher_id: int
+    broker: Broker | None
+    topic: str
+    partition: int
+    state: FetchState
+    committed_offset: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
+    fetch_offset: int | None
+    reset: ResetCause | None
+    committed_in: CommitStore | None
+
+
+def fetcher_id(
+    topic: str, partition: int, count: int, kafka_version: str = KAFKA_VERSIONS[0]
+) -> int:
+    """Return which of a broker's `count` fetchers reads a partition, in one of `KAFKA_VERSIONS`."""
+    value = (31 * string_hash(topic) + partition) & 0xFFFFFFFF
+    if kafka_version == "0.8.0":
+        return 0
+    if kafka_version == "0.8.1.1":
+        return (value & 0x7FFFFFFF) % count
+    signed = value - (1 << 32) if value >> 31 else value
+    return (0 if signed == _LEAST_INT else abs(signed)) % count
+
+
+def list_fetches(
+    source: GroupSource,
+    group_id: str,
+    *,
+    count: int,
+    reset: OffsetReset,
+    kafka_version: str = KAFKA_VERSIONS[0],
+) -> Report[Fetch]:
+    """Tell what the fetchers of a group do, by consumer and fetcher, as `fetches_of`.
+
+    Args:
+        source: ZooKeeper, or a snapshot of it.
+        group_id: the group.
+        count: the consumers' `num.consumer.fetchers`.
+        reset: their `auto.offset.reset`.
+        kafka_version: theirs, one of `KAFKA_VERSIONS`.
+
+    Raises:
+        InputError: the source has no nodes of ZooKeeper.
+        BrokerError: ZooKeeper cannot be asked.
+    """
+    found = read_groups(source, [group_id], _EVERYTHING)
+    group = found.view.groups.get(group_id)
+    if group is None:
+        return Report((), found.problems, found.notes)
+    led = [
+        (each.topic, each.partition)
+        for each in group.owners
+        if _leader(found.view, (each.topic, each.partition))[1] is not None
+    ]
+    told = kafka_offsets(source, [group_id])
+    kafka = {at[1:]: offset for at, offset in (told.offsets or {}).items()}
+    logs = source.log_ranges(led)
+    fetches = fetches_of(
+        found.view,
+        group,
+        logs.ranges,
+        kafka,
+        count=count,
+        reset=reset,
+        kafka_version=kafka_version,
+    )
+    problems = found.problems + told.problems + logs.problems + _left_out(group)
+    differing = differing_note(group_id, _in_zookeeper(group), kafka)
+    return Report(fetches, problems, (*found.notes, *differing, *_notes(group)))
+
+
+def fetches_of(
+    view: ZookeeperView,
+    group: GroupNodes,
+    ranges: Mapping[tuple[str, int], LogRange],
+    kafka: Mapping[tuple[str, int], int] = _NOTHING,
+    *,
+    count: int,
+    reset: OffsetReset,
+    kafka_version: str = KAFKA_VERSIONS[0],
+) -> tuple[Fetch, ...]:
+    """Compute what the fetchers of a group do, a row for each partition that is owned.
+
+    Args:
+        view: brokers, and who leads.
+        group: owners, consumers and offsets.
+        ranges: where partitions begin and end, as far as that is known.
+        kafka: what the group has committed to Kafka.
+        count: the consumers' `num.consumer.fetchers`.
+        reset: their `auto.offset.reset`.
+        kafka_version: theirs, one of `KAFKA_VERSIONS`.
+
+    Returns:
+        Rows sorted by consumer, fetcher, topic and partition; those that wait come last.
+    """
+    commits = larger(_in_zookeeper(group), kafka)
+    consumers = {each.consumer_id for each in group.registrations}
+    rows = []
+    for owner in group.owners:
+        if owner.broker is not None:
+            continue
+        at = owner.topic, owner.partition
+        state, broker = _leader(view, at)
+        if owner.consumer_id not in consumers:
+            state, broker = FetchState.CONSUMER_GONE, None
+        number = fetcher_id(*at, count, kafka_version)
+        log = ranges.get(at, _UNKNOWN)
+        committed, store = commits.get(at, (None, None))
+        cause = _cause(committed, log)
+        rows.append(
+            Fetch(
+                group_id=group.group_id,
+                consumer_id=owner.consumer_id,
+                thread=owner.thread,
+                fetcher=_thread_name(owner.consumer_id, number, broker),
+                fetcher_id=number,
+                broker=broker,
+                topic=owner.topic,
+                partition=owner.partition,
+                state=state,
+                committed_offset=committed,
+                log_start_offset=log.start,
+                log_end_offset=log.end,
+                fetch_offset=committed if cause is None else _end(log, reset),
+                reset=cause,
+                committed_in=store,
+            )
+        )
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                row.consumer_id,
+                row.fetcher is None,
+                row.broker.id if row.broker else -1,
+                row.fetcher_id,
+                row.topic,
+                row.partition,
+            ),
+        )
+    )
+
+
+def _in_zookeeper(group: GroupNodes) -> dict[tuple[str, int], int]:
+    return {(each.topic, each.partition): each.offset for each in group.offsets if each.is_commit}
+
+
+def _thread_name(consumer_id: str, number: int, broker: Broker | None) -> str | None:
+    return None if broker is None else f"ConsumerFetcherThread-{consumer_id}-{number}-{broker.id}"
+
+
+def _leader(view: ZookeeperView, at: tuple[str, int]) -> tuple[FetchState, Broker | None]:
+    state = view.partition_states.get(at)
+    if state is None or state.leader is None:
+        return FetchState.NO_LEADER, None
+    node = view.brokers.get(state.leader)
+    if node is None:
+        return FetchState.LEADER_GONE, None
+    if node.host is None or node.port is None:
+        return FetchState.NO_LISTENER, None
+    return FetchState.FETCHING, Broker(node.id, node.host, node.port, node.rack)
+
+
+def _cause(committed: int | None, log: LogRange) -> ResetCause | None:
+    if committed is None:
+        return ResetCause.NO_COMMIT
+    if log.start is not None and committed < log.start:
+        return ResetCause.BEFORE_START
+    if log.end is not None and committed > log.end:
+        return ResetCause.PAST_END
+    return None
+
+
+def _end(log: LogRange, reset: OffsetReset) -> int | None:
+    return log.start if reset is OffsetReset.SMALLEST else log.end
+
+
+def _left_out(group: GroupNodes) -> tuple[Problem, ...]:
+    reason = "A partition of Kafka 0.7, whose consumers fetch in another way; it is left out."
+    return tuple(
+        Problem("unsupported", reason, group_id=group.group_id, path=each.path)
+        for each in group.owners
+        if each.broker is not None
+    )
+
+
+def _notes(group: GroupNodes) -> tuple[str, ...]:
+    """Name the consumers that fetch nothing."""
+    owning = {each.consumer_id for each in group.owners}
+    idle = [each.consumer_id for each in group.registrations if each.consumer_id not in owning]
+    return tuple(f"{consumer_id} owns nothing, and fetches nothing." for consumer_id in idle)

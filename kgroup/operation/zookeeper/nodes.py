@@ -1,0 +1,345 @@
+"""What only ZooKeeper has: registrations of consumers, owner nodes, and the tree itself."""
+
+from base64 import b64encode
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from kgroup.errors import UsageError
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import (
+    GroupNodes,
+    Node,
+    RegistrationNode,
+    SubscriptionPattern,
+    ZookeeperView,
+)
+from kgroup.operation.report import Report
+from kgroup.operation.select_groups import read_chosen
+from kgroup.protocol.zookeeper.topic_filter import subscribed_topics
+from kgroup.protocol.zookeeper.tree import decode_tree, path_parts
+from kgroup.source.base import GroupSource, NodeSource, Question
+
+__all__ = [
+    "FoundGroups",
+    "OwnedPartition",
+    "RegisteredConsumer",
+    "TreeNode",
+    "list_consumers",
+    "list_nodes",
+    "list_owners",
+    "read_groups",
+]
+
+_WHO_IS_THERE = Question(offsets=False, log_budget=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredConsumer:
+    """A consumer that is there: ``/consumers/<group>/ids/<consumer>``.
+
+    Attributes:
+        group_id: its group.
+        consumer_id: its name.
+        host: of its machine, as far as its name has it; None where it has another form.
+        pattern: whether it names topics (static), or has a white or black list.
+        streams: how many streams read each topic, or all of its list, under the topic or the
+            expression as the consumer wrote it.
+        topics: names of the topics that it reads, sorted: of a list those that exist and are
+            allowed, else those that it names; None where its list cannot be evaluated.
+        owned_count: partitions that it owns.
+        version: of the node's data; None before Kafka 0.8.
+        registered_ms: when the node was created, by ZooKeeper's clock.
+        timestamp_ms: when the consumer wrote it, by its own clock; None before Kafka 0.8.0.
+        session_id: the session with which the node goes.
+    """
+
+    group_id: str
+    consumer_id: str
+    host: str | None
+    pattern: SubscriptionPattern
+    streams: Mapping[str, int]
+    topics: tuple[str, ...] | None
+    owned_count: int
+    version: int | None
+    registered_ms: int | None
+    timestamp_ms: int | None
+    session_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedPartition:
+    """Who owns a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
+
+    Attributes:
+        group_id: the group.
+        topic: name.
+        broker: Kafka 0.7 numbers partitions broker by broker: that broker; else None.
+        partition: number.
+        thread_id: the text of the node.
+        consumer_id: the consumer in it.
+        thread: number of its stream, from 0; None where the text names the consumer alone.
+        registered: whether that consumer is among the group's.
+        since_ms: when the consumer took the partition.
+        session_id: the session with which the node goes.
+    """
+
+    group_id: str
+    topic: str
+    broker: int | None
+    partition: int
+    thread_id: str
+    consumer_id: str
+    thread: int | None
+    registered: bool
+    since_ms: int | None
+    session_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """One node, and what its bytes say.
+
+    Attributes:
+        path: of the node, below the chroot.
+        kind: what Kafka keeps there: "registration", "owner", "offset", "broker", "topic",
+            "legacy-topic", "partition-state", "controller", "controller-epoch", "cluster-id",
+            "config", "reassignment" or "election"; None of a node that only has others below it,
+            is not Kafka's, or could not be decoded.
+        value: what is decoded: an object, or a number, a text or a list; None likewise.
+        text: the data, where they are UTF-8; None where there are none.
+        raw: the data in base64, where they are not.
+        error: why they could not be decoded.
+        ctime_ms: when the node was created.
+        mtime_ms: when its data were written last.
+        version: how often they were written after that.
+        children: how many nodes lie right below it.
+        session_id: the session with which the node goes; None of one that stays.
+    """
+
+    path: str
+    kind: str | None
+    value: Any
+    text: str | None
+    raw: str | None
+    error: str | None
+    ctime_ms: int | None
+    mtime_ms: int | None
+    version: int | None
+    children: int | None
+    session_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGroups:
+    """Groups that were asked for, as nodes.
+
+    Attributes:
+        view: everything that was read.
+        groups: those that were asked for and exist, sorted by id.
+        problems: what could not be read, and which groups do not exist.
+        notes: for people.
+    """
+
+    view: ZookeeperView
+    groups: tuple[GroupNodes, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+def read_groups(
+    source: GroupSource, group_ids: Collection[str], question: Question = _WHO_IS_THERE
+) -> FoundGroups:
+    """Read the nodes of these groups, or of all where none is named, as far as a question goes.
+
+    Raises:
+        UsageError: the source has no nodes of ZooKeeper.
+        InputError: it has nothing to read.
+        BrokerError: ZooKeeper cannot be asked.
+    """
+    reading, missing = read_chosen(source, group_ids, question)
+    view = reading.view
+    if view is None:
+        raise _no_nodes()
+    groups = tuple(
+        nodes for group_id, nodes in view.groups.items() if not group_ids or group_id in group_ids
+    )
+    return FoundGroups(view, groups, reading.problems + missing, reading.notes)
+
+
+def _no_nodes() -> UsageError:
+    return UsageError(
+        "this source has no nodes of ZooKeeper; choose --zookeeper HOST:PORT/CHROOT, a --snapshot "
+        "that was taken of one, or --sample"
+    )
+
+
+def list_consumers(
+    source: GroupSource, group_ids: Collection[str] = ()
+) -> Report[RegisteredConsumer]:
+    """List the consumers that are registered, by group and id; raises as `read_groups`."""
+    found = read_groups(source, group_ids)
+    rows = []
+    for group in found.groups:
+        owned: dict[str, int] = {}
+        owned_topics = frozenset(owner.topic for owner in group.owners)
+        for owner in group.owners:
+            owned[owner.consumer_id] = owned.get(owner.consumer_id, 0) + 1
+        for each in sorted(group.registrations, key=lambda node: node.consumer_id):
+            rows.append(
+                RegisteredConsumer(
+                    group_id=each.group_id,
+                    consumer_id=each.consumer_id,
+                    host=each.host,
+                    pattern=each.pattern,
+                    streams=each.subscription,
+                    topics=_topics(each, found.view, owned_topics),
+                    owned_count=owned.get(each.consumer_id, 0),
+                    version=each.version,
+                    registered_ms=each.stat.ctime_ms,
+                    timestamp_ms=each.timestamp_ms,
+                    session_id=each.stat.ephemeral_owner,
+                )
+            )
+    return Report(tuple(rows), found.problems, found.notes)
+
+
+def list_owners(source: GroupSource, group_ids: Collection[str] = ()) -> Report[OwnedPartition]:
+    """List owner nodes, by group, topic and partition; raises as `read_groups`."""
+    found = read_groups(source, group_ids)
+    rows = []
+    for group in found.groups:
+        registered = {each.consumer_id for each in group.registrations}
+        for each in group.owners:
+            rows.append(
+                OwnedPartition(
+                    group_id=each.group_id,
+                    topic=each.topic,
+                    broker=each.broker,
+                    partition=each.partition,
+                    thread_id=each.thread_id,
+                    consumer_id=each.consumer_id,
+                    thread=each.thread,
+                    registered=each.consumer_id in registered,
+                    since_ms=each.stat.ctime_ms,
+                    session_id=each.stat.ephemeral_owner,
+                )
+            )
+    return Report(tuple(rows), found.problems, found.notes)
+
+
+def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -> Report[TreeNode]:
+    """List a node and those below it, each before its children.
+
+    Args:
+        source: ZooKeeper, or a snapshot of it.
+        path: of the first node.
+        depth: how many levels below it; None for all.
+
+    Raises:
+        UsageError: the source has no nodes of ZooKeeper.
+        BrokerError: ZooKeeper cannot be asked.
+    """
+    if not isinstance(source, NodeSource):
+        raise _no_nodes()
+    top = tuple(filter(None, path_parts(path)))
+    root = "/" + "/".join(top)
+    tree = source.subtree(root, depth)
+    view = decode_tree(tree)
+    decoded = _decoded(view)
+    problems = tuple(each for each in view.problems if _lies_in(each.path, root))
+    errors = {each.path: each.reason for each in problems}
+    rows = tuple(
+        _tree_node(node, decoded.get(node.path), errors.get(node.path))
+        for node in tree.nodes.values()
+        if _lies_in(node.path, root)
+        if depth is None or len(path_parts(node.path)) - len(top) <= depth
+    )
+    if not rows and not problems:
+        problems = (Problem("not-found", "There is no such node.", path=root),)
+    return Report(rows, problems)
+
+
+def _lies_in(path: str | None, root: str) -> bool:
+    return path is not None and (root == "/" or path == root or path.startswith(f"{root}/"))
+
+
+def _tree_node(node: Node, decoded: tuple[str, Any] | None, error: str | None) -> TreeNode:
+    kind, value = decoded or (None, None)
+    text = raw = None
+    if node.data is not None:
+        try:
+            text = node.data.decode()
+        except UnicodeDecodeError:
+            raw = b64encode(node.data).decode()
+    return TreeNode(
+        path=node.path,
+        kind=kind,
+        value=value,
+        text=text,
+        raw=raw,
+        error=error,
+        ctime_ms=node.stat.ctime_ms,
+        mtime_ms=node.stat.mtime_ms,
+        version=node.stat.version,
+        children=node.stat.children,
+        session_id=node.stat.ephemeral_owner,
+    )
+
+
+def _decoded(view: ZookeeperView) -> dict[str, tuple[str, Any]]:
+    """Return what the nodes of Kafka say: kind and value by path."""
+    found: dict[str, tuple[str, Any]] = {}
+
+    def put(kind: str, nodes: Collection[Any]) -> None:
+        found.update((node.path, (kind, _value(node))) for node in nodes)
+
+    for group in view.groups.values():
+        put("registration", group.registrations)
+        put("owner", group.owners)
+        put("offset", group.offsets)
+    put("broker", view.brokers.values())
+    put("topic", view.topics.values())
+    put("legacy-topic", view.legacy_topics)
+    put("partition-state", view.partition_states.values())
+    put("controller", [view.controller] if view.controller else [])
+    put("config", view.configs.values())
+    if view.controller_epoch is not None:
+        found["/controller_epoch"] = ("controller-epoch", view.controller_epoch)
+    if view.cluster_id is not None:
+        found["/cluster/id"] = ("cluster-id", view.cluster_id)
+    if view.reassigning:
+        found["/admin/reassign_partitions"] = (
+            "reassignment",
+            [
+                {"topic": topic, "partition": partition, "replicas": replicas}
+                for (topic, partition), replicas in view.reassigning.items()
+            ],
+        )
+    if view.electing:
+        found["/admin/preferred_replica_election"] = (
+            "election",
+            [{"topic": topic, "partition": partition} for topic, partition in view.electing],
+        )
+    return found
+
+
+def _value(node: Any) -> dict[str, Any]:
+    """Return the fields of a decoded node but its path and stat; keys are texts, as in JSON."""
+    values = {field.name: getattr(node, field.name) for field in fields(node)}
+    return {
+        name: {str(key): each for key, each in value.items()}
+        if isinstance(value, Mapping)
+        else value
+        for name, value in values.items()
+        if name not in ("path", "stat")
+    }
+
+
+def _topics(
+    node: RegistrationNode, view: ZookeeperView, owned: Collection[str]
+) -> tuple[str, ...] | None:
+    try:
+        return subscribed_topics(node, view.topics, owned)
+    except ValueError:
+        return None

@@ -1,0 +1,253 @@
+"""Message sets: message formats v0 (until 0.9) and v1 (0.10).
+
+    offset          int64
+    size            int32     bytes from here on
+    crc             uint32    CRC-32 (zlib's polynomial) of everything from magic on
+    magic           int8      0 or 1
+    attributes      int8      bits 0-2 codec, bit 3 log-append time (v1)
+    timestamp       int64     v1 only
+    key             int32 size (-1: null) and bytes
+    value           likewise
+
+A compressed message, the wrapper, has a message set as its value. Its own offset is that of the
+last message inside; the offsets inside are absolute in v0, and in v1 relative to the first one
+that the producer wrote (KIP-31), also where compaction left gaps. A wrapper with log-append time
+overrides the timestamps inside (KIP-32). See `AbstractLegacyRecordBatch` and `LegacyRecord`.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+
+from kgroup.protocol.batch.batch import (
+    CODECS,
+    LOG_OVERHEAD,
+    MOST_RECORDS,
+    Damage,
+    Inflation,
+    Record,
+    RecordBatch,
+)
+from kgroup.protocol.batch.compression import CompressionError, decompress_in
+from kgroup.protocol.message.primitives import java_long
+
+__all__ = [
+    "HEADER_SIZES",
+    "MIN_LENGTHS",
+    "decode_message",
+    "has_right_crc",
+    "read_messages",
+    "value_position",
+]
+
+MIN_LENGTHS = (14, 22)
+"""Smallest value of the size field of a message v0 and v1: no key, no value."""
+
+HEADER_SIZES = (22, 30)
+"""Bytes of a message v0 and v1 up to and with the key's size."""
+
+_PREFIX = struct.Struct(">qiIBB")
+_HEADER = struct.Struct(">qi")
+_TIMESTAMP = struct.Struct(">q")
+_INT32 = struct.Struct(">i")
+
+
+def value_position(header: memoryview) -> int | None:
+    """Where in a message its value's size stands; None if its fields cannot be a message's.
+
+    `header` is as long as `HEADER_SIZES` says; its length field must be in range.
+    """
+    offset, length, _crc, magic, attributes = _PREFIX.unpack_from(header)
+    key_size: int = _INT32.unpack_from(header, len(header) - 4)[0]
+    if (
+        offset < 0
+        or attributes > (0x0F if magic else 0x07)
+        or attributes & 0x07 > 3
+        or not -1 <= key_size <= length - MIN_LENGTHS[magic]
+    ):
+        return None
+    return len(header) + max(key_size, 0)
+
+
+def has_right_crc(data: memoryview) -> bool:
+    """Whether a whole message's checksum is right."""
+    return zlib.crc32(data[16:]) == int.from_bytes(data[12:16], "big")
+
+
+def decode_message(data: memoryview, position: int, inflation: Inflation) -> RecordBatch:
+    """Decode the outer message in `data`, which has a whole one's size and right checksum."""
+    offset, _size, _crc, magic, attributes = _PREFIX.unpack_from(data)
+    codec = attributes & 0x07
+    timestamp_type = timestamp_ms = None
+    if magic == 1:
+        timestamp_type = "log_append" if attributes & 0x08 else "create"
+        (timestamp,) = _TIMESTAMP.unpack_from(data, 18)
+        timestamp_ms = None if timestamp == -1 else timestamp
+    return RecordBatch(
+        position=position,
+        size=len(data),
+        magic=magic,
+        base_offset=None if codec else offset,
+        last_offset=offset,
+        compression=CODECS[codec] if codec < len(CODECS) else "unknown",
+        timestamp_type=timestamp_type,
+        base_timestamp_ms=None,
+        max_timestamp_ms=timestamp_ms,
+        delete_horizon_ms=None,
+        leader_epoch=None,
+        producer_id=None,
+        producer_epoch=None,
+        base_sequence=None,
+        is_transactional=False,
+        is_control=False,
+        record_count=None if codec else 1,
+        data=data,
+        inflation=inflation,
+    )
+
+
+class _BadMessageError(ValueError):
+    """A message whose fields contradict its size; the text says how."""
+
+
+def _decode_record(data: bytes, offset: int) -> Record:
+    """Decode the message in `data` (its bytes from the offset on), not decompressed."""
+    magic = data[16]
+    key_at = HEADER_SIZES[magic] - 4
+    if len(data) < key_at + 8:
+        raise _BadMessageError(
+            f"Expected a message v{magic} of at least {key_at + 8 - LOG_OVERHEAD} bytes,"
+            f" found {len(data) - LOG_OVERHEAD}."
+        )
+    timestamp_ms = None
+    if magic == 1:
+        (timestamp,) = _TIMESTAMP.unpack_from(data, 18)
+        timestamp_ms = None if timestamp == -1 else timestamp
+    (key_size,) = _INT32.unpack_from(data, key_at)
+    key_end = key_at + 4 + max(key_size, 0)
+    if key_end + 4 > len(data):
+        raise _BadMessageError(
+            f"Expected a key of {key_size} bytes and a value, found {len(data) - key_at - 4} bytes."
+        )
+    (value_size,) = _INT32.unpack_from(data, key_end)
+    value_at = key_end + 4
+    if value_size > len(data) - value_at:
+        raise _BadMessageError(
+            f"Expected a value of {value_size} bytes, found {len(data) - value_at}."
+        )
+    return Record(
+        offset,
+        timestamp_ms,
+        None if key_size < 0 else data[key_at + 4 : key_end],
+        None if value_size < 0 else data[value_at : value_at + value_size],
+        (),
+    )
+
+
+def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record | Damage]:
+    """Yield the record of a message, or those inside it where it is compressed."""
+
+    def damage(kind: str, reason: str) -> Damage:
+        return Damage(batch.position, batch.size, kind, reason)  # type: ignore[arg-type]
+
+    data = bytes(batch.data)
+    try:
+        record = _decode_record(data, batch.last_offset)
+    except _BadMessageError as error:
+        yield damage("bad-record", str(error))
+        return
+    if batch.compression == "none":
+        yield record
+        return
+    if batch.compression not in ("gzip", "snappy", "lz4"):
+        codec = data[17] & 0x07
+        yield damage(
+            "bad-compression",
+            f"Expected gzip, snappy or lz4 in a message v{batch.magic}, found codec {codec}.",
+        )
+        return
+    if record.value is None:
+        yield damage("bad-record", "Expected messages in a compressed message, found null.")
+        return
+    try:
+        inside = decompress_in(batch, record.value, max_uncompressed)
+    except CompressionError as error:
+        yield damage(error.kind, str(error))
+        return
+
+    last_inside, flaw = _survey(inside)
+    if last_inside is None:
+        yield damage("bad-record", flaw or "Expected messages in a compressed one, found none.")
+        return
+    shift = 0
+    # librdkafka once wrote 0 as the offset of every wrapper: then the offsets inside are absolute
+    if batch.magic == 1 and batch.last_offset != 0:
+        shift = batch.last_offset - last_inside
+        if shift < 0:
+            yield damage(
+                "bad-record",
+                f"Expected the offset {batch.last_offset} of a compressed message to be at least"
+                f" that of the last message inside, found {last_inside} there.",
+            )
+            return
+    for stored, message in _messages(inside):
+        offset = java_long(stored + shift)
+        try:
+            record = _decode_inner(message, offset)
+        except _BadMessageError as error:
+            yield damage("bad-record", f"In the message at offset {offset}: {error}")
+            continue
+        if batch.timestamp_type == "log_append" and message[16] == 1:
+            record = Record(
+                record.offset, batch.max_timestamp_ms, record.key, record.value, record.headers
+            )
+        yield record
+    if flaw is not None:
+        yield damage("bad-record", flaw)
+
+
+def _decode_inner(message: bytes, offset: int) -> Record:
+    magic, attributes = message[16], message[17]
+    if magic > 1:
+        raise _BadMessageError(f"Expected message format 0 or 1, found {magic}.")
+    if attributes & 0x07:
+        raise _BadMessageError("Expected a message that is not compressed once more, found one.")
+    if not has_right_crc(memoryview(message)):
+        raise _BadMessageError("Expected the checksum of its bytes, found another.")
+    return _decode_record(message, offset)
+
+
+def _survey(data: bytes) -> tuple[int | None, str | None]:
+    """Find the last message's offset, as it is stored, and what is wrong with the set's end."""
+    last = None
+    position = count = 0
+    while position < len(data):
+        count += 1
+        if count > MOST_RECORDS:
+            return (
+                None,
+                f"Expected at most {MOST_RECORDS} messages in a compressed one, found more.",
+            )
+        left = len(data) - position - LOG_OVERHEAD
+        if left < 0:
+            return last, f"Expected a message header of 12 bytes, found {left + LOG_OVERHEAD}."
+        offset, size = _HEADER.unpack_from(data, position)
+        if size < MIN_LENGTHS[0]:
+            return last, f"Expected a message of at least 14 bytes, found a size of {size}."
+        if size > left:
+            return last, f"Expected a message of {size} bytes, found {left} left."
+        last = offset
+        position += LOG_OVERHEAD + size
+    return last, None
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole messages of a message set, with their offsets as they are stored."""
+    position = 0
+    while position + LOG_OVERHEAD <= len(data):
+        offset, size = _HEADER.unpack_from(data, position)
+        end = position + LOG_OVERHEAD + size
+        if size < MIN_LENGTHS[0] or end > len(data):
+            return
+        yield offset, data[position:end]
+        position = end

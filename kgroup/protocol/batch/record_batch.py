@@ -1,0 +1,359 @@
+"""Reading a log: from bytes to batches that can be trusted, to records, and the damage between.
+
+Every batch, of every message format, begins with the same 17 bytes:
+
+    base offset     int64
+    size            int32     bytes from here on
+    (by format)     int32
+    magic           int8      message format: 0, 1 (`message_set`) or 2 (`batch_v2`)
+
+A size is a claim until the checksum over as many bytes is right. Where it is not, the bytes are
+damage, and reading goes on at the next position where a whole batch stands whose header is
+plausible and whose checksum is right:
+
+- A batch with a wrong checksum that is followed by another plausible header, or by the end, has
+  a right size: what stands inside is passed over, even if it looks like a batch (a commit's
+  metadata may hold one), unless batches inside lead exactly to that end: then the size lied.
+- Otherwise every further position is tried. `batch_search` finds those worth a look; their
+  checksums may take a fixed multiple of the bytes read so far, so that no input, however made,
+  takes quadratic time; positions passed over for that are counted in the damage's reason.
+
+Offsets may go backwards between batches: a broker that recovers a log does not look either
+(`LogSegment.recover`), and several segments may come through one stream.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import BinaryIO
+
+from kgroup.protocol.batch import batch_v2, message_set
+from kgroup.protocol.batch.batch import (
+    LOG_OVERHEAD,
+    MAX_BATCH_SIZE,
+    MAX_UNCOMPRESSED,
+    Damage,
+    DamageKind,
+    Inflation,
+    Record,
+    RecordBatch,
+)
+from kgroup.protocol.batch.batch_search import PREFIX_SIZE, BatchSearch
+from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.byte_window import ByteWindow
+
+__all__ = [
+    "MAX_BATCH_SIZE",
+    "MAX_UNCOMPRESSED",
+    "Damage",
+    "DamageKind",
+    "Inflation",
+    "Record",
+    "RecordBatch",
+    "read_batches",
+    "read_file_batches",
+    "read_records",
+]
+
+_PREFIX = struct.Struct(">qiIB")
+_ZERO_PREFIX = bytes(PREFIX_SIZE)
+_MIN_LENGTHS = (*message_set.MIN_LENGTHS, batch_v2.MIN_LENGTH)
+_HEADER_SIZES = (*message_set.HEADER_SIZES, batch_v2.HEADER_SIZE)
+_NOT_ZERO = re.compile(rb"[^\0]")
+_MAX_OFFSET = (1 << 63) - 1
+_CRC_WORK_PER_BYTE = 8
+_CHUNK_SIZE = 4 << 20
+
+
+def read_batches(
+    buffer: memoryview | bytes,
+    *,
+    base_position: int = 0,
+    final: bool = True,
+    max_batch_size: int = MAX_BATCH_SIZE,
+    inflation: Inflation | None = None,
+) -> Iterator[RecordBatch | Damage]:
+    """Yield the batches in a buffer and the damage between them, in order, every byte once.
+
+    Args:
+        buffer: whole batches, one after another.
+        base_position: position of the buffer's first byte in its file, for reports.
+        final: whether the buffer ends where its source ends. Otherwise, as in a fetch response,
+            a batch that is cut off at the end is left out and no damage.
+        max_batch_size: a batch that claims to be larger is damage.
+        inflation: of the log that the buffer is a part of; by default it is one of its own.
+    """
+    window = ByteWindow(memoryview(buffer).cast("B"), base_position)
+    return _Reader(window, final, max_batch_size, inflation).read()
+
+
+def read_file_batches(
+    file: BinaryIO,
+    *,
+    part: ByteRange = WHOLE,
+    chunk_size: int = _CHUNK_SIZE,
+    max_batch_size: int = MAX_BATCH_SIZE,
+    inflation: Inflation | None = None,
+) -> Iterator[RecordBatch | Damage]:
+    """Like `read_batches`, a part of a file, with bounded memory.
+
+    At most about twice `max_batch_size` is held, and of a sound file two chunks.
+
+    Args:
+        file: stands where the part begins.
+        part: what of the file is wanted.
+        chunk_size: bytes that are read at a time.
+        max_batch_size: see `read_batches`.
+        inflation: likewise.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    window = ByteWindow(memoryview(b""), part.start, file, chunk_size)
+    reader = _Reader(window, True, max_batch_size, inflation)
+    return takewhile(lambda item: part.has(item.position), reader.read())
+
+
+def read_records(
+    batch: RecordBatch, *, max_uncompressed: int = MAX_UNCOMPRESSED
+) -> Iterator[Record | Damage]:
+    """Yield the records of a batch in order, and what of it could not be read.
+
+    Args:
+        batch: from `read_batches`.
+        max_uncompressed: a batch that decompresses to more bytes is damage of kind "too-large".
+    """
+    if batch.magic == 2:
+        return batch_v2.read_batch_records(batch, max_uncompressed)
+    return message_set.read_messages(batch, max_uncompressed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flaw:
+    """Why no batch can be trusted at a position.
+
+    `end` is where the batch claims to end, if it is all there; `is_cut` whether more bytes may
+    make it whole.
+    """
+
+    kind: DamageKind
+    reason: str
+    end: int | None = None
+    is_cut: bool = False
+
+
+class _Reader:
+    """Walks a source once; `read` is its only use."""
+
+    def __init__(
+        self, window: ByteWindow, final: bool, max_batch_size: int, inflation: Inflation | None
+    ) -> None:
+        self._window = window
+        self._start = window.base
+        self._final = final
+        self._max_batch_size = max_batch_size
+        self._search = BatchSearch(window, max_batch_size)
+        self._crc_work = 0
+        self._unchecked = 0
+        self._inflation = inflation or Inflation()
+
+    def read(self) -> Iterator[RecordBatch | Damage]:
+        window = self._window
+        position = self._start
+        damage: Damage | None = None
+        while window.has(position, 1):
+            window.release(position)
+            found = self._batch_at(position)
+            if isinstance(found, RecordBatch):
+                if damage is not None:
+                    yield damage
+                    damage = None
+                yield found
+                position += found.size
+                continue
+            if found.is_cut and not self._final:
+                break
+            more = self._skip(position, found)
+            position += more.size
+            if damage is not None:
+                more = Damage(damage.position, damage.size + more.size, damage.kind, damage.reason)
+            damage = more
+        if damage is not None:
+            yield damage
+
+    def _batch_at(self, position: int) -> RecordBatch | _Flaw:
+        """Read the batch at `position` if its checksum is right."""
+        window = self._window
+        if not window.has(position, PREFIX_SIZE):
+            left = window.end - position
+            if not any(window.view(position, left)):
+                return _Flaw("zeros", "", is_cut=True)
+            return _Flaw(
+                "torn-tail", f"Expected a batch header, found only {left} bytes.", is_cut=True
+            )
+        offset, length, _, magic = _PREFIX.unpack_from(window.data, position - window.base)
+        size = LOG_OVERHEAD + length
+        if magic >= len(_MIN_LENGTHS):
+            if _MIN_LENGTHS[0] <= length and size <= self._max_batch_size:
+                return _Flaw("bad-magic", f"Expected message format 0, 1 or 2, found {magic}.")
+            return _Flaw("garbage", "Expected a batch header, found other bytes.")
+        if length < _MIN_LENGTHS[magic]:
+            if window.view(position, PREFIX_SIZE) == _ZERO_PREFIX:
+                return _Flaw("zeros", "")
+            return _Flaw(
+                "bad-length",
+                f"Expected a length of at least {_MIN_LENGTHS[magic]} in a batch v{magic},"
+                f" found {length}.",
+            )
+        if size > self._max_batch_size:
+            return _Flaw(
+                "bad-length",
+                f"Expected a batch of at most {self._max_batch_size} bytes,"
+                f" found a length of {length}.",
+            )
+        if not window.has(position, size):
+            return _Flaw(
+                "torn-tail",
+                f"Expected a batch of {size} bytes, found {window.end - position} to the end.",
+                is_cut=True,
+            )
+        if not self._may_sum(position, size):
+            return _Flaw("garbage", "Expected a batch, found too many that may be one to check.")
+        if not self._has_right_crc(position, size, magic):
+            return _Flaw(
+                "bad-crc",
+                f"Expected a batch of {size} bytes to have their checksum, found another.",
+                end=position + size,
+            )
+        data = window.view(position, size)
+        if magic < 2:
+            batch = message_set.decode_message(data, position, self._inflation)
+        else:
+            batch = batch_v2.decode_batch(data, position, self._inflation)
+        if offset < 0 or batch.last_offset > _MAX_OFFSET:
+            return _Flaw("bad-offset", f"Expected an offset, found {offset}.", end=position + size)
+        return batch
+
+    def _may_sum(self, position: int, size: int) -> bool:
+        """Whether the work on wrong checksums so far leaves room for one more."""
+        allowed = 4 * self._max_batch_size + _CRC_WORK_PER_BYTE * (position - self._start)
+        return self._crc_work + size <= allowed
+
+    def _has_right_crc(self, position: int, size: int, magic: int) -> bool:
+        data = self._window.view(position, size)
+        is_right: bool = (message_set if magic < 2 else batch_v2).has_right_crc(data)
+        if not is_right:
+            self._crc_work += size
+        return is_right
+
+    def _skip(self, position: int, flaw: _Flaw) -> Damage:
+        """Find the damage from `position` to where reading can go on; at least one byte."""
+        if flaw.kind == "zeros":
+            return self._skip_zeros(position)
+        unchecked = self._unchecked
+        if flaw.end is not None and self._may_follow(flaw.end):
+            end = self._batches_leading_to(position + 1, flaw.end)
+        else:
+            end = self._next_trusted(position + 1, None)
+        kind, reason = flaw.kind, flaw.reason
+        if end < self._window.end and (flaw.is_cut or (flaw.end is not None and end < flaw.end)):
+            kind = "bad-length"
+            reason = f"{reason} The next batch begins before it ends."
+        if self._unchecked > unchecked:
+            reason = (
+                f"{reason} {self._unchecked - unchecked} positions that look like a batch were"
+                " passed over: there were too many to check."
+            )
+        return Damage(position, end - position, kind, reason)
+
+    def _skip_zeros(self, position: int) -> Damage:
+        window = self._window
+        end = position
+        while window.has(end, 1):
+            # the next batch's header may begin with zeros itself
+            window.release(max(position, end - PREFIX_SIZE))
+            found = _NOT_ZERO.search(window.view(end, window.end - end))
+            if found:
+                end += found.start()
+                break
+            end = window.end
+        else:
+            return Damage(
+                position,
+                end - position,
+                "zeros",
+                f"Expected a batch, found {end - position} zero bytes to the end:"
+                " space that was allocated and never written.",
+            )
+        next_batch = self._next_trusted(max(position + 1, end - PREFIX_SIZE), None)
+        if next_batch <= end:
+            reason = f"Expected a batch, found {next_batch - position} zero bytes."
+            return Damage(position, next_batch - position, "zeros", reason)
+        reason = f"Expected a batch, found {end - position} zero bytes, then others."
+        return Damage(position, next_batch - position, "garbage", reason)
+
+    def _may_follow(self, position: int) -> bool:
+        """Whether the source ends at `position` or goes on with what looks like a batch."""
+        return not self._window.has(position, 1) or self._plausible_size(position) is not None
+
+    def _plausible_size(self, position: int) -> int | None:
+        """Give the size of the batch at `position`, None if its fields do not fit each other."""
+        window = self._window
+        if not window.has(position, PREFIX_SIZE):
+            return None
+        _, length, _, magic = _PREFIX.unpack_from(window.data, position - window.base)
+        size: int = LOG_OVERHEAD + length
+        if (
+            magic >= len(_MIN_LENGTHS)
+            or length < _MIN_LENGTHS[magic]
+            or size > self._max_batch_size
+            or not window.has(position, _HEADER_SIZES[magic])
+        ):
+            return None
+        header = window.view(position, _HEADER_SIZES[magic])
+        if magic == 2:
+            return size if batch_v2.is_plausible_header(header) else None
+        value_at = message_set.value_position(header)
+        if value_at is None or not window.has(position, value_at + 4):
+            return None
+        value_size = int.from_bytes(window.view(position + value_at, 4), "big", signed=True)
+        is_filled = value_size >= -1 and value_at + 4 + max(value_size, 0) == size
+        return size if is_filled else None
+
+    def _batches_leading_to(self, start: int, end: int) -> int:
+        """Where a chain of trusted batches begins that ends exactly at `end`, else `end`."""
+        position = start
+        while (first := self._next_trusted(position, end)) < end:
+            last = position = first
+            while position < end and isinstance(found := self._batch_at(position), RecordBatch):
+                last = position
+                position += found.size
+            if position == end:
+                return first
+            # the members of this chain share its fate: go on behind them
+            position = max(position if position < end else last, first) + 1
+        return end
+
+    def _next_trusted(self, start: int, stop: int | None) -> int:
+        """Find the first position from `start` on, and before `stop`, where a trusted batch stands.
+
+        Else `stop`, or the end of the source; where the source goes on later, the first position
+        at which a batch may stand that is cut off.
+        """
+        window = self._window
+        for position in self._search.candidates(start, stop):
+            size = self._plausible_size(position)
+            if size is None:
+                continue
+            if not window.has(position, size):
+                if not self._final:
+                    return position
+            elif not self._may_sum(position, size):
+                self._unchecked += 1
+            elif self._has_right_crc(position, size, window.view(position + 16, 1)[0]):
+                return position
+        if stop is not None:
+            return stop
+        return window.end if self._final else max(start, window.end - max(_HEADER_SIZES))

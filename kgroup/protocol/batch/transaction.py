@@ -1,0 +1,111 @@
+"""Which transactional records of one partition were committed, aborted, or are still open.
+
+A producer has one transaction at a time in a partition. Its end is a marker: a control batch of
+the same producer id, later in the log (KIP-98). So the first marker of a producer behind a record
+decides. Producer epochs play no part: when a producer is fenced, the coordinator aborts for it
+with an epoch above that of the records.
+
+Compaction keeps a marker as long as a record of its transaction remains
+(`CleanedTransactionMetadata`), so a later marker is never taken for a missing earlier one; a
+marker without records is harmless.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
+from typing import Literal, TypeVar
+
+from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_records
+
+__all__ = ["TransactionIndex", "TransactionStatus", "markers_in", "once"]
+
+_T = TypeVar("_T")
+
+TransactionStatus = Literal["committed", "aborted", "open"]
+
+_COMMIT = b"\0\1"
+_TYPES = (b"\0\0", _COMMIT)
+
+
+class TransactionIndex:
+    """The markers of one partition.
+
+    Feed it every batch, in any order, then ask.
+    """
+
+    def __init__(self, aborted: Iterable[tuple[int, int]] | None = None) -> None:
+        """Begin without markers.
+
+        Args:
+            aborted: of a log that holds decided records only, producer id and first offset of
+                each transaction that was aborted, as Fetch gives them to readers of committed
+                records. Where no marker is found, they decide.
+        """
+        # By producer: offset and, in the lowest bit, whether it commits. There may be millions.
+        self._markers: dict[int, list[int]] = {}
+        self._unsorted: set[int] = set()
+        self._aborted = None if aborted is None else frozenset(aborted)
+
+    def add(self, batch: RecordBatch) -> None:
+        """Take note of a batch; only markers matter."""
+        if batch.producer_id is not None:
+            for offset, is_commit in markers_in(batch):
+                self.add_marker(batch.producer_id, offset, is_commit)
+
+    def add_marker(self, producer_id: int, offset: int, is_commit: bool) -> None:
+        """Take note of a producer's marker."""
+        markers = self._markers.setdefault(producer_id, [])
+        if markers and offset <= markers[-1] >> 1:
+            self._unsorted.add(producer_id)
+        markers.append(offset << 1 | is_commit)
+
+    def status(self, producer_id: int, offset: int) -> TransactionStatus:
+        """Say what became of the transactional record, or marker, of a producer at an offset."""
+        if producer_id in self._unsorted:
+            # of equal offsets (a segment read twice) the last one
+            latest = {marker >> 1: marker for marker in self._markers[producer_id]}
+            self._markers[producer_id] = sorted(latest.values())
+            self._unsorted.discard(producer_id)
+        markers = self._markers.get(producer_id, [])
+        index = bisect_left(markers, offset << 1)
+        if index < len(markers):
+            return "committed" if markers[index] & 1 else "aborted"
+        before = markers[-1] >> 1 if markers else -1
+        if self._aborted is None:
+            return "open"
+        is_aborted = any(
+            producer == producer_id and before < first <= offset
+            for producer, first in self._aborted
+        )
+        return "aborted" if is_aborted else "committed"
+
+
+def once(make: Callable[[], _T]) -> Callable[[], _T]:
+    """Give a function that calls `make` when it is first called, from whichever thread.
+
+    Collecting the markers of a partition means to read it, and most partitions have none.
+    """
+    lock = Lock()
+    made: list[_T] = []
+
+    def get() -> _T:
+        with lock:
+            if not made:
+                made.append(make())
+            return made[0]
+
+    return get
+
+
+def markers_in(batch: RecordBatch) -> Iterator[tuple[int, bool]]:
+    """Yield the offsets of the markers in a batch, and whether they commit.
+
+    The key of a marker: version int16, type int16 (0 abort, 1 commit).
+    """
+    if not batch.is_control:
+        return
+    for record in read_records(batch):
+        if isinstance(record, Record):
+            key = record.key
+            if key is not None and len(key) >= 4 and key[0] <= 0x7F and key[2:4] in _TYPES:
+                yield record.offset, key[2:4] == _COMMIT

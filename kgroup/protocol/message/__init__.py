@@ -1,0 +1,1 @@
+"""Kafka's message format: primitives, schemas, and values by a schema."""

@@ -1,0 +1,460 @@
+"""Messages of Kafka's generated protocol: bytes to JSON-like values and back.
+
+Wire layout: the fields of `schema.fields` one after the other, big endian, and in a
+flexible version at the end of every struct the tagged ones:
+
+    tagged section   count (unsigned varint), then for each: tag, size (unsigned varints), value
+
+Values look as Kafka's own JSON converters print them (generator/.../JsonConverterGenerator.java):
+camelCase names in the schema's order, uuids in Kafka's base64 text, bytes in standard base64, and
+a tagged field only where it is not at its default. What a newer Kafka added as a tagged field is
+kept in its struct as ``"_tagged": [{"tag": 7, "data": base64}]``.
+
+Each version of a message gets a reader of its own, generated as Python source: adjacent fields of
+fixed length are read in one go, and nothing is looked up while reading.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from struct import Struct
+from typing import Any, NoReturn
+
+from kgroup.protocol.message.primitives import (
+    JAVA_UTF8,
+    DecodeError,
+    base64_bytes,
+    base64_text,
+    compact_length,
+    unsigned_varint,
+    uuid_bytes,
+    uuid_text,
+)
+from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
+
+__all__ = [
+    "Reader",
+    "read",
+    "reader",
+    "versioned_reader",
+    "write",
+]
+
+Reader = Callable[[bytes, int, int], tuple[dict[str, Any], int]]
+"""``(buffer, position, size) -> (message, end)``; `DecodeError` where the bytes do not fit.
+
+`size` is the buffer's length. What follows `end` is not looked at.
+"""
+
+_MOST_VALUES = 1 << 22
+"""Values that a message may have, about 60 bytes each as objects; a struct counts for 3 more.
+
+Arrays of next to nothing would otherwise become a hundred times as large as their bytes.
+"""
+
+_VERSION = Struct(">h").unpack_from
+_CODES = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "uuid": "16s"}
+
+
+def read(name: str, version: int, buffer: bytes, position: int = 0) -> tuple[dict[str, Any], int]:
+    """Read one message; give it and the position of its end. Raises `DecodeError`."""
+    return reader(name, version)(buffer, position, len(buffer))
+
+
+def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes], dict[str, Any]]:
+    """Make a reader of messages behind their version (int16), as Kafka's clients read them.
+
+    It gives `{"version", …fields}`, and raises `DecodeError`. A version newer than the newest known
+    one is read like that one, and what follows the message is kept as base64 under "trailing".
+    """
+    readers: tuple[Reader, ...] = ()  # one for each version from 0 on; made when first needed
+
+    def read(buffer: bytes) -> dict[str, Any]:
+        nonlocal readers
+        if not readers:
+            known = range(versions(name).highest + 1)
+            readers = tuple(_compile(name, version, raw_bytes, version) for version in known)
+        size = len(buffer)
+        if size < 2:
+            raise DecodeError(0, f"version: 2 bytes expected, {size} left")
+        version: int = _VERSION(buffer)[0]
+        if version < 0:
+            raise DecodeError(0, f"version: {version} is negative")
+        if version < len(readers):
+            data, end = readers[version](buffer, 2, size)
+        else:
+            data, end = readers[-1](buffer, 2, size)
+            data["version"] = version
+        if end != size:
+            data["trailing"] = base64_text(buffer[end:])
+        return data
+
+    return read
+
+
+@cache
+def reader(
+    name: str, version: int, *, raw_bytes: bool = False, unknown_tags: bool = True
+) -> Reader:
+    """Make the reader of one version of a message.
+
+    Args:
+        name: of the schema.
+        version: one that the schema has, else ValueError.
+        raw_bytes: whether bytes fields stay `bytes` instead of base64 text.
+        unknown_tags: whether tagged fields that the schema does not have are kept, or refused.
+    """
+    return _compile(name, version, raw_bytes, unknown_tags=unknown_tags)
+
+
+def _compile(
+    name: str,
+    version: int,
+    raw_bytes: bool,
+    shown_version: int | None = None,
+    unknown_tags: bool = True,
+) -> Reader:
+    """Make a reader; with `shown_version`, that is the message's first field, "version"."""
+    source = _Source(raw_bytes, unknown_tags)
+    source.struct("data", fields(name, version), flexible(name, version), "", shown_version)
+    head = ["def read(buf, pos, size):", f"left = {_MOST_VALUES}"]
+    text = "\n    ".join([*head, *source.lines, "return data, pos"])
+    scope = dict(source.names)
+    exec(compile(text, f"<{name} v{version}>", "exec"), scope)
+    made: Reader = scope["read"]
+    return made
+
+
+class _Source:
+    """Collects the source of one reader: straight code, a loop for each array.
+
+    Every method adds lines that read something at `pos` and leave it in the variable `target`.
+    Fixed fields wait in `run`, to be read together with those that follow them.
+    """
+
+    def __init__(self, raw_bytes: bool, unknown_tags: bool) -> None:
+        self.raw_bytes = raw_bytes
+        self.unknown_tags = unknown_tags
+        self.lines: list[str] = []
+        self.indent = ""
+        self.run: list[tuple[str, str, str]] = []  # variable, code of struct, path of the field
+        self.names: dict[str, Any] = {
+            "Struct": Struct,
+            "bad_length": _bad_length,
+            "bad_tag": _bad_tag,
+            "base64": base64_text,
+            "compact_length": compact_length,
+            "cut": _cut,
+            "too_many": _too_many,
+            "uuid": uuid_text,
+            "varint": unsigned_varint,
+        }
+
+    def line(self, text: str) -> None:
+        self.lines.append(self.indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Indent what is added inside, under `head`."""
+        self.line(head)
+        self.indent += "    "
+        yield
+        self.indent = self.indent[:-4]
+
+    def name(self, hint: str, value: Any) -> str:
+        """Give a value a global name."""
+        name = f"{hint}_{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def struct(
+        self,
+        target: str,
+        members: Sequence[Field],
+        tags: bool,
+        path: str,
+        version: int | None = None,
+    ) -> None:
+        """Read all fields of a struct, as a dict."""
+        for field in members:
+            if field.tag is None:
+                self.field(f"{target}_{field.name}", field, f"{path}{field.name}")
+        self.flush()
+        if tags:
+            self.tagged_section(target, members, path)
+        pairs = [f"{f.name!r}: {target}_{f.name}" for f in members if f.tag is None]
+        if version is not None:
+            pairs.insert(0, f"'version': {version}")
+        self.line(f"{target} = {{{', '.join(pairs)}}}")
+        if tags:
+            for field in members:
+                if field.tag is not None:
+                    value = f"{target}_{field.name}"
+                    default = self.name("default", field.default)
+                    self.line(f"if {value} != {default}: {target}[{field.name!r}] = {value}")
+            self.line(f"if {target}__unknown: {target}['_tagged'] = {target}__unknown")
+
+    def field(self, target: str, field: Field, path: str) -> None:
+        if field.array:
+            self.length("i", field.compact, path)
+            self.variable(target, field, path, lambda: self.elements(target, field, path))
+        elif field.type in FIXED:
+            self.run.append((target, _CODES[field.type], path))
+        elif field.type == "struct":
+            self.nullable_struct(target, field, path)
+        else:
+            self.length("h" if field.type == "string" else "i", field.compact, path)
+            self.variable(target, field, path, lambda: self.content(target, field))
+
+    def flush(self) -> None:
+        """Read the waiting run."""
+        if not self.run:
+            return
+        layout = Struct(">" + "".join(code for _, code, _ in self.run))
+        unpack = self.name("unpack", layout.unpack_from)
+        run = self.name("run", [(path, Struct(f">{code}").size) for _, code, path in self.run])
+        self.line(f"end = pos + {layout.size}")
+        self.line(f"if end > size: cut({run}, pos, size)")
+        self.line(f"{', '.join(target for target, _, _ in self.run)}, = {unpack}(buf, pos)")
+        self.line("pos = end")
+        for target, code, _ in self.run:
+            if code == "16s":
+                self.line(f"{target} = uuid({target})")
+        self.run.clear()
+
+    def length(self, code: str, compact: bool, path: str) -> None:
+        """Read a length into `n`; negative is null."""
+        if not compact:
+            self.run.append(("n", code, path))
+            self.flush()
+            return
+        self.flush()
+        self.line("if pos < size and (n := buf[pos]) < 128: n -= 1; pos += 1")
+        self.line(f"else: n, pos = compact_length(buf, pos, size, {path!r})")
+
+    def varint(self, target: str, path: str) -> None:
+        self.line(f"if pos < size and ({target} := buf[pos]) < 128: pos += 1")
+        self.line(f"else: {target}, pos = varint(buf, pos, size, {path!r})")
+
+    def variable(self, target: str, field: Field, path: str, content: Callable[[], None]) -> None:
+        """Check the length `n`, then read what it measures, of which a byte is the least."""
+        if field.type == "string" and field.compact and not field.array:
+            self.line(f"if n > 32767: bad_length({path!r}, n, pos, size)")
+        self.line("end = pos + n")
+        if field.nullable:
+            self.line(f"if n < 0: {target} = None")
+            self.line(f"elif end > size: bad_length({path!r}, n, pos, size)")
+            with self.block("else:"):
+                content()
+        else:
+            self.line(f"if n < 0 or end > size: bad_length({path!r}, n, pos, size)")
+            content()
+
+    def content(self, target: str, field: Field) -> None:
+        """Take the bytes up to `end`."""
+        if field.type == "string":
+            self.line(f"{target} = buf[pos:end].decode('utf-8', {JAVA_UTF8!r})")
+        elif self.raw_bytes:
+            self.line(f"{target} = buf[pos:end]")
+        else:
+            self.line(f"{target} = base64(buf[pos:end])")
+        self.line("pos = end")
+
+    def elements(self, target: str, field: Field, path: str) -> None:
+        """Take `n` elements of an array."""
+        self.count(f"{1 if field.fields is None else len(field.fields) + 3} * n", path)
+        if field.type in FIXED and field.type != "uuid":
+            self.line(f"end = pos + {FIXED[field.type]} * n")
+            self.line(f"if end > size: cut([({path!r}, end - pos)], pos, size)")
+            code = _CODES[field.type]
+            short = self.name("short", [Struct(f">{n}{code}").unpack_from for n in range(16)])
+            long = f"Struct(f'>{{n}}{code}').unpack_from"
+            self.line(f"{target} = [*({short}[n] if n < 16 else {long})(buf, pos)]")
+            self.line("pos = end")
+            return
+        element = f"{target}__element"
+        self.line(f"{target} = []")
+        with self.block("for _ in range(n):"):
+            if field.fields is not None:
+                self.struct(element, field.fields, field.compact, f"{path}.")
+            else:
+                single = replace(field, array=False, nullable=False)
+                self.field(element, single, path)
+                self.flush()
+            self.line(f"{target}.append({element})")
+
+    def count(self, values: str, path: str) -> None:
+        """Refuse a message that has more values than one may have."""
+        self.line(f"left -= {values}")
+        self.line(f"if left < 0: too_many({path!r}, pos)")
+
+    def nullable_struct(self, target: str, field: Field, path: str) -> None:
+        """Read a struct that is no array's element."""
+        assert field.fields is not None
+        if not field.nullable:
+            self.flush()
+            self.struct(target, field.fields, field.compact, f"{path}.")
+            return
+        if field.tag is None:
+            self.run.append(("n", "b", path))
+            self.flush()
+            self.line(f"if n < 0: {target} = None")
+        else:
+            self.varint("n", path)
+            self.line(f"if n <= 0: {target} = None")
+        with self.block("else:"):
+            self.struct(target, field.fields, field.compact, f"{path}.")
+
+    def tagged_section(self, target: str, members: Sequence[Field], path: str) -> None:
+        """Read the tagged fields in any order; of one that comes twice the last counts.
+
+        The size of a known tag is read and not used, as in Kafka's own generated classes.
+        """
+        tagged = [field for field in members if field.tag is not None]
+        path += "tagged fields"
+        for field in tagged:
+            self.line(f"{target}_{field.name} = {self.name('default', field.default)}")
+        self.line(f"{target}__unknown = None")
+        self.line("if pos < size and buf[pos] == 0: pos += 1")
+        with self.block("else:"):
+            self.varint("n", path)
+            with self.block("for _ in range(n):"):
+                self.varint("tag", path)
+                self.varint("n", path)
+                for field in tagged:
+                    with self.block(f"if tag == {field.tag}:"):
+                        self.field(f"{target}_{field.name}", field, f"{path}.{field.name}")
+                        self.flush()
+                        self.line("continue")
+                if not self.unknown_tags:
+                    self.line(f"bad_tag({path!r}, tag, pos)")
+                    return
+                self.line("end = pos + n")
+                self.line(f"if n < 0 or end > size: bad_length({path!r}, n, pos, size)")
+                self.count("5", path)
+                self.line(f"{target}__unknown = {target}__unknown or []")
+                tag = "{'tag': tag, 'data': base64(buf[pos:end])}"
+                self.line(f"{target}__unknown.append({tag})")
+                self.line("pos = end")
+
+
+def _cut(run: list[tuple[str, int]], position: int, size: int) -> NoReturn:
+    """Name the field of a run at which the bytes end."""
+    for field, width in run:
+        if position + width > size:
+            left = size - position
+            raise DecodeError(position, f"{field}: {width} bytes expected, {left} left")
+        position += width
+    raise AssertionError("the run fits")
+
+
+def _bad_length(field: str, length: int, position: int, size: int) -> NoReturn:
+    """Say why a length (of a string, of bytes, or an array's count) cannot be."""
+    if length < 0:
+        raise DecodeError(position, f"{field}: null (length {length}) where a value must be")
+    if length > size - position:
+        left = size - position
+        raise DecodeError(position, f"{field}: length {length}, but only {left} bytes left")
+    raise DecodeError(position, f"{field}: length {length} is above the limit, 32767")
+
+
+def _too_many(field: str, position: int) -> NoReturn:
+    raise DecodeError(position, f"{field}: more values than a message may have, {_MOST_VALUES}")
+
+
+def _bad_tag(field: str, tag: int, position: int) -> NoReturn:
+    raise DecodeError(position, f"{field}: tag {tag} is unknown")
+
+
+def write(name: str, version: int, data: Mapping[str, Any]) -> bytes:
+    """The bytes of a message; the inverse of `read`.
+
+    Bytes fields may be given as base64 text or as `bytes`. A tagged field that is left out has its
+    default; names that the version does not have are not looked at. Raises ValueError, TypeError,
+    AttributeError or struct.error where `data` is no such message.
+    """
+    out = bytearray()
+    _write_struct(out, fields(name, version), flexible(name, version), data)
+    return bytes(out)
+
+
+def _write_struct(
+    out: bytearray, members: Sequence[Field], tags: bool, data: Mapping[str, Any]
+) -> None:
+    for field in members:
+        if field.tag is None:
+            if field.name not in data:
+                raise ValueError(f"{field.name} is missing")
+            _write_field(out, field, data[field.name])
+    if not tags:
+        return
+    tagged: list[tuple[int, bytes]] = []
+    for field in members:
+        if field.tag is not None and field.name in data and data[field.name] != field.default:
+            value = bytearray()
+            _write_field(value, field, data[field.name])
+            tagged.append((field.tag, bytes(value)))
+    for unknown in data.get("_tagged", ()):
+        tagged.append((unknown["tag"], base64_bytes(unknown["data"])))
+    _write_varint(out, len(tagged))
+    for tag, content in sorted(tagged, key=lambda item: item[0]):
+        _write_varint(out, tag)
+        _write_varint(out, len(content))
+        out += content
+
+
+def _write_field(out: bytearray, field: Field, value: Any) -> None:
+    if value is None and not field.nullable:
+        raise ValueError(f"{field.name} cannot be null")
+    if field.array:
+        _write_length(out, None if value is None else len(value), field.compact, "i")
+        for element in value or ():
+            _write_single(out, field, element)
+    elif field.type == "struct" and field.nullable:
+        if field.tag is None:
+            out += Struct(">b").pack(-1 if value is None else 1)
+        else:
+            _write_varint(out, 0 if value is None else 1)
+        if value is not None:
+            _write_single(out, field, value)
+    elif value is None:
+        _write_length(out, None, field.compact, "h" if field.type == "string" else "i")
+    else:
+        _write_single(out, field, value)
+
+
+def _write_single(out: bytearray, field: Field, value: Any) -> None:
+    if field.type == "struct":
+        assert field.fields is not None
+        _write_struct(out, field.fields, field.compact, value)
+    elif field.type == "string":
+        raw = value.encode("utf-8", "replace")  # "?" for a lone surrogate, as in Java
+        if len(raw) > 32767:
+            raise ValueError(f"{field.name} is too long: {len(raw)} bytes, 32767 at most")
+        _write_length(out, len(raw), field.compact, "h")
+        out += raw
+    elif field.type == "bytes":
+        raw = base64_bytes(value) if isinstance(value, str) else bytes(value)
+        _write_length(out, len(raw), field.compact, "i")
+        out += raw
+    elif field.type == "uuid":
+        out += uuid_bytes(value)
+    else:
+        out += Struct(">" + _CODES[field.type]).pack(value)
+
+
+def _write_length(out: bytearray, length: int | None, compact: bool, code: str) -> None:
+    """A length, None for null."""
+    if compact:
+        _write_varint(out, 0 if length is None else length + 1)
+    else:
+        out += Struct(">" + code).pack(-1 if length is None else length)
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    value &= 0xFFFFFFFF
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)

@@ -1,0 +1,1 @@
+"""Records of coordinators, and what members say of themselves inside them."""

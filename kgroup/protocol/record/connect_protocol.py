@@ -1,0 +1,50 @@
+"""What a Kafka Connect worker tells its group (metadata) and gets from its leader (assignment).
+
+Wire layout (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`; strings have an int16
+length, bytes and arrays an int32 one):
+    Metadata     version int16, REST url string, config offset int64,
+                 v1+: allocation bytes? = the worker's current Assignment
+    Assignment   version int16, error int16, leader string, leader url string, config offset int64,
+                 [connector string, tasks [int32]], v1+: revoked (the same), delay int32
+
+Task -1 is the connector itself. Version 2 ("sessioned") has the layout of version 1
+("compatible"); a newer one is read like 2.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kgroup.protocol.message import codec
+from kgroup.protocol.message.primitives import DecodeError, base64_text
+
+__all__ = ["decode_assignment", "decode_metadata"]
+
+
+_read_metadata = codec.versioned_reader("member_metadata/ConnectMetadata", raw_bytes=True)
+_read_assignment = codec.versioned_reader("member_metadata/ConnectAssignment")
+
+
+def decode_metadata(raw: bytes) -> dict[str, Any]:
+    """Decode a worker's metadata; never raises.
+
+    `{"raw": ""}` for no bytes at all, `{"raw", "error"}` for bytes that are no such thing.
+    """
+    data = _decode(_read_metadata, raw)
+    allocation = data.get("allocation")
+    if allocation is not None:
+        data["allocation"] = decode_assignment(allocation)
+    return data
+
+
+def decode_assignment(raw: bytes) -> dict[str, Any]:
+    """Decode a worker's assignment; otherwise like `decode_metadata`."""
+    return _decode(_read_assignment, raw)
+
+
+def _decode(read: Callable[[bytes], dict[str, Any]], raw: bytes) -> dict[str, Any]:
+    if not raw:
+        return {"raw": ""}
+    try:
+        return read(raw)
+    except DecodeError as error:
+        return {"raw": base64_text(raw), "error": str(error)}

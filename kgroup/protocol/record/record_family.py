@@ -1,0 +1,157 @@
+"""The records of one coordinator's topic: key and value bytes to objects.
+
+Wire layout (`CoordinatorRecordSerde`, big endian):
+    key     type int16, then the key message of that type
+    value   version int16, then the value message in that version; no value at all: a tombstone
+
+No bytes make decoding raise: what does not fit comes back as base64 under "raw", with what is
+wrong under "error". Like Kafka it reads a message that ends before its bytes do; what follows it is
+kept as base64 under "trailing".
+"""
+
+from collections.abc import Collection, Mapping
+from struct import Struct
+from typing import Any
+
+from kgroup.protocol.message import codec, schema
+from kgroup.protocol.message.primitives import DecodeError, base64_text
+
+__all__ = ["Decoded", "RecordFamily", "damaged"]
+
+Decoded = dict[str, Any]
+
+_NUMBER = Struct(">h")
+_read_number = _NUMBER.unpack_from
+
+
+class RecordFamily:
+    """The record types of one topic; every coordinator's topic numbers its own.
+
+    Early-access releases of Kafka gave values of another shape the type and version numbers that
+    the final ones have now. Such a type has several shapes, the newest first: the first that takes
+    all bytes counts (an older one only without tagged fields, which it never had).
+    """
+
+    def __init__(
+        self,
+        types: Mapping[int, str],
+        folders: Mapping[str, tuple[str, ...]],
+        raw_bytes: Collection[str] = (),
+    ) -> None:
+        """Know the types by number.
+
+        Args:
+            types: their names by the number that their keys begin with.
+            folders: of `kgroup/schema`, that hold each type's ``<name>Value``, the newest shape
+                first; the first of them holds its ``<name>Key``.
+            raw_bytes: types whose values' bytes fields are left as `bytes`.
+        """
+        self._types = types
+        self._numbers = {name: number for number, name in types.items()}
+        self._folders = folders
+        self._raw_bytes = raw_bytes
+        self._key_readers: dict[str, codec.Reader] = {}
+        self._value_readers: dict[str, dict[int, tuple[codec.Reader, ...]]] = {}
+
+    def decode_record(
+        self, key: bytes | None, value: bytes | None
+    ) -> tuple[str, Decoded | None, Decoded | None]:
+        """Decode a record that is no control record: its type, key and value."""
+        name, decoded = self.decode_key(key)
+        return name, decoded, self.decode_value(name, value)
+
+    def decode_key(self, key: bytes | None) -> tuple[str, Decoded | None]:
+        """Decode a key: the record's type, and ``{"type": number, "data": {...}}``.
+
+        The type is "Unknown" with ``{"type", "raw"}`` for a number that no schema knows, with
+        ``{"type", "data": None, "raw", "error"}`` for bytes that do not fit, with None for no key.
+        """
+        if key is None:
+            return "Unknown", None
+        if type(key) is not bytes:
+            key = bytes(key)
+        size = len(key)
+        if size < 2:
+            return "Unknown", damaged("type", None, key, f"type: 2 bytes expected, {size} left")
+        (number,) = _read_number(key)
+        name = self._types.get(number)
+        if name is None:
+            return "Unknown", {"type": number, "raw": base64_text(key)}
+        reader = self._key_readers.get(name) or self._make_key_reader(name)
+        try:
+            data, end = reader(key, 2, size)
+        except DecodeError as error:
+            return "Unknown", damaged("type", number, key, str(error))
+        if end != size:
+            return name, {"type": number, "data": data, "trailing": base64_text(key[end:])}
+        return name, {"type": number, "data": data}
+
+    def decode_value(self, name: str, value: bytes | None) -> Decoded | None:
+        """Decode the value of a record of type `name`: ``{"version": int, "data": {...}}``.
+
+        ``{"version", "data": None, "raw"}`` for a version that no schema knows, and "error" beside
+        them for bytes that do not fit; None for a tombstone.
+        """
+        if value is None:
+            return None
+        if type(value) is not bytes:
+            value = bytes(value)
+        size = len(value)
+        if size < 2:
+            return damaged("version", None, value, f"version: 2 bytes expected, {size} left")
+        (version,) = _read_number(value)
+        readers = (self._value_readers.get(name) or self._make_value_readers(name)).get(version)
+        if readers is None:
+            return {"version": version, "data": None, "raw": base64_text(value)}
+        decoded: Decoded | None = None
+        for reader in readers:
+            try:
+                data, end = reader(value, 2, size)
+            except DecodeError as error:
+                decoded = decoded or damaged("version", version, value, str(error))
+                continue
+            if end == size:
+                return {"version": version, "data": data}
+            trailing = base64_text(value[end:])
+            decoded = decoded or {"version": version, "data": data, "trailing": trailing}
+        return decoded
+
+    def encode_key(self, name: str, data: Mapping[str, Any]) -> bytes:
+        """The bytes of a key of type `name`, from what `decode_key` has under "data"."""
+        return _NUMBER.pack(self._numbers[name]) + codec.write(*self._key_schema(name), data)
+
+    def encode_value(self, name: str, version: int, data: Mapping[str, Any]) -> bytes:
+        """The bytes of a value of type `name` in its newest shape; see `decode_value`.
+
+        Raises ValueError where a field is missing.
+        """
+        message = f"{self._folders[name][0]}/{name}Value"
+        return _NUMBER.pack(version) + codec.write(message, version, data)
+
+    def _key_schema(self, name: str) -> tuple[str, int]:
+        message = f"{self._folders[name][0]}/{name}Key"
+        return message, schema.versions(message).lowest
+
+    def _make_key_reader(self, name: str) -> codec.Reader:
+        reader = self._key_readers[name] = codec.reader(*self._key_schema(name))
+        return reader
+
+    def _make_value_readers(self, name: str) -> dict[int, tuple[codec.Reader, ...]]:
+        """Make the readers of each version of a type's value, newest shape first."""
+        if name not in self._numbers:
+            return {}
+        newest, *older = (f"{folder}/{name}Value" for folder in self._folders[name])
+        known = schema.versions(newest)
+        readers = self._value_readers[name] = {
+            version: (
+                codec.reader(newest, version, raw_bytes=name in self._raw_bytes),
+                *(codec.reader(schema, version, unknown_tags=False) for schema in older),
+            )
+            for version in range(known.lowest, known.highest + 1)
+        }
+        return readers
+
+
+def damaged(label: str, number: int | None, raw: bytes, error: str) -> Decoded:
+    """A key ("type") or value ("version") whose bytes do not fit."""
+    return {label: number, "data": None, "raw": base64_text(raw), "error": error}

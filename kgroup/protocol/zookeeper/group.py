@@ -1,0 +1,161 @@
+"""Groups of the ZooKeeper consumer, from what its nodes say.
+
+There is no coordinator: whoever is registered is a member, and whoever an owner node names has the
+partition. So a group is Empty without registrations; Stable where each partition of each subscribed
+topic has an owner that is registered; else Reconciling: its consumers know what each shall have,
+and not each has taken it (a rebalance is going on, or has failed).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from kgroup.model.assignment import AssignedPartition, StrayOwner
+from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import (
+    GroupNodes,
+    OffsetNode,
+    OwnerNode,
+    RegistrationNode,
+    SubscriptionPattern,
+    TopicNode,
+    ZookeeperView,
+)
+from kgroup.protocol.zookeeper.node import consumer_host
+from kgroup.protocol.zookeeper.topic_filter import filter_regex, subscribed_topics
+
+__all__ = ["groups_of"]
+
+
+def groups_of(view: ZookeeperView) -> tuple[Mapping[str, Group], tuple[Problem, ...]]:
+    """Return the groups of a view, sorted by id, and what they could not be told of."""
+    problems: list[Problem] = []
+    groups = {
+        group_id: _group(nodes, view.topics, problems) for group_id, nodes in view.groups.items()
+    }
+    return groups, tuple(problems)
+
+
+def _group(nodes: GroupNodes, topics: Mapping[str, TopicNode], problems: list[Problem]) -> Group:
+    problems.extend(_of_0_7(nodes))
+    problems.extend(_no_offsets(nodes))
+    owners = [owner for owner in nodes.owners if owner.broker is None]
+    owned: dict[str, list[AssignedPartition]] = {}
+    for owner in owners:
+        owned.setdefault(owner.consumer_id, []).append(_owned(owner))
+    owned_topics = frozenset(owner.topic for owner in owners)
+    known = [
+        _member(
+            registration, owned.get(registration.consumer_id, ()), topics, owned_topics, problems
+        )
+        for registration in nodes.registrations
+    ]
+    known += [
+        Member(
+            consumer_id,
+            client_host=consumer_host(nodes.group_id, consumer_id),
+            assignment=tuple(owned.get(consumer_id, ())),
+        )
+        for consumer_id in nodes.unreadable
+    ]
+    members = tuple(sorted(known, key=lambda member: member.member_id))
+    ids = {member.member_id for member in members}
+    subscribed = {
+        (topic, partition)
+        for member in members
+        for topic in (member.subscription.topics if member.subscription else None) or ()
+        if topic in topics
+        for partition in topics[topic].partitions
+    }
+    unowned = sorted(subscribed - {(owner.topic, owner.partition) for owner in owners})
+    strays = tuple(
+        StrayOwner(owner.consumer_id, _owned(owner))
+        for owner in owners
+        if owner.consumer_id not in ids
+    )
+    return Group(
+        group_id=nodes.group_id,
+        type=GroupType.ZOOKEEPER,
+        state=_state(members, bool(unowned or strays)),
+        members=members,
+        offsets=tuple(_offset(node) for node in nodes.offsets if node.is_commit),
+        unowned=tuple(AssignedPartition(None, *at) for at in unowned),
+        stray_owners=strays,
+    )
+
+
+def _state(members: tuple[Member, ...], is_unsettled: bool) -> GroupState | None:
+    if not members:
+        return GroupState.EMPTY
+    if any(member.subscription is None or member.subscription.topics is None for member in members):
+        return None  # whether there are partitions without an owner is not known
+    return GroupState.RECONCILING if is_unsettled else GroupState.STABLE
+
+
+def _member(
+    node: RegistrationNode,
+    owned: Sequence[AssignedPartition],
+    topics: Mapping[str, TopicNode],
+    owned_topics: Collection[str],
+    problems: list[Problem],
+) -> Member:
+    names: tuple[str, ...] | None
+    try:
+        names = subscribed_topics(node, topics, owned_topics)
+    except ValueError as error:
+        names = None
+        reason = f"What {node.consumer_id} reads is not known: {error}."
+        problems.append(Problem("bad-node", reason, group_id=node.group_id, path=node.path))
+    is_list = node.pattern is not SubscriptionPattern.STATIC and node.subscription
+    return Member(
+        node.consumer_id,
+        client_host=node.host,
+        subscription=Subscription(
+            names,
+            regex=filter_regex(next(iter(node.subscription))) if is_list else None,
+            pattern=node.pattern,
+            streams=node.subscription,
+        ),
+        assignment=tuple(owned),
+        session_id=node.stat.ephemeral_owner,
+        registered_ms=node.stat.ctime_ms,
+    )
+
+
+def _owned(node: OwnerNode) -> AssignedPartition:
+    return AssignedPartition(
+        None, node.topic, node.partition, thread=node.thread, since_ms=node.stat.ctime_ms
+    )
+
+
+def _offset(node: OffsetNode) -> CommittedOffset:
+    return CommittedOffset(
+        node.topic, node.partition, node.offset, commit_timestamp_ms=node.stat.mtime_ms
+    )
+
+
+def _of_0_7(nodes: GroupNodes) -> Iterator[Problem]:
+    """Tell of partitions that are not those of a topic but of a topic on a broker."""
+    brokers = [node.broker for node in nodes.owners] + [node.broker for node in nodes.offsets]
+    count = sum(broker is not None for broker in brokers)
+    if count:
+        yield Problem(
+            "unsupported",
+            f"Kafka 0.7 numbers partitions broker by broker: {count} owners and offsets of that "
+            "kind are left out.",
+            group_id=nodes.group_id,
+        )
+
+
+def _no_offsets(nodes: GroupNodes) -> Iterator[Problem]:
+    """Tell of what is stored and no offset; a consumer takes it for none and resets."""
+    for node in nodes.offsets:
+        if node.broker is None and node.offset < 0:
+            yield Problem(
+                "bad-node",
+                f"Expected an offset, found {node.offset}.",
+                group_id=nodes.group_id,
+                path=node.path,
+                topic=node.topic,
+                partition=node.partition,
+            )

@@ -1,0 +1,1 @@
+"""Groups, dry runs and ZooKeeper's nodes as sheets and pages."""

@@ -1,0 +1,442 @@
+"""Dry runs of assignments: for people as a page, for programs as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kgroup.assignor.zookeeper import thread_name
+from kgroup.operation.assign.move import Move
+from kgroup.operation.assign.outcome import AssignPlan
+from kgroup.operation.assign.overlap import Overlap
+from kgroup.operation.assign.ownership import Ownership
+from kgroup.operation.assign.run import Bounce, Run
+from kgroup.render.cell import Column, Kind, cell
+from kgroup.render.group.grid import grid_text
+from kgroup.render.sheet import Sheet, sheet_text, title_text
+
+__all__ = [
+    "bounce_object",
+    "bounces_sheet",
+    "bounces_text",
+    "columns_of",
+    "compared_sheet",
+    "moves_sheet",
+    "run_object",
+    "runs_text",
+]
+
+_MOST_NAMES = 10
+Lags = Mapping[tuple[str, int], int]
+_FACTS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
+_MEMBER_COLUMNS = (
+    Column("member_id", Kind.NAME, "id; one that begins with new- stands for an unknown one"),
+    Column("instance_id", Kind.NAME, "of a static member"),
+    Column("client_id", Kind.NAME, "as the client calls itself"),
+    Column("rack", Kind.NAME, "where it is"),
+    Column("before", Kind.NUMBER, "partitions that it has"),
+    Column("after", Kind.NUMBER, "partitions that it gets"),
+    Column("kept", Kind.NUMBER, "those of them that it had"),
+    Column("depends_on_id", Kind.FLAG, "whether it depends on the unknown id of a new member"),
+    Column("assignment", Kind.TEXT, "what it gets"),
+)
+_THREAD_COLUMNS = (
+    Column("thread_id", Kind.NAME, "id of a thread of a consumer"),
+    Column("after", Kind.NUMBER, "partitions that it gets"),
+    Column("assignment", Kind.TEXT, "what it gets"),
+)
+_UNOWNED_COLUMNS = (
+    Column("topic", Kind.NAME, "topic"),
+    Column("partition", Kind.NUMBER, "partition"),
+    Column("given", Kind.NAME, "thread that the algorithm gives it to"),
+)
+_MOVE_COLUMNS = (
+    Column("id", Kind.NAME, "of the group"),
+    Column("rebalance", Kind.NUMBER, "1, or that of one that follows"),
+    Column("topic", Kind.NAME, "topic"),
+    Column("partition", Kind.NUMBER, "partition"),
+    Column("from_member", Kind.NAME, "who has it"),
+    Column("to_member", Kind.NAME, "who gets it; nobody: only revoked for now, or for good"),
+    Column("lag", Kind.NUMBER, "records that the new owner has to catch up with"),
+    Column("depends_on_id", Kind.FLAG, "whether it depends on the unknown id of a new member"),
+    Column("from_thread", Kind.NAME, "thread of a ZooKeeper consumer that has it"),
+    Column("to_thread", Kind.NAME, "thread of a ZooKeeper consumer that gets it"),
+)
+_BOUNCE_COLUMNS = (
+    Column("id", Kind.NAME, "of the group"),
+    Column("rebalance", Kind.NUMBER, "its number"),
+    Column("what", Kind.TEXT, "why it happens"),
+    Column("members", Kind.NUMBER, "that take part"),
+    Column("moves", Kind.NUMBER, "partitions that change hands or are given up"),
+    Column("kept", Kind.NUMBER, "partitions that stay"),
+)
+_COMPARE_COLUMNS = (
+    Column("id", Kind.NAME, "of the group"),
+    Column("rank", Kind.NUMBER, "by moves, then by balance"),
+    Column("strategy", Kind.NAME, "assignor"),
+    Column("moves", Kind.NUMBER, "partitions that change hands in the end"),
+    Column("kept", Kind.NUMBER, "partitions that stay"),
+    Column("minimum", Kind.NUMBER, "partitions of the member with the fewest"),
+    Column("maximum", Kind.NUMBER, "partitions of the member with the most"),
+    Column("deviation", Kind.NUMBER, "standard deviation over the members"),
+    Column("idle", Kind.NUMBER, "members that get nothing"),
+    Column("rack_local", Kind.NUMBER, "partitions with a member in a rack of their replicas"),
+    Column("rebalance", Kind.TEXT, "eager: everybody stops; else only what moves"),
+    Column("error", Kind.TEXT, "exception of Kafka's own assignor"),
+)
+_MOVES_SHOWN = [column.name for column in _MOVE_COLUMNS[2:]]
+_BOUNCE_SHOWN = [column.name for column in _BOUNCE_COLUMNS[1:]]
+
+
+def run_object(run: Run, lags: Lags) -> dict[str, Any]:
+    """Make the JSON object of a run: that of its first rebalance, and those that follow."""
+    made = _plan_object(run.first, lags)
+    if run.what is not None:
+        made["what"] = run.what
+    if run.following:
+        made["following"] = [_plan_object(each, lags) for each in run.following]
+    return made
+
+
+def bounce_object(bounce: Bounce, lags: Lags) -> dict[str, Any]:
+    """Make the JSON object of a rolling restart."""
+    return {
+        "id": bounce.id,
+        "protocol": bounce.protocol,
+        "strategy": bounce.strategy,
+        "computed_as": bounce.computed_as,
+        "error": bounce.error,
+        "dynamic_members": bounce.dynamic,
+        "static_members": bounce.static,
+        "rebalances": len(bounce.plans),
+        "moves": bounce.moves,
+        "with_static_members": {"rebalances": 0, "moves": 0} if bounce.can_be_static else None,
+        "steps": [run_object(run, lags) for run in bounce.runs],
+    }
+
+
+def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
+    return {
+        "id": plan.id,
+        "protocol": plan.protocol,
+        "strategy": plan.strategy,
+        "computed_as": plan.computed_as,
+        "rebalance": plan.rebalance,
+        "leader_id": plan.leader_id,
+        "error": plan.error,
+        "assignment": plan.assignment,
+        "members": plan.members,
+        "moves": None if plan.assignment is None else [_move(move, lags) for move in plan.moves],
+        "kept": plan.kept,
+        "balance": plan.balance,
+        "rack_local": plan.rack_local,
+        "lag_moved": _lag_moved(plan, lags),
+        "warnings": plan.warnings,
+        "threads": plan.threads and {thread_name(each): got for each, got in plan.threads.items()},
+        "owners": plan.owners and [_ownership(each) for each in plan.owners],
+        "overlaps": plan.overlaps,
+    }
+
+
+def columns_of(mode: str) -> tuple[Column, ...]:
+    """Give the columns of csv, tsv and ``--columns``: of "compare", "bounce", or single runs."""
+    return {"compare": _COMPARE_COLUMNS, "bounce": _BOUNCE_COLUMNS}.get(mode, _MOVE_COLUMNS)
+
+
+def moves_sheet(runs: Sequence[Run], lags: Lags) -> Sheet:
+    """Make a row for each partition that moves."""
+    rows = (
+        (plan.id, number, *_move(move, lags).values())
+        for run in runs
+        for number, plan in enumerate(run.plans, 1)
+        for move in plan.moves
+    )
+    return Sheet(_MOVE_COLUMNS, rows)
+
+
+def runs_text(
+    runs: Sequence[Run],
+    lags: Lags,
+    form: str,
+    *,
+    headers: bool,
+    terminal: bool,
+    grid_width: int | None = None,
+) -> Iterator[str]:
+    """Write runs as a page: what happens, what moves, who has what then.
+
+    Args:
+        runs: of one group, or several.
+        lags: by partition, as far as they are known.
+        form: "table" or "markdown".
+        headers: whether the tables have heads.
+        terminal: whether to write for a terminal.
+        grid_width: how wide a drawing in place of moves and members may be; None: the tables.
+    """
+    for at, run in enumerate(runs):
+        yield "\n" if at else ""
+        for number, plan in enumerate(run.plans):
+            if number:
+                yield "\n"
+                yield from title_text("The rebalance after it", form, level=2, terminal=terminal)
+            else:
+                name = "" if plan.id is None else f" {cell(plan.id, Kind.NAME)}"
+                title = f"Dry run of group{name}"
+                yield from title_text(title, form, level=2, terminal=terminal)
+            facts = Sheet(_FACTS, _facts(plan, lags))
+            yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+            if grid_width is None:
+                yield from _tables_text(plan, lags, form, headers=headers, terminal=terminal)
+            elif plan.assignment is not None:
+                yield "\n"
+                yield from grid_text(plan, grid_width, terminal=terminal)
+
+
+def bounces_text(
+    bounces: Sequence[Bounce], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write rolling restarts as a page: the sums, and every rebalance."""
+    for at, bounce in enumerate(bounces):
+        yield "\n" if at else ""
+        name = "" if bounce.id is None else f" {cell(bounce.id, Kind.NAME)}"
+        title = f"Dry run of a rolling restart of group{name}"
+        yield from title_text(title, form, level=2, terminal=terminal)
+        facts = Sheet(_FACTS, _bounce_facts(bounce))
+        yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+        sheet = bounces_sheet([bounce])
+        rows = list(sheet.rows)
+        if rows:
+            yield "\n"
+            shown = Sheet(sheet.columns, rows).select(_BOUNCE_SHOWN).without_blank()
+            yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+
+
+def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
+    yield "strategy", f"{bounce.strategy}, computed as {bounce.computed_as}"
+    static = f"; {bounce.static} static ones without any rebalance" if bounce.static else ""
+    yield "members", f"{bounce.dynamic} leave and come back, one after the other{static}"
+    yield "as it is", f"{len(bounce.plans)} rebalances, {bounce.moves} moves"
+    if bounce.can_be_static:
+        yield (
+            "static",
+            "0 rebalances, 0 moves, if all members had an instance id and were back within "
+            "their session timeout",
+        )
+    else:
+        yield "static", f"{bounce.protocol} groups of {bounce.computed_as} have no static members"
+    if bounce.error is not None:
+        error = ": ".join(filter(None, (bounce.error.type, bounce.error.message)))
+        yield "warning", f"The restart ends early: Kafka's own assignor fails with {error}"
+
+
+def _lag_moved(plan: AssignPlan, lags: Lags) -> int | None:
+    """Sum up the known lags of what moves; None where none is known."""
+    if not lags:
+        return None
+    known = [
+        lags[move.topic, move.partition]
+        for move in plan.moves
+        if (move.topic, move.partition) in lags
+    ]
+    return sum(known) if known else None
+
+
+def _move(move: Move, lags: Lags) -> dict[str, Any]:
+    return {
+        "topic": move.topic,
+        "partition": move.partition,
+        "from": move.from_member,
+        "to": move.to_member,
+        "lag": lags.get((move.topic, move.partition)) if lags else None,
+        "depends_on_id": move.depends_on_id,
+        "from_thread": _thread(move.from_member, move.from_thread),
+        "to_thread": _thread(move.to_member, move.to_thread),
+    }
+
+
+def _thread(member_id: str | None, number: int | None) -> str | None:
+    return None if member_id is None or number is None else thread_name((member_id, number))
+
+
+def _members_sheet(plan: AssignPlan) -> Sheet:
+    """Make a row for each member."""
+    rows = (
+        (
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.rack,
+            member.before,
+            member.after,
+            member.kept,
+            member.depends_on_id,
+            _ranges((plan.assignment or {})[member.member_id]),
+        )
+        for member in sorted(plan.members, key=lambda member: member.member_id)
+    )
+    return Sheet(_MEMBER_COLUMNS, rows)
+
+
+def _ownership(each: Ownership) -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partition": each.partition,
+        "owner": None if each.owner is None else _owner_name(*each.owner),
+        "given": each.given and thread_name(each.given),
+        "is_as_given": each.is_as_given,
+    }
+
+
+def _owner_name(member_id: str, number: int | None) -> str:
+    return member_id if number is None else thread_name((member_id, number))
+
+
+def _unowned_sheet(plan: AssignPlan) -> Sheet:
+    """Make a row for each partition that nobody has and somebody gets; that is no move."""
+    owners = plan.owners or ()
+    is_known = any(each.owner is not None for each in owners)
+    rows = (
+        (each.topic, each.partition, each.given and thread_name(each.given))
+        for each in owners
+        if is_known and each.owner is None
+    )
+    return Sheet(_UNOWNED_COLUMNS, rows)
+
+
+def _threads_sheet(plan: AssignPlan) -> Sheet:
+    """Make a row for each thread of ZooKeeper consumers."""
+    rows = (
+        (thread_name(thread), len(partitions), _ranges(partitions))
+        for thread, partitions in sorted((plan.threads or {}).items())
+    )
+    return Sheet(_THREAD_COLUMNS, rows)
+
+
+def compared_sheet(groups: Sequence[Sequence[Run]]) -> Sheet:
+    """Make a row for each group and strategy, the best strategy of a group first."""
+    rows = []
+    for rank, run in (each for runs in groups for each in enumerate(runs, 1)):
+        error = run.error
+        balance = run.last.balance
+        rows.append(
+            (
+                run.first.id,
+                rank,
+                run.first.strategy,
+                len(run.first.moves) if error is None else None,
+                run.first.kept,
+                balance and balance.minimum,
+                balance and balance.maximum,
+                balance and balance.deviation,
+                None if balance is None else len(balance.idle_members),
+                run.last.rack_local,
+                run.first.rebalance,
+                error and ": ".join(filter(None, (error.type, error.message))),
+            )
+        )
+    return Sheet(_COMPARE_COLUMNS, rows)
+
+
+def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
+    """Make a row for each rebalance of rolling restarts."""
+    rows: list[tuple[object, ...]] = []
+    for bounce in bounces:
+        steps = (
+            ("what was given up is taken over" if at else run.what, plan)
+            for run in bounce.runs
+            for at, plan in enumerate(run.plans)
+        )
+        rows += (
+            (bounce.id, number, what, len(plan.members), len(plan.moves), plan.kept)
+            for number, (what, plan) in enumerate(steps, 1)
+        )
+    return Sheet(_BOUNCE_COLUMNS, rows)
+
+
+def _tables_text(
+    plan: AssignPlan, lags: Lags, form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    for name, sheet in (
+        ("Moves", moves_sheet([Run(plan)], lags).select(_MOVES_SHOWN)),
+        ("Members", _members_sheet(plan)),
+        ("Threads", _threads_sheet(plan)),
+        ("Partitions that nobody owns now", _unowned_sheet(plan)),
+    ):
+        rows = [tuple(None if value is False else value for value in row) for row in sheet.rows]
+        if rows:
+            yield "\n"
+            yield from title_text(name, form, level=3, terminal=terminal)
+            shown = Sheet(sheet.columns, rows).without_blank()
+            yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+
+
+def _facts(plan: AssignPlan, lags: Lags) -> Iterator[tuple[str, str]]:
+    yield "strategy", f"{plan.strategy}, computed as {plan.computed_as}"
+    stops = {
+        "eager": "eager: every member gives up all its partitions and waits for the new ones",
+        "cooperative": "cooperative: members go on with what they keep",
+        "incremental": "incremental: the coordinator moves partitions member by member",
+    }
+    yield "rebalance", stops[plan.rebalance]
+    if plan.leader_id is not None:
+        yield "leader", cell(plan.leader_id, Kind.NAME)
+    if plan.error is None:
+        waiting = sum(move.to_member is None for move in plan.moves)
+        later = f", {waiting} of them given up without a new owner" if waiting else ""
+        moved = _lag_moved(plan, lags)
+        lag = "" if moved is None else f", with a lag of {moved}"
+        yield "moves", f"{len(plan.moves)}{later}{lag}"
+        yield "stay", str(plan.kept)
+    if plan.balance is not None:
+        balance = plan.balance
+        yield (
+            "balance",
+            f"{balance.minimum} to {balance.maximum} partitions a member, "
+            f"standard deviation {balance.deviation}",
+        )
+        if balance.idle_members:
+            yield "idle", f"{len(balance.idle_members)}: {_list(balance.idle_members)}"
+    idle = [thread_name(thread) for thread, got in (plan.threads or {}).items() if not got]
+    if idle:
+        yield "idle threads", f"{len(idle)}: {_list(idle)}"
+    if plan.overlaps is not None:
+        yield "rebalance together", _overlaps(plan.overlaps)
+    if plan.rack_local is not None:
+        total = sum(member.after for member in plan.members)
+        yield "rack-local", f"{plan.rack_local} of {total} partitions"
+    for warning in plan.warnings:
+        yield "warning", warning
+
+
+def _overlaps(overlaps: Sequence[Overlap]) -> str:
+    """Say which consumers take partitions from each other; all stop when one comes or goes."""
+    if len(overlaps) == 1:
+        return "all consumers: their topics overlap"
+    parts = (f"{_list(each.members)} ({_list(each.topics)})" for each in overlaps)
+    return (
+        f"{'; '.join(parts)}. Every consumer of the group stops when one comes or goes; partitions "
+        "change hands only among those whose topics overlap"
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(cell(name, Kind.NAME) for name in names[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
+
+
+def _ranges(partitions: Sequence[tuple[str, int]]) -> str:
+    """Write partitions by topic, neighbours as ranges: ``orders 0-3,7; payments 1``."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(number)
+    parts = []
+    for topic, numbers in sorted(by_topic.items()):
+        runs: list[list[int]] = []
+        for number in sorted(numbers):
+            if runs and number == runs[-1][1] + 1:
+                runs[-1][1] = number
+            else:
+                runs.append([number, number])
+        texts = (str(a) if a == b else f"{a}-{b}" for a, b in runs)
+        parts.append(f"{topic} {','.join(texts)}")
+    return "; ".join(parts)

@@ -1,0 +1,186 @@
+"""Descriptions of groups as a page for people: what is going on first, then members and offsets."""
+
+from collections.abc import Collection, Iterator
+
+from kgroup.model.group import GroupState, GroupType, Membership
+from kgroup.model.log_range import OffsetMark
+from kgroup.operation.change import Change
+from kgroup.operation.describe import GroupDescription
+from kgroup.render.cell import Column, Kind, age, cell, rfc3339
+from kgroup.render.group.change import mark_facts, mark_members, mark_offsets
+from kgroup.render.group.group import (
+    last_stable_sheet,
+    members_sheet,
+    offsets_sheet,
+    pending_sheet,
+    share_sheet,
+    topology_sheet,
+)
+from kgroup.render.sheet import Sheet, sheet_text, title_text
+
+__all__ = ["SECTIONS", "description_text"]
+
+SECTIONS = ("state", "members", "offsets")
+
+_OWN = frozenset(
+    {
+        "partition",
+        "committed_offset",
+        "start_offset",
+        "log_end_offset",
+        "lag",
+        "assignment",
+        "target_assignment",
+    }
+)
+"""Columns that stay in a table also where all rows have the same value."""
+_FACT_COLUMNS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
+
+
+def description_text(
+    group: GroupDescription,
+    sections: Collection[str],
+    form: str,
+    *,
+    now_ms: int,
+    headers: bool,
+    terminal: bool,
+    changes: Collection[Change] = (),
+) -> Iterator[str]:
+    """Write one group as a page.
+
+    Args:
+        group: to describe.
+        sections: of `SECTIONS`.
+        form: "table" or "markdown".
+        now_ms: epoch milliseconds, for the age of what is old.
+        headers: whether the tables have heads.
+        terminal: whether to write for a terminal.
+        changes: of the group, to be marked.
+    """
+
+    def part(title: str, sheet: Sheet) -> Iterator[str]:
+        rows = list(sheet.rows)
+        if rows:
+            yield "\n"
+            short, common = _abridge(Sheet(sheet.columns, rows))
+            title = f"{title} (all: {common})" if common else title
+            yield from title_text(title, form, level=3, terminal=terminal)
+            yield from sheet_text(short, form, headers=headers, terminal=terminal)
+
+    title = f"Group {cell(group.group_id, Kind.NAME)}"
+    yield from title_text(title, form, level=2, terminal=terminal)
+    if "state" in sections:
+        facts = mark_facts(Sheet(_FACT_COLUMNS, _facts(group, now_ms)), changes)
+        yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+        yield from part("Topology", topology_sheet(group))
+    if "members" in sections:
+        yield from part("Members", mark_members(members_sheet([group]), changes))
+        if group.last_stable is not None:
+            before = f"generation {_or_unknown(group.last_stable.generation_id)}"
+            yield from part(f"Members of {before}, the last one", last_stable_sheet(group))
+    if "offsets" in sections:
+        yield from part("Offsets", mark_offsets(offsets_sheet([group]), changes))
+        yield from part("Offsets of open transactions, not visible yet", pending_sheet(group))
+        yield from part("Share offsets", mark_offsets(share_sheet(group), changes))
+
+
+def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
+    state = "unknown"
+    if group.state is not None:
+        state = f"{group.state}: {group.state.sentence_of(group.type)}"
+    yield "state", state
+    yield "type", f"{group.type}: {group.type.sentence}"
+    protocol = [group.protocol_type, group.assignor and f"assignor {group.assignor}"]
+    if any(protocol):
+        yield "protocol", ", ".join(filter(None, protocol))
+    if group.generation_id is not None:
+        since = ""
+        if group.state_timestamp_ms is not None:
+            what = "empty since" if group.state is GroupState.EMPTY else "joined by all members at"
+            since = f", {what} {rfc3339(group.state_timestamp_ms)}"
+        yield "generation", f"{group.generation_id}{since}"
+    if group.group_epoch is not None:
+        yield (
+            "epoch",
+            f"{group.group_epoch}, target assignment of {_or_unknown(group.assignment_epoch)}",
+        )
+    if group.topology is not None:
+        yield "topology", f"epoch {group.topology.epoch}"
+    leader = next((m for m in group.members if m.member_id == group.leader_id), None)
+    if group.leader_id is not None:
+        place = f" ({leader.client_id} at {leader.client_host})" if leader else ""
+        yield "leader", f"{group.leader_id}{place}"
+    yield "members", str(len(group.members))
+    if group.last_stable is not None:
+        yield "last stable", _last_stable(group.last_stable, now_ms)
+    lags = [offset.lag for offset in group.offsets]
+    lags += [offset.lag for offset in group.share_offsets or ()]
+    if lags:
+        known = len(lags) - lags.count(None)
+        yield "lag", f"{_or_unknown(group.total_lag)} ({known} of {len(lags)} partitions known)"
+    time_lags = [offset.time_lag_ms for offset in group.offsets]
+    time_lags += [offset.time_lag_ms for offset in group.share_offsets or ()]
+    if known := len(time_lags) - time_lags.count(None):
+        most = cell(group.max_time_lag_ms, Kind.AGE)
+        yield "time lag", f"at most {most} ({known} of {len(time_lags)} partitions known)"
+    if group.type is GroupType.ZOOKEEPER:
+        return  # they have no coordinator
+    broker = group.coordinator
+    place = f"{broker.label}, " if broker else ""
+    yield (
+        "coordinator",
+        f"{place}partition {_or_unknown(group.offsets_partition)} of __consumer_offsets",
+    )
+
+
+def _last_stable(before: Membership, now_ms: int) -> str:
+    when = "at an unknown time"
+    if before.recorded_ms is not None:
+        when = f"{age(now_ms - before.recorded_ms)} ago, at {rfc3339(before.recorded_ms)}"
+    members = _counted(len(before.members), "member")
+    assignor = f", assignor {before.assignor}" if before.assignor else ""
+    leader = f", leader {cell(before.leader_id, Kind.NAME)}" if before.leader_id else ""
+    return (
+        f"generation {_or_unknown(before.generation_id)}, recorded {when}: "
+        f"{members}{assignor}{leader}"
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _or_unknown(number: int | None) -> str:
+    return "unknown" if number is None else str(number)
+
+
+def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
+    """Make a table readable: what all rows have in common is said once.
+
+    Returns:
+        The sheet without the group's id, blank columns, ids of topics where all have names, and
+        columns with one value in all of several rows; and these values as text, or "".
+    """
+    telling = sheet.without_blank()
+    rows = list(telling.rows)
+    columns = {column.name: index for index, column in enumerate(telling.columns)}
+    columns.pop("group_id", None)
+    marks = {row[columns["mark"]] for row in rows} if "mark" in columns else set()
+    if OffsetMark.BEFORE_START not in marks:
+        columns.pop("log_start_offset", None)
+    columns.pop("next_timestamp_ms", None)  # the lag in time says the same
+    if "topic" in columns and all(row[columns["topic"]] is not None for row in rows):
+        columns.pop("topic_id", None)
+    common = []
+    if len(rows) > 1:
+        for name in [name for name in list(columns)[1:] if name not in _OWN]:
+            column = telling.columns[columns[name]]
+            if len({row[columns[name]] for row in rows}) == 1:
+                common.append(f"{column.title} {cell(rows[0][columns.pop(name)], column.kind)}")
+    if "target_assignment" in columns and all(
+        row[columns["target_assignment"]] == row[columns["assignment"]] for row in rows
+    ):
+        del columns["target_assignment"]
+        common.append("target assignment reached")
+    return Sheet(telling.columns, rows).select(list(columns)), ", ".join(common)

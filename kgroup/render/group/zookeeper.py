@@ -1,0 +1,198 @@
+"""Nodes of ZooKeeper, and fetchers, as sheets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from kgroup.render.cell import Column, Kind, cell
+from kgroup.render.sheet import Sheet, sheet_text, title_text
+
+if TYPE_CHECKING:
+    from kgroup.operation.zookeeper.fault import Finding
+    from kgroup.operation.zookeeper.fetcher import Fetch
+    from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
+
+__all__ = [
+    "CONSUMER_COLUMNS",
+    "FETCH_COLUMNS",
+    "FINDING_COLUMNS",
+    "NODE_COLUMNS",
+    "OWNER_COLUMNS",
+    "consumer_sheet",
+    "fetch_sheet",
+    "finding_sheet",
+    "findings_text",
+    "node_sheet",
+    "owner_sheet",
+]
+
+_GROUP = Column("group_id", Kind.NAME, "id of the group")
+_CONSUMER = Column("consumer_id", Kind.NAME, "name of the consumer")
+_THREAD = Column("thread", Kind.NUMBER, "number of the consumer's stream that reads it")
+_TOPIC = Column("topic", Kind.TEXT, "name of the topic")
+_PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
+_SESSION = Column("session_id", Kind.TEXT, "session with which the node goes")
+
+CONSUMER_COLUMNS = (
+    _GROUP,
+    _CONSUMER,
+    Column("host", Kind.TEXT, "its machine, as far as its name has it"),
+    Column("pattern", Kind.TEXT, "static, white_list or black_list"),
+    Column(
+        "streams",
+        Kind.TEXT,
+        "streams of each topic, or of the list: topic(2) /regular expression/(1)",
+        lambda item: _streams(item),
+    ),
+    Column(
+        "topics",
+        Kind.TEXT,
+        "topics that it reads, with commas between",
+        lambda item: None if item.topics is None else ",".join(item.topics),
+    ),
+    Column("owned_count", Kind.NUMBER, "partitions that it owns"),
+    Column("version", Kind.NUMBER, "version of the node's data"),
+    Column("registered_ms", Kind.TIME, "when it registered, by ZooKeeper's clock"),
+    Column("timestamp_ms", Kind.TIME, "the same by its own clock"),
+    _SESSION,
+)
+OWNER_COLUMNS = (
+    _GROUP,
+    _TOPIC,
+    Column("broker", Kind.NUMBER, "of Kafka 0.7, which numbers partitions broker by broker"),
+    _PARTITION,
+    _CONSUMER,
+    _THREAD,
+    Column("registered", Kind.FLAG, "whether the consumer is among those of the group"),
+    Column("since_ms", Kind.TIME, "when the consumer took the partition"),
+    _SESSION,
+    Column("thread_id", Kind.NAME, "consumer and stream, as the node has them"),
+)
+NODE_COLUMNS = (
+    Column("path", Kind.NAME, "path of the node"),
+    Column("kind", Kind.TEXT, "what Kafka keeps there"),
+    Column(
+        "value",
+        Kind.TEXT,
+        "what is decoded, as JSON; else the data as text or base64",
+        lambda item: _value(item),
+    ),
+    Column("error", Kind.TEXT, "why the data could not be decoded"),
+    Column("mtime_ms", Kind.TIME, "when the data were written last"),
+    Column("ctime_ms", Kind.TIME, "when the node was created"),
+    Column("version", Kind.NUMBER, "how often they were written after that"),
+    Column("children", Kind.NUMBER, "nodes right below it"),
+    _SESSION,
+)
+FETCH_COLUMNS = (
+    _GROUP,
+    _CONSUMER,
+    _THREAD,
+    Column("fetcher", Kind.NAME, "Java thread that fetches"),
+    Column("fetcher_id", Kind.NUMBER, "number of the fetcher among those of one broker"),
+    Column(
+        "broker",
+        Kind.TEXT,
+        "leader that is asked: host:port (id)",
+        lambda item: item.broker and item.broker.label,
+    ),
+    _TOPIC,
+    _PARTITION,
+    Column("state", Kind.TEXT, "fetching, or why not"),
+    Column("committed_offset", Kind.NUMBER, "offset that is committed"),
+    Column("committed_in", Kind.TEXT, "where: zookeeper, kafka or both"),
+    Column("log_start_offset", Kind.NUMBER, "offset of the first record that is still there"),
+    Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
+    Column("fetch_offset", Kind.NUMBER, "where a fetcher begins that is started now"),
+    Column("reset", Kind.TEXT, "why that is not the committed offset"),
+)
+
+
+FINDING_COLUMNS = (
+    _GROUP,
+    Column("code", Kind.TEXT, "what it is, for scripts"),
+    Column("path", Kind.NAME, "node concerned"),
+    Column("reason", Kind.TEXT, "what was found"),
+    Column("advice", Kind.TEXT, "what to do"),
+    _TOPIC,
+    _PARTITION,
+    _CONSUMER,
+    Column("offset", Kind.NUMBER, "offset that is committed in ZooKeeper"),
+    Column("kafka_offset", Kind.NUMBER, "offset that is committed in Kafka"),
+    Column("log_start_offset", Kind.NUMBER, "where auto.offset.reset=smallest leads"),
+    Column("log_end_offset", Kind.NUMBER, "where auto.offset.reset=largest leads"),
+    Column("since_ms", Kind.TIME, "since when, as far as ZooKeeper tells"),
+)
+_ADVICE_COLUMNS = (
+    Column("code", Kind.TEXT, "what it is"),
+    Column("meaning", Kind.TEXT, "what it means"),
+    Column("advice", Kind.TEXT, "what to do"),
+)
+_FINDINGS_SHOWN = ("code", "path", "reason")
+
+
+def consumer_sheet(consumers: Sequence[RegisteredConsumer]) -> Sheet:
+    """One row a consumer."""
+    return Sheet.of(CONSUMER_COLUMNS, consumers)
+
+
+def owner_sheet(partitions: Sequence[OwnedPartition]) -> Sheet:
+    """One row an owner node."""
+    return Sheet.of(OWNER_COLUMNS, partitions)
+
+
+def node_sheet(nodes: Sequence[TreeNode]) -> Sheet:
+    """One row a node."""
+    return Sheet.of(NODE_COLUMNS, nodes)
+
+
+def fetch_sheet(fetches: Sequence[Fetch]) -> Sheet:
+    """One row a partition that is owned."""
+    return Sheet.of(FETCH_COLUMNS, fetches)
+
+
+def finding_sheet(findings: Sequence[Finding]) -> Sheet:
+    """One row a finding."""
+    return Sheet.of(FINDING_COLUMNS, findings)
+
+
+def findings_text(
+    findings: Sequence[Finding], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write findings as a page: those of each group, then what to do about each kind of them."""
+    for at, (group_id, own) in enumerate(groupby(findings, key=lambda each: each.group_id)):
+        yield "\n" if at else ""
+        name = cell(group_id, Kind.NAME)
+        yield from title_text(f"Group {name}", form, level=2, terminal=terminal)
+        shown = finding_sheet(list(own)).select(_FINDINGS_SHOWN)
+        yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+    if findings:
+        yield "\n"
+        yield from title_text("What to do", form, level=2, terminal=terminal)
+        kinds = {each.code: each for each in findings}
+        rows = [(code, code.sentence, each.advice) for code, each in kinds.items()]
+        advice = Sheet(_ADVICE_COLUMNS, rows)
+        yield from sheet_text(advice, form, headers=headers, terminal=terminal)
+
+
+def _streams(consumer: RegisteredConsumer) -> str:
+    is_list = consumer.pattern != "static"
+    return " ".join(
+        f"/{name}/({count})" if is_list else f"{name}({count})"
+        for name, count in consumer.streams.items()
+    )
+
+
+def _value(node: TreeNode) -> str | None:
+    if node.value is None:
+        return node.raw if node.text is None else node.text
+    return json.dumps(node.value, ensure_ascii=False, default=_fields, separators=(",", ":"))
+
+
+def _fields(value: Any) -> Any:
+    """Write what lies deeper and is a dataclass, a listener say, as its fields."""
+    return asdict(value)

@@ -1,0 +1,1 @@
+"""Answers about the past as sheets, pictures and pages."""

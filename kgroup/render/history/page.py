@@ -1,0 +1,479 @@
+"""The page of a group: one file of HTML that needs nothing else, to look at and to print."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from kgroup.errors import KgroupError
+from kgroup.history.query.group_page import counted, name_of_thing
+from kgroup.render.cell import age, rfc3339, visible
+
+if TYPE_CHECKING:
+    from kgroup.history.query.group_page import GroupPage, Life
+    from kgroup.history.rebalance.rebalance import Rebalance
+
+__all__ = ["COLOURS", "group_html"]
+
+COLOURS = (
+    *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#d6a81d", "#9d755d"),
+    *("#2f9ed0", "#d67195", "#8a8f2a", "#7f7fc4", "#17806d", "#c2571a", "#a05ec2", "#6b8e9f"),
+)
+"""Of members, one after the other; they can be told apart on white and on black."""
+
+MOST_LISTED = 200
+"""Rebalances in the table below the picture."""
+
+_CERTAIN, _INFERRED = "circle", "circle-open"
+
+
+def group_html(page: GroupPage) -> Iterator[str]:
+    """Write the page.
+
+    Raises:
+        KgroupError: plotly is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise KgroupError(
+            "the page is drawn by plotly, which is not installed; pip install 'kgroup[history]'"
+        ) from error
+    title = f"Consumer group {_text(page.group_id)}"
+    summary = _summary(page)
+    yield _HEAD.replace("TITLE", title)
+    yield f"<h1>{title}</h1>\n<p>{summary}</p>\n"
+    if page.left_out:
+        left_out = "; ".join(_text(each) for each in page.left_out)
+        yield f'<p class="note">Left out: {left_out}.</p>\n'
+    yield (
+        f'<div id="picture" role="img" aria-label="{title}: who owned what over time, rebalances, '
+        f'members, commits. {summary}"></div>\n'
+    )
+    yield from _table(page.rebalances)
+    yield "</main>\n<script>"
+    yield get_plotlyjs()
+    yield "</script>\n<script>\nconst figure = "
+    yield _figure(page).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    yield f";\n{_SCRIPT}</script>\n</body>\n</html>\n"
+
+
+def _text(text: str) -> str:
+    """Write a text so that it can be part of HTML, and of plotly's texts, which know tags."""
+    return escape(visible(text))
+
+
+def _summary(page: GroupPage) -> str:
+    if page.since_ms is None or page.until_ms is None:
+        return f"Cluster {_text(page.cluster)}. No record of the group has a time."
+    kinds = Counter(each.cause.value for each in page.rebalances)
+    causes = ", ".join(f"{count} {_words(kind)}" for kind, count in kinds.most_common())
+    things = len({name_of_thing(each) for each in page.stretches})
+    parts = (
+        f"{counted(len(page.rebalances), 'rebalance')}{f' ({causes})' if causes else ''}",
+        counted(len(page.lives), "member"),
+        counted(things, "partition or task", "partitions or tasks"),
+        counted(sum(each.commits for each in page.rates), "commit"),
+    )
+    return (
+        f"Cluster {_text(page.cluster)}, {rfc3339(page.since_ms)} to {rfc3339(page.until_ms)} "
+        f"({age(page.until_ms - page.since_ms)}): {', '.join(parts)}."
+    )
+
+
+def _words(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def _table(rebalances: Sequence[Rebalance]) -> Iterator[str]:
+    """Write the last rebalances as rows: what the picture shows, for those who cannot see it."""
+    if not rebalances:
+        return
+    listed = rebalances[-MOST_LISTED:]
+    more = f", the last {len(listed)} of {len(rebalances)}" if len(listed) < len(rebalances) else ""
+    yield f"<details><summary>Rebalances as a table{more}</summary>\n<table>\n<thead><tr>"
+    for head in ("time", "generation", "members", "moved", "cause", "certainty", "evidence"):
+        yield f'<th scope="col">{head}</th>'
+    yield "</tr></thead>\n<tbody>\n"
+    for each in listed:
+        cells = (
+            rfc3339(each.time_ms or 0),
+            each.generation_id,
+            _members(each),
+            "-" if each.moved_count is None else each.moved_count,
+            _words(each.cause),
+            each.certainty.value,
+            _text(each.evidence),
+        )
+        yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
+    yield "</tbody>\n</table></details>\n"
+
+
+def _members(rebalance: Rebalance) -> str:
+    before = rebalance.members_before
+    return f"{'?' if before is None else len(before)} to {len(rebalance.members)}"
+
+
+def _figure(page: GroupPage) -> str:
+    """Draw the parts above each other, over one time, as JSON for plotly.js."""
+    from plotly.subplots import make_subplots
+
+    things = list(dict.fromkeys(map(name_of_thing, page.stretches)))
+    lives = list(dict.fromkeys(life.who.member_id for life in page.lives))
+    kinds = list(dict.fromkeys(each.cause.value for each in page.rebalances))
+    parts = [
+        ("Who owned what", _height(len(things), 18), bool(page.stretches), _owned),
+        ("Rebalances and their causes", _height(len(kinds), 26), bool(kinds), _causes),
+        ("Members", _height(len(lives), 18), bool(lives), _lives),
+        (f"Commits in {_length(page.rate_ms)}", 130, bool(page.rates), _rates),
+        ("Lag, where ends of logs were recorded", 130, bool(page.lags), _lags),
+    ]
+    shown = [part for part in parts if part[2]]
+    heights = [part[1] for part in shown] or [100]
+    total = sum(heights) + 60 * len(heights) + 60
+    figure = make_subplots(
+        rows=len(heights),
+        shared_xaxes=True,
+        row_heights=heights,
+        vertical_spacing=min(60 / total, 0.9 / max(1, len(heights) - 1)),
+        subplot_titles=[part[0] for part in shown],
+    )
+    colours = _colours(page)
+    for row, (_, _, _, draw) in enumerate(shown, start=1):
+        for trace in draw(page, colours):
+            figure.add_trace(trace, row=row, col=1)
+        if draw in (_owned, _causes, _lives):
+            figure.update_yaxes(
+                type="category", autorange="reversed", automargin=True, row=row, col=1
+            )
+        else:
+            figure.update_yaxes(
+                rangemode="tozero", automargin=True, nticks=4, tickformat=",d", row=row, col=1
+            )
+    for each in page.rebalances if len(page.rebalances) <= MOST_LISTED else ():
+        if page.stretches:
+            figure.add_shape(
+                type="line",
+                x0=_time(each.time_ms),
+                x1=_time(each.time_ms),
+                y0=0,
+                y1=1,
+                xref="x",
+                yref="y domain",
+                line={"width": 1, "dash": "dot", "color": "rgba(128,128,128,0.7)"},
+            )
+    figure.update_annotations(x=0, xanchor="left", font_size=14)
+    figure.update_xaxes(type="date", showticklabels=True)
+    if page.since_ms is not None and page.until_ms is not None:
+        margin = max(1000, (page.until_ms - page.since_ms) // 50)
+        around = [_time(page.since_ms - margin), _time(page.until_ms + margin)]
+        figure.update_xaxes(range=around)
+    figure.update_layout(
+        height=total,
+        barmode="overlay",
+        bargap=0.15,
+        showlegend=False,
+        hovermode="closest",
+        margin={"l": 10, "r": 10, "t": 40, "b": 50},
+        font={"family": "system-ui, sans-serif", "size": 12},
+        template="none",
+    )
+    json: str = figure.to_json()
+    return json
+
+
+def _length(ms: int) -> str:
+    """Write the length of a bar: "15 s", "1 h"."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if ms >= size:
+            return f"{ms // size} {unit}"
+    return f"{ms // 1000} s"
+
+
+def _height(count: int, each: int) -> int:
+    return 30 + each * max(count, 1)
+
+
+def _colours(page: GroupPage) -> dict[str, str]:
+    names = [life.who.member_id for life in page.lives]
+    names += [each.member_id for each in page.stretches]
+    return {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(dict.fromkeys(names))}
+
+
+def _time(time_ms: int | None) -> str:
+    moment = datetime.fromtimestamp((time_ms or 0) / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "")
+
+
+def _label(text: str, most: int = 34) -> str:
+    """Write a name as a label; of a long one both ends."""
+    short = text if len(text) <= most else f"{text[: most - 9]}…{text[-8:]}"
+    return _text(short)
+
+
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    """Write names as labels, each its own one."""
+    labels: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        label = _label(name)
+        labels[name] = label if label not in labels.values() else _text(name)
+    return labels
+
+
+def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
+    """A bar for each stretch, by member."""
+    import plotly.graph_objects as go
+
+    labels = _labels([name_of_thing(each) for each in page.stretches])
+    by_member: dict[str, list[Any]] = {}
+    for each in page.stretches:
+        by_member.setdefault(each.member_id, []).append(each)
+    for member_id, stretches in by_member.items():
+        ends = [each.to_ms or page.until_ms or each.from_ms for each in stretches]
+        yield go.Bar(
+            orientation="h",
+            name=_text(member_id),
+            base=[_time(each.from_ms) for each in stretches],
+            x=[max(1, end - each.from_ms) for each, end in zip(stretches, ends, strict=True)],
+            y=[labels[name_of_thing(each)] for each in stretches],
+            marker={"color": colours[member_id], "line": {"width": 0}},
+            hovertext=[
+                f"<b>{_text(name_of_thing(each))}</b><br>{_who(each)}<br>"
+                f"from {rfc3339(each.from_ms)}, generation {each.generation_id}<br>"
+                f"{_until(each, page.known_ms)}"
+                for each in stretches
+            ],
+            hoverinfo="text",
+        )
+
+
+def _until(stretch: Any, known_ms: int | None) -> str:
+    """Say when a stretch ended, and how long it was; or that its end is not known."""
+    if stretch.to_ms is None:
+        return _not_over(stretch.from_ms, known_ms, ", the last record that is known")
+    by = f" ({stretch.ended_by})" if stretch.ended_by else ""
+    return f"to {rfc3339(stretch.to_ms)}{by}<br>{age(stretch.to_ms - stretch.from_ms)}"
+
+
+def _not_over(from_ms: int, known_ms: int | None, what: str = "") -> str:
+    """Say up to when something is known to have gone on, and how long that was."""
+    if known_ms is None:
+        return "not over at the last record that is known"
+    return f"not over at {rfc3339(known_ms)}{what}<br>{age(known_ms - from_ms)} by then"
+
+
+def _who(who: Any) -> str:
+    instance = f"<br>instance {_text(who.instance_id)}" if who.instance_id else ""
+    return (
+        f"{_text(who.member_id)}{instance}<br>client {_text(who.client_id or '-')}, "
+        f"{_text(who.client_host or '-')}"
+    )
+
+
+def _causes(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
+    """A mark for each rebalance; an empty one where its cause is inferred."""
+    import plotly.graph_objects as go
+
+    def hover(each: Rebalance) -> str:
+        evidence = "<br>".join(_text(cause.evidence) for cause in each.causes[:8])
+        took = [
+            f"{name} {age(value)}"
+            for name, value in (
+                ("sync", each.sync_ms),
+                ("reconciled after", each.reconcile_ms),
+                ("without commits", each.commit_gap_ms),
+            )
+            if value is not None
+        ]
+        return (
+            f"<b>{_words(each.cause)}</b> ({each.certainty.value})<br>{rfc3339(each.time_ms or 0)}"
+            f"<br>generation {each.generation_id}, members {_members(each)}, "
+            f"moved {'-' if each.moved_count is None else each.moved_count}"
+            f"<br>{evidence or _text(each.evidence)}"
+            f"{'<br>' + ', '.join(took) if took else ''}"
+        )
+
+    yield go.Scatter(
+        mode="markers",
+        x=[_time(each.time_ms) for each in page.rebalances],
+        y=[_words(each.cause) for each in page.rebalances],
+        marker={
+            "size": 11,
+            "line": {"width": 2},
+            "symbol": [
+                _CERTAIN if each.certainty.value == "certain" else _INFERRED
+                for each in page.rebalances
+            ],
+            "color": [
+                next((colours[c.member_id] for c in each.causes if c.member_id in colours), "#888")
+                for each in page.rebalances
+            ],
+        },
+        hovertext=[hover(each) for each in page.rebalances],
+        hoverinfo="text",
+    )
+
+
+def _lives(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
+    """A bar for each life."""
+    import plotly.graph_objects as go
+
+    labels = _labels([life.who.member_id for life in page.lives])
+    ends = [life.to_ms or page.until_ms or life.from_ms for life in page.lives]
+    # Rebalances behind the end of the page are not on it: somebody may be gone by then.
+    times = (page.until_ms, page.known_ms)
+    known_ms = min((each for each in times if each is not None), default=None)
+
+    def told(life: Life) -> str:
+        if life.to_ms is None:
+            return f"from {rfc3339(life.from_ms)}<br>{_not_over(life.from_ms, known_ms)}"
+        length = age(life.to_ms - life.from_ms)
+        return f"{rfc3339(life.from_ms)} to {rfc3339(life.to_ms)}<br>{length}"
+
+    yield go.Bar(
+        orientation="h",
+        base=[_time(life.from_ms) for life in page.lives],
+        x=[max(1, end - life.from_ms) for life, end in zip(page.lives, ends, strict=True)],
+        y=[labels[life.who.member_id] for life in page.lives],
+        marker={"color": [colours[life.who.member_id] for life in page.lives]},
+        width=0.55,
+        hovertext=[f"{_who(life.who)}<br>{told(life)}" for life in page.lives],
+        hoverinfo="text",
+    )
+
+
+def _rates(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
+    import plotly.graph_objects as go
+
+    yield go.Bar(
+        x=[_time(each.time_ms + page.rate_ms // 2) for each in page.rates],
+        y=[each.commits for each in page.rates],
+        width=page.rate_ms,
+        marker={"color": COLOURS[0]},
+        hovertext=[
+            f"{rfc3339(each.time_ms)}: {counted(each.commits, 'commit')}" for each in page.rates
+        ],
+        hoverinfo="text",
+    )
+
+
+def _lags(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
+    import plotly.graph_objects as go
+
+    yield go.Scatter(
+        mode="lines+markers",
+        x=[_time(each.time_ms) for each in page.lags],
+        y=[each.lag for each in page.lags],
+        line={"color": COLOURS[1]},
+        hovertext=[
+            f"{rfc3339(each.time_ms)}: {counted(each.lag, 'record')} in "
+            f"{counted(each.partitions, 'partition')}"
+            for each in page.lags
+        ],
+        hoverinfo="text",
+    )
+
+
+_HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>TITLE</title>
+<style>
+:root { color-scheme: light; --ink: #1c2127; --soft: #59636e; --paper: #ffffff; --line: #d8dde3; }
+:root[data-theme=dark] { color-scheme: dark; --ink: #e6e9ed; --soft: #9aa4af; --paper: #14181d;
+  --line: #343b44; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 15px/1.5 system-ui, sans-serif; }
+main { max-width: 1400px; margin: 0 auto; padding: 16px 24px 48px; }
+h1 { font-size: 22px; margin: 8px 0; overflow-wrap: anywhere; padding-right: 120px; }
+p { margin: 4px 0; color: var(--soft); }
+.note { color: var(--ink); }
+#theme { position: absolute; top: 20px; right: 24px; font: inherit; color: var(--ink);
+  background: var(--paper); border: 1px solid var(--line); border-radius: 6px; padding: 4px 12px; }
+#picture { margin: 12px 0; }
+table { border-collapse: collapse; font-size: 13px; margin-top: 8px; }
+th, td { text-align: left; padding: 3px 12px 3px 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; overflow-wrap: anywhere; }
+td:first-child { white-space: nowrap; }
+summary { cursor: pointer; }
+@page { size: A4; margin: 12mm; }
+@media print {
+  #theme, .modebar { display: none !important; }
+  #picture { break-inside: avoid; }
+  main { padding: 0; max-width: none; }
+  thead { display: table-header-group; }
+  tr { break-inside: avoid; }
+}
+</style>
+</head>
+<body>
+<main>
+<button id="theme" type="button">Dark</button>
+"""
+
+_SCRIPT = """
+const picture = document.getElementById("picture");
+const button = document.getElementById("theme");
+const wish = matchMedia("(prefers-color-scheme: dark)");
+const tall = figure.layout.height;
+let chosen = null;
+
+function wanted() { return chosen || (wish.matches ? "dark" : "light"); }
+
+function colours(theme) {
+  const dark = theme === "dark";
+  const change = {
+    "font.color": dark ? "#e6e9ed" : "#1c2127",
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "hoverlabel.font.color": "#1c2127",
+    "hoverlabel.bgcolor": "#ffffff",
+    "modebar.bgcolor": "rgba(0,0,0,0)",
+    "modebar.color": dark ? "#9aa4af" : "#59636e",
+  };
+  for (const name of Object.keys(figure.layout)) {
+    if (/^[xy]axis/.test(name)) {
+      change[name + ".gridcolor"] = dark ? "#2b323a" : "#e6e9ed";
+      change[name + ".linecolor"] = dark ? "#4a535d" : "#b8c0c8";
+      change[name + ".zerolinecolor"] = dark ? "#4a535d" : "#b8c0c8";
+    }
+  }
+  return change;
+}
+
+function upperTimes(shown) {
+  const axes = Object.keys(figure.layout).filter(name => /^xaxis/.test(name)).slice(0, -1);
+  return Object.fromEntries(axes.map(name => [name + ".showticklabels", shown]));
+}
+
+function show(theme) {
+  document.documentElement.dataset.theme = theme;
+  button.textContent = theme === "dark" ? "Light" : "Dark";
+  return Plotly.relayout(picture, colours(theme));
+}
+
+Plotly.newPlot(picture, figure.data, figure.layout,
+  {responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"]})
+  .then(() => show(wanted()))
+  .then(() => { picture.dataset.drawn = "yes"; });
+button.addEventListener("click", () => {
+  chosen = wanted() === "dark" ? "light" : "dark";
+  show(chosen);
+});
+wish.addEventListener("change", () => show(wanted()));
+addEventListener("beforeprint", () => {
+  show("light");
+  // One page of A4, in the pixels of CSS.
+  Plotly.relayout(picture, {width: 700, height: Math.min(tall, 840), ...upperTimes(false)});
+  for (const each of document.querySelectorAll("details")) each.open = true;
+});
+addEventListener("afterprint", () => {
+  Plotly.relayout(picture, {width: null, height: tall, autosize: true, ...upperTimes(true)});
+  show(wanted());
+});
+"""

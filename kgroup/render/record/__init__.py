@@ -1,0 +1,1 @@
+"""Decoded records in every form."""

@@ -1,0 +1,143 @@
+"""Decoded records in every form but JSON lines (`jsonl`): columns, and a line to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kgroup.render.cell import Column, Kind
+from kgroup.render.delimited import CSV, TSV, Delimited, delimited_batch, delimited_table
+from kgroup.render.document import document
+from kgroup.render.sheet import choose
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RECORD_COLUMNS", "Rows", "record_text"]
+
+T = TypeVar("T")
+
+
+RECORD_COLUMNS = (
+    Column("partition", Kind.NUMBER, "partition of __consumer_offsets"),
+    Column("offset", Kind.NUMBER, "of the record in that partition"),
+    Column("timestamp_ms", Kind.TIME, "of the record"),
+    Column("timestamp_type", Kind.TEXT, "create or log_append"),
+    Column("leader_epoch", Kind.NUMBER, "of the partition's leader that appended it"),
+    Column("producer_id", Kind.NUMBER, "of an idempotent or transactional producer"),
+    Column("producer_epoch", Kind.NUMBER, "likewise"),
+    Column("transaction", Kind.TEXT, "committed, aborted or open; unknown outside transactions"),
+    Column("type", Kind.TEXT, "record type: the schema's name without Key and Value"),
+    Column("key_type", Kind.NUMBER, "number of the type, with which the key begins"),
+    Column("group", Kind.NAME, "id of the group that the record is about"),
+    Column("topic", Kind.TEXT, "of an offset commit"),
+    Column("topic_partition", Kind.NUMBER, "of an offset commit: partition of that topic"),
+    Column("value_version", Kind.NUMBER, "version of the value; unknown for a tombstone"),
+    Column("committed_offset", Kind.NUMBER, "of an offset commit"),
+    Column("committed_leader_epoch", Kind.NUMBER, "of an offset commit, where it is stored"),
+    Column("metadata", Kind.TEXT, "of an offset commit: text that the client stored with it"),
+    Column("commit_timestamp_ms", Kind.TIME, "of an offset commit"),
+    Column("expire_timestamp_ms", Kind.TIME, "of an offset commit, where it is stored"),
+    Column("topic_id", Kind.TEXT, "of an offset commit, where it is stored"),
+    Column("key_json", Kind.TEXT, "the key as in json, unless the columns before say all"),
+    Column("value_json", Kind.TEXT, "the value as in json, unless the columns before say all"),
+)
+"""The columns of csv, tsv and Parquet."""
+
+_PAGE_NAMES = (
+    "partition",
+    "offset",
+    "timestamp_ms",
+    "type",
+    "group",
+    "topic",
+    "topic_partition",
+    "committed_offset",
+)
+"""The columns of table and markdown that people look at first, but for the last, `DETAIL`."""
+
+
+class Rows(Protocol):
+    """Batches of `DECODED`, given as what a function makes of each, perhaps in threads."""
+
+    def __call__(self, function: Callable[[pa.RecordBatch], T], /) -> Iterator[T]:
+        """Yield the function's results in order."""
+        ...
+
+
+def record_text(
+    rows: Rows,
+    form: str,
+    names: Sequence[str],
+    *,
+    headers: bool,
+    terminal: bool,
+    at_once: bool = False,
+    errors: Callable[[], Iterable[object]],
+) -> Iterator[str | bytes | memoryview]:
+    """Write records in any form.
+
+    Args:
+        rows: to write.
+        form: table, json, jsonl, csv, tsv or markdown.
+        names: of columns, in order; empty: those that the form has by default.
+        headers: whether there is a line with the names of the columns.
+        terminal: whether a table is for a terminal.
+        at_once: whether no row of a table may wait for others, to be aligned with them.
+        errors: what went wrong, for json; asked when the rows are at their end.
+
+    Raises:
+        UsageError: a name that no column has.
+    """
+    if form == "jsonl":
+        return _json_blocks(rows)
+    if form == "json":
+        return document("decode-offsets", _json_blocks(rows), _late(errors))
+    if form in ("csv", "tsv"):
+        return _delimited(rows, CSV if form == "csv" else TSV, names, headers)
+    return _page(rows, form, names, headers, terminal, at_once)
+
+
+def _json_blocks(rows: Rows) -> Iterator[bytes | memoryview]:
+    from kgroup.render.record.jsonl import json_lines
+
+    free: list[Any] = []
+
+    def begin(batch: pa.RecordBatch) -> Iterator[bytes | memoryview]:
+        """Write the first block where the batch was decoded, others when they are asked for."""
+        blocks = json_lines(batch, free)
+        return chain([*islice(blocks, 1)], blocks)
+
+    for blocks in rows(begin):
+        yield from blocks
+
+
+def _late(errors: Callable[[], Iterable[object]]) -> Iterator[object]:
+    yield from errors()
+
+
+def _delimited(
+    rows: Rows, style: Delimited, names: Sequence[str], headers: bool
+) -> Iterator[str | memoryview]:
+    indices = choose(RECORD_COLUMNS, names) if names else range(len(RECORD_COLUMNS))
+    columns = [RECORD_COLUMNS[index] for index in indices]
+    chosen = [column.name for column in columns]
+    yield from delimited_table(style, columns, [], headers=headers)
+    yield from rows(lambda batch: delimited_batch(style, batch.select(chosen)))
+
+
+def _page(
+    rows: Rows, form: str, names: Sequence[str], headers: bool, terminal: bool, at_once: bool
+) -> Iterator[str | memoryview]:
+    from kgroup.render.record import record_table
+
+    known = (*RECORD_COLUMNS, record_table.DETAIL)
+    indices = choose(known, names or [*_PAGE_NAMES, record_table.DETAIL.name])
+    columns = [known[index] for index in indices]
+    pages = rows(lambda batch: record_table.page_fields(batch, columns))
+    if form == "markdown":
+        return record_table.markdown_page(pages, columns, headers=headers)
+    if terminal:
+        return record_table.terminal_page(pages, columns, headers=headers)
+    return record_table.plain_page(pages, columns, headers=headers, at_once=at_once)

@@ -1,0 +1,1 @@
+"""A live cluster, asked of its brokers; nothing but questions is sent."""

@@ -1,0 +1,553 @@
+"""Requests to the brokers of one cluster: connections, versions, retries, and an end to waiting.
+
+kafka-python's connections, event loop and messages are used, none of its clients: those refresh
+metadata by themselves, with requests that may create topics, and wait for what nobody asked for.
+Everything here runs on its event loop, in the thread that calls `BrokerClient.run`.
+
+What goes wrong with a broker is a `BrokerError`. Disconnects are tried again a few times. A broker
+that was silent once, or does not let us in, is not asked again: what needs it fails at once, so
+one bad broker costs its waiting time once.
+"""
+
+from collections import deque
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import Any, TypeVar
+
+import kafka.errors as kafka_errors
+from kafka.future import Future
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from kgroup.errors import BrokerError, KgroupError
+from kgroup.interrupt import kept_signals
+from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
+from kgroup.protocol.message.primitives import uuid_text
+from kgroup.source.broker.connection_error import connection_error
+from kgroup.source.broker.connection_manager import ConnectionManager, TooSlow
+from kgroup.source.deadline import Deadline
+
+__all__ = ["Backoff", "BrokerClient", "error_name"]
+
+T = TypeVar("T")
+
+IN_FLIGHT = 5
+"""Requests on one connection at a time: the broker works on one, the rest is on its way."""
+ATTEMPTS = 3
+"""How often a request is sent when connections break."""
+FIRST_BACKOFF_S = 0.1
+LAST_BACKOFF_S = 1.0
+SOON_S = 1.0
+"""Within which a broker that knows the question tells what it speaks, else it may be of 0.9."""
+LARGEST_ANSWER = 512 << 20
+"""Bytes; kafka-python's own bound, 1 MB, is less than a large cluster's metadata."""
+_NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
+_BEFORE_API_VERSIONS = ((0, 9), (0, 8, 2))
+_LEAST_S = 0.1
+"""For what may be there already."""
+_LAST_SHARE = 0.8
+"""Of the time that is left, for the last of the brokers that may be asked first of all."""
+_CANONICAL = "resolve_canonical_bootstrap_servers_only"
+
+
+class BrokerClient:
+    """The brokers of one cluster; a context manager.
+
+    Attributes:
+        deadline: bounds all waiting.
+        brokers: by id, as the last answer to `metadata` had them.
+    """
+
+    def __init__(self, bootstrap: str | Sequence[str], deadline: Deadline, **options: Any) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            bootstrap: "host:port", several of them separated by commas or in a list.
+            deadline: when to give up.
+            options: kafka-python's own: `security_protocol`, `sasl_mechanism`, `ssl_cafile`, ….
+        """
+        servers = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
+        self.bootstrap = [server.strip() for server in servers if server.strip()]
+        self.deadline = deadline
+        self.brokers: Mapping[int, Broker] = {}
+        self._net = NetworkSelector(client_id="kgroup", slow_task_threshold_secs=0)
+        self.options = options
+        self._manager = self._new_manager()
+        self._links: dict[int | str, _Link] = {}
+        self._bootstrap_link: _Link | None = None
+
+    def __enter__(self) -> "BrokerClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._manager.close()
+        self._net.close()
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine, and those that it starts, until it is done."""
+        self.deadline.heard()  # nobody has been waited for meanwhile
+        future = self.start(main)
+        with kept_signals(self._net.wakeup) as kept:
+            while not (future.is_done or kept):
+                self._net.poll()
+        if kept:
+            raise kept[0]
+        if future.exception is not None:
+            raise future.exception
+        result: T = future.value
+        return result
+
+    def forgive(self) -> None:
+        """Ask brokers again that were given up."""
+        for link in (*self._links.values(), self._bootstrap_link):
+            if link is not None:
+                link.trouble = None
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Any:
+        """Let a coroutine run beside others; give the future of its result."""
+        return self._net.call_soon_with_future(coroutine)
+
+    async def first(self, futures: Iterable[Any]) -> None:
+        """Wait until one of these futures is done."""
+        done = Future()
+        for future in futures:
+            future.add_both(lambda _: done.is_done or done.success(None))
+        await done
+
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> "list[T | BrokerError]":
+        """Run coroutines side by side; a broker's failure stands in the place of the result."""
+        futures = [self.start(coroutine) for coroutine in coroutines]
+        results: list[T | BrokerError] = []
+        for future in futures:
+            try:
+                results.append(await future)
+            except BrokerError as error:
+                results.append(error)
+        return results
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others work for a while."""
+        await self._net.sleep(seconds)
+
+    async def connect(self) -> None:
+        """Find a broker that answers among the bootstrap servers.
+
+        Raises:
+            BrokerError: there is none; the text has the reason for each of them.
+        """
+        if self.options.get("client_dns_lookup") == _CANONICAL:
+            await self._take_canonical_names()
+        reasons = []
+        nodes = self._manager.cluster.bootstrap_brokers()
+        order = {server: place for place, server in enumerate(self.bootstrap)}
+        nodes.sort(key=lambda node: order.get(f"{node.host}:{node.port}", len(order)))
+        for place, node in enumerate(nodes):
+            left = self.deadline.left_s / (len(nodes) - place)
+            patience = min(self.deadline.patience_s, left)
+            if place == len(nodes) - 1:  # there is nobody else for whom to save time
+                patience = max(patience, _LAST_SHARE * left)
+            try:
+                self._bootstrap_link = await self._greet(node, patience)
+                return
+            except BrokerError as error:
+                reasons.append(error)
+        kind = reasons[0].kind if len(reasons) == 1 else "unreachable"
+        raise BrokerError(kind, "; ".join(map(str, reasons)) or "no bootstrap server was given")
+
+    async def _take_canonical_names(self) -> None:
+        try:
+            self.bootstrap = await self._manager.canonical_servers(
+                self.bootstrap, self.deadline.patience_s
+            )
+        except TooSlow as error:
+            raise connection_error(error, ",".join(self.bootstrap), self.options) from None
+        self._manager = self._new_manager()
+
+    async def _greet(self, node: Any, patience: float) -> "_Link":
+        """Connect, and find out what the broker speaks.
+
+        Brokers before 0.10 do not know the question. 0.8 closes the connection; 0.9 says nothing
+        more, so that after a while it is asked something that it knows, over a second connection.
+        A broker that is silent is waited for no longer than `patience` over the first one.
+        """
+        end = monotonic() + patience
+        host = f"[{node.host}]" if ":" in node.host else node.host
+        address = f"{host}:{node.port}"
+        link = _Link(self, self._manager, node.node_id, address)
+        if self._manager.broker_version_data is not None:  # the user says what it speaks
+            await link.open(patience)
+            return link
+        try:
+            await link.open(patience, first_s=SOON_S)
+            return link
+        except BrokerError as error:
+            trouble = error
+        if trouble.kind == "silent" and not link.was_reached:  # it is the way that takes long
+            try:
+                await link.open(patience)
+                return link
+            except BrokerError as error:
+                trouble = error
+        if trouble.kind not in ("silent", "disconnected") or not link.was_reached:
+            raise trouble
+        for version in _BEFORE_API_VERSIONS:
+            manager = self._new_manager(api_version=version)
+            old = _Link(self, manager, _same_node(manager, node), address)
+            try:
+                await old.open(max(end - monotonic(), _LEAST_S))
+                if version == (0, 9):
+                    await old.send(ListGroupsRequest, 0, {})
+                else:
+                    await old.send(MetadataRequest, 0, {"topics": []})
+            except BrokerError as error:
+                manager.close()
+                if error.kind == "silent":  # it is not the question
+                    break
+                continue
+            if trouble.kind == "silent":  # or had it only been slow?
+                await self.sleep(FIRST_BACKOFF_S)
+                if link.is_open:
+                    return link
+            self._manager = manager
+            return old
+        if trouble.kind == "disconnected":
+            raise trouble
+        try:
+            await link.open(max(end - monotonic(), _LEAST_S))
+        except BrokerError as error:
+            if error.kind != "silent":
+                raise
+            raise BrokerError(
+                "silent", f"{address} did not answer within {patience:.1f} s"
+            ) from None
+        return link
+
+    def _new_manager(self, **options: Any) -> Any:
+        """Make kafka-python's manager of connections."""
+        return ConnectionManager(
+            self._net,
+            **{
+                "client_id": "kgroup",
+                **self.options,
+                **options,
+                "bootstrap_servers": self.bootstrap,
+                "receive_message_max_bytes": LARGEST_ANSWER,
+                "reconnect_backoff_ms": 0,  # the waiting is done here
+                "max_in_flight_requests_per_connection": 1 << 30,  # `_Window` bounds them
+            },
+        )
+
+    async def version(self, node: int, kind: Any, highest: int | None = None) -> int | None:
+        """Tell the version of a request that is used with a broker; None where it has no such API.
+
+        Raises:
+            BrokerError: the broker cannot be reached.
+        """
+        link = self._link(node)
+        await link.open(self.deadline.patience_s)
+        return link.version(kind, highest)
+
+    async def ask(self, node: int, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
+        """Send a request and wait for its answer, over a new connection if need be.
+
+        Args:
+            node: id of the broker.
+            kind: class of the request.
+            highest: version that is not to be passed.
+            fields: of the request.
+
+        Raises:
+            BrokerError: there is no answer.
+        """
+        return await self._ask(self._link(node), kind, highest, fields)
+
+    async def ask_any(self, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
+        """Ask any broker that can be reached, those first to which there are connections."""
+        links = sorted(
+            (self._link(node) for node in self.brokers),
+            key=lambda link: (link.trouble is not None, link.connection is None),
+        )
+        if self._bootstrap_link is not None and self._bootstrap_link not in links:
+            links.insert(0, self._bootstrap_link)
+        for link in links[:-1]:
+            try:
+                return await self._ask(link, kind, highest, fields)
+            except BrokerError as error:
+                if error.kind == "unsupported":
+                    raise
+        return await self._ask(links[-1], kind, highest, fields)
+
+    async def any_version(self, kind: Any, highest: int | None = None) -> int | None:
+        """Tell the version of a request that the bootstrap server takes."""
+        assert self._bootstrap_link is not None
+        return self._bootstrap_link.version(kind, highest)
+
+    async def _ask(
+        self, link: "_Link", kind: Any, highest: int | None, fields: Mapping[str, Any]
+    ) -> Any:
+        backoff = Backoff(self)
+        for attempt in range(ATTEMPTS):
+            try:
+                await link.open(self.deadline.patience_s)
+                version = link.version(kind, highest)
+                if version is None:
+                    raise BrokerError(
+                        "unsupported", f"{link} has no {_api_name(kind)} API", link.broker_id
+                    )
+                return await link.send(kind, version, fields)
+            except BrokerError as error:
+                if error.kind not in ("disconnected", "throttled", "unreachable"):
+                    raise
+                if attempt == ATTEMPTS - 1 or not await backoff.wait():
+                    raise
+        raise AssertionError
+
+    async def metadata(self, topics: Iterable[str] | None) -> ClusterView:
+        """Ask for the brokers, and for these topics or (None) all; no topic is created by it.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        # Before version 4 a request that names a topic may create it: all are asked for instead.
+        version = await self.any_version(MetadataRequest)
+        wanted = None if topics is None else sorted(set(topics))
+        if version is None or version < 4:
+            named: Any = None if version or wanted is None or wanted else []
+        else:
+            topic = MetadataRequest.MetadataRequestTopic
+            named = None if wanted is None else [topic(name=name) for name in wanted]
+        if version == 0:
+            named = []  # which is all, there
+        fields = {} if (version or 0) < 4 else {"allow_auto_topic_creation": False}
+        answer = await self.ask_any(MetadataRequest, topics=named, **fields)
+        self._manager.cluster.update_metadata(answer)
+        view = _view(answer)
+        self.brokers = view.brokers
+        self._adopt_bootstrap()
+        return view
+
+    def _adopt_bootstrap(self) -> None:
+        """Use the bootstrap connection for the broker of that address, instead of a second one."""
+        link = self._bootstrap_link
+        for broker in self.brokers.values():
+            address = f"{broker.host}:{broker.port}"
+            if link is not None and address == link.address and broker.id not in self._links:
+                link.broker_id = broker.id
+                self._links[broker.id] = link
+
+    def _link(self, node: int) -> "_Link":
+        link = self._links.get(node)
+        if link is None:
+            broker = self.brokers.get(node)
+            address = f"{broker.host}:{broker.port}" if broker else "address unknown"
+            link = self._links[node] = _Link(self, self._manager, node, address)
+        return link
+
+
+def _same_node(manager: Any, node: Any) -> Any:
+    """Return the id of a bootstrap server with a manager: each shuffles them before it counts."""
+    return next(
+        each.node_id
+        for each in manager.cluster.bootstrap_brokers()
+        if (each.host, each.port) == (node.host, node.port)
+    )
+
+
+class Backoff:
+    """Growing pauses between attempts, for as long as the deadline's timeout at most."""
+
+    def __init__(self, client: BrokerClient) -> None:
+        self._client = client
+        self._end = monotonic() + client.deadline.timeout_s
+        self._pause_s = FIRST_BACKOFF_S
+
+    async def wait(self) -> bool:
+        """Wait, and tell that there is time for another attempt; False at once where not."""
+        pause_s = self._pause_s
+        if min(self._end - monotonic(), self._client.deadline.left_s) <= pause_s:
+            return False
+        self._pause_s = min(2 * pause_s, LAST_BACKOFF_S)
+        await self._client.sleep(pause_s)
+        return True
+
+
+class _Link:
+    """The way to one broker: at most one connection, and what was learnt when it was tried."""
+
+    def __init__(self, client: BrokerClient, manager: Any, node: int | str, address: str) -> None:
+        self.address = address
+        self.broker_id = node if isinstance(node, int) else None
+        self.connection: Any = None
+        self.trouble: BrokerError | None = None
+        self._node = node
+        self._client = client
+        self._manager = manager
+        self._window = _Window(IN_FLIGHT)
+        self._has_answered = False
+
+    def __str__(self) -> str:
+        if self.broker_id is None:
+            return self.address
+        return f"broker {self.broker_id} ({self.address})"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self.connection is not None and bool(self.connection.connected)
+
+    @property
+    def was_reached(self) -> bool:
+        """Whether there was ever a connection, if only to be closed again."""
+        return self.connection is not None and self.connection.parser is not None
+
+    async def open(self, patience: float, *, first_s: float | None = None) -> None:
+        """Make sure that there is a connection; a broker that takes too long is given up.
+
+        With `first_s` the call ends sooner, and the connection is still being made for `patience`:
+        another call waits for it.
+        """
+        if self.trouble is not None:
+            raise self.trouble
+        if self.is_open:
+            return
+        is_last = first_s is None
+        patience = min(patience, self._client.deadline.left_s)
+        wait_s = patience if first_s is None else min(patience, first_s)
+        try:
+            if self.connection is None or self.connection.closed:
+                self.connection = self._manager.get_connection(
+                    self._node, timeout_ms=1000 * patience, refresh_metadata_on_err=False
+                )
+            await self._manager.wait_for(self.connection.init_future, 1000 * wait_s)
+        except kafka_errors.KafkaTimeoutError as error:
+            if not self.connection.init_future.is_done:  # it is the waiting that is over
+                silent = BrokerError(
+                    "silent", f"{self} did not answer within {wait_s:.1f} s", self.broker_id
+                )
+                if is_last:
+                    self.connection.close(kafka_errors.KafkaConnectionError("given up"))
+                    self.trouble = silent
+                raise silent from None
+            raise self._failure(error, is_last=is_last) from None
+        except kafka_errors.UnknownBrokerIdError:
+            text = f"{self} is not part of the cluster any more"
+            raise BrokerError("unreachable", text, self.broker_id) from None
+        except (kafka_errors.KafkaError, KgroupError, RuntimeError) as error:
+            raise self._failure(error, is_last=is_last) from None
+
+    def version(self, kind: Any, highest: int | None) -> int | None:
+        """Tell the newest version that the broker and kafka-python share, up to `highest`."""
+        bound = kind.max_version if highest is None else highest
+        try:
+            known = self.connection.broker_version_data
+            version: int = known.api_version(kind, max_version=bound)
+        except kafka_errors.IncompatibleBrokerVersion:
+            return None
+        return version
+
+    async def send(self, kind: Any, version: int, fields: Mapping[str, Any]) -> Any:
+        """Send one request over the open connection."""
+        async with self._window:
+            deadline = self._client.deadline
+            patience = min(deadline.patience_s, deadline.left_s)
+            request = kind(version=version, **fields)
+            sent = self.connection.send_request(request, request_timeout_ms=1000 * patience)
+            try:
+                answer = await sent
+            except (kafka_errors.RequestTimedOutError, kafka_errors.KafkaTimeoutError):
+                reason = f"{self} did not answer {_api_name(kind)} within {patience:.1f} s"
+                self.trouble = BrokerError("silent", reason, self.broker_id)
+                raise self.trouble from None
+            except kafka_errors.NodeNotReadyError:
+                reason = (
+                    f"{self} is holding requests back, since a quota is used up; try again later, "
+                    "or with a longer --timeout"
+                )
+                raise BrokerError("throttled", reason, self.broker_id) from None
+            except kafka_errors.KafkaConnectionError as error:
+                if not self._has_answered:
+                    raise self._failure(error) from None
+                reason = f"{self} closed the connection"
+                raise BrokerError("disconnected", reason, self.broker_id) from None
+            except kafka_errors.KafkaError as error:
+                raise self._failure(error) from None
+            self._has_answered = True
+            deadline.heard()
+            return answer
+
+    def _failure(self, error: Exception, *, is_last: bool = True) -> BrokerError:
+        """Explain an error; what another attempt cannot mend stays with the broker."""
+        failure = connection_error(error, str(self), self._client.options, self.broker_id)
+        if not isinstance(failure, BrokerError):  # of the configuration, a token's source, say
+            failure = BrokerError("refused", str(failure), self.broker_id)
+        mendable = {"disconnected", "unreachable"} | (set() if is_last else {"silent"})
+        if failure.kind not in mendable:
+            self.trouble = failure
+        return failure
+
+
+class _Window:
+    """Lets so many in at a time, in order."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+        self._waiting: deque[Any] = deque()
+
+    async def __aenter__(self) -> None:
+        if self._free:
+            self._free -= 1
+        else:
+            turn = Future()
+            self._waiting.append(turn)
+            await turn
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._waiting:
+            self._waiting.popleft().success(None)
+        else:
+            self._free += 1
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error code: "NOT_COORDINATOR"."""
+    kind = kafka_errors.for_code(code)
+    return str(getattr(kind, "message", kind.__name__))
+
+
+def _api_name(kind: Any) -> str:
+    return str(kind.__name__).removesuffix("Request")
+
+
+def _view(answer: Any) -> ClusterView:
+    brokers = {
+        broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack)
+        for broker in answer.brokers
+    }
+    topics = {}
+    for topic in answer.topics:
+        topic_id = uuid_text(topic.topic_id.bytes) if topic.topic_id is not None else _NOBODY
+        topics[topic.name] = Topic(
+            topic.name,
+            None if topic_id == _NOBODY else topic_id,
+            {
+                partition.partition_index: Partition(
+                    None if partition.leader_id < 0 else partition.leader_id,
+                    tuple(partition.replica_nodes),
+                    tuple(partition.isr_nodes),
+                )
+                for partition in topic.partitions
+            },
+            error_name(topic.error_code) if topic.error_code else None,
+        )
+    controller = answer.controller_id
+    return ClusterView(
+        answer.cluster_id,
+        None if controller is None or controller < 0 else controller,
+        dict(sorted(brokers.items())),
+        topics,
+    )

@@ -1,0 +1,292 @@
+"""Coordinators: which broker answers for which group, and how to ask them all.
+
+A group's coordinator is the broker that leads its partition of `__consumer_offsets`; that of a
+transactional id likewise in `__transaction_state`. FindCoordinator creates these topics where they
+are missing, so they must have been seen before it is sent.
+
+Coordinators move. A group whose broker says that it is another's, that it is still loading, or that
+breaks the connection, is looked for and asked for again, with growing pauses.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import Partition, Topic
+from kgroup.model.group import GroupState, GroupType
+from kgroup.model.placement import Placement
+from kgroup.model.problem import Problem
+from kgroup.operation.locate import offsets_partition
+from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+
+__all__ = [
+    "MOVING",
+    "OFFSETS_TOPIC",
+    "Coordinators",
+    "Home",
+    "Refusal",
+    "is_missing",
+    "partition_of",
+    "place",
+]
+
+T = TypeVar("T")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+GROUPS_PER_REQUEST = 100
+"""Few enough for the broker to work on the next request while one answer is decoded."""
+DOUBTS = 3
+"""How often a new coordinator is asked again that says there is nothing."""
+NOT_COORDINATOR = 16
+MOVING = frozenset({13, 14, 15, NOT_COORDINATOR})
+"""NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS, _NOT_AVAILABLE, NOT_COORDINATOR."""
+_BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+_NEEDS = {
+    29: "it needs DESCRIBE on the topic",
+    30: "it needs DESCRIBE on the group",
+    31: "it needs DESCRIBE on the cluster",
+    53: "it needs DESCRIBE on the transactional id",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A group that is to be asked for: its coordinator, and what a list told of it.
+
+    Attributes:
+        group_id: its name.
+        node: id of the coordinator.
+        is_listed: whether it was found in a list, so that it exists, or did just now.
+        type: None where that is not known.
+        state: likewise.
+        protocol_type: likewise, or none.
+    """
+
+    group_id: str
+    node: int
+    is_listed: bool = False
+    type: GroupType | None = None
+    state: GroupState | None = None
+    protocol_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error code in the place of an answer."""
+
+    code: int
+    message: str | None = None
+
+    def __str__(self) -> str:
+        name = error_name(self.code)
+        reason = self.message or _NEEDS.get(self.code)
+        return f"{name} ({reason})" if reason else name
+
+
+class Coordinators:
+    """Asks coordinators about groups, and keeps what went wrong.
+
+    Attributes:
+        problems: so far; of a broker once, or, where groups were named, of each group.
+    """
+
+    def __init__(self, client: BrokerClient, *, named: bool) -> None:
+        self.problems: list[Problem] = []
+        self._client = client
+        self._named = named
+        self._blamed: set[tuple[str | None, int | None]] = set()
+
+    async def find(self, group_ids: Collection[str]) -> list[Home]:
+        """Ask for the coordinators of groups that were named."""
+        found = await find_coordinators(self._client, group_ids)
+        homes = []
+        for group_id, answer in found.items():
+            if isinstance(answer, Refusal):
+                self._refused(group_id, answer)
+            else:
+                homes.append(Home(group_id, answer))
+        return homes
+
+    async def ask(
+        self,
+        homes: Iterable[Home],
+        ask: Callable[[int, list[Home]], Awaitable[Mapping[str, "T | Refusal"]]],
+    ) -> dict[str, T]:
+        """Ask each group's coordinator.
+
+        Args:
+            homes: the groups.
+            ask: asks one broker about some of its groups.
+
+        Returns:
+            Answers by group id; groups that could not be asked for are left out.
+        """
+        answers: dict[str, T] = {}
+        waiting = {home.group_id: home for home in homes}
+        doubts: dict[str, int] = {}
+        backoff = Backoff(self._client)
+        while waiting:
+            batches = list(_batches(waiting.values()))
+            results = await self._client.gather(_call(ask, node, part) for node, part in batches)
+            moved: dict[str, BrokerError | Refusal] = {}
+            for (_, part), result in zip(batches, results, strict=True):
+                if isinstance(result, BrokerError):
+                    if result.kind in _BROKEN:
+                        moved.update((home.group_id, result) for home in part)
+                    else:
+                        self.blame(result, (home.group_id for home in part))
+                    continue
+                for group_id, answer in result.items():
+                    if not isinstance(answer, Refusal):
+                        answers[group_id] = answer
+                        # Who has just taken over tells what is replicated: perhaps not all yet.
+                        if not answer and doubts.get(group_id, DOUBTS) < DOUBTS:
+                            doubts[group_id] += 1
+                            moved[group_id] = Refusal(NOT_COORDINATOR)
+                    elif answer.code in MOVING:
+                        moved[group_id] = answer
+                    else:
+                        self._refused(group_id, answer)
+            if not moved:
+                break
+            for group_id in moved:
+                doubts.setdefault(group_id, 0)
+            if not await backoff.wait():
+                for group_id, reason in moved.items():
+                    if group_id in answers:
+                        continue
+                    if isinstance(reason, BrokerError):
+                        self.blame(reason, [group_id])
+                    else:
+                        self._refused(group_id, reason)
+                break
+            waiting = {
+                home.group_id: replace(waiting[home.group_id], node=home.node)
+                for home in await self.find(moved)
+            }
+        return answers
+
+    def blame(self, error: BrokerError, group_ids: Iterable[str] = ()) -> None:
+        """Keep a problem with a broker."""
+        text = str(error)[:1].upper() + str(error)[1:]
+        if not self._named:
+            text += "; what it knows of its groups is missing"
+        for group_id in group_ids if self._named else (None,):
+            if (group_id, error.broker_id) not in self._blamed:
+                self._blamed.add((group_id, error.broker_id))
+                self.problems.append(
+                    Problem(error.kind, f"{text}.", group_id=group_id, broker=error.broker_id)
+                )
+
+    def _refused(self, group_id: str, refusal: Refusal) -> None:
+        kind = "no-coordinator" if refusal.code in MOVING else "denied"
+        problem = Problem(kind, f"The cluster says {refusal}.", group_id=group_id)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+async def find_coordinators(
+    client: BrokerClient, keys: Collection[str], *, transactional: bool = False
+) -> dict[str, int | Refusal]:
+    """Ask for the coordinators of groups, or of transactional ids.
+
+    The topic where they are kept must exist, for this creates it.
+
+    Returns:
+        Broker ids by key, or why there is no coordinator.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    found: dict[str, int | Refusal] = {}
+    missing = dict.fromkeys(keys)
+    backoff = Backoff(client)
+    while missing:
+        for key, (code, node) in (await _ask_for(client, list(missing), transactional)).items():
+            found[key] = Refusal(code) if code else node
+            if code not in MOVING:
+                del missing[key]
+        # A coordinator that has just come may be a broker that nobody has named yet.
+        if any(node not in client.brokers for node in found.values() if isinstance(node, int)):
+            await client.metadata([])
+        if not missing or not await backoff.wait():
+            break
+    return found
+
+
+async def _ask_for(
+    client: BrokerClient, keys: list[str], transactional: bool
+) -> dict[str, tuple[int, int]]:
+    """Return error code and broker id for each key."""
+    version = await client.any_version(FindCoordinatorRequest)
+    kind = {"key_type": int(transactional)} if version else {}
+    if version is not None and version >= 4:
+        answer = await client.ask_any(FindCoordinatorRequest, coordinator_keys=keys, **kind)
+        return {each.key: (each.error_code, each.node_id) for each in answer.coordinators}
+    answers = await client.gather(
+        client.ask_any(FindCoordinatorRequest, key=key, **kind) for key in keys
+    )
+    found = {}
+    for key, answer in zip(keys, answers, strict=True):
+        if isinstance(answer, BrokerError):
+            raise answer
+        found[key] = (answer.error_code, answer.node_id)
+    return found
+
+
+async def place(
+    client: BrokerClient, keys: Collection[str], *, transactional: bool
+) -> dict[str, Placement]:
+    """Find coordinators, and the partitions that make them that; see `CoordinatorSource`."""
+    name = TRANSACTION_TOPIC if transactional else OFFSETS_TOPIC
+    view = await client.metadata([name])
+    topic = view.topics.get(name)
+    if is_missing(topic):
+        return {}
+    found = await find_coordinators(client, keys, transactional=transactional)
+    brokers = client.brokers
+    count = len(topic.partitions) if topic and topic.partitions else None
+    placements = {}
+    for key, answer in found.items():
+        partition: Partition | None = None
+        if topic is not None and count is not None:
+            partition = topic.partitions.get(offsets_partition(key, count))
+        leader = partition.leader if partition else None
+        placements[key] = Placement(
+            partition_count=count,
+            coordinator=brokers.get(answer) if isinstance(answer, int) else None,
+            error=str(answer) if isinstance(answer, Refusal) else None,
+            leader=None if leader is None else brokers.get(leader),
+            replicas=partition.replicas if partition else None,
+            isr=partition.isr if partition else None,
+        )
+    return placements
+
+
+def partition_of(group_id: str, count: int | None) -> int | None:
+    """Return the partition of `__consumer_offsets`, where it is known how many there are."""
+    return None if count is None else offsets_partition(group_id, count)
+
+
+def is_missing(topic: Topic | None) -> bool:
+    """Tell whether a topic surely does not exist."""
+    return topic is None or topic.error == error_name(_UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _batches(homes: Iterable[Home]) -> Iterator[tuple[int, list[Home]]]:
+    """Divide groups by coordinator, and what one has to tell into requests."""
+    by_node: dict[int, list[Home]] = {}
+    for home in homes:
+        by_node.setdefault(home.node, []).append(home)
+    for node, part in by_node.items():
+        for start in range(0, len(part), GROUPS_PER_REQUEST):
+            yield node, part[start : start + GROUPS_PER_REQUEST]
+
+
+async def _call(ask: Callable[[int, list[Home]], Awaitable[T]], node: int, part: list[Home]) -> T:
+    return await ask(node, part)

@@ -1,0 +1,332 @@
+"""What brokers say about groups, as the model has it.
+
+Each describe API has a function from one group of its answer to a `Group`, without offsets. The
+answers are kafka-python's message objects, with Kafka's field names in snake case. kafka-python
+lacks the APIs of consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071); its message
+classes are made for them from Kafka's own definitions, in ``schema/api``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+from kafka.protocol.api_message import ApiMessage
+
+from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
+from kgroup.model.group import (
+    Broker,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Subscription,
+    Subtopology,
+    Topology,
+)
+from kgroup.model.offset import ShareOffset
+from kgroup.protocol.message.primitives import uuid_text
+
+__all__ = [
+    "DESCRIBE_BY_TYPE",
+    "DescribeApi",
+    "describe_share_offsets_request",
+    "group_state",
+    "group_type",
+    "share_offsets",
+]
+
+_SCHEMAS = "kgroup.schema.api"
+_CLASSIC_MEMBER_TYPE = 0
+
+
+@cache
+def _message(name: str) -> Any:
+    """Make kafka-python's class of a message that it lacks; its answers are known by their number.
+
+    The cache keeps the classes alive: kafka-python refers to classes of answers weakly.
+    """
+    kind = type(ApiMessage)(name, (ApiMessage,), {}, load_json=_SCHEMAS)
+    if name.endswith("Request"):
+        _message(f"{name.removesuffix('Request')}Response")
+    return kind
+
+
+def describe_share_offsets_request() -> Any:
+    """Return the class of requests for the offsets of share groups (Kafka 4.1 and later)."""
+    return _message("DescribeShareGroupOffsetsRequest")
+
+
+class DescribeApi:
+    """The API that describes the groups of one type.
+
+    Attributes:
+        request: class of the request, made when it is first needed.
+        fields: makes the request's fields for groups.
+        group: makes a `Group` of one group of the answer.
+    """
+
+    def __init__(self, name: str, field: str, group: Callable[[Any, Broker | None], Group]) -> None:
+        self._name = name
+        self._field = field
+        self.group = group
+
+    @property
+    def request(self) -> Any:
+        """Return the class of the request."""
+        if self._name == "DescribeGroupsRequest":
+            return DescribeGroupsRequest
+        return _message(self._name)
+
+    def fields(self, group_ids: list[str]) -> dict[str, Any]:
+        """Return the request's fields."""
+        return {self._field: group_ids}
+
+
+def group_state(text: str | None) -> GroupState | None:
+    """Read a state as ListGroups and the describe APIs give it; None for none and new ones."""
+    if text == "AwaitingSync":  # CompletingRebalance, before Kafka 1.1
+        return GroupState.COMPLETING_REBALANCE
+    try:
+        return GroupState(text) if text else None
+    except ValueError:
+        return None
+
+
+def group_type(text: str | None) -> GroupType | None:
+    """Read a type as ListGroups gives it; None for none and new ones."""
+    try:
+        return GroupType(text.lower()) if text else None
+    except ValueError:
+        return None
+
+
+# --- classic -------------------------------------------------------------------------------------
+
+
+def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
+    """DescribeGroups: state, protocol, members with their bytes; no generation and no leader."""
+    from kgroup.model.group_log import classic_member
+    from kgroup.protocol.record.coordinator_record import decode_members
+
+    data = {
+        "protocolType": answer.protocol_type,
+        "protocol": answer.protocol_data,
+        "members": [
+            {
+                "memberId": member.member_id,
+                "groupInstanceId": member.group_instance_id,
+                "clientId": member.client_id,
+                "clientHost": member.client_host,
+                "sessionTimeout": None,
+                "subscription": bytes(member.member_metadata),
+                "assignment": bytes(member.member_assignment),
+            }
+            for member in sorted(answer.members, key=lambda member: str(member.member_id))
+        ],
+    }
+    decode_members(data)
+    protocol_type = answer.protocol_type or None
+    return Group(
+        group_id=answer.group_id,
+        type=GroupType.CLASSIC,
+        state=group_state(answer.group_state),
+        protocol_type=protocol_type,
+        assignor=answer.protocol_data or None,
+        coordinator=coordinator,
+        members=tuple(classic_member(member, protocol_type) for member in data["members"]),
+        member_order=tuple(str(member.member_id) for member in answer.members),
+    )
+
+
+# --- consumer (KIP-848) and share (KIP-932) ------------------------------------------------------
+
+
+def _consumer_group(answer: Any, coordinator: Broker | None) -> Group:
+    """ConsumerGroupDescribe."""
+    return Group(
+        group_id=answer.group_id,
+        type=GroupType.CONSUMER,
+        state=group_state(answer.group_state),
+        protocol_type=GroupType.CONSUMER.value,
+        assignor=answer.assignor_name or None,
+        group_epoch=_known(answer.group_epoch),
+        assignment_epoch=_known(answer.assignment_epoch),
+        coordinator=coordinator,
+        members=tuple(
+            Member(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rack_id=member.rack_id,
+                member_epoch=member.member_epoch,
+                subscription=Subscription(
+                    tuple(sorted(member.subscribed_topic_names)),
+                    member.subscribed_topic_regex or None,
+                ),
+                assignment=_partitions(member.assignment),
+                target_assignment=_partitions(member.target_assignment),
+                uses_classic_protocol=(
+                    None
+                    if _known(member.member_type) is None
+                    else member.member_type == _CLASSIC_MEMBER_TYPE
+                ),
+            )
+            for member in _by_id(answer.members)
+        ),
+    )
+
+
+def _share_group(answer: Any, coordinator: Broker | None) -> Group:
+    """ShareGroupDescribe."""
+    return Group(
+        group_id=answer.group_id,
+        type=GroupType.SHARE,
+        state=group_state(answer.group_state),
+        protocol_type=GroupType.SHARE.value,
+        assignor=answer.assignor_name or None,
+        group_epoch=_known(answer.group_epoch),
+        assignment_epoch=_known(answer.assignment_epoch),
+        coordinator=coordinator,
+        members=tuple(
+            Member(
+                member_id=member.member_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rack_id=member.rack_id,
+                member_epoch=member.member_epoch,
+                subscription=Subscription(tuple(sorted(member.subscribed_topic_names))),
+                assignment=_partitions(member.assignment),
+            )
+            for member in _by_id(answer.members)
+        ),
+        share_offsets=(),
+    )
+
+
+def share_offsets(answer: Any) -> tuple[ShareOffset, ...]:
+    """Read one group's part of the answer to DescribeShareGroupOffsets; partial errors left out."""
+    return tuple(
+        ShareOffset(
+            topic_id=uuid_text(topic.topic_id.bytes),
+            topic=topic.topic_name,
+            partition=partition.partition_index,
+            start_offset=_known(partition.start_offset),
+            leader_epoch=_known(partition.leader_epoch),
+            lag=_known(partition.lag),
+        )
+        for topic in sorted(answer.topics, key=lambda topic: str(topic.topic_name))
+        for partition in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+        if not partition.error_code
+    )
+
+
+def _partitions(assignment: Any) -> tuple[AssignedPartition, ...]:
+    return tuple(
+        sorted(
+            (
+                AssignedPartition(uuid_text(topic.topic_id.bytes), topic.topic_name, partition)
+                for topic in assignment.topic_partitions
+                for partition in topic.partitions
+            ),
+            key=lambda each: each.sort_key,
+        )
+    )
+
+
+# --- streams (KIP-1071) --------------------------------------------------------------------------
+
+
+def _streams_group(answer: Any, coordinator: Broker | None) -> Group:
+    """StreamsGroupDescribe."""
+    return Group(
+        group_id=answer.group_id,
+        type=GroupType.STREAMS,
+        state=group_state(answer.group_state),
+        protocol_type=GroupType.STREAMS.value,
+        group_epoch=_known(answer.group_epoch),
+        assignment_epoch=_known(answer.assignment_epoch),
+        coordinator=coordinator,
+        topology=_topology(answer.topology) if answer.topology is not None else None,
+        members=tuple(
+            Member(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rack_id=member.rack_id,
+                member_epoch=member.member_epoch,
+                tasks=_tasks(member.assignment),
+                target_tasks=_tasks(member.target_assignment),
+                topology_epoch=member.topology_epoch,
+                process_id=member.process_id,
+                user_endpoint=(
+                    f"{member.user_endpoint.host}:{member.user_endpoint.port}"
+                    if member.user_endpoint is not None
+                    else None
+                ),
+                client_tags={tag.key: tag.value for tag in member.client_tags},
+            )
+            for member in _by_id(answer.members)
+        ),
+    )
+
+
+def _tasks(assignment: Any) -> TaskAssignment:
+    def tasks(kind: Iterable[Any]) -> tuple[Task, ...]:
+        return tuple(
+            sorted(
+                Task(each.subtopology_id, partition)
+                for each in kind
+                for partition in each.partitions
+            )
+        )
+
+    return TaskAssignment(
+        tasks(assignment.active_tasks),
+        tasks(assignment.standby_tasks),
+        tasks(assignment.warmup_tasks),
+    )
+
+
+def _topology(answer: Any) -> Topology:
+    return Topology(
+        epoch=answer.epoch,
+        subtopologies=tuple(
+            Subtopology(
+                subtopology_id=each.subtopology_id,
+                source_topics=tuple(each.source_topics),
+                source_topic_regex=(),  # resolved to topics in the answer
+                repartition_source_topics=tuple(
+                    topic.name for topic in each.repartition_source_topics
+                ),
+                repartition_sink_topics=tuple(each.repartition_sink_topics),
+                state_changelog_topics=tuple(topic.name for topic in each.state_changelog_topics),
+            )
+            for each in sorted(
+                answer.subtopologies or (), key=lambda each: str(each.subtopology_id)
+            )
+        ),
+    )
+
+
+# --- common --------------------------------------------------------------------------------------
+
+
+def _by_id(members: Iterable[Any]) -> list[Any]:
+    return sorted(members, key=lambda member: str(member.member_id))
+
+
+def _known(number: int | None) -> int | None:
+    """Kafka sends -1 for what it does not know."""
+    return None if number is None or number < 0 else number
+
+
+DESCRIBE_BY_TYPE: Mapping[GroupType, DescribeApi] = {
+    GroupType.CLASSIC: DescribeApi("DescribeGroupsRequest", "groups", _classic_group),
+    GroupType.CONSUMER: DescribeApi("ConsumerGroupDescribeRequest", "group_ids", _consumer_group),
+    GroupType.SHARE: DescribeApi("ShareGroupDescribeRequest", "group_ids", _share_group),
+    GroupType.STREAMS: DescribeApi("StreamsGroupDescribeRequest", "group_ids", _streams_group),
+}
+"""In the order in which they are tried where a group's type is not known."""

@@ -1,0 +1,238 @@
+"""What coordinators tell of groups: state and members by the describe APIs, and offsets.
+
+Everything is asked for at once, many groups in one request: OffsetFetch does not wait for the
+describe APIs.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kafka.protocol.consumer.group import OffsetFetchRequest
+
+from kgroup.errors import BrokerError
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.offset import CommittedOffset, ShareOffset
+from kgroup.source.broker.client import BrokerClient
+from kgroup.source.broker.coordinator import Coordinators, Home, Refusal, partition_of
+from kgroup.source.broker.group_api import (
+    DESCRIBE_BY_TYPE,
+    describe_share_offsets_request,
+    share_offsets,
+)
+
+__all__ = ["GroupReader"]
+
+_BY_TOPIC_NAME = 9
+"""Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
+_NO_SUCH_GROUP = frozenset({35, 69})
+"""UNSUPPORTED_VERSION, where groups of a type are switched off, and GROUP_ID_NOT_FOUND."""
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+
+
+class GroupReader:
+    """Reads groups whose coordinators are known; what goes wrong is kept by `coordinators`."""
+
+    def __init__(
+        self, client: BrokerClient, coordinators: Coordinators, partition_count: int | None
+    ) -> None:
+        self._client = client
+        self._coordinators = coordinators
+        self._partition_count = partition_count
+        self._every_partition: list[Any] | None = None
+
+    async def read(
+        self, homes: Collection[Home], listed: Mapping[str, Group], *, offsets: bool
+    ) -> dict[str, Group]:
+        """Ask for the members of groups and, if so wanted, for their offsets.
+
+        Args:
+            homes: the groups.
+            listed: what lists have told of groups, by id; it stays where a coordinator tells
+                nothing, and for groups that are not among `homes`.
+            offsets: whether to ask for offsets.
+
+        Returns:
+            The groups that exist, by id.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        asked = [home for home in homes if offsets and home.type != GroupType.SHARE]
+        described, committed = await self._both(
+            self._coordinators.ask(homes, self._describe),
+            self._coordinators.ask(asked, self._fetch_offsets),
+        )
+        groups = dict(listed)
+        for home in homes:
+            group_id = home.group_id
+            group = described.get(group_id)
+            commits = committed.get(group_id) or ()
+            if group_id not in described:
+                group = listed.get(group_id)
+            elif group is None and commits:
+                group = await self._simple_group(home)
+            if group is None:
+                groups.pop(group_id, None)
+            else:
+                partition = partition_of(group_id, self._partition_count)
+                groups[group_id] = replace(group, offsets=commits, offsets_partition=partition)
+        share = [
+            replace(home, type=GroupType.SHARE)
+            for home in homes
+            if offsets and home.group_id in groups and groups[home.group_id].type is GroupType.SHARE
+        ]
+        started = await self._coordinators.ask(share, self._fetch_share_offsets)
+        for group_id, rows in started.items():
+            groups[group_id] = replace(groups[group_id], share_offsets=rows)
+        return groups
+
+    async def _both(self, first: Any, second: Any) -> Any:
+        results = await self._client.gather([first, second])
+        for result in results:
+            if isinstance(result, BrokerError):
+                raise result
+        return results
+
+    async def _simple_group(self, home: Home) -> Group:
+        """Make a group that only commits: brokers before 0.10 neither list nor describe those.
+
+        In 0.8, which describes none, members are known to ZooKeeper only: the state is unknown.
+        """
+        request = DESCRIBE_BY_TYPE[GroupType.CLASSIC].request
+        describes = await self._client.version(home.node, request) is not None
+        return Group(
+            group_id=home.group_id,
+            type=GroupType.CLASSIC,
+            state=GroupState.EMPTY if describes else None,
+            coordinator=self._client.brokers.get(home.node),
+        )
+
+    async def _describe(self, node: int, homes: list[Home]) -> dict[str, "Group | Refusal | None"]:
+        """Ask one coordinator about groups; None for those that do not exist.
+
+        A group whose type is not known is asked for in every way that the broker has.
+        """
+        coordinator = self._client.brokers.get(node)
+        by_type: dict[GroupType, list[str]] = {}
+        for home in homes:
+            for kind in DESCRIBE_BY_TYPE if home.type is None else (home.type,):
+                by_type.setdefault(kind, []).append(home.group_id)
+        kinds = [
+            kind
+            for kind in by_type
+            if await self._client.version(node, DESCRIBE_BY_TYPE[kind].request) is not None
+        ]
+        found: dict[str, Group | Refusal | None] = {home.group_id: None for home in homes}
+        for kind, answer in zip(
+            kinds,
+            await self._client.gather(
+                self._client.ask(
+                    node,
+                    DESCRIBE_BY_TYPE[kind].request,
+                    **DESCRIBE_BY_TYPE[kind].fields(by_type[kind]),
+                )
+                for kind in kinds
+            ),
+            strict=True,
+        ):
+            if isinstance(answer, BrokerError):
+                raise answer
+            for described in answer.groups:
+                if found[described.group_id] is not None and described.error_code:
+                    continue
+                if described.error_code in _NO_SUCH_GROUP:
+                    continue
+                if described.error_code:
+                    found[described.group_id] = Refusal(
+                        described.error_code, described.error_message
+                    )
+                elif described.group_state != GroupState.DEAD:
+                    group = DESCRIBE_BY_TYPE[kind].group(described, coordinator)
+                    found[described.group_id] = group
+        return found
+
+    # --- what they have committed ---
+
+    async def _fetch_offsets(
+        self, node: int, homes: list[Home]
+    ) -> dict[str, "tuple[CommittedOffset, ...] | Refusal"]:
+        client = self._client
+        version = await client.version(node, OffsetFetchRequest, _BY_TOPIC_NAME)
+        group_ids = [home.group_id for home in homes]
+        if version is not None and version >= 8:
+            group = OffsetFetchRequest.OffsetFetchRequestGroup
+            answer = await client.ask(
+                node,
+                OffsetFetchRequest,
+                highest=_BY_TOPIC_NAME,
+                groups=[group(version=version, group_id=each, topics=None) for each in group_ids],
+            )
+            return {each.group_id: _offsets(each) for each in answer.groups}
+        topics = None if version is not None and version >= 2 else await self._all_partitions()
+        answers = await client.gather(
+            client.ask(
+                node, OffsetFetchRequest, highest=_BY_TOPIC_NAME, group_id=each, topics=topics
+            )
+            for each in group_ids
+        )
+        found: dict[str, tuple[CommittedOffset, ...] | Refusal] = {}
+        for group_id, answer in zip(group_ids, answers, strict=True):
+            if isinstance(answer, BrokerError):
+                raise answer
+            found[group_id] = _offsets(answer)
+        return found
+
+    async def _all_partitions(self) -> list[Any]:
+        """Name every partition of the cluster: before 0.10.2 offsets are asked for one by one."""
+        if self._every_partition is None:
+            view = await self._client.metadata(None)
+            topic = OffsetFetchRequest.OffsetFetchRequestTopic
+            self._every_partition = [
+                topic(name=each.name, partition_indexes=sorted(each.partitions))
+                for each in view.topics.values()
+                if each.partitions
+            ]
+        return self._every_partition
+
+    async def _fetch_share_offsets(
+        self, node: int, homes: list[Home]
+    ) -> dict[str, "tuple[ShareOffset, ...] | Refusal"]:
+        request = describe_share_offsets_request()
+        if await self._client.version(node, request) is None:
+            return {}
+        group = request.DescribeShareGroupOffsetsRequestGroup
+        answer = await self._client.ask(
+            node, request, groups=[group(group_id=home.group_id, topics=None) for home in homes]
+        )
+        return {
+            each.group_id: Refusal(each.error_code, each.error_message)
+            if each.error_code
+            else share_offsets(each)
+            for each in answer.groups
+        }
+
+
+def _offsets(answer: Any) -> "tuple[CommittedOffset, ...] | Refusal":
+    """Read one group's part of the answer to OffsetFetch."""
+    if answer.error_code:
+        return Refusal(answer.error_code)
+    offsets = []
+    for topic in answer.topics:
+        name = topic.name
+        for each in topic.partitions:
+            if each.committed_offset >= 0:
+                epoch = each.committed_leader_epoch
+                offsets.append(
+                    CommittedOffset(
+                        name,
+                        each.partition_index,
+                        each.committed_offset,
+                        None if epoch < 0 else epoch,
+                        each.metadata,
+                    )
+                )
+            elif each.error_code not in (0, _UNKNOWN_TOPIC_OR_PARTITION):  # 3: none, says 0.8
+                return Refusal(each.error_code)
+    offsets.sort(key=lambda offset: (offset.topic, offset.partition))
+    return tuple(offsets)

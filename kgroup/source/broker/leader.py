@@ -1,0 +1,123 @@
+"""Ask the leaders of users' partitions.
+
+Metadata says who leads which partition; each leader is asked for all of its partitions at once.
+Partitions that have moved meanwhile are looked for and asked for again, with growing pauses.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import ClusterView
+from kgroup.model.log_range import OffsetMark
+from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+
+__all__ = ["MOVING", "At", "LeaderAnswers", "ask_leaders"]
+
+T = TypeVar("T")
+At = tuple[str, int]
+"""Topic and partition."""
+
+MOVING = frozenset({5, 6, 7, 9, 13, 74, 75, 76, 78})
+"""LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, …: the partition has, or gets, another leader."""
+_BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
+_MARKS = {
+    3: OffsetMark.TOPIC_GONE,
+    17: OffsetMark.TOPIC_GONE,  # a name that no topic can have
+    29: OffsetMark.NOT_AUTHORIZED,
+}
+_MARKS_BY_NAME = {error_name(code): mark for code, mark in _MARKS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAnswers(Generic[T]):
+    """What was found out about each partition; each is in one of the three.
+
+    Attributes:
+        found: answers.
+        marks: why there is nobody to ask, or nothing to ask for.
+        unanswered: error codes, or what is the matter with the leader.
+    """
+
+    found: Mapping[At, T]
+    marks: Mapping[At, OffsetMark]
+    unanswered: Mapping[At, BrokerError | int]
+
+
+async def ask_leaders(
+    client: BrokerClient,
+    partitions: Collection[At],
+    ask: Callable[[int, list[At]], Awaitable[Mapping[At, T | int]]],
+    *,
+    partitions_per_request: int,
+) -> LeaderAnswers[T]:
+    """Ask the leader of each partition.
+
+    Args:
+        client: connected.
+        partitions: by topic and number.
+        ask: asks one broker about some of its partitions, and gives answers or error codes.
+        partitions_per_request: so many at most are given to `ask` at a time.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    found: dict[At, T] = {}
+    marks: dict[At, OffsetMark] = {}
+    reasons: dict[At, BrokerError | int] = {}
+    waiting = set(partitions)
+    backoff = Backoff(client)
+    while waiting:
+        view = await client.metadata({topic for topic, _ in waiting})
+        by_leader: dict[int, list[At]] = {}
+        for at in sorted(waiting):
+            leader = _leader(view, at)
+            if isinstance(leader, OffsetMark):
+                marks[at] = leader
+            else:
+                by_leader.setdefault(leader, []).append(at)
+        waiting = set()
+        parts = [
+            (leader, ats[start : start + partitions_per_request])
+            for leader, ats in by_leader.items()
+            for start in range(0, len(ats), partitions_per_request)
+        ]
+        answers = await client.gather(_call(ask, *part) for part in parts)
+        for (_, ats), answer in zip(parts, answers, strict=True):
+            if isinstance(answer, BrokerError):
+                reasons.update((at, answer) for at in ats)
+                if answer.kind in _BROKEN:
+                    waiting.update(ats)
+                continue
+            for at, result in answer.items():
+                if not isinstance(result, int):
+                    found[at] = result
+                elif result in _MARKS:
+                    marks[at] = _MARKS[result]
+                else:
+                    reasons[at] = result
+                    if result in MOVING:
+                        waiting.add(at)
+        if waiting and not await backoff.wait():
+            break
+    unanswered = {at: why for at, why in reasons.items() if at not in found and at not in marks}
+    return LeaderAnswers(found, marks, unanswered)
+
+
+def _leader(view: ClusterView, at: At) -> int | OffsetMark:
+    topic = view.topics.get(at[0])
+    if topic is None:
+        return OffsetMark.TOPIC_GONE
+    if topic.error is not None and not topic.partitions:
+        return _MARKS_BY_NAME.get(topic.error, OffsetMark.NO_LEADER)
+    partition = topic.partitions.get(at[1])
+    if partition is None:
+        return OffsetMark.PARTITION_GONE
+    return OffsetMark.NO_LEADER if partition.leader is None else partition.leader
+
+
+async def _call(
+    ask: Callable[[int, list[At]], Awaitable[Mapping[At, T | int]]], leader: int, ats: list[At]
+) -> Mapping[At, T | int]:
+    return await ask(leader, ats)

@@ -1,0 +1,193 @@
+"""The record that a consumer reads next in each partition, by Fetch from the committed offset.
+
+A few kilobytes of each partition are asked for, of many partitions in one request. A broker sends
+whole batches, beginning with the one that holds the offset, and nothing of a partition whose first
+batch is larger than that, except (since Kafka 0.10.1) of the first partition that it sends anything
+of. So what came back empty is asked for again with more room, in the end each partition alone.
+
+Not every offset has a record that a consumer sees: compaction leaves holes, transactions leave
+markers, and for readers of committed records those of aborted transactions are not there.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from kgroup.errors import BrokerError
+from kgroup.model.log_range import OffsetMark
+from kgroup.model.next_record import NextReading, NextRecord, Position
+from kgroup.model.problem import Problem
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
+from kgroup.protocol.record.coordinator_record import decode_control
+from kgroup.source.broker.client import BrokerClient, error_name
+from kgroup.source.broker.fetch import fetch
+from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
+
+__all__ = ["read_next_records"]
+
+PARTITIONS_PER_REQUEST = 500
+"""Few enough for an answer of 10 MB at first."""
+SIZES = (20 << 10, 320 << 10)
+"""Bytes of each partition, of many at a time: a batch of the producer's default 16 KiB; more."""
+LARGEST = 64 << 20
+_CORRUPT_MESSAGE = 2
+
+
+async def read_next_records(
+    client: BrokerClient, positions: Collection[Position], *, committed: bool
+) -> NextReading:
+    """Find the first record at or behind these positions; see `NextRecordSource`.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    records: dict[Position, NextRecord] = {}
+    problems: dict[Problem, None] = {}
+    layers = _layers(positions)
+    for layer, answers in zip(
+        layers,
+        await client.gather(_read_layer(client, layer, committed) for layer in layers),
+        strict=True,
+    ):
+        if isinstance(answers, BrokerError):
+            raise answers
+        records.update(((*at, layer[at]), found) for at, found in answers.found.items())
+        problems.update(dict.fromkeys(_problems(answers)))
+    return NextReading(records, tuple(problems))
+
+
+def _layers(positions: Collection[Position]) -> list[dict[At, int]]:
+    """Divide positions so that each part has a partition once, as a request must."""
+    layers: list[dict[At, int]] = []
+    seen: Counter[At] = Counter()
+    for topic, partition, offset in sorted(set(positions)):
+        at = (topic, partition)
+        if seen[at] == len(layers):
+            layers.append({})
+        layers[seen[at]][at] = offset
+        seen[at] += 1
+    return layers
+
+
+async def _read_layer(
+    client: BrokerClient, offsets: Mapping[At, int], committed: bool
+) -> LeaderAnswers[NextRecord]:
+    async def ask(leader: int, ats: list[At]) -> Mapping[At, NextRecord | int]:
+        search = _Search(client, leader, {at: offsets[at] for at in ats}, committed)
+        return await search.run()
+
+    return await ask_leaders(client, offsets, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
+
+
+class _Search:
+    """Looks for the next records of partitions that one broker leads."""
+
+    def __init__(
+        self, client: BrokerClient, leader: int, offsets: dict[At, int], committed: bool
+    ) -> None:
+        self._client = client
+        self._leader = leader
+        self._offsets = offsets
+        self._committed = committed
+        self._results: dict[At, NextRecord | int] = {}
+
+    async def run(self) -> Mapping[At, NextRecord | int]:
+        waiting = list(self._offsets)
+        for size in SIZES:
+            while waiting:
+                empty, further = await self._round(waiting, size)
+                # Those that got nothing wait for more room, once nobody else has further to go.
+                if not further:
+                    waiting = empty
+                    break
+                waiting = further + empty
+        for at in waiting:
+            size = SIZES[-1]
+            while at not in self._results:
+                empty, further = await self._round([at], size)
+                size = SIZES[-1] if further else 8 * size
+                if empty and size > LARGEST:
+                    self._results[at] = _CORRUPT_MESSAGE
+        return self._results
+
+    async def _round(self, ats: list[At], size: int) -> tuple[list[At], list[At]]:
+        """Fetch once; tell which partitions gave no batch, and which gave none with a record."""
+        empty, further = [], []
+        offsets = {at: self._offsets[at] for at in ats}
+        answers = await fetch(self._client, self._leader, offsets, size, committed=self._committed)
+        for at, answer in answers.items():
+            if answer.code:
+                self._results[at] = answer.code
+                continue
+            start = self._offsets[at]
+            record, reached = _first_record(answer.data, start, answer.aborted)
+            end = answer.end or 0
+            if record is not None:
+                self._results[at] = NextRecord(record.offset, record.timestamp_ms)
+            elif reached >= end:
+                self._results[at] = NextRecord()
+            elif reached > start:
+                self._offsets[at] = reached
+                further.append(at)
+            else:
+                empty.append(at)
+        return empty, further
+
+
+def _first_record(
+    data: bytes, start: int, aborted: Iterable[tuple[int, int]]
+) -> tuple[Record | None, int]:
+    """Find the first record from an offset on that a consumer sees.
+
+    Returns:
+        The record or None, and the offset up to which there surely is none.
+    """
+    open_ones = sorted(((first, producer) for producer, first in aborted), reverse=True)
+    aborting: set[int | None] = set()
+    reached = start
+    for batch in read_batches(data, final=False):
+        if isinstance(batch, Damage):
+            return None, reached
+        while open_ones and open_ones[-1][0] <= batch.last_offset:
+            aborting.add(open_ones.pop()[1])
+        if batch.is_control:
+            if batch.producer_id in aborting and _is_abort(batch):
+                aborting.discard(batch.producer_id)
+        elif batch.last_offset >= start and not (
+            batch.is_transactional and batch.producer_id in aborting
+        ):
+            for record in read_records(batch):
+                if isinstance(record, Damage):
+                    return None, reached
+                if record.offset >= start:
+                    return record, record.offset
+        reached = max(reached, batch.last_offset + 1)
+    return None, reached
+
+
+def _is_abort(batch: RecordBatch) -> bool:
+    record = next(read_records(batch), None)
+    return isinstance(record, Record) and decode_control(record.key, record.value)[0] == (
+        "ControlAbort"
+    )
+
+
+def _problems(answers: LeaderAnswers[NextRecord]) -> Iterable[Problem]:
+    """Tell why records are not known: of a topic that may not be read, of a broker, only once."""
+    told: set[object] = set()
+    for (topic, partition), mark in sorted(answers.marks.items()):
+        if mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
+            told.add(topic)
+            text = f"{topic}: its records, and so their times, may not be read (READ on the topic)."
+            yield Problem(mark.value, text, topic=topic)
+        elif mark is OffsetMark.NO_LEADER:
+            text = f"{topic}-{partition}: {mark.sentence}"
+            yield Problem(mark.value, text, topic=topic, partition=partition)
+    for (topic, partition), reason in sorted(answers.unanswered.items()):
+        if not isinstance(reason, BrokerError):
+            text = f"The next record of {topic}-{partition} cannot be read: {error_name(reason)}."
+            yield Problem("denied", text, topic=topic, partition=partition)
+        elif reason.broker_id not in told:
+            told.add(reason.broker_id)
+            text = f"{reason}; the times of records that it leads are missing."
+            yield Problem(reason.kind, text[:1].upper() + text[1:], broker=reason.broker_id)

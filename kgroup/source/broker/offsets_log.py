@@ -1,0 +1,379 @@
+"""What only the records of the live `__consumer_offsets` tell of groups.
+
+No API tells a classic group's generation, leader and timeouts, nor when an offset was committed.
+The group's own partition does: it is read from its end back, until each group's newest
+GroupMetadata and the record of each of its commits were seen, or so many bytes were read.
+
+Fetch goes forwards from an offset. So the log is read in windows of offsets, the last one first;
+compaction leaves holes, hence the size of a window is guessed from the one before.
+
+Nothing is committed and no group is joined.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Any
+
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import Topic
+from kgroup.model.group import Group, GroupState, GroupType, Membership
+from kgroup.model.group_log import classic_member
+from kgroup.model.log_range import LogRange
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.record import known
+from kgroup.protocol.batch.batch import Damage, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
+from kgroup.protocol.record.coordinator_record import decode_record
+from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.coordinator import OFFSETS_TOPIC
+from kgroup.source.broker.fetch import Fetched, fetch
+from kgroup.source.broker.leader import MOVING
+from kgroup.source.broker.topic_offset import read_log_ranges
+
+__all__ = ["LogMemory", "read_details"]
+
+FETCH_SIZE = 1 << 20
+LARGEST_FETCH = 64 << 20
+FIRST_WINDOW = 1000
+WINDOW_SIZE = 4 << 20
+"""Bytes that a window is guessed to have, once there is something to guess from."""
+_GROUP_METADATA = 2
+_KEY_PREFIX = Struct(">hH")
+_LENGTH = Struct(">H")
+_MANY = 50
+"""From so many groups on, every record is looked at instead of batches searched for their names."""
+_LEADER_NOT_AVAILABLE = 5
+_NO_ID = "A" * 22
+_NO_TOPIC = Topic(OFFSETS_TOPIC, None, {})
+_NOT_AUTHORIZED = 29
+_REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+
+Data = Mapping[str, Any]
+_Commit = tuple[int | None, int | None, str | None]  # time, time of expiry, id of the topic
+
+
+class _Trace:
+    """What is looked for of one group, and what was found.
+
+    Attributes:
+        group: as the brokers describe it.
+        committed: the offsets whose records are looked for, by topic and partition.
+        metadata: the newest GroupMetadata: data (None for a tombstone) and time of the record.
+        commits: what their records tell beyond the API, by topic and partition.
+    """
+
+    def __init__(self, group: Group, *, commit_times: bool) -> None:
+        self.group = group
+        sought = group.offsets if commit_times else ()
+        self.committed = {(o.topic, o.partition): o.committed_offset for o in sought}
+        self.metadata: tuple[Data | None, int | None] | None = None
+        self.commits: dict[tuple[str, int], _Commit] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all was found; a group that only commits has no metadata."""
+        has_metadata = self.group.type is GroupType.CLASSIC and self.group.protocol_type is not None
+        return len(self.commits) == len(self.committed) and (
+            self.metadata is not None or not has_metadata
+        )
+
+    def completed(self) -> Group:
+        """Return the group with what was found."""
+        group = self.group
+        if self.commits:
+            group = replace(group, offsets=tuple(map(self._completed_offset, group.offsets)))
+        data, time_ms = self.metadata or (None, None)
+        if data is None or data["protocolType"] != group.protocol_type:
+            return group
+        recorded = {
+            member["memberId"]: classic_member(member, group.protocol_type)
+            for member in data["members"]
+        }
+        if group.state in _REBALANCING:
+            before = Membership(
+                generation_id=data["generation"],
+                leader_id=data["leader"],
+                assignor=data["protocol"],
+                recorded_ms=time_ms,
+                members=tuple(recorded[name] for name in sorted(recorded)),
+            )
+            return replace(group, last_stable=before)
+        members = {member.member_id for member in group.members}
+        if members != recorded.keys():  # of another generation than the answer
+            return group
+        return replace(
+            group,
+            generation_id=data["generation"],
+            leader_id=data["leader"],
+            state_timestamp_ms=known(data.get("currentStateTimestamp")),
+            members=tuple(
+                replace(
+                    member,
+                    session_timeout_ms=recorded[member.member_id].session_timeout_ms,
+                    rebalance_timeout_ms=recorded[member.member_id].rebalance_timeout_ms,
+                )
+                for member in group.members
+            ),
+        )
+
+    def _completed_offset(self, offset: CommittedOffset) -> CommittedOffset:
+        commit = self.commits.get((offset.topic, offset.partition))
+        if commit is None:
+            return offset
+        time_ms, expire_ms, topic_id = commit
+        return replace(
+            offset, commit_timestamp_ms=time_ms, expire_timestamp_ms=expire_ms, topic_id=topic_id
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found in a partition of `__consumer_offsets` up to an offset, by group id."""
+
+    end: int
+    metadata: Mapping[str, tuple[Data | None, int | None] | None]
+    commits: Mapping[str, Mapping[tuple[str, int], tuple[int, _Commit]]]
+
+
+class LogMemory:
+    """Keeps what was found, so that the next round of a watch reads only what has come since."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, _Found] = {}
+
+    def news_from(self, number: int, traces: Iterable[_Trace], end: int) -> int:
+        """Return the offset up to which a partition has been searched for all of these groups."""
+        found = self._found.get(number)
+        if found is None or found.end > end:  # the log was cut off
+            return 0
+        is_known = all(trace.group.group_id in found.metadata for trace in traces)
+        return found.end if is_known else 0
+
+    def complete(self, number: int, traces: Iterable[_Trace]) -> None:
+        """Give the groups what was found before and nothing newer replaces."""
+        found = self._found.get(number)
+        if found is None:
+            return
+        for trace in traces:
+            group_id = trace.group.group_id
+            trace.metadata = trace.metadata or found.metadata.get(group_id)
+            for at, (offset, commit) in found.commits.get(group_id, {}).items():
+                if trace.committed.get(at) == offset:
+                    trace.commits.setdefault(at, commit)
+
+    def keep(self, number: int, traces: Iterable[_Trace], end: int) -> None:
+        """Remember what was found up to an offset."""
+        self._found[number] = _Found(
+            end,
+            {trace.group.group_id: trace.metadata for trace in traces},
+            {
+                trace.group.group_id: {
+                    at: (trace.committed[at], commit) for at, commit in trace.commits.items()
+                }
+                for trace in traces
+            },
+        )
+
+    def forget(self, number: int) -> None:
+        """Begin anew with a partition that was not read to the end."""
+        self._found.pop(number, None)
+
+
+async def read_details(
+    client: BrokerClient,
+    groups: Mapping[str, Group],
+    budget: int,
+    memory: LogMemory | None = None,
+    *,
+    commit_times: bool = True,
+) -> tuple[dict[str, Group], list[str]]:
+    """Complete groups by what their partitions of `__consumer_offsets` tell.
+
+    Args:
+        client: connected.
+        groups: as the brokers describe them, with `offsets_partition`.
+        budget: bytes to read of each partition; where that is not enough, things stay unknown.
+        memory: of earlier rounds.
+        commit_times: whether it matters when offsets were committed.
+
+    Returns:
+        The groups, and notes on what could not be read or found.
+    """
+    by_partition: dict[int, list[_Trace]] = {}
+    for group in groups.values():
+        trace = _Trace(group, commit_times=commit_times)
+        if group.offsets_partition is not None and not trace.is_whole:
+            by_partition.setdefault(group.offsets_partition, []).append(trace)
+    if not by_partition:
+        return dict(groups), []
+    numbers = sorted(by_partition)
+    topic = (await client.metadata([OFFSETS_TOPIC])).topics.get(OFFSETS_TOPIC, _NO_TOPIC)
+    ranges = await read_log_ranges(
+        client, {(OFFSETS_TOPIC, number) for number in numbers}, committed=False
+    )
+    logs = [
+        _Log(
+            client,
+            number,
+            by_partition[number],
+            topic.partitions[number].leader if number in topic.partitions else None,
+            ranges.ranges[OFFSETS_TOPIC, number],
+            LogMemory() if memory is None else memory,
+        )
+        for number in numbers
+    ]
+    results = await client.gather(log.search(budget) for log in logs)
+    found = dict(groups)
+    unread: dict[str, list[int]] = {}
+    for log, result in zip(logs, results, strict=True):
+        reason = str(result) if isinstance(result, BrokerError) else result
+        if reason is not None:
+            unread.setdefault(reason, []).append(log.number)
+        for trace in log.traces:
+            found[trace.group.group_id] = trace.completed()
+    notes = [
+        f"{OFFSETS_TOPIC}-{', '.join(map(str, partitions))}: {reason}; generations, leaders, "
+        "timeouts and times of commits may be missing."
+        for reason, partitions in unread.items()
+    ]
+    return found, notes
+
+
+class _Log:
+    """One partition of `__consumer_offsets`, and the groups to look for in it."""
+
+    def __init__(
+        self,
+        client: BrokerClient,
+        number: int,
+        traces: Sequence[_Trace],
+        leader: int | None,
+        log_range: LogRange,
+        memory: LogMemory,
+    ) -> None:
+        self.number = number
+        self.traces = traces
+        self._client = client
+        self._leader = leader
+        self._range = log_range
+        self._memory = memory
+        self._wanted = {trace.group.group_id.encode("utf-8", "replace"): trace for trace in traces}
+        self._pattern = _pattern(self._wanted)
+
+    async def search(self, budget: int) -> str | None:
+        """Find what is new, and remember it; tell why not everything was looked for.
+
+        Raises:
+            BrokerError: the leader cannot be asked.
+        """
+        start, end = self._range.start, self._range.end
+        if start is None or end is None:
+            return "it has no leader" if self._range.mark is None else self._range.mark.value
+        news = self._memory.news_from(self.number, self.traces, end)
+        if not news:
+            self._memory.forget(self.number)
+        reason = await self._search_back(max(start, news), end, budget)
+        if reason is None:
+            self._memory.complete(self.number, self.traces)
+            self._memory.keep(self.number, self.traces, end)
+        else:
+            self._memory.forget(self.number)
+        return reason
+
+    async def _search_back(self, start: int, end: int, budget: int) -> str | None:
+        """Read windows from the end back, until all is found; tell why not."""
+        span, high = FIRST_WINDOW, end
+        while high > start:
+            low = max(start, high - span)
+            batches, size, code = await self._window(low, high)
+            if code:
+                needs = " (it needs READ on the topic)" if code == _NOT_AUTHORIZED else ""
+                return f"its leader says {error_name(code)}{needs}"
+            self._take(batches)
+            if all(trace.is_whole for trace in self.traces):
+                return None
+            budget -= size
+            if budget <= 0:
+                return "more bytes would have to be read back than allowed"
+            guess = WINDOW_SIZE * (high - low) // max(size, 1)
+            high, span = low, max(FIRST_WINDOW, min(4 * span, guess))
+        return None
+
+    async def _window(self, low: int, high: int) -> tuple[list[RecordBatch], int, int]:
+        """Read the batches that hold these offsets: with their bytes, and an error code or 0."""
+        batches: list[RecordBatch] = []
+        size, fetch_size = 0, FETCH_SIZE
+        backoff = Backoff(self._client)
+        while low < high:
+            if self._leader is None:
+                found = Fetched(_LEADER_NOT_AVAILABLE)
+            else:
+                place = (OFFSETS_TOPIC, self.number)
+                found = (await fetch(self._client, self._leader, {place: low}, fetch_size))[place]
+            code, data = found.code, found.data
+            if code in MOVING and await backoff.wait():
+                view = await self._client.metadata([OFFSETS_TOPIC])
+                self._leader = view.topics[OFFSETS_TOPIC].partitions[self.number].leader
+                continue
+            if code:
+                return batches, size, code
+            size += len(data)
+            at = low
+            for batch in read_batches(data, final=False):
+                if not isinstance(batch, Damage) and batch.last_offset >= at:
+                    batches.append(batch)
+                    at = batch.last_offset + 1
+            if at == low:  # the first batch is larger than what was asked for, or there is none
+                if not data or fetch_size >= LARGEST_FETCH:
+                    break
+                fetch_size *= 4
+            low = at
+        return batches, size, 0
+
+    def _take(self, batches: Iterable[RecordBatch]) -> None:
+        """Keep the last of what is wanted, where nothing later was found before."""
+        metadata: dict[bytes, tuple[Data | None, int | None]] = {}
+        commits: dict[tuple[bytes, str, int], _Commit] = {}
+        for batch in batches:
+            if batch.is_control or (
+                batch.compression == "none"
+                and self._pattern is not None
+                and self._pattern.search(batch.data) is None
+            ):
+                continue
+            for record in read_records(batch):
+                if isinstance(record, Damage) or record.key is None or len(record.key) < 4:
+                    continue
+                kind, length = _KEY_PREFIX.unpack_from(record.key)
+                group_id = record.key[4 : 4 + length]
+                trace = self._wanted.get(group_id) if 0 <= kind <= _GROUP_METADATA else None
+                if trace is None:
+                    continue
+                _, key, value = decode_record(record.key, record.value)
+                data = value["data"] if value else None
+                if kind == _GROUP_METADATA:
+                    metadata[group_id] = (data, record.timestamp_ms)
+                elif key is not None and key["data"] is not None and data is not None:
+                    at = (key["data"]["topic"], key["data"]["partition"])
+                    if trace.committed.get(at) == data["offset"]:
+                        topic_id = data.get("topicId")
+                        commits[group_id, *at] = (
+                            known(data["commitTimestamp"]),
+                            known(data.get("expireTimestamp")),
+                            None if topic_id == _NO_ID else topic_id,
+                        )
+        for group_id, newest in metadata.items():
+            trace = self._wanted[group_id]
+            trace.metadata = trace.metadata or newest
+        for (group_id, topic, partition), commit in commits.items():
+            self._wanted[group_id].commits.setdefault((topic, partition), commit)
+
+
+def _pattern(group_ids: Collection[bytes]) -> re.Pattern[bytes] | None:
+    """Make what finds the keys of groups in the bytes of a batch; None for too many of them."""
+    if len(group_ids) > _MANY:
+        return None
+    names = (re.escape(_LENGTH.pack(len(name)) + name) for name in group_ids)
+    return re.compile(rb"\0[\0-\2](?:%s)" % b"|".join(names), re.DOTALL)

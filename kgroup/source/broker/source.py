@@ -1,0 +1,349 @@
+"""Groups of a live cluster, asked of its brokers; nothing but questions is sent.
+
+Each group is known to one broker, its coordinator: the leader of its partition of
+`__consumer_offsets`. So all brokers are asked at once which groups they have, or, for groups that
+were named, any broker for their coordinators; then each coordinator for its groups, many in one
+request. A group whose coordinator moves meanwhile is looked for and asked for again, with growing
+pauses. What a broker could not tell is a `Problem` beside the groups that the others told.
+
+Two questions create topics if one is careless: Metadata that names a topic (see
+`BrokerClient.metadata`), and FindCoordinator where `__consumer_offsets` is missing; so that topic
+is looked for first. Without it there are no groups.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.admin.groups import ListGroupsRequest
+
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import ClusterView, Topic
+from kgroup.model.group import Group, GroupType
+from kgroup.model.image import Image
+from kgroup.model.log_range import LogReading
+from kgroup.model.next_record import NextReading, Position
+from kgroup.model.placement import Placement
+from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.coordinator import (
+    MOVING,
+    OFFSETS_TOPIC,
+    Coordinators,
+    Home,
+    Refusal,
+    is_missing,
+    partition_of,
+    place,
+)
+from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, group_state, group_type
+from kgroup.source.deadline import Deadline
+
+if TYPE_CHECKING:
+    from kgroup.source.broker.live_log import LiveLog
+    from kgroup.source.broker.offsets_log import LogMemory
+
+__all__ = ["Cluster"]
+
+_OLD = (
+    "Kafka 0.8 keeps in ZooKeeper who is in a group, and does not tell: members and states are not "
+    "known, nor commits to ZooKeeper."
+)
+_TOPIC_DENIED = error_name(29)
+
+
+class Cluster:
+    """A source of groups; implements `GroupSource`. A context manager."""
+
+    capabilities = frozenset(
+        {
+            Capability.COMMIT_TIMESTAMPS,
+            Capability.COORDINATOR,
+            Capability.GENERATION,
+            Capability.LAST_STABLE_OFFSETS,
+            Capability.LOG_END_OFFSETS,
+            Capability.LOG_START_OFFSETS,
+            Capability.REBALANCE_IN_FLIGHT,
+            Capability.SHARE_START_OFFSETS,
+        }
+    )
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        timeout_s: float = 10.0,
+        of_silence: bool = False,
+        **options: Any,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            bootstrap: "host:port", several separated by commas or in a list.
+            timeout_s: bounds everything that is done with this object, or
+            of_silence: the time in which no broker answers.
+            options: kafka-python's own (`security_protocol`, `ssl_cafile`, …).
+        """
+        self._bootstrap = bootstrap
+        self._timeout_s = timeout_s
+        self._of_silence = of_silence
+        self._options = options
+        self._client: BrokerClient | None = None
+        self._memory: LogMemory | None = None
+        self._view: ClusterView | None = None
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def renew(self, *, anew: bool = False) -> None:
+        """Give brokers that were silent another chance, or connect anew; see `RenewableSource`.
+
+        From now on only what is new of `__consumer_offsets` is read.
+        """
+        if self._memory is None:
+            from kgroup.source.broker.offsets_log import LogMemory
+
+            self._memory = LogMemory()
+        if anew:
+            self.close()
+        if self._client is not None:
+            self._client.forgive()
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Ask the brokers; see `GroupSource.read`.
+
+        Raises:
+            BrokerError: no bootstrap server answers.
+        """
+        client = self._connected()
+        return client.run(_Inquiry(client, question, self._memory).read(group_ids))
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Ask the leaders; see `GroupSource.log_ranges`."""
+        from kgroup.source.broker.topic_offset import read_log_ranges
+
+        client = self._connected()
+        return client.run(read_log_ranges(client, partitions, committed=committed))
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        """Ask the leaders; see `NextRecordSource`."""
+        from kgroup.source.broker.next_record import read_next_records
+
+        client = self._connected()
+        return client.run(read_next_records(client, positions, committed=committed))
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        """Find the coordinators of groups, which need not exist, or of transactional ids."""
+        client = self._connected()
+        return client.run(place(client, keys, transactional=transactional))
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Ask for brokers and these topics; see `ClusterSource.view`."""
+        client = self._connected()
+        view = client.run(client.metadata(topics))
+        # Old brokers are asked for all topics.
+        found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
+        return replace(view, topics=found)
+
+    def topic_names(self) -> list[str]:
+        """Ask for the names of all topics; see `TopicSource`."""
+        client = self._connected()
+        return sorted(client.run(client.metadata(None)).topics)
+
+    def offsets_log(
+        self, folder: Path, watch: "Callable[[LiveLog], None]" = lambda log: None
+    ) -> "LiveLog":
+        """Give the records of `__consumer_offsets`; see `LiveLog`."""
+        from kgroup.source.broker.live_log import LiveLog
+
+        return LiveLog(self._connected(), folder, watch)
+
+    def _connected(self) -> BrokerClient:
+        if self._client is None:
+            deadline = Deadline(self._timeout_s, of_silence=self._of_silence)
+            self._client = BrokerClient(self._bootstrap, deadline, **self._options)
+            self._client.run(self._client.connect())
+        return self._client
+
+
+class _Inquiry:
+    """One `Cluster.read`, with the problems that it meets."""
+
+    def __init__(
+        self, client: BrokerClient, question: Question, memory: "LogMemory | None"
+    ) -> None:
+        self._client = client
+        self._question = question
+        self._memory = memory
+        self._count: int | None = None
+
+    async def read(self, group_ids: Collection[str] | None) -> Reading:
+        """See `GroupSource.read`."""
+        client, question = self._client, self._question
+        view = await client.metadata([OFFSETS_TOPIC])
+        topic = view.topics.get(OFFSETS_TOPIC)
+        if is_missing(topic):
+            return Reading(
+                _image(view, {}, None),
+                notes=(f"The cluster has no topic {OFFSETS_TOPIC}: nobody ever used a group.",),
+            )
+        if group_ids is not None and question.regex is None:
+            self._coordinators = Coordinators(client, named=True)
+            homes = await self._coordinators.find(group_ids)
+        else:
+            self._coordinators = Coordinators(client, named=False)
+            homes = self._select(await self._list(view), group_ids)
+        self._count = len(topic.partitions) if topic and topic.partitions else None
+        groups = {home.group_id: self._listed(home) for home in homes if home.is_listed}
+        unknown = homes if question.members else await self._of_unknown_state(homes)
+        if unknown:
+            from kgroup.source.broker.group_reader import GroupReader
+
+            reader = GroupReader(client, self._coordinators, self._count)
+            offsets = question.members and question.offsets
+            groups = await reader.read(unknown, groups, offsets=offsets)
+        found = {id_: group for id_, group in sorted(groups.items()) if self._is_wanted(group)}
+        notes: list[str] = []
+        if self._count is None:
+            notes = [_unknown_partitions(topic)]
+        elif question.members and question.log_budget:
+            from kgroup.source.broker.offsets_log import read_details
+
+            found, notes = await read_details(
+                client,
+                found,
+                question.log_budget,
+                self._memory,
+                commit_times=question.commit_times,
+            )
+        describes = (
+            await client.any_version(DESCRIBE_BY_TYPE[GroupType.CLASSIC].request) is not None
+        )
+        if question.members and not describes:
+            notes.append(_OLD)
+        image = _image(view, found, self._count)
+        return Reading(image, tuple(self._coordinators.problems), tuple(notes))
+
+    # --- which groups there are, and where ---
+
+    async def _list(self, view: ClusterView) -> list[Home]:
+        """Ask every broker which groups it has.
+
+        Raises:
+            BrokerError: none of them tells.
+        """
+        lists = await self._client.gather(self._list_of(node) for node in view.brokers)
+        failures = [answer for answer in lists if isinstance(answer, BrokerError)]
+        if failures and len(failures) == len(lists):
+            raise BrokerError(failures[0].kind, "; ".join(map(str, failures)))
+        for failure in failures:
+            self._coordinators.blame(failure)
+        return list(chain.from_iterable(homes for homes in lists if isinstance(homes, list)))
+
+    async def _list_of(self, node: int) -> list[Home]:
+        client, question = self._client, self._question
+        version = await client.version(node, ListGroupsRequest)
+        if version is None:
+            text = f"broker {node} is of Kafka 0.8, which cannot list groups: name them"
+            raise BrokerError("unsupported", text, node)
+        fields: dict[str, Any] = {}
+        if version >= 4:
+            fields["states_filter"] = sorted(question.states)
+        if version >= 5:
+            fields["types_filter"] = sorted(question.types)
+        backoff = Backoff(client)
+        while True:
+            answer = await client.ask(node, ListGroupsRequest, **fields)
+            if not answer.error_code:
+                break
+            if answer.error_code not in MOVING or not await backoff.wait():
+                text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
+                raise BrokerError("denied", text, node)
+        return [
+            Home(
+                listed.group_id,
+                node,
+                True,
+                group_type(listed.group_type),
+                group_state(listed.group_state),
+                listed.protocol_type or None,
+            )
+            for listed in answer.groups
+        ]
+
+    def _select(self, homes: Iterable[Home], group_ids: Collection[str] | None) -> list[Home]:
+        """Take the groups that were asked for, as far as a list tells."""
+        question = self._question
+        names = None if group_ids is None else set(group_ids)
+        return [
+            home
+            for home in homes
+            if question.names(home.group_id, names)
+            if not question.types or home.type is None or home.type in question.types
+            if not question.states or home.state is None or home.state in question.states
+        ]
+
+    def _is_wanted(self, group: Group) -> bool:
+        """Tell whether a group passes the filters, now that all is known."""
+        question = self._question
+        return (not question.types or group.type in question.types) and (
+            not question.states or group.state in question.states
+        )
+
+    async def _of_unknown_state(self, homes: Iterable[Home]) -> list[Home]:
+        """Take the groups of which an older broker's list does not tell state or type.
+
+        A type that it does not tell is classic, unless the broker can describe others.
+        """
+        if not self._question.state:
+            return []
+        unknown = {home for home in homes if home.state is None}
+        other = DESCRIBE_BY_TYPE[GroupType.CONSUMER].request
+        for node in {home.node for home in homes if home.type is None}:
+            if await self._client.version(node, other) is not None:
+                unknown.update(home for home in homes if home.node == node and home.type is None)
+        return [home for home in homes if home in unknown]
+
+    def _listed(self, home: Home) -> Group:
+        """Make a group of what a list tells."""
+        return Group(
+            group_id=home.group_id,
+            type=home.type or GroupType.CLASSIC,
+            state=home.state,
+            protocol_type=home.protocol_type,
+            coordinator=self._client.brokers.get(home.node),
+            offsets_partition=partition_of(home.group_id, self._count),
+        )
+
+
+def _unknown_partitions(topic: Topic | None) -> str:
+    """Say why the partitions of `__consumer_offsets` are not known, and what is missing hence."""
+    error = topic.error if topic is not None else None
+    needs = " (it needs DESCRIBE on the topic)" if error == _TOPIC_DENIED else ""
+    return (
+        f"{OFFSETS_TOPIC}: the cluster says {error or 'nothing of its partitions'}{needs}; groups' "
+        "partitions of it, generations, leaders, timeouts and times of commits are not known."
+    )
+
+
+def _image(view: ClusterView, groups: Mapping[str, Group], count: int | None) -> Image:
+    return Image(groups=groups, cluster_id=view.cluster_id, offsets_partition_count=count)

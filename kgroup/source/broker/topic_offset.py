@@ -1,0 +1,154 @@
+"""Where the partitions of users' topics begin and end, asked of their leaders.
+
+Each leader is asked for all of its partitions at once, for the first and for the last offset side
+by side.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+
+from kgroup.errors import BrokerError
+from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.model.problem import Problem
+from kgroup.source.broker.client import BrokerClient, error_name
+from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
+
+__all__ = ["ask_log_ranges", "ask_offsets_at", "read_log_ranges"]
+
+PARTITIONS_PER_REQUEST = 5000
+_LATEST, _EARLIEST = -1, -2
+_UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+
+
+async def read_log_ranges(
+    client: BrokerClient, partitions: Collection[At], *, committed: bool
+) -> LogReading:
+    """Ask for the ranges of partitions; see `GroupSource.log_ranges`.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    if not partitions:
+        return LogReading({})
+
+    answers = await ask_log_ranges(client, partitions, committed=committed)
+    ranges = dict(answers.found)
+    ranges.update((at, LogRange(mark=mark)) for at, mark in answers.marks.items())
+    ranges.update((at, LogRange(mark=OffsetMark.NO_ANSWER)) for at in answers.unanswered)
+    return LogReading(ranges, tuple(_problems(ranges, answers.unanswered)))
+
+
+async def ask_log_ranges(
+    client: BrokerClient, partitions: Collection[At], *, committed: bool
+) -> LeaderAnswers[LogRange]:
+    """Ask for the ranges of partitions.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+
+    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
+        return await _range_of(client, leader, ats, committed)
+
+    return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
+
+
+async def ask_offsets_at(
+    client: BrokerClient, partitions: Collection[At], time_ms: int
+) -> LeaderAnswers[LogRange]:
+    """Ask for the range that begins with the first record of a time, 0 or later, in partitions.
+
+    Its start is unknown where there is no such record; 0 where the broker or the message format is
+    so old that the log tells no times.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+
+    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
+        if not await client.version(leader, ListOffsetsRequest):
+            return dict.fromkeys(ats, LogRange(0))
+        offsets = await _offsets(client, leader, ats, time_ms, False)
+        return {
+            at: LogRange(0) if code == _UNSUPPORTED_FOR_MESSAGE_FORMAT else code or LogRange(offset)
+            for at, (code, offset) in offsets.items()
+        }
+
+    return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
+
+
+async def _range_of(
+    client: BrokerClient, leader: int, ats: list[At], committed: bool
+) -> dict[At, LogRange | int]:
+    """Ask one leader for both ends; an error code stands where it gave one."""
+    starts, ends = await client.gather(
+        _offsets(client, leader, ats, which, committed) for which in (_EARLIEST, _LATEST)
+    )
+    if isinstance(starts, BrokerError):
+        raise starts
+    if isinstance(ends, BrokerError):
+        raise ends
+    ranges: dict[At, LogRange | int] = {}
+    for at in ats:
+        (code, start), (other_code, end) = starts[at], ends[at]
+        ranges[at] = code or other_code or LogRange(start, end)
+    return ranges
+
+
+async def _offsets(
+    client: BrokerClient, leader: int, ats: list[At], which: int, committed: bool
+) -> dict[At, tuple[int, int | None]]:
+    """Ask one leader for one end of partitions: error code and offset."""
+    version = await client.version(leader, ListOffsetsRequest)
+    topic_of = ListOffsetsRequest.ListOffsetsTopic
+    partition_of = topic_of.ListOffsetsPartition
+    topics: dict[str, list[Any]] = {}
+    for topic, partition in ats:
+        topics.setdefault(topic, []).append(
+            partition_of(version=version, partition_index=partition, timestamp=which)
+        )
+    isolation = {"isolation_level": int(committed)} if (version or 0) >= 2 else {}
+    answer = await client.ask(
+        leader,
+        ListOffsetsRequest,
+        highest=version,
+        topics=[topic_of(version=version, name=name, partitions=of) for name, of in topics.items()],
+        **isolation,
+    )
+    return {
+        (topic.name, each.partition_index): (each.error_code, _offset(each, version))
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def _offset(partition: Any, version: int | None) -> int | None:
+    if version == 0:
+        return partition.old_style_offsets[0] if partition.old_style_offsets else None
+    return partition.offset if partition.offset >= 0 else None
+
+
+def _problems(
+    ranges: Mapping[At, LogRange], unanswered: Mapping[At, BrokerError | int]
+) -> Iterable[Problem]:
+    """Tell of partitions that should have an answer; of a broker or a topic that is shut once."""
+    told: set[object] = set()
+    for (topic, partition), reason in sorted(unanswered.items()):
+        if isinstance(reason, BrokerError):
+            if reason.broker_id in told:
+                continue
+            told.add(reason.broker_id)
+            text = f"{reason}; the ends of partitions that it leads are missing."
+            yield Problem(reason.kind, text[:1].upper() + text[1:], broker=reason.broker_id)
+        else:
+            text = f"The leader of {topic}-{partition} says {error_name(reason)}."
+            yield Problem("denied", text, topic=topic, partition=partition)
+    for (topic, partition), found in sorted(ranges.items(), key=lambda item: item[0]):
+        if found.mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
+            told.add(topic)
+            yield Problem(found.mark.value, f"{topic}: {found.mark.sentence}", topic=topic)
+        elif found.mark is OffsetMark.NO_LEADER:
+            text = f"{topic}-{partition}: {found.mark.sentence}"
+            yield Problem(found.mark.value, text, topic=topic, partition=partition)

@@ -1,0 +1,1 @@
+"""A Kafka client's settings: where they stand, what they mean, TLS and SASL after them."""

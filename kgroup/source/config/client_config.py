@@ -1,0 +1,220 @@
+"""How to connect to a cluster: Kafka's own client settings, from everywhere they may stand.
+
+The stronger first: the flag ``--bootstrap-server``; ``-X key=value``; ``--command-config``;
+``$KGROUP_BOOTSTRAP_SERVER``; the profile that ``--profile`` or ``$KGROUP_PROFILE`` names, in
+``~/.config/kgroup/config.toml`` or the file that ``$KGROUP_CONFIG`` names.
+
+GSSAPI and AWS_MSK_IAM are passed through to kafka-python and are not tested.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgroup.errors import UsageError
+from kgroup.source.config.client_key import PASSED_TO_KAFKA_PYTHON, notes_on_keys
+from kgroup.source.config.client_setting import Setting, Settings
+from kgroup.source.config.profile import CONFIG_FILE, read_profile
+from kgroup.source.config.properties_file import read_properties
+
+if TYPE_CHECKING:
+    from kgroup.source.config.sasl import Sasl
+    from kgroup.source.config.tls import Tls
+
+__all__ = ["ClientConfig", "client_config"]
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_DNS_LOOKUPS = ("USE_ALL_DNS_IPS", "RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY")
+
+_DEFAULT_PORT = 9092
+_SERVER = re.compile(
+    r"(?:[0-9A-Za-z_.%-]*://)?(?:(?P<name>[0-9A-Za-z_.%-]+)|\[(?P<ipv6>[0-9A-Za-z:.%]+)\])"
+    r"(?::(?P<port>\d{1,5}))?"
+)
+"""HOST, HOST:PORT or [IPV6]:PORT, perhaps behind a listener's name, which Kafka drops as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """A whole, checked configuration.
+
+    Attributes:
+        bootstrap_servers: ``host:port``, in the order given.
+        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        tls: how to encrypt, None without.
+        sasl: how to log in, None without.
+        client_id: under which brokers log the requests.
+        dns_lookup: as kafka-python calls it.
+        timings: keyword arguments of kafka-python in milliseconds, those that were set.
+        notes: what was set and has no effect, for people.
+        zookeeper_tls: how to encrypt what is said to ZooKeeper, None without.
+        zookeeper_digest: ``user:password`` for ZooKeeper, None without.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    security_protocol: str
+    tls: "Tls | None"
+    sasl: "Sasl | None"
+    client_id: str
+    dns_lookup: str
+    timings: Mapping[str, int]
+    notes: tuple[str, ...]
+    zookeeper_tls: "Tls | None" = None
+    zookeeper_digest: str | None = None
+
+    def kafka_options(self) -> dict[str, Any]:
+        """Give the keyword arguments of a kafka-python client; key stores are read now.
+
+        Raises:
+            InputError: a key store cannot be read.
+            UsageError: a key store holds nothing that could be used.
+        """
+        options: dict[str, Any] = {
+            "bootstrap_servers": list(self.bootstrap_servers),
+            "security_protocol": self.security_protocol,
+            "client_id": self.client_id,
+            "client_dns_lookup": self.dns_lookup,
+            **self.timings,
+        }
+        if self.tls is not None:
+            options["ssl_context"] = self.tls.context()
+        if self.sasl is not None:
+            options |= self.sasl.kafka_options()
+        return options
+
+
+def client_config(
+    *,
+    environment: Mapping[str, str],
+    bootstrap_server: str | None = None,
+    overrides: Sequence[str] = (),
+    command_config: Path | None = None,
+    profile: str | None = None,
+    needs_server: bool = True,
+) -> ClientConfig:
+    """Put the configuration together and check it.
+
+    Args:
+        environment: of the process.
+        bootstrap_server: ``--bootstrap-server``.
+        overrides: each ``-X``, as ``key=value``.
+        command_config: ``--command-config``, a file of Java properties.
+        profile: ``--profile``.
+        needs_server: whether it must say which brokers to ask.
+
+    Raises:
+        InputError: a file cannot be read.
+        UsageError: something is missing or is not as it should be; no secret is told.
+    """
+    profile_name = profile or environment.get("KGROUP_PROFILE")
+    file = Path(environment.get("KGROUP_CONFIG") or CONFIG_FILE).expanduser()
+    from_profile = read_profile(profile_name, file) if profile_name else []
+    server = environment.get("KGROUP_BOOTSTRAP_SERVER")
+    from_environment = (
+        [Setting("bootstrap.servers", server, "$KGROUP_BOOTSTRAP_SERVER")] if server else []
+    )
+    from_flag = (
+        []
+        if bootstrap_server is None
+        else [Setting("bootstrap.servers", bootstrap_server, "--bootstrap-server")]
+    )
+    settings = Settings.merged(
+        from_profile,
+        from_environment,
+        [] if command_config is None else read_properties(command_config),
+        _overrides(overrides),
+        from_flag,
+    )
+    protocol = settings.choice("security.protocol", _PROTOCOLS, "PLAINTEXT")
+    tls = sasl = None
+    if protocol in ("SSL", "SASL_SSL"):
+        from kgroup.source.config.tls import Tls
+
+        tls = Tls.read(settings)
+    if protocol.startswith("SASL_"):
+        from kgroup.source.config.sasl import Sasl
+
+        sasl = Sasl.read(settings)
+        if sasl.mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
+            raise UsageError(
+                f"sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL, found {protocol}"
+            )
+    lookup = settings.choice("client.dns.lookup", (*_DNS_LOOKUPS, "DEFAULT"), _DNS_LOOKUPS[0])
+    return ClientConfig(
+        bootstrap_servers=(
+            _servers(settings) if needs_server or settings.get("bootstrap.servers") else ()
+        ),
+        security_protocol=protocol,
+        tls=tls,
+        sasl=sasl,
+        client_id=settings.text("client.id") or "kgroup",
+        dns_lookup=(_DNS_LOOKUPS[0] if lookup == "DEFAULT" else lookup).lower(),
+        timings={
+            name: number
+            for key, name in PASSED_TO_KAFKA_PYTHON.items()
+            if (number := settings.whole_number(key)) is not None
+        },
+        notes=(
+            *notes_on_keys(settings.by_key.values()),
+            *(tls.notes if tls is not None else ()),
+            *(sasl.notes if sasl is not None else ()),
+            *_note_on_server(settings, from_profile if profile else []),
+        ),
+        zookeeper_tls=_zookeeper_tls(settings),
+        zookeeper_digest=_zookeeper_digest(settings),
+    )
+
+
+def _zookeeper_tls(settings: Settings) -> "Tls | None":
+    """Take the settings of Kafka's brokers for TLS to ZooKeeper."""
+    if settings.choice("zookeeper.ssl.client.enable", ("TRUE", "FALSE"), "FALSE") == "FALSE":
+        return None
+    from kgroup.source.config.tls import Tls
+
+    return Tls.read(settings.below("zookeeper."))
+
+
+def _zookeeper_digest(settings: Settings) -> str | None:
+    setting = settings.get("zookeeper.digest")
+    if setting is not None and ":" not in "".join(setting.value):
+        raise setting.expected("USER:PASSWORD")
+    return None if setting is None else setting.value
+
+
+def _overrides(texts: Sequence[str]) -> Iterator[Setting]:
+    for number, text in enumerate(texts, 1):
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            which = f" (the {number}. of {len(texts)})" if len(texts) > 1 else ""
+            raise UsageError(f"-X{which}: expected KEY=VALUE, found no key or no =")
+        yield Setting(key.strip(), value, "-X")
+
+
+def _servers(settings: Settings) -> tuple[str, ...]:
+    setting = settings.get("bootstrap.servers")
+    if setting is None:
+        raise settings.missing(
+            "bootstrap.servers",
+            "choose --bootstrap-server HOST:PORT, $KGROUP_BOOTSTRAP_SERVER, or a --command-config "
+            "or --profile that has it",
+        )
+    servers = []
+    for item in settings.items(setting.key):
+        match = _SERVER.fullmatch(item)
+        port = int(match["port"] or _DEFAULT_PORT) if match else 0
+        if match is None or not 0 < port < 65536:
+            raise setting.expected("HOST:PORT, … (an IPv6 address in brackets)")
+        servers.append(f"{match['name'] or '[' + match['ipv6'] + ']'}:{port}")
+    if not servers:
+        raise setting.expected("HOST:PORT, …")
+    return tuple(servers)
+
+
+def _note_on_server(settings: Settings, from_profile: Sequence[Setting]) -> Iterator[str]:
+    """Tell whoever asks for a profile by name that the environment leads to another cluster."""
+    used = settings.get("bootstrap.servers")
+    own = [setting for setting in from_profile if setting.key == "bootstrap.servers"]
+    if used is not None and used.origin.startswith("$") and own and own[-1].value != used.value:
+        yield f"{used.place} is stronger than {own[-1].origin}"

@@ -1,0 +1,308 @@
+"""Tokens for SASL/OAUTHBEARER: made here (unsecured), from a file, or from a token endpoint.
+
+Each provider has the two methods that kafka-python asks for: ``token()`` and ``extensions()``.
+"""
+
+import json
+import time
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote_plus, unquote, urlsplit
+
+from kgroup.errors import KgroupError, UsageError
+from kgroup.source.config.client_setting import Secret, Setting, Settings
+
+if TYPE_CHECKING:
+    from kgroup.source.config.jaas import LoginModule
+    from kgroup.source.config.tls import Tls
+
+__all__ = ["TokenProvider", "token_provider"]
+
+_HANDLER_KEY = "sasl.login.callback.handler.class"
+_RETRIEVER_KEY = "sasl.oauthbearer.jwt.retriever.class"
+_URL_KEY = "sasl.oauthbearer.token.endpoint.url"
+_ID_KEY = "sasl.oauthbearer.client.credentials.client.id"
+_SECRET_KEY = "sasl.oauthbearer.client.credentials.client.secret"
+_RETRIEVERS = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
+
+_TIMEOUT_S = 10.0
+_RENEW_BEFORE_S = 60
+"""A token of an endpoint is asked for anew when it is this near to its end."""
+
+
+class TokenProvider(Protocol):
+    """What kafka-python asks for at each connection."""
+
+    def token(self) -> str:
+        """Give a token that is valid now."""
+
+    def extensions(self) -> Mapping[str, str]:
+        """Give the SASL extensions to send with it."""
+
+
+def token_provider(settings: Settings, jaas: "LoginModule", place: str) -> TokenProvider:
+    """Choose the provider as Kafka's login callback handlers do.
+
+    Args:
+        settings: all settings.
+        jaas: the login module.
+        place: where the login module came from, to begin messages with.
+
+    Raises:
+        UsageError: something is missing, or is code that only Java can run.
+    """
+    handler = settings.get(_HANDLER_KEY)
+    name = "" if handler is None else handler.value.rpartition(".")[2]
+    if handler is None or name == "OAuthBearerUnsecuredLoginCallbackHandler":
+        return _unsecured(jaas, place)
+    if name == "OAuthBearerLoginCallbackHandler":
+        return _secured(settings, jaas, place)
+    raise handler.expected(
+        "a handler of Kafka itself (OAuthBearerLoginCallbackHandler for a token endpoint)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UnsecuredToken:
+    """An unsigned token for tests (`OAuthBearerUnsecuredLoginCallbackHandler`).
+
+    Attributes:
+        claims: without ``iat`` and ``exp``.
+        lifetime_s: from ``iat`` to ``exp``.
+        sasl_extensions: names and values.
+    """
+
+    claims: Mapping[str, Any] = field(repr=False)
+    lifetime_s: int
+    sasl_extensions: Mapping[str, str] = field(repr=False)
+
+    def token(self) -> str:
+        """Make a JWS with algorithm "none" and an empty signature."""
+        now = time.time()
+        claims = {"exp": now + self.lifetime_s, "iat": now, **self.claims}
+        return f"{_base64(_json({'alg': 'none'}))}.{_base64(_json(claims))}."
+
+    def extensions(self) -> Mapping[str, str]:
+        """Give what the login module's options say."""
+        return self.sasl_extensions
+
+
+@dataclass(frozen=True, slots=True)
+class FileToken:
+    """A token that something else keeps fresh in a file (`FileJwtRetriever`)."""
+
+    path: Path
+    place: str
+    sasl_extensions: Mapping[str, str] = field(repr=False)
+
+    def token(self) -> str:
+        """Read the file."""
+        try:
+            token = self.path.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+            raise KgroupError(f"{self.place}: cannot read {self.path}: {why}") from None
+        if not token:
+            raise KgroupError(f"{self.place}: expected a token in {self.path}, found nothing")
+        return token
+
+    def extensions(self) -> Mapping[str, str]:
+        """Give what the login module's options say."""
+        return self.sasl_extensions
+
+
+@dataclass(slots=True)
+class EndpointToken:
+    """A token from an endpoint, for client credentials (`ClientCredentialsJwtRetriever`).
+
+    Attributes:
+        url: of the endpoint, http or https.
+        client_id: as the endpoint knows this client; with its secret in a Basic header.
+        client_secret: its secret.
+        scope: to ask for, None for the endpoint's default.
+        tls: of the endpoint; None for http.
+        timeout_s: for each step on the network.
+        place: where the url came from, to begin messages with.
+        sasl_extensions: names and values.
+    """
+
+    url: str
+    client_id: str
+    client_secret: Secret
+    scope: str | None
+    tls: "Tls | None"
+    timeout_s: float
+    place: str
+    sasl_extensions: Mapping[str, str] = field(repr=False)
+    _token: Secret = field(default=Secret(), init=False, repr=False)
+    _renew_at: float = field(default=0.0, init=False, repr=False)
+
+    def token(self) -> str:
+        """Give the last token while it is valid for long enough, else ask for a new one."""
+        if time.monotonic() >= self._renew_at:
+            asked_at = time.monotonic()
+            answer = self._ask()
+            found = answer.get("access_token") or answer.get("id_token")
+            if not isinstance(found, str) or not found.strip():
+                raise self._error("an access_token in the answer", "none")
+            lifetime_s = answer.get("expires_in")
+            seconds = lifetime_s if isinstance(lifetime_s, int | float) else 0
+            self._renew_at = asked_at + seconds - _RENEW_BEFORE_S
+            self._token = Secret(found.strip())
+        return _plain(self._token)
+
+    def extensions(self) -> Mapping[str, str]:
+        """Give what the login module's options say."""
+        return self.sasl_extensions
+
+    def _ask(self) -> dict[str, Any]:
+        """Post the request; redirections are not followed, as they would carry the secret away."""
+        from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None
+        connection = (
+            HTTPConnection(parts.hostname, parts.port, timeout=self.timeout_s)
+            if self.tls is None
+            else HTTPSConnection(
+                parts.hostname, parts.port, timeout=self.timeout_s, context=self.tls.context()
+            )
+        )
+        credentials = b":".join((self.client_id.encode(), self.client_secret.encode()))
+        body = "grant_type=client_credentials"
+        if self.scope is not None:
+            body += f"&scope={self.scope}"
+        headers = {
+            "Accept": "application/json",
+            "Authorization": "Basic " + b64encode(credentials).decode(),
+            "Cache-Control": "no-cache",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        try:
+            connection.request("POST", path, body.encode(), headers)
+            response = connection.getresponse()
+            data = response.read(1 << 20)
+        except (OSError, HTTPException) as error:
+            raise self._error("an answer", f"{type(error).__name__}: {error}") from None
+        finally:
+            connection.close()
+        try:
+            answer = json.loads(data)
+        except ValueError:
+            answer = None
+        if response.status not in (200, 201):
+            # RFC 6749, 5.2: the error's name is one of a few words and tells no secret.
+            name = answer.get("error") if isinstance(answer, dict) else None
+            told = f" ({name})" if isinstance(name, str) else ""
+            raise self._error("status 200", f"{response.status}{told}; check client id and secret")
+        if not isinstance(answer, dict):
+            raise self._error("a JSON object", "something else")
+        return answer
+
+    def _error(self, expected: str, found: str) -> KgroupError:
+        return KgroupError(f"{self.place}: expected {expected} from {self.url}, found {found}")
+
+
+def _unsecured(jaas: "LoginModule", place: str) -> UnsecuredToken:
+    claims: dict[str, Any] = {}
+    for option, value in jaas.options.items():
+        kind, _, name = option.removeprefix("unsecuredLogin").partition("_")
+        if kind not in ("StringClaim", "NumberClaim", "ListClaim") or not name:
+            continue
+        if name in ("iat", "exp"):
+            raise UsageError(f"{place}: expected no {option}: kgroup computes that claim")
+        claims[name] = _claim(kind, value, f"{place}: {option}")
+    principal = _plain(jaas.options.get("unsecuredLoginPrincipalClaimName")) or "sub"
+    if not claims.get(principal):
+        raise UsageError(
+            f"{place}: expected unsecuredLoginStringClaim_{principal}, the user to log in as "
+            f"(or {_HANDLER_KEY}, to ask a token endpoint), found neither"
+        )
+    lifetime = _plain(jaas.options.get("unsecuredLoginLifetimeSeconds")) or "3600"
+    if not (lifetime.isascii() and lifetime.isdigit()):
+        raise UsageError(f"{place}: unsecuredLoginLifetimeSeconds: expected a whole number")
+    return UnsecuredToken(claims, int(lifetime), _extensions(jaas, "unsecuredLoginExtension_"))
+
+
+def _claim(kind: str, value: Secret, place: str) -> object:
+    if kind == "ListClaim":
+        return _plain(value[1:]).split(value[0]) if len(value) > 1 else []
+    if kind == "StringClaim":
+        return _plain(value)
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError(f"{place}: expected a number") from None
+
+
+def _secured(settings: Settings, jaas: "LoginModule", place: str) -> TokenProvider:
+    retriever = settings.get(_RETRIEVER_KEY)
+    if retriever is not None and retriever.value.rpartition(".")[2] not in _RETRIEVERS:
+        raise retriever.expected(" or ".join(_RETRIEVERS))
+    url = settings.get(_URL_KEY)
+    if url is None:
+        raise settings.missing(_URL_KEY, f"{_HANDLER_KEY} needs a token endpoint")
+    extensions = _extensions(jaas, "extension_")
+    parts = urlsplit(url.value)
+    if parts.scheme == "file":
+        return FileToken(Path(unquote(parts.path)), url.place, extensions)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.password:
+        raise UsageError(f"{url.place}: expected https://HOST/PATH, http or file: without password")
+    client_id = settings.text(_ID_KEY) or _plain(jaas.options.get("clientId"))
+    client_secret = settings.text(_SECRET_KEY) or _plain(jaas.options.get("clientSecret"))
+    if not client_id or not client_secret:
+        missing = "clientSecret" if client_id else "clientId"
+        key = _SECRET_KEY if client_id else _ID_KEY
+        raise UsageError(f"{place}: expected {missing} (or the setting {key}), found neither")
+    scope = settings.text("sasl.oauthbearer.scope") or _plain(jaas.options.get("scope")) or None
+    if settings.choice("sasl.oauthbearer.header.urlencode", ("TRUE", "FALSE"), "FALSE") == "TRUE":
+        client_id, client_secret = quote_plus(client_id), quote_plus(_plain(client_secret))
+        scope = None if scope is None else quote_plus(scope)
+    timeout_ms = settings.whole_number("sasl.login.connect.timeout.ms")
+    return EndpointToken(
+        url=url.value,
+        client_id=client_id,
+        client_secret=Secret(_plain(client_secret)),
+        scope=scope,
+        tls=_endpoint_tls(jaas, place) if parts.scheme == "https" else None,
+        timeout_s=timeout_ms / 1000 if timeout_ms else _TIMEOUT_S,
+        place=url.place,
+        sasl_extensions=extensions,
+    )
+
+
+def _endpoint_tls(jaas: "LoginModule", place: str) -> "Tls":
+    """Take TLS to the endpoint from ``ssl.*`` among the login module's options, as Kafka does."""
+    from kgroup.source.config.tls import Tls
+
+    options = [
+        Setting(option, _plain(value), place)
+        for option, value in jaas.options.items()
+        if option.startswith("ssl.")
+    ]
+    return Tls.read(Settings.merged(options))
+
+
+def _extensions(jaas: "LoginModule", prefix: str) -> dict[str, str]:
+    return {
+        option.removeprefix(prefix): _plain(value)
+        for option, value in jaas.options.items()
+        if option.startswith(prefix)
+    }
+
+
+def _plain(value: str | None) -> str:
+    """Give the real text of a secret that is none: a user's name, a scope."""
+    return "" if value is None else "".join(value)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _base64(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()

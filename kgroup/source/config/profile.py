@@ -1,0 +1,110 @@
+"""Profiles: named sets of Kafka client settings in kgroup's own configuration file.
+
+[profiles.prod]
+bootstrap-server = "kafka-1:9093,kafka-2:9093"
+command-config = "prod.properties"     # beside this file, or an absolute path
+
+[profiles.prod.properties]             # Kafka's own names; stronger than command-config
+"client.id" = "night-shift"
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kgroup.errors import InputError, UsageError
+from kgroup.source.config.client_setting import Setting
+from kgroup.source.config.properties_file import read_properties
+
+__all__ = ["CONFIG_FILE", "profile_names", "read_profile"]
+
+CONFIG_FILE = Path("~/.config/kgroup/config.toml")
+
+_KEYS = ("bootstrap-server", "command-config", "properties")
+
+
+def read_profile(name: str, file: Path) -> list[Setting]:
+    """Give a profile's settings, the weakest first.
+
+    Args:
+        name: of the profile.
+        file: kgroup's configuration file.
+
+    Raises:
+        InputError: a file cannot be read.
+        UsageError: there is no such profile, or something in it is not as it should be.
+    """
+    profiles = _profiles(file, name)
+    if name not in profiles:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, profiles) or sorted(profiles)
+        known = f"; it has {', '.join(close)}" if close else ""
+        raise UsageError(f"{file}: expected a profile {name!r}, found none{known}")
+    origin = f"profile {name!r} of {file}"
+    profile = _table(profiles[name], f"{origin}: expected a table")
+    for key in profile:
+        if key not in _KEYS:
+            raise UsageError(f"{origin}: expected {', '.join(_KEYS)}; found {key!r}")
+    settings = []
+    command_config = profile.get("command-config")
+    if command_config is not None:
+        path = file.parent / Path(_text(command_config, f"{origin}: command-config")).expanduser()
+        settings += read_properties(path, f"profile {name!r}, ")
+    server = profile.get("bootstrap-server")
+    if server is not None:
+        text = _text(server, f"{origin}: bootstrap-server")
+        settings.append(Setting("bootstrap.servers", text, origin))
+    properties = _table(profile.get("properties", {}), f"{origin}: properties: expected a table")
+    for key, value in _flat(properties):
+        settings.append(Setting(key, _text(value, f"{origin}: {key}"), origin))
+    return settings
+
+
+def profile_names(file: Path) -> list[str]:
+    """Give the names of all profiles, sorted; errors as of `read_profile`."""
+    return sorted(_profiles(file, "NAME"))
+
+
+def _profiles(file: Path, name: str) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        document = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"{file}: expected a table [profiles.{name}] in it, found no such file",
+            path=str(file),
+        ) from None
+    except OSError as error:
+        raise InputError(f"{file}: cannot read it: {error.strerror}", path=str(file)) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: expected TOML, found bytes that are no UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: expected TOML: {error}") from None
+    return _table(document.get("profiles", {}), f"{file}: profiles: expected a table")
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:
+    """Join the parts of keys that were written without quotes, as in ``client.id = "x"``."""
+    entries: list[tuple[str, object]] = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            entries += _flat(value, f"{prefix}{key}.")
+        else:
+            entries.append((prefix + key, value))
+    return entries
+
+
+def _table(value: object, expected: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(expected)
+    return value
+
+
+def _text(value: object, place: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int):
+        return str(value)
+    raise UsageError(f"{place}: expected a text or a whole number, found neither")

@@ -1,0 +1,100 @@
+r"""Java's `.properties` files, as `java.util.Properties.load(InputStream)` reads them.
+
+bytes     ISO-8859-1; other characters stand as \uXXXX, in UTF-16 units
+line      ends with LF, CR, CR LF or the file; an odd number of backslashes at its end joins the
+          next line to it, whose leading blanks are dropped; blank = space, tab, form feed
+comment   a line that begins with # or ! after blanks; it cannot be continued
+entry     key [blanks] [= or :] [blanks] value; the key ends at the first blank, = or : that no
+          backslash precedes
+escape    \t \n \r \f \uXXXX; any other character after a backslash stands for itself
+twice     the last entry of a key counts
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from kgroup.errors import InputError, UsageError
+from kgroup.source.config.client_setting import Setting
+
+__all__ = ["parse_properties", "read_properties"]
+
+_BLANKS = " \t\f"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_ENTRY = re.compile(r"((?:[^\\ \t\f=:]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u.{0,4}|.?)", re.DOTALL)
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def read_properties(path: Path, origin: str = "") -> list[Setting]:
+    """Read a file.
+
+    Args:
+        path: the file.
+        origin: said before ``FILE:LINE``, where another file names this one.
+
+    Raises:
+        InputError: it cannot be read.
+        UsageError: it has a malformed escape.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{origin}{path}: cannot read it: {error.strerror}", path=str(path)
+        ) from None
+    settings = []
+    for line, key, value in parse_properties(data.decode("latin-1"), f"{origin}{path}"):
+        settings.append(Setting(key, value, f"{origin}{path}:{line}"))
+    return settings
+
+
+def parse_properties(text: str, name: str = "") -> Iterator[tuple[int, str, str]]:
+    """Give the number of the first line, the key and the value of each entry.
+
+    Raises:
+        UsageError: a malformed escape; `name` says of what.
+    """
+    for number, line in _logical_lines(text):
+        match = _ENTRY.match(line)
+        assert match is not None
+        try:
+            yield number, _unescape(match[1]), _unescape(match[2])
+        except ValueError:
+            raise UsageError(
+                f"{name}:{number}: expected four hexadecimal digits after \\u; "
+                "write a backslash itself as \\\\"
+            ) from None
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Join continued lines; drop comments and empty lines."""
+    lines = enumerate(_LINE_END.split(text), 1)
+    for number, line in lines:
+        joined = line.lstrip(_BLANKS)
+        if joined.startswith(("#", "!")) or joined in ("", "\\"):
+            continue
+        while _is_continued(joined):
+            _, following = next(lines, (0, ""))
+            joined = joined[:-1] + following.lstrip(_BLANKS)
+        yield number, joined
+
+
+def _is_continued(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescape(text: str) -> str:
+    plain = _ESCAPE.sub(_character, text)
+    if plain.isascii():
+        return plain
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(match: re.Match[str]) -> str:
+    escape = match[1]
+    if not escape.startswith("u"):
+        return _ESCAPES.get(escape, escape)
+    if not re.fullmatch("u[0-9A-Fa-f]{4}", escape):
+        raise ValueError
+    return chr(int(escape[1:], 16))

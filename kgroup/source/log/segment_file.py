@@ -1,0 +1,309 @@
+"""Find segment files, and say which of them a broker that starts there would read.
+
+A broker's log directory holds a folder for each partition, ``<topic>-<partition>``, and in it::
+
+    00000000000000000042.log          a segment, named after its base offset
+    00000000000000000042.log.deleted  to be removed
+    00000000000000000042.log.cleaned  written by a compaction that is not finished
+    00000000000000000042.log.swap     finished, to be put in the place of what it covers
+
+Kafka's `LogLoader` removes the deleted and the cleaned, and with a cleaned one the swaps from its
+base offset on, which a split has left unfinished; renames the other swaps, and removes the segments
+between the first swap's base and the end of the last, which the swaps replace.
+
+Folders named ``<topic>-<partition>.<id>-delete``, ``-future`` and ``-stray`` are beside the log: a
+broker serves none of them.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from kgroup.errors import InputError
+from kgroup.model.problem import Problem
+from kgroup.model.segment import Segment, SegmentStatus
+from kgroup.source.log.end import log_end
+
+__all__ = [
+    "OFFSETS_TOPIC",
+    "SHARE_STATE_TOPIC",
+    "as_broker",
+    "find_segments",
+    "find_topic_segments",
+    "is_segment_name",
+    "may_be_segment_name",
+    "partition_of",
+    "segment_at",
+    "topic_folders",
+]
+
+OFFSETS_TOPIC = "__consumer_offsets"
+SHARE_STATE_TOPIC = "__share_group_state"
+
+_PARTITION_FOLDER = re.compile(r"(.+)-([0-9]+)(?:\.\w+-(delete|future|stray))?")
+_MOST_PARTITION = (1 << 31) - 1
+_BESIDE = {
+    "delete": "Its folder is marked for deletion.",
+    "future": "Its folder is a copy for another disk that is not finished.",
+    "stray": "Its folder was set aside: the broker was no replica of the partition any more.",
+}
+_SEGMENT_NAME = re.compile(r"(?:([0-9]{20})|.*)\.log(?:\.(deleted|cleaned|swap))?")
+_BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.|$)")
+_File = tuple[Path, str | None]
+"""A segment file, and why it is not to be read if its folder says so."""
+
+_NO_SEGMENT = re.compile(
+    r".*\.(?:index|timeindex|txnindex|snapshot)(?:\.\w+)?"
+    r"|leader-epoch-checkpoint|partition\.metadata|meta\.properties|[\w-]+-checkpoint"
+)
+
+
+def find_segments(
+    paths: Iterable[Path],
+    *,
+    include: Collection[SegmentStatus] = (),
+    tell: Callable[[Problem], None] | None = None,
+) -> list[Segment]:
+    """Find segments below these paths, those that are not to be read too (`Segment.is_loaded`).
+
+    A path is a segment file, whatever its name; a folder of segments; or a folder of
+    ``__consumer_offsets-N`` folders, such as a broker's log directory. Files other than segments
+    are passed over. What is found twice is returned once.
+
+    Args:
+        paths: files and folders.
+        include: also read those that a broker would remove.
+        tell: takes what cannot be read while something else can; by default that is raised too.
+
+    Returns:
+        Segments sorted by partition, folder and base offset.
+
+    Raises:
+        InputError: a path does not exist or is a device or a pipe, a folder or all of the files
+            hold no segment.
+        OSError: a folder cannot be read, and nothing else is there.
+    """
+    paths = list(paths)
+    unreadable = _Unreadable(OFFSETS_TOPIC, tell)
+    found: list[_File] = []
+    for path in paths:
+        with unreadable.noted(path):
+            found += _segment_files(path, unreadable)
+    if not found:
+        unreadable.reraise()
+        raise InputError(_nothing_in(" ".join(map(str, paths))))
+    return _segments(found, OFFSETS_TOPIC, unreadable, include)
+
+
+def find_topic_segments(
+    directories: Iterable[Path], topic: str, tell: Callable[[Problem], None] | None = None
+) -> list[Segment]:
+    """Find the segments of a topic in brokers' log directories; none where it is not there.
+
+    `tell` takes what cannot be read; by default that is raised.
+    """
+    unreadable = _Unreadable(topic, tell)
+    found: list[_File] = []
+    for directory in directories:
+        with unreadable.noted(directory):
+            for folder, reason in _topic_folders(directory, topic).items():
+                found += _log_files(folder, reason, unreadable)
+    return _segments(found, topic, unreadable)
+
+
+def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
+    """Return the partition of a topic that a folder is named after."""
+    name = _PARTITION_FOLDER.fullmatch(folder.name)
+    if name is None or name[1] != topic or name[3] is not None or int(name[2]) > _MOST_PARTITION:
+        return None
+    return int(name[2])
+
+
+class _Unreadable:
+    """Takes folders and files that cannot be read, where somebody wants to be told of them."""
+
+    def __init__(self, topic: str, tell: Callable[[Problem], None] | None) -> None:
+        self._topic = topic
+        self._tell = tell
+        self._first: OSError | None = None
+
+    @contextmanager
+    def noted(self, path: Path) -> Iterator[None]:
+        """Take note of what is raised inside."""
+        try:
+            yield
+        except OSError as error:
+            if self._tell is None:
+                raise
+            self._first = self._first or error
+            where = Path(error.filename) if isinstance(error.filename, str) else path
+            partition = None
+            if self._topic == OFFSETS_TOPIC:
+                at = (partition_of(where), partition_of(where.absolute().parent))
+                partition = next((number for number in at if number is not None), None)
+            reason = f"It cannot be read: {error.strerror or error}."
+            self._tell(Problem("unreadable", reason, path=str(where), offsets_partition=partition))
+
+    def reraise(self) -> None:
+        """Raise the first of what was noted, if there is any."""
+        if self._first is not None:
+            raise self._first
+
+
+def _segment_files(path: Path, unreadable: _Unreadable) -> Iterator[_File]:
+    """Yield each segment file, and why it is not to be read if its folder says so."""
+    if path.is_file():
+        if may_be_segment_name(path.name):
+            yield path, None
+        return
+    if not path.exists():
+        raise InputError(f"{path}: No such file or directory", path=str(path))
+    if not path.is_dir():
+        raise InputError(
+            f"{path}: neither a file nor a folder; use - to read what is piped in", path=str(path)
+        )
+    is_empty = True
+    folders = _topic_folders(path, OFFSETS_TOPIC) or {path: None}
+    for folder, reason in folders.items():
+        for file in _log_files(folder, reason, unreadable):
+            is_empty = False
+            yield file
+    if is_empty:
+        unreadable.reraise()
+        raise InputError(_nothing_in(str(path)), path=str(path))
+
+
+def topic_folders(children: Iterable[Path], topic: str = OFFSETS_TOPIC) -> dict[Path, str | None]:
+    """Return the folders of a topic's partitions, and why one of them is not to be read."""
+    folders = {}
+    for child in children:
+        name = _PARTITION_FOLDER.fullmatch(child.name)
+        if name and name[1] == topic:
+            folders[child] = _BESIDE[name[3]] if name[3] else None
+    return folders
+
+
+def is_segment_name(name: str) -> bool:
+    """Tell whether a file of this name in a partition's folder is a segment."""
+    return _SEGMENT_NAME.fullmatch(name) is not None
+
+
+def may_be_segment_name(name: str) -> bool:
+    """Tell whether a file of this name is a segment if somebody says so."""
+    return _NO_SEGMENT.fullmatch(name) is None
+
+
+def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:
+    found = topic_folders(directory.iterdir(), topic)
+    return {folder: reason for folder, reason in found.items() if folder.is_dir()}
+
+
+def _log_files(folder: Path, reason: str | None, unreadable: _Unreadable) -> list[_File]:
+    found: list[_File] = []
+    with unreadable.noted(folder):
+        for child in folder.iterdir():
+            if is_segment_name(child.name) and child.is_file():
+                found.append((child, reason))
+    return found
+
+
+def _nothing_in(where: str) -> str:
+    return f"{where}: expected segments (*.log) or folders named {OFFSETS_TOPIC}-N, found none"
+
+
+def _segments(
+    files: Iterable[_File],
+    topic: str,
+    unreadable: _Unreadable,
+    include: Collection[SegmentStatus] = (),
+) -> list[Segment]:
+    """Make segments, each file's once, and decide folder by folder which of them are read."""
+    folders: dict[Path, dict[Path, Segment]] = {}
+    for file, reason in files:
+        with unreadable.noted(file):
+            resolved = file.resolve()
+            folder = folders.setdefault(resolved.parent, {})
+            folder.setdefault(resolved, segment_at(file, file.stat().st_size, reason, topic))
+    segments: list[Segment] = []
+    for path, folder in folders.items():
+        with unreadable.noted(path):
+            segments += as_broker(folder.values(), frozenset(include))
+    return sorted(segments, key=_order)
+
+
+def segment_at(
+    path: Path, size: int, reason: str | None = None, topic: str = OFFSETS_TOPIC
+) -> Segment:
+    """Make a segment of a file's names.
+
+    Args:
+        path: of the file.
+        size: in bytes.
+        reason: why it is not to be read, if its folder says so.
+        topic: that it should be of.
+    """
+    name = _SEGMENT_NAME.fullmatch(path.name)
+    base_offset = _BASE_OFFSET.match(path.name)
+    return Segment(
+        path,
+        partition_of(path.absolute().parent, topic),
+        int(base_offset[0]) if base_offset else None,
+        SegmentStatus(name[2]) if name and name[2] else SegmentStatus.LIVE,
+        size,
+        reason is None,
+        reason,
+    )
+
+
+def as_broker(
+    segments: Iterable[Segment],
+    include: frozenset[SegmentStatus] = frozenset(),
+    end_of: Callable[[Segment], int] = lambda segment: log_end(segment.path, _base(segment)),
+) -> Iterator[Segment]:
+    """Decide, for the segments of one folder, which of them a broker would read.
+
+    Args:
+        segments: of the folder.
+        include: also read those that a broker would remove.
+        end_of: gives the offset that follows a segment.
+    """
+    by_status: dict[SegmentStatus, list[Segment]] = {status: [] for status in SegmentStatus}
+    for segment in segments:
+        if segment.is_loaded:
+            by_status[segment.status].append(segment)
+        else:
+            yield segment
+    cleaned_from = min(map(_base, by_status[SegmentStatus.CLEANED]), default=None)
+    swaps = [
+        segment
+        for segment in by_status[SegmentStatus.SWAP]
+        if cleaned_from is None or _base(segment) < cleaned_from
+    ]
+    swap_from = min(map(_base, swaps), default=0)
+    swap_to = max(map(end_of, swaps), default=0)
+    for status, found in by_status.items():
+        for segment in found:
+            reason = None
+            if status in (SegmentStatus.DELETED, SegmentStatus.CLEANED):
+                reason = status.sentence
+            elif status is SegmentStatus.SWAP and segment not in swaps:
+                reason = "Belongs to a split that was not finished; a broker removes it."
+            elif status is SegmentStatus.LIVE and swap_from <= _base(segment) < swap_to:
+                reason = (
+                    "A finished compaction lies beside it, in .swap files; a broker takes that."
+                )
+            if reason is None or status in include:
+                yield segment
+            else:
+                yield replace(segment, is_loaded=False, reason=reason)
+
+
+def _base(segment: Segment) -> int:
+    return segment.base_offset or 0
+
+
+def _order(segment: Segment) -> tuple[float, str, int, str]:
+    partition = float("inf") if segment.partition is None else segment.partition
+    return (partition, str(segment.path.parent), _base(segment), segment.path.name)

@@ -1,0 +1,276 @@
+"""Groups from a broker's log directory, or any folder of `__consumer_offsets` segments.
+
+The state is what a coordinator has when it has loaded the partitions: see `kgroup.model.delta`.
+Files are only read. What beyond the records is known comes from what brokers keep beside them: how
+far share groups have come from the partitions of `__share_group_state`, names of topics from
+``partition.metadata`` (Kafka 2.8 and later), the cluster and the broker from ``meta.properties``,
+and the ends of users' partitions from their own segments. Such an end is the end of this replica's
+log at the time of the copy: neither a high watermark nor the leader's.
+
+How many partitions `__consumer_offsets` has is known only if all of them are there: that is
+believed where several folders are numbered without a gap and each group lies in the one that its
+name gives for that many.
+
+Where several folders hold the same partition (replicas of several brokers), the one whose log ends
+last is read. Where two partitions hold the same group (the topic's partition count was changed),
+the one that changed last wins.
+"""
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from kgroup.model.delta import Delta
+from kgroup.model.group import Group, GroupType
+from kgroup.model.image import Image
+from kgroup.model.log_range import LogRange, LogReading
+from kgroup.model.problem import Problem, ProblemLog
+from kgroup.model.segment import Segment
+from kgroup.model.share_state import ShareStateLog, ShareStates, with_share_states
+from kgroup.operation.locate import offsets_partition
+from kgroup.protocol.record import share_state_record
+from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.log.end import log_end
+from kgroup.source.log.folder import META_PROPERTIES, read_pairs, read_topic_names
+from kgroup.source.log.replay import replay_groups, replay_log
+from kgroup.source.log.replica import choose_logs
+from kgroup.source.log.segment_file import (
+    SHARE_STATE_TOPIC,
+    find_segments,
+    find_topic_segments,
+    partition_of,
+)
+
+__all__ = ["LogDir"]
+
+_CAPABILITIES = frozenset(
+    {
+        Capability.GENERATION,
+        Capability.PENDING_OFFSETS,
+        Capability.COMMIT_TIMESTAMPS,
+        Capability.LOG_END_OFFSETS,
+        Capability.RECORDS,
+    }
+)
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""What a topic's name is made of (Kafka's `Topic`); offsets can be committed for any text."""
+
+_SEGMENT_NAME = re.compile(r"[0-9]{1,20}\.log")
+
+_LONGEST_ID = 10
+"""Digits of a broker's id, an int32."""
+
+
+class LogDir:
+    """A source of groups; implements `GroupSource`."""
+
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        *,
+        announce: Callable[[], None] | None = None,
+        watch: Callable[[int, int], None] = lambda done, size: None,
+    ) -> None:
+        """Take folders to read.
+
+        Args:
+            paths: log directories, folders of partitions, segments.
+            announce: called before code is compiled, see `columnar.segment.decode_chunks`.
+            watch: called now and then with the bytes of `__consumer_offsets` that have been read,
+                and how many there are.
+        """
+        self._paths = tuple(paths)
+        self._announce = announce
+        self._watch = watch
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What these folders know; see `GroupSource.capabilities`."""
+        if find_topic_segments(self._directories(), SHARE_STATE_TOPIC, lambda problem: None):
+            return _CAPABILITIES | {Capability.SHARE_START_OFFSETS}
+        return _CAPABILITIES
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Replay every partition found; see `GroupSource.read`."""
+        notes: list[str] = []
+        damage = ProblemLog()
+        logs = choose_logs(find_segments(self._paths, tell=damage.add), notes)
+        deltas = self._replay(logs, damage)
+        directories = self._directories()
+        topic_names = read_topic_names(directories)
+        for delta in deltas:
+            topic_names = {**delta.topic_names, **topic_names}
+        cluster_ids, broker_ids = _identities(directories, notes)
+        groups = _merge(deltas, topic_names, notes)
+        partition_count = _partition_count(logs, groups)
+        groups = {
+            group_id: groups[group_id]
+            for group_id in sorted(groups)
+            if question.names(group_id, group_ids)
+        }
+        problems = [problem for delta in deltas for problem in delta.problems()]
+        if any(group.type is GroupType.SHARE for group in groups.values()):
+            share_logs = _replay_share_state(directories, damage, notes)
+            groups = _with_share_states(groups, share_logs, topic_names)
+            problems += [problem for log in share_logs for problem in log.problems()]
+        return Reading(
+            Image(
+                groups=groups,
+                topic_names=topic_names,
+                cluster_id=cluster_ids[0] if len(cluster_ids) == 1 else None,
+                broker_ids=broker_ids,
+                offsets_partition_count=partition_count,
+            ),
+            problems=(*damage.problems(), *problems),
+            notes=tuple(notes),
+        )
+
+    def _replay(self, logs: Sequence[Sequence[Segment]], damage: ProblemLog) -> list[Delta]:
+        sizes = [sum(segment.size for segment in log) for log in logs]
+        deltas = []
+        done = 0
+        for log, size in zip(logs, sizes, strict=True):
+
+            def watch(read: int, done: int = done) -> None:
+                self._watch(done + read, sum(sizes))
+
+            deltas.append(Delta(log[0].partition))
+            replay_groups(log, deltas[-1], damage, announce=self._announce, watch=watch)
+            done += size
+            watch(size)
+        return deltas
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Look for the partitions' own segments; see `GroupSource.log_ranges`.
+
+        Neither their starts nor open transactions are looked for.
+        """
+        ends: dict[tuple[str, int], int] = {}
+        problems = ProblemLog()
+        for directory in self._directories():
+            for topic, partition in partitions:
+                if not _TOPIC_NAME.fullmatch(topic):
+                    continue
+                folder = directory / f"{topic}-{partition}"
+                try:
+                    end = _folder_end(folder)
+                except OSError as error:
+                    reason = f"Its end is not known: {error.strerror or error}."
+                    problems.add(
+                        Problem(
+                            "unreadable",
+                            reason,
+                            path=str(folder),
+                            topic=topic,
+                            partition=partition,
+                        )
+                    )
+                    continue
+                if end is not None:
+                    ends[topic, partition] = max(end, ends.get((topic, partition), 0))
+        return LogReading({at: LogRange(end=end) for at, end in ends.items()}, problems.problems())
+
+    def _directories(self) -> list[Path]:
+        """Log directories that the paths are, or lie in; each once."""
+        directories = {}
+        for path in self._paths:
+            folder = path.absolute() if path.is_dir() else path.absolute().parent
+            if partition_of(folder) is not None:
+                folder = folder.parent
+            directories[folder.resolve()] = folder
+        return list(directories.values())
+
+
+def _partition_count(logs: Iterable[list[Segment]], groups: Mapping[str, Group]) -> int | None:
+    partitions = {log[0].partition for log in logs}
+    count = len(partitions)
+    is_whole = partitions == set(range(count)) and all(
+        group.offsets_partition == offsets_partition(group_id, count)
+        for group_id, group in groups.items()
+    )
+    return count if count > 1 and groups and is_whole else None
+
+
+def _merge(
+    deltas: Collection[Delta], topic_names: Mapping[str, str], notes: list[str]
+) -> dict[str, Group]:
+    groups: dict[str, Group] = {}
+    changed: dict[str, int] = {}
+    for delta in deltas:
+        for group, changed_ms in delta.drain(topic_names):
+            group_id = group.group_id
+            other = groups.get(group_id)
+            if other is None or changed_ms > changed[group_id]:
+                groups[group_id] = group
+                if len(deltas) > 1:
+                    changed[group_id] = changed_ms
+            if other is not None:
+                notes.append(
+                    f"Group {group_id!r} found in partitions {other.offsets_partition} and "
+                    f"{delta.offsets_partition}; that of partition "
+                    f"{groups[group_id].offsets_partition} changed last and was taken. The number "
+                    "of partitions may have been changed."
+                )
+    return groups
+
+
+def _replay_share_state(
+    directories: Iterable[Path], damage: ProblemLog, notes: list[str]
+) -> list[ShareStateLog]:
+    share_logs = []
+    found = find_topic_segments(directories, SHARE_STATE_TOPIC, damage.add)
+    for log in choose_logs(found, notes):
+        share_logs.append(ShareStateLog(str(log[0].path.parent)))
+        replay_log(log, share_state_record.decode_record, share_logs[-1], damage)
+    return share_logs
+
+
+def _with_share_states(
+    groups: Mapping[str, Group], logs: Iterable[ShareStateLog], topic_names: Mapping[str, str]
+) -> dict[str, Group]:
+    states: dict[str, ShareStates] = {}
+    for log in logs:
+        for group_id, found in log.states.items():
+            states.setdefault(group_id, {}).update(found)
+    return {
+        group_id: with_share_states(group, states.get(group_id, {}), topic_names)
+        for group_id, group in groups.items()
+    }
+
+
+def _identities(
+    directories: Iterable[Path], notes: list[str]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Read the ids of clusters and brokers from each ``meta.properties``."""
+    clusters, brokers = set(), set()
+    for directory in directories:
+        found = read_pairs(directory / META_PROPERTIES, "=")
+        if "cluster.id" in found:
+            clusters.add(found["cluster.id"])
+        broker_id = found.get("node.id", found.get("broker.id", ""))
+        if broker_id.isdecimal() and len(broker_id) <= _LONGEST_ID:
+            brokers.add(int(broker_id))
+    if len(clusters) > 1:
+        notes.append(f"The folders belong to different clusters: {', '.join(sorted(clusters))}.")
+    return tuple(sorted(clusters)), tuple(sorted(brokers))
+
+
+def _folder_end(folder: Path) -> int | None:
+    """Return where the log in a partition's folder ends; None where there is no segment.
+
+    Raises:
+        OSError: the folder, or its last segment, cannot be read.
+    """
+    if not folder.is_dir():
+        return None
+    names = [name for name in os.listdir(folder) if _SEGMENT_NAME.fullmatch(name)]
+    if not names:
+        return None
+    last = max(names)
+    return log_end(folder / last, int(last.removesuffix(".log")))

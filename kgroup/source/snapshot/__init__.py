@@ -1,0 +1,1 @@
+"""A file in which another source's answers were kept."""

@@ -1,0 +1,266 @@
+"""Groups from a snapshot: what another source said, kept in a file."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from kgroup.errors import InputError
+from kgroup.model.cluster import ClusterView, Partition, Topic
+from kgroup.model.image import Image
+from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.model.pattern import parse_regex
+from kgroup.model.placement import Placement
+from kgroup.model.problem import Problem
+from kgroup.model.snapshot import Snapshot
+from kgroup.model.zookeeper import ZookeeperTree
+from kgroup.operation.locate import offsets_partition
+from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
+from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
+from kgroup.source.zookeeper.view import cluster_view, placements, reading_of
+
+__all__ = [
+    "ClusterSnapshotSource",
+    "SnapshotSource",
+    "ZookeeperSnapshotSource",
+    "snapshot_source",
+]
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class SnapshotSource:
+    """A source of groups; implements `GroupSource`.
+
+    Attributes:
+        snapshot: what is in the file.
+        capabilities: what the source knew that it was taken from.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.capabilities = frozenset(each for each in Capability if each in snapshot.capabilities)
+        regex = snapshot.choice.regex
+        self._regex = None if regex is None else parse_regex(regex)
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Choose among the groups that were saved; see `GroupSource.read`.
+
+        A group that nobody asked for when the snapshot was taken is a problem: it may exist.
+        """
+        snapshot = self.snapshot
+        names = None if group_ids is None else frozenset(group_ids)
+        image = Image(
+            groups={
+                group.group_id: group
+                for group in sorted(snapshot.groups, key=lambda group: group.group_id)
+                if question.names(group.group_id, names)
+            },
+            topic_names=snapshot.topic_names,
+            cluster_id=snapshot.cluster_id,
+            broker_ids=snapshot.broker_ids,
+            offsets_partition_count=snapshot.offsets_partition_count,
+        )
+        untold = self._untold(group_ids)
+        notes = (*snapshot.notes, *self._notes(names, question))
+        return Reading(image, snapshot.problems + untold, notes)
+
+    def _untold(self, group_ids: Collection[str] | None) -> tuple[Problem, ...]:
+        return tuple(
+            Problem(
+                "not-in-snapshot",
+                "Not asked for when the snapshot was taken; whether it exists is not known.",
+                group_id=group_id,
+            )
+            for group_id in dict.fromkeys(group_ids or ())
+            if not self._was_asked_for(group_id)
+        )
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Look up what was saved; see `GroupSource.log_ranges`."""
+        wanted = frozenset(partitions)
+        stable = committed and Capability.LAST_STABLE_OFFSETS in self.capabilities
+        ranges = {
+            (row.topic, row.partition): LogRange(
+                row.log_start_offset,
+                row.last_stable_offset if stable else row.log_end_offset,
+                row.mark,
+            )
+            for row in self.snapshot.log_ranges
+            if (row.topic, row.partition) in wanted
+        }
+        is_whole = all(at in ranges and _is_answered(ranges[at]) for at in wanted)
+        return LogReading(
+            ranges,
+            tuple(
+                problem
+                for problem in self.snapshot.log_problems
+                if (problem.topic, problem.partition) in wanted
+                or (problem.topic is None and not is_whole)
+            ),
+        )
+
+    def _was_asked_for(self, group_id: str) -> bool:
+        return Question(regex=self._regex).names(group_id, self.snapshot.choice.group_ids)
+
+    def _notes(self, group_ids: Collection[str] | None, question: Question) -> Iterator[str]:
+        """Say what the snapshot cannot tell of what is asked."""
+        choice = self.snapshot.choice
+        is_same = question.regex is not None and question.regex.pattern == choice.regex
+        if (group_ids is None or question.regex is not None) and not is_same:
+            parts = [repr(group_id) for group_id in choice.group_ids or ()]
+            parts += [] if choice.regex is None else [f"--regex {choice.regex!r}"]
+            if parts:
+                yield (
+                    "The snapshot has only the groups that it was taken of "
+                    f"({', '.join(parts[:5])}{', …' if parts[5:] else ''}); of others it tells "
+                    "nothing."
+                )
+        if (
+            question.log_budget
+            and Capability.COORDINATOR in self.capabilities
+            and Capability.GENERATION not in self.capabilities
+        ):
+            yield (
+                "The snapshot was taken without reading __consumer_offsets (--log-budget): "
+                "generation, leader and timeouts of classic groups and times of commits are not "
+                "known."
+            )
+
+
+class ClusterSnapshotSource(SnapshotSource):
+    """What a cluster said; implements `ClusterSource` too."""
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        """Look up coordinators; see `CoordinatorSource.placements`.
+
+        Of a group that nobody asked for the partition is known, and not who answers for it.
+        """
+        if transactional:
+            raise InputError("a snapshot has the coordinators of groups, not of transactions")
+        saved = {row.group_id: row.placement for row in self.snapshot.placements or ()}
+        offsets = self.view([_OFFSETS_TOPIC]).topics.get(_OFFSETS_TOPIC)
+        if not saved and (offsets is None or not offsets.partitions):
+            return {}
+        return {key: saved.get(key) or self._placement(key, offsets) for key in keys}
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Look up brokers and topics; see `ClusterSource.view`."""
+        snapshot = self.snapshot
+        return ClusterView(
+            snapshot.cluster_id,
+            snapshot.controller,
+            {broker.id: broker for broker in snapshot.brokers or ()},
+            {
+                row.topic: Topic(
+                    row.topic,
+                    row.topic_id,
+                    {p.partition: Partition(p.leader, p.replicas, p.isr) for p in row.partitions},
+                    row.error,
+                )
+                for row in snapshot.topics or ()
+                if row.topic in topics
+            },
+        )
+
+    def _placement(self, group_id: str, offsets: Topic | None) -> Placement:
+        if offsets is None or not offsets.partitions:
+            return Placement(None, None, None, None, None, None)
+        count = len(offsets.partitions)
+        partition = offsets.partitions.get(offsets_partition(group_id, count))
+        leader = partition.leader if partition else None
+        brokers = {broker.id: broker for broker in self.snapshot.brokers or ()}
+        return Placement(
+            partition_count=count,
+            coordinator=None,
+            error=None,
+            leader=None if leader is None else brokers.get(leader),
+            replicas=partition.replicas if partition else None,
+            isr=partition.isr if partition else None,
+        )
+
+
+class ZookeeperSnapshotSource(SnapshotSource):
+    """What ZooKeeper said: groups are decoded from its nodes.
+
+    Implements `ClusterSource`, `NodeSource` and `KafkaOffsetSource` too.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        nodes = (node.node() for node in snapshot.zookeeper or ())
+        self._tree = tree_of(nodes, snapshot.problems)
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Choose among the groups that were saved; see `GroupSource.read`."""
+        names = None if group_ids is None else frozenset(group_ids)
+        reading = reading_of(_of_groups(self._tree, names, question), group_ids, question)
+        return replace(
+            reading,
+            problems=reading.problems + self._untold(group_ids),
+            notes=(*reading.notes, *self._notes(names, question)),
+        )
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        """Look up partitions of `__consumer_offsets`; see `CoordinatorSource.placements`."""
+        if transactional:
+            raise InputError("a snapshot has the coordinators of groups, not of transactions")
+        return placements(decode_tree(self._tree), keys)
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Look up brokers and topics; see `ClusterSource.view`."""
+        return cluster_view(decode_tree(self._tree), topics)
+
+    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
+        """Look up what was saved; see `KafkaOffsetSource`."""
+        commits = self.snapshot.kafka_commits
+        if commits is None:
+            return KafkaOffsets(None, self.snapshot.kafka_problems)
+        wanted = frozenset(group_ids)
+        offsets = {
+            (each.group_id, each.topic, each.partition): each.offset
+            for each in commits
+            if each.group_id in wanted
+        }
+        return KafkaOffsets(offsets, self.snapshot.kafka_problems)
+
+    def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
+        """Give all that was saved; see `NodeSource.subtree`."""
+        return self._tree
+
+
+def snapshot_source(snapshot: Snapshot) -> SnapshotSource:
+    """Return the source that a snapshot is: as much of one as its own source was."""
+    if snapshot.zookeeper is not None:
+        return ZookeeperSnapshotSource(snapshot)
+    if snapshot.topics is None:  # no cluster, or one that did not say
+        return SnapshotSource(snapshot)
+    return ClusterSnapshotSource(snapshot)
+
+
+def _of_groups(
+    tree: ZookeeperTree, names: Collection[str] | None, question: Question
+) -> ZookeeperTree:
+    """Leave out the nodes of groups that are not asked for."""
+    if names is None and question.regex is None:
+        return tree
+
+    def is_wanted(path: str) -> bool:
+        top, *below = path_parts(path)[:2] or ("",)
+        return top != "consumers" or not below or question.names(below[0], names)
+
+    return ZookeeperTree(
+        {path: node for path, node in tree.nodes.items() if is_wanted(path)}, tree.problems
+    )
+
+
+def _is_answered(log: LogRange) -> bool:
+    return log.end is not None or log.mark not in (None, OffsetMark.NO_ANSWER)

@@ -1,0 +1,1 @@
+"""A live ZooKeeper; nothing is written there."""

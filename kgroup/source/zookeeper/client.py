@@ -1,0 +1,379 @@
+"""Reads of ZooKeeper, hundreds in flight on one connection; nothing else can be asked.
+
+kazoo's messages are used and its hosts' rules, not its client: that waits for each answer on
+another thread, which takes minutes for what is read here in seconds, and can write.
+
+    frame     int32 length, body
+    request   int32 xid, int32 opcode, fields
+    answer    int32 xid, int64 zxid, int32 error, fields
+
+Answers come in the order of the requests. The opcodes that are sent: getData, getChildren2, auth,
+closeSession; and what opens a session, which has none.
+"""
+
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.errors import BrokerError
+from kgroup.model.zookeeper import Stat
+from kgroup.source.deadline import Deadline
+from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
+
+__all__ = ["DENIED", "Children", "Content", "ZookeeperClient"]
+
+_WINDOW = 256
+"""Requests in flight: ZooKeeper stops reading from its clients at 1000 (globalOutstandingLimit)."""
+_SESSION_MS = 30_000
+_LARGEST = 256 << 20
+"""Bytes of an answer; a list of a million children has some 20 million."""
+_NO_NODE, _NO_AUTH, _BAD_ARGUMENTS, _AUTH_FAILED = -101, -102, -8, -115
+_AUTH_XID = -4
+_NOTIFICATION_XID = -1
+_HEADER = struct.Struct(">iqi")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a node holds."""
+
+    data: bytes | None
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Names of a node's children, sorted."""
+
+    names: tuple[str, ...]
+    stat: Stat
+
+
+class _Denied:
+    """A node that may not be read."""
+
+
+DENIED = _Denied()
+
+
+class _ServerError(Exception):
+    """Why one server cannot be used; `kind` as of `BrokerError`."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class ZookeeperClient:
+    """One session at a time, with whichever server answers.
+
+    Attributes:
+        deadline: bounds all waiting.
+    """
+
+    def __init__(
+        self,
+        address: ZookeeperAddress,
+        deadline: Deadline,
+        *,
+        context: ssl.SSLContext | None = None,
+        digest: str | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            address: where it is.
+            deadline: when to give up.
+            context: for TLS.
+            digest: ``user:password`` to show, as of ZooKeeper's scheme "digest".
+        """
+        self.address = address
+        self.deadline = deadline
+        self._context = context
+        self._digest = digest
+        self._link: _Link | None = None
+        self._next = 0
+
+    def close(self) -> None:
+        """End the session."""
+        if self._link is not None:
+            self._link.end()
+            self._link = None
+
+    def contents(self, paths: Iterable[str]) -> list[Content | _Denied | None]:
+        """Read nodes, in the order given: None where there is none.
+
+        Raises:
+            BrokerError: no server answers.
+        """
+        from kazoo.protocol.serialization import GetData
+
+        def content(found: tuple[bytes | None, Any]) -> Content:
+            return Content(found[0], _stat(found[1]))
+
+        return self._ask(GetData, list(paths), content)
+
+    def children(self, paths: Iterable[str]) -> list[Children | _Denied | None]:
+        """Read the names of nodes' children, likewise."""
+        from kazoo.protocol.serialization import GetChildren2
+
+        def names(found: tuple[list[str], Any]) -> Children:
+            return Children(tuple(sorted(found[0])), _stat(found[1]))
+
+        return self._ask(GetChildren2, list(paths), names)
+
+    def _ask(self, request: Any, paths: Sequence[str], result: Any) -> list[Any]:
+        """Send a request for each path, and again on another connection what was not answered."""
+        answers: list[Any] = [None] * len(paths)
+        waiting, flying = deque(range(len(paths))), deque[int]()
+        losses = 0
+        while waiting or flying:
+            link = self._connected()
+            try:
+                if waiting and len(flying) <= _WINDOW // 2:
+                    numbers = [waiting.popleft() for _ in range(min(len(waiting), _WINDOW))]
+                    flying.extend(numbers)
+                    link.send([request(self._path(paths[number]), False) for number in numbers])
+                error, body = link.answer()
+                answers[flying[0]] = self._result(error, body, request, result, link)
+                flying.popleft()
+                losses = 0
+                self.deadline.heard()
+            except _ServerError as trouble:
+                waiting.extendleft(reversed(flying))
+                flying.clear()
+                self._drop()
+                losses += 1
+                if losses > len(self.address.servers) or not self.deadline.left_s:
+                    raise self._error([trouble]) from None
+        return answers
+
+    def _result(self, error: int, body: bytes, request: Any, result: Any, link: "_Link") -> Any:
+        if error in (_NO_NODE, _BAD_ARGUMENTS):  # what is no path is no node either
+            return None
+        if error == _NO_AUTH:
+            return DENIED
+        if error:
+            raise _ServerError("unusable", f"{link.who} answers with error {error}")
+        try:
+            return result(request.deserialize(body, _HEADER.size))
+        except (struct.error, UnicodeDecodeError, IndexError):
+            raise _ServerError(
+                "unusable", f"{link.who} gives an answer that cannot be read"
+            ) from None
+
+    def _path(self, path: str) -> str:
+        return f"{self.address.chroot}{path}".rstrip("/") or "/"
+
+    def _connected(self) -> "_Link":
+        """Return the connection that there is, or open one to the first server that answers."""
+        if self._link is not None:
+            return self._link
+        troubles = []
+        servers = self.address.servers
+        for _ in servers:
+            host, port = servers[self._next % len(servers)]
+            try:
+                self._link = _Link(host, port, self.deadline, self._context, self._digest)
+            except _ServerError as trouble:
+                troubles.append(trouble)
+                self._next += 1
+            else:
+                return self._link
+            if not self.deadline.left_s:
+                break
+        raise self._error(troubles)
+
+    def _drop(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        self._next += 1
+
+    def _error(self, troubles: Sequence[_ServerError]) -> BrokerError:
+        return BrokerError(troubles[0].kind, "; ".join(map(str, troubles)))
+
+
+class _Link:
+    """A session on one connection.
+
+    Attributes:
+        who: the server, to begin a message with.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        deadline: Deadline,
+        context: ssl.SSLContext | None,
+        digest: str | None,
+    ) -> None:
+        """Connect, open a session, show who we are.
+
+        Raises:
+            _ServerError: that fails.
+        """
+        from kazoo.protocol.serialization import Auth, Connect
+
+        self.who = f"ZooKeeper {server_text(host, port)}"
+        self._deadline = deadline
+        self._xid = 0
+        self._buffer = bytearray()
+        self._start = 0
+        self._is_encrypted = context is not None
+        self._socket = self._connect(host, port, context)
+        try:
+            self._write(_frame(Connect(0, 0, _SESSION_MS, 0, b"\0" * 16, True).serialize()))
+            self._read()
+            self._due: deque[int] = deque()
+            if digest is not None:
+                user = "".join(digest)  # a `Secret` gives its text by joining
+                body = (
+                    struct.pack(">ii", _AUTH_XID, Auth.type) + Auth(0, "digest", user).serialize()
+                )
+                self._due.append(_AUTH_XID)
+                self._write(_frame(body))
+                error, _ = self.answer()
+                if error:
+                    what = "refuses the digest" if error == _AUTH_FAILED else f"answers {error}"
+                    raise _ServerError("refused", f"{self.who} {what} (zookeeper.digest)")
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, requests: Iterable[Any]) -> None:
+        """Send requests in one go."""
+        frames = bytearray()
+        for request in requests:
+            self._xid = self._xid % 0x7FFFFFFF + 1
+            self._due.append(self._xid)
+            frames += _frame(struct.pack(">ii", self._xid, request.type) + request.serialize())
+        self._write(frames)
+
+    def answer(self) -> tuple[int, bytes]:
+        """Wait for the next answer: its error and all of it."""
+        while True:
+            body = self._read()
+            if len(body) < _HEADER.size:
+                raise self._strange()
+            xid, _, error = _HEADER.unpack_from(body)
+            if xid == _NOTIFICATION_XID:
+                continue
+            if not self._due or xid != self._due.popleft():
+                raise self._strange()
+            return error, body
+
+    def end(self) -> None:
+        """Close the session, so that the server need not keep it until it times out."""
+        from kazoo.protocol.serialization import Close
+
+        with suppress(_ServerError):
+            self._write(_frame(struct.pack(">ii", self._xid + 1, Close.type)))
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def _connect(
+        self, host: str, port: int, context: ssl.SSLContext | None
+    ) -> "socket.socket | ssl.SSLSocket":
+        try:
+            plain = socket.create_connection((host, port), self._patience())
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is None:
+                return plain
+            try:
+                return context.wrap_socket(plain, server_hostname=host)
+            except BaseException:
+                plain.close()
+                raise
+        except OSError as error:
+            raise self._trouble(error) from None
+
+    def _write(self, frames: bytes | bytearray) -> None:
+        try:
+            self._socket.settimeout(self._patience())
+            self._socket.sendall(frames)
+        except OSError as error:
+            raise self._trouble(error) from None
+
+    def _read(self) -> bytes:
+        """Return the body of the next frame."""
+        self._fill(4)
+        (size,) = struct.unpack_from(">i", self._buffer, self._start)
+        if not 0 <= size <= _LARGEST:
+            raise self._strange()
+        self._fill(4 + size)
+        begin = self._start + 4
+        self._start = begin + size
+        return bytes(memoryview(self._buffer)[begin : self._start])
+
+    def _fill(self, size: int) -> None:
+        """Read until so many bytes lie ahead."""
+        while len(self._buffer) - self._start < size:
+            if self._start:
+                del self._buffer[: self._start]
+                self._start = 0
+            try:
+                self._socket.settimeout(self._patience())
+                data = self._socket.recv(1 << 18)
+            except OSError as error:
+                raise self._trouble(error) from None
+            if not data:
+                raise _ServerError("disconnected", f"{self.who} closes the connection")
+            self._buffer += data
+
+    def _patience(self) -> float:
+        left = min(self._deadline.patience_s, self._deadline.left_s)
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def _trouble(self, error: OSError) -> _ServerError:
+        if isinstance(error, socket.gaierror):
+            return _ServerError("unreachable", f"{self.who}: the name cannot be resolved")
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = f"shows a certificate that is not trusted: {error.verify_message}"
+            return _ServerError("refused", f"{self.who} {reason}")
+        if isinstance(error, ssl.SSLError):
+            reason = (error.reason or "TLS failed").replace("_", " ").lower()
+            return _ServerError("refused", f"{self.who} does not agree on TLS: {reason}")
+        if isinstance(error, TimeoutError):
+            limit = f"{self._deadline.timeout_s:g} s (--timeout)"
+            return _ServerError("silent", f"{self.who} gave no answer within its part of {limit}")
+        if isinstance(error, ConnectionRefusedError):
+            return _ServerError("unreachable", f"{self.who} cannot be reached: connection refused")
+        if isinstance(error, (ConnectionResetError, BrokenPipeError)):
+            return _ServerError("disconnected", f"{self.who} closes the connection")
+        reason = (error.strerror or str(error)).lower()
+        return _ServerError("unreachable", f"{self.who} cannot be reached: {reason}")
+
+    def _strange(self) -> _ServerError:
+        hint = "" if self._is_encrypted else "; perhaps it wants TLS (zookeeper.ssl.client.enable)"
+        return _ServerError(
+            "unusable", f"{self.who} answers with something else than ZooKeeper's protocol{hint}"
+        )
+
+
+def _frame(body: bytes | bytearray) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def _stat(stat: Any) -> Stat:
+    return Stat(
+        ctime_ms=stat.ctime,
+        mtime_ms=stat.mtime,
+        version=stat.version,
+        cversion=stat.cversion,
+        ephemeral_owner=f"{stat.ephemeralOwner & (1 << 64) - 1:#x}"
+        if stat.ephemeralOwner
+        else None,
+        children=stat.numChildren,
+    )

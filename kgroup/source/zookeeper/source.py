@@ -1,0 +1,270 @@
+"""Groups of the ZooKeeper consumer, from a live ZooKeeper; nothing is written there.
+
+The ends of partitions, and records, are asked of the brokers that are registered there; where they
+do not answer, what ZooKeeper says is told all the same.
+"""
+
+import ssl
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import ClusterView
+from kgroup.model.group import Group, GroupType
+from kgroup.model.image import Image
+from kgroup.model.log_range import LogReading, OffsetMark
+from kgroup.model.next_record import NextReading, Position
+from kgroup.model.placement import Placement
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import ZookeeperTree
+from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
+from kgroup.source.base import EVERYTHING, KafkaOffsets, Question, Reading
+from kgroup.source.deadline import Deadline
+from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
+from kgroup.source.zookeeper.client import ZookeeperClient
+from kgroup.source.zookeeper.nodes import (
+    read_group_ids,
+    read_subtree,
+    read_topics,
+    read_tree,
+)
+from kgroup.source.zookeeper.view import (
+    OFFSETS_TOPIC,
+    ZOOKEEPER_CAPABILITIES,
+    cluster_view,
+    placements,
+    reading_of,
+)
+
+if TYPE_CHECKING:
+    from kgroup.source.broker.source import Cluster
+
+__all__ = ["Zookeeper"]
+
+T = TypeVar("T")
+
+_GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
+
+
+class Zookeeper:
+    """A source of groups; implements `GroupSource` and `NodeSource`. A context manager."""
+
+    capabilities = ZOOKEEPER_CAPABILITIES
+
+    def __init__(
+        self,
+        address: ZookeeperAddress,
+        *,
+        timeout_s: float = 10.0,
+        of_silence: bool = False,
+        context: ssl.SSLContext | None = None,
+        digest: str | None = None,
+        brokers: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            address: where ZooKeeper is.
+            timeout_s: bounds everything that is done with this object, or
+            of_silence: the time in which no server answers.
+            context: TLS to ZooKeeper.
+            digest: ``user:password`` for ZooKeeper.
+            brokers: kafka-python's options for brokers; `bootstrap_servers` there are asked in the
+                place of those that are registered.
+        """
+        self._timeout_s = timeout_s
+        self._of_silence = of_silence
+        deadline = Deadline(timeout_s, of_silence=of_silence)
+        self._client = ZookeeperClient(address, deadline, context=context, digest=digest)
+        self._broker_options = dict(brokers or {})
+        self._nodes: ZookeeperTree | None = None
+        self._cluster: Cluster | None = None
+        self._silence: BrokerError | None = None
+
+    def __enter__(self) -> "Zookeeper":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+        self._close_cluster()
+
+    def renew(self, *, anew: bool = False) -> None:
+        """Prepare another round; see `RenewableSource`."""
+        self._client.deadline = Deadline(self._timeout_s, of_silence=self._of_silence)
+        self._silence = None
+        if anew:
+            self.close()
+        elif self._cluster is not None:
+            self._cluster.renew()
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Read nodes; see `GroupSource.read`.
+
+        Raises:
+            BrokerError: no server answers.
+            InputError: there is nothing of Kafka.
+        """
+        if not (question.state or question.members or question.offsets or question.nodes):
+            return self._names(group_ids, question)
+        self._nodes = read_tree(self._client, group_ids, question)
+        return reading_of(self._nodes, group_ids, question)
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Ask the brokers; see `GroupSource.log_ranges`."""
+        if not partitions:
+            return LogReading({})
+        found, problems = self._of_brokers(
+            "ends of partitions are not known",
+            lambda cluster: cluster.log_ranges(partitions, committed=committed),
+        )
+        return LogReading({}, problems) if found is None else self._of_known_topics(found)
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        """Ask the brokers; see `NextRecordSource`."""
+        if not positions:
+            return NextReading({})
+        found, problems = self._of_brokers(
+            "times of records are not known",
+            lambda cluster: cluster.next_records(positions, committed=committed),
+        )
+        return NextReading({}, problems) if found is None else found
+
+    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
+        """Ask the brokers; see `KafkaOffsetSource`."""
+        question = Question(log_budget=0, commit_times=False)
+        found, problems = self._of_brokers(
+            "commits to Kafka are not known", lambda cluster: cluster.read(group_ids, question)
+        )
+        if found is None:
+            return KafkaOffsets(None, problems)
+        offsets = {
+            (group_id, each.topic, each.partition): each.committed_offset
+            for group_id, group in found.image.groups.items()
+            for each in group.offsets
+        }
+        return KafkaOffsets(offsets, found.problems)
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        """Tell who leads the partitions of `__consumer_offsets` that group ids belong to.
+
+        Which broker answers for them is not known here, nor is anything of transactions.
+        """
+        if transactional:
+            return {}
+        return placements(decode_tree(read_topics(self._client, [OFFSETS_TOPIC])), keys)
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Tell brokers and topics as ZooKeeper has them; see `ClusterSource.view`."""
+        return cluster_view(decode_tree(read_topics(self._client, topics)), topics)
+
+    def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
+        """Read any nodes; see `NodeSource.subtree`."""
+        return read_subtree(self._client, path, depth)
+
+    def _names(self, group_ids: Collection[str] | None, question: Question) -> Reading:
+        """Tell which groups there are, and nothing else of them."""
+        names = [name for name in read_group_ids(self._client) if question.names(name, group_ids)]
+        return Reading(Image({name: Group(name, GroupType.ZOOKEEPER, None) for name in names}))
+
+    def _of_brokers(
+        self, loss: str, ask: "Callable[[Cluster], T]"
+    ) -> tuple[T | None, tuple[Problem, ...]]:
+        """Ask the brokers something; where none answers, say what is lost, and wait but once."""
+        try:
+            if self._silence is not None:
+                raise self._silence
+            if self._cluster is None:
+                self._cluster = self._open_cluster()
+            return ask(self._cluster), ()
+        except BrokerError as error:
+            self._silence = error
+            self._close_cluster()
+            text = f"{error}; {loss}."
+            reason = f"{text[:1].upper()}{text[1:]}"
+            return None, (Problem(error.kind, reason, broker=error.broker_id),)
+
+    def _of_known_topics(self, found: LogReading) -> LogReading:
+        """Correct what brokers take for gone: a topic of ZooKeeper that they have not learnt of."""
+        gone = [at for at, log in found.ranges.items() if log.mark in _GONE]
+        if not gone or self._nodes is None:
+            return found
+        topics = decode_tree(self._part("/brokers/topics/")).topics
+        unknown = {
+            (topic, partition)
+            for topic, partition in gone
+            if topic in topics and partition in topics[topic].partitions
+        }
+        ranges = {
+            at: replace(log, mark=OffsetMark.NO_ANSWER) if at in unknown else log
+            for at, log in found.ranges.items()
+        }
+        problems = tuple(
+            Problem(
+                "inconsistent",
+                f"ZooKeeper has the topic, and brokers do not know {count} of its partitions yet.",
+                topic=topic,
+            )
+            for topic, count in sorted(Counter(topic for topic, _ in unknown).items())
+        )
+        return LogReading(ranges, found.problems + problems)
+
+    def _part(self, prefix: str) -> ZookeeperTree:
+        """Return the nodes that were read last whose paths begin so."""
+        nodes = self._nodes or read_topics(self._client, [])
+        return tree_of(node for path, node in nodes.nodes.items() if path.startswith(prefix))
+
+    def _open_cluster(self) -> "Cluster":
+        options = dict(self._broker_options)
+        servers = options.pop("bootstrap_servers", None) or self._registered(
+            options.get("security_protocol", "PLAINTEXT")
+        )
+        from kgroup.source.broker.source import Cluster
+
+        return Cluster(
+            servers,
+            timeout_s=max(self._client.deadline.left_s, 0.001),
+            of_silence=self._of_silence,
+            **options,
+        )
+
+    def _registered(self, protocol: str) -> list[str]:
+        """Return where brokers listen with this security protocol.
+
+        Raises:
+            BrokerError: none does.
+        """
+        brokers = decode_tree(self._part("/brokers/ids/")).brokers.values()
+        servers = [
+            server_text(endpoint.host, endpoint.port)
+            for broker in brokers
+            for endpoint in broker.endpoints
+            if endpoint.security_protocol == protocol and endpoint.host
+        ]
+        if not servers:
+            raise BrokerError(
+                "unreachable",
+                f"none of the {len(brokers)} brokers in ZooKeeper listens with security.protocol "
+                f"{protocol} (-X security.protocol=…)"
+                if brokers
+                else "no broker is registered in ZooKeeper",
+            )
+        return servers
+
+    def _close_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None

@@ -1,0 +1,103 @@
+"""What ZooKeeper's nodes say, as sources answer it: live ones and snapshots alike."""
+
+from collections.abc import Collection, Mapping
+
+from kgroup.model.cluster import ClusterView, Partition, Topic
+from kgroup.model.group import Broker
+from kgroup.model.image import Image
+from kgroup.model.placement import Placement
+from kgroup.model.zookeeper import BrokerNode, ZookeeperTree, ZookeeperView
+from kgroup.operation.locate import offsets_partition
+from kgroup.protocol.zookeeper.group import groups_of
+from kgroup.protocol.zookeeper.tree import decode_tree
+from kgroup.source.base import Capability, Question, Reading
+
+__all__ = ["OFFSETS_TOPIC", "ZOOKEEPER_CAPABILITIES", "cluster_view", "placements", "reading_of"]
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+ZOOKEEPER_CAPABILITIES = frozenset(
+    {
+        Capability.COMMIT_TIMESTAMPS,
+        Capability.LOG_END_OFFSETS,
+        Capability.LOG_START_OFFSETS,
+        Capability.LAST_STABLE_OFFSETS,
+    }
+)
+
+_UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def reading_of(
+    tree: ZookeeperTree, group_ids: Collection[str] | None, question: Question
+) -> Reading:
+    """Return the groups of these ids, or all, that a tree has and that the question asks for."""
+    view = decode_tree(tree)
+    groups, problems = groups_of(view)
+    names = None if group_ids is None else frozenset(group_ids)
+    offsets = view.topics.get(OFFSETS_TOPIC)
+    image = Image(
+        groups={
+            group_id: group
+            for group_id, group in groups.items()
+            if question.names(group_id, names)
+            if not question.types or group.type in question.types
+            if not question.states or group.state in question.states
+        },
+        cluster_id=view.cluster_id,
+        offsets_partition_count=len(offsets.partitions) if offsets else None,
+    )
+    return Reading(image, view.problems + problems, zookeeper=tree, view=view)
+
+
+def cluster_view(view: ZookeeperView, topics: Collection[str]) -> ClusterView:
+    """Return the brokers, and these topics with their partitions; see `ClusterSource.view`."""
+    return ClusterView(
+        view.cluster_id,
+        None if view.controller is None else view.controller.broker,
+        {broker.id: _broker(broker) for broker in view.brokers.values()},
+        {name: _topic(view, name) for name in sorted(topics)},
+    )
+
+
+def placements(view: ZookeeperView, keys: Collection[str]) -> Mapping[str, Placement]:
+    """Return who leads the partition of `__consumer_offsets` that each group id belongs to."""
+    offsets = view.topics.get(OFFSETS_TOPIC)
+    if offsets is None or not offsets.partitions:
+        return {}
+    count = len(offsets.partitions)
+    topic, brokers = _topic(view, OFFSETS_TOPIC), cluster_view(view, ()).brokers
+    found = {}
+    for key in keys:
+        partition = topic.partitions.get(offsets_partition(key, count))
+        leader = None if partition is None else partition.leader
+        found[key] = Placement(
+            partition_count=count,
+            coordinator=None,
+            error=None,
+            leader=None if leader is None else brokers.get(leader),
+            replicas=partition.replicas if partition else None,
+            isr=partition.isr if partition else None,
+        )
+    return found
+
+
+def _topic(view: ZookeeperView, name: str) -> Topic:
+    node = view.topics.get(name)
+    if node is None:
+        return Topic(name, None, {}, _UNKNOWN_TOPIC)
+    partitions = {}
+    for number, replicas in node.partitions.items():
+        state = view.partition_states.get((name, number))
+        partitions[number] = Partition(
+            state.leader if state else None, replicas, state.isr if state else ()
+        )
+    return Topic(name, node.topic_id, partitions)
+
+
+def _broker(node: BrokerNode) -> Broker:
+    first = node.endpoints[0] if node.endpoints else None
+    host, port = node.host, node.port
+    if host is None and first is not None:
+        host, port = first.host, first.port
+    return Broker(node.id, host or "", port or 0, node.rack)

@@ -1,0 +1,55 @@
+"""Compiled code is for inputs where it is faster, what it takes to have it included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgroup.columnar import input_size
+from kgroup.columnar.input_size import is_large
+from kgroup.protocol.batch.byte_range import ByteRange
+from tests.columnar.log_writer import batch, compress, record
+from tests.operation.log_files import commit
+
+
+def sparse(path: Path, size: int) -> Path:
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("loaded", "kept", "least"),
+    [(True, True, 1 << 15), (False, True, 1 << 20), (False, False, 8 << 20)],
+)
+def test_sizes(
+    loaded: bool, kept: bool, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(input_size, "loaded", lambda: object() if loaded else None)
+    monkeypatch.setattr(input_size, "are_kept", lambda: kept)
+    assert is_large([sparse(tmp_path / "large", least)])
+    assert not is_large([sparse(tmp_path / "small", least - 1)])
+    half = sparse(tmp_path / "half", least // 2)
+    assert is_large([half, half])
+    whole = sparse(tmp_path / "whole", 4 * least)
+    assert is_large([whole], ByteRange(least, 2 * least))
+    assert not is_large([whole], ByteRange(least, 2 * least - 1))
+    assert is_large([whole], ByteRange(3 * least))
+    assert not is_large([whole], ByteRange(3 * least + 1))
+    assert not is_large([half], ByteRange(0, least))
+
+
+def test_many_compressed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_size, "loaded", lambda: None)
+    count = 1 << 16
+    body = compress("zstd", record(commit(0, "g")) * count)
+    packed = batch([], codec="zstd", body=body, count=count, last_offset_delta=count - 1)
+    few = batch([commit(0, "g")])
+    path = tmp_path / "log"
+    path.write_bytes(few + packed + few)
+    assert len(few + packed) < 1 << 19
+    assert is_large([path])
+    assert is_large([path], ByteRange(len(few), len(few + packed)))
+    assert not is_large([path], ByteRange(0, len(few)))
+    assert not is_large([path], ByteRange(len(few + packed)))

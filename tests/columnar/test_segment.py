@@ -1,0 +1,487 @@
+"""The compiled decoder makes of every log what the reference decoder makes of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgroup.columnar import buffer, column_chunk, key_chunk, log_chunk, segment
+from kgroup.columnar.batch_scan import scan_transactions
+from kgroup.columnar.last_record import Limits, last_records
+from kgroup.columnar.schema import DECODED, decoded_cells
+from kgroup.columnar.segment import decode_chunks, map_chunks
+from kgroup.kernel import compiled
+from kgroup.kernel.memory import PADDING
+from kgroup.protocol.batch import batch as protocol_batch
+from kgroup.protocol.batch.batch import Damage
+from kgroup.protocol.batch.transaction import TransactionIndex
+from tests.columnar.log_writer import (
+    CODECS,
+    Plain,
+    batch,
+    compress,
+    marker,
+    message_set,
+    record,
+)
+from tests.columnar.random_log import logs
+from tests.examples import examples, some_of
+from tests.fresh_file import write_fresh
+from tests.operation.log_files import commit, tombstone
+
+ROOT = Path(__file__).parents[2]
+RECORDED = [
+    *sorted(path for path in (ROOT / "tests/data").iterdir() if any(path.rglob("*.log"))),
+    ROOT / "kgroup/sample",
+]
+
+PLAIN = pa.schema(
+    [
+        pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
+        for f in DECODED
+    ]
+)
+
+
+def decoded(path: Path, *, by_kernel: bool) -> tuple[pa.Table, list[Damage]]:
+    """All rows, with texts instead of dictionaries, and the damage."""
+    parts = list(decode_chunks(path, partition=7, compiled=by_kernel))
+    table = pa.Table.from_batches((p for p in parts if not isinstance(p, Damage)), schema=DECODED)
+    table.validate(full=True)
+    return table.cast(PLAIN).combine_chunks(), [p for p in parts if isinstance(p, Damage)]
+
+
+def check_equal(path: Path) -> pa.Table:
+    expected, expected_damages = decoded(path, by_kernel=False)
+    found, damages = decoded(path, by_kernel=True)
+    assert damages == expected_damages, path
+    if not found.equals(expected):
+        for name in DECODED.names:
+            assert found[name].to_pylist() == expected[name].to_pylist(), (path, name)
+    assert found.equals(expected), path
+    return found
+
+
+@pytest.fixture
+def odd_records(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The types of the records that the kernel passes to the reference decoder."""
+    types: list[str] = []
+    decode = decoded_cells
+
+    def noted(key: bytes | None, value: bytes | None, *, is_control: bool) -> tuple[object, ...]:
+        cells = decode(key, value, is_control=is_control)
+        types.append(cells[0])
+        return cells
+
+    monkeypatch.setattr(buffer, "decoded_cells", noted)
+    return types
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_recorded_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 3000)
+    for path in some_of(sorted(folder.rglob("*.log")), 6):
+        check_equal(path)
+
+
+def test_ordinary_records_take_no_python(odd_records: list[str]) -> None:
+    """What brokers write day by day is decoded by the kernel alone."""
+    rows = 0
+    for version in ("2.8.2", "4.3.1", "4.3.1-zstd", "4.3.1-lz4", "4.3.1-gzip", "4.3.1-snappy"):
+        for path in sorted(ROOT.glob(f"tests/data/kafka-{version}/__consumer_offsets-*/*.log")):
+            rows += decoded(path, by_kernel=True)[0].num_rows
+    common = {
+        "OffsetCommit",
+        "ControlCommit",
+        "ControlAbort",
+        "ConsumerGroupMemberMetadata",
+        "StreamsGroupMetadata",
+    }
+    assert rows > 400
+    assert not common & set(odd_records)
+
+
+@settings(max_examples=examples(8, 96))
+@given(log=logs(), size=st.integers(200, 3000))
+def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    write_fresh(path, log)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
+        patch.setattr(log_chunk, "_PIECE", size // 3)
+        patch.setattr(log_chunk, "_SMALLEST_CHUNK", 100)
+        check_equal(path)
+
+
+@pytest.mark.parametrize("codec", some_of(CODECS, 2))
+def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows, texts and dictionaries that do not fit are flushed, enlarged and grown."""
+    monkeypatch.setattr(column_chunk, "_MOST_ROWS", 5)
+    monkeypatch.setattr(buffer, "_TEXT_SIZES", (40, 60))
+    monkeypatch.setattr(log_chunk, "_PIECE", 2000)
+    groups = ROOT / "tests/data/kafka-2.8.2/__consumer_offsets-0/00000000000000000000.log"
+    batches = [
+        batch(
+            [commit(i * 10 + j, f"group-{i}-{j}", metadata="m" * i) for j in range(10)], codec=codec
+        )
+        for i in range(40)
+    ]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batches) + groups.read_bytes())
+    table = check_equal(path)
+    assert len(set(table["group"].to_pylist())) > 400
+
+
+def test_many_names_and_long_metadata(tmp_path: Path, odd_records: list[str]) -> None:
+    records = [
+        commit(i, f"group-{i}", f"topic-{i}", i, committed=i, metadata="ü" * (i % 900))
+        for i in range(5000)
+    ]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batch(records[i : i + 50]) for i in range(0, 5000, 50)))
+    table = check_equal(path)
+    assert table["group"].to_pylist() == [f"group-{i}" for i in range(5000)]
+    assert table["committed_offset"].to_pylist() == list(range(5000))
+    assert odd_records == []
+
+
+def test_text_that_is_no_utf8(tmp_path: Path) -> None:
+    """Java puts U+FFFD in its place; two groups of different bytes then look the same."""
+    values = [b"\xff", b"\xfe", b"\xed\xa0\x80", b"ok\x00"]
+    keys = [b"\0\1\0" + bytes([len(v)]) + v + b"\0\1t\0\0\0\0" for v in values]
+    path = tmp_path / "log"
+    path.write_bytes(batch([Plain(i, 5, key, None) for i, key in enumerate(keys)]))
+    assert check_equal(path)["group"].to_pylist() == ["\ufffd", "\ufffd", "\ufffd", "ok\x00"]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+@pytest.mark.parametrize("counts", [(1, 1), (3, 1), (1, 3), (2, 2)])
+def test_compressed_batches_are_told_apart(
+    codec: str, counts: tuple[int, int], tmp_path: Path
+) -> None:
+    """Batches are decompressed as one stream; one that lies about its records must not shift it."""
+    first = [commit(0, "a"), commit(1, "b")]
+    second = [commit(2, "c"), commit(3, "d")]
+    path = tmp_path / "log"
+    path.write_bytes(
+        batch(first, codec=codec, count=counts[0])
+        + batch(second, codec=codec, count=counts[1])
+        + batch([commit(4, "e")], codec=codec)
+    )
+    table = check_equal(path)
+    assert "e" in table["group"].to_pylist()
+
+
+@pytest.mark.parametrize("codec", ["snappy", "lz4"])
+def test_what_inflates_without_end_is_damage(
+    codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol_batch, "MAX_UNCOMPRESSED", 1 << 20)
+    bomb = record(Plain(1, 5, b"\0\1", bytes(1 << 20)))
+    path = tmp_path / "log"
+    path.write_bytes(
+        batch([commit(0, "a")], codec=codec)
+        + batch([Plain(1, 5)], codec=codec, body=compress(codec, bomb))
+        + batch([commit(2, "b")], codec=codec)
+    )
+    table, damages = decoded(path, by_kernel=True)
+    assert table["group"].to_pylist() == ["a", "b"]
+    assert [damage.kind for damage in damages] == ["too-large"]
+
+
+def test_batch_larger_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
+    path = tmp_path / "log"
+    large = batch([commit(i, f"group-{i}") for i in range(1, 500)])
+    path.write_bytes(batch([commit(0, "a")]) + large + batch([commit(500, "b")]))
+    assert check_equal(path).num_rows == 501
+
+
+def test_transactions_of_other_segments_count(tmp_path: Path) -> None:
+    first, second = tmp_path / "1", tmp_path / "2"
+    flags = 0x10
+    first.write_bytes(
+        batch([commit(0, "a")], producer_id=1, flags=flags)
+        + batch([commit(1, "b")], producer_id=2, flags=flags)
+        + batch([commit(2, "c")], producer_id=3, flags=flags)
+    )
+    second.write_bytes(marker(3, 1, 1) + marker(4, 2, 0))
+    for by_kernel in (False, True):
+        asked: list[TransactionIndex] = []
+
+        def markers(asked: list[TransactionIndex] = asked) -> TransactionIndex:
+            asked.append(scan_transactions([first, second]))
+            return asked[0]
+
+        rows = rows_of(decode_chunks(first, transactions=markers, compiled=by_kernel))
+        fates = [row["transaction"] for row in rows]
+        assert fates == ["committed", "aborted", "open"]
+        assert len(asked) == 1
+
+
+def rows_of(parts: Iterator[pa.RecordBatch | Damage]) -> list[dict[str, object]]:
+    return [row for part in parts if not isinstance(part, Damage) for row in part.to_pylist()]
+
+
+@settings(max_examples=examples(7, 80))
+@given(
+    log=logs(),
+    size=st.integers(200, 3000),
+    offset=st.none() | st.integers(0, 60),
+    time_ms=st.sampled_from([None, 1000, 1300]),
+    with_open=st.booleans(),
+    with_removals=st.booleans(),
+)
+def test_last_records_of_any_log(
+    log: bytes,
+    size: int,
+    offset: int | None,
+    time_ms: int | None,
+    with_open: bool,
+    with_removals: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "last.log"
+    write_fresh(path, log)
+    limits = Limits(lambda: scan_transactions([path]), offset, time_ms, with_open, with_removals)
+    (expected,) = last_records([path], limits, compiled=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
+        patch.setattr(log_chunk, "_PIECE", size // 3)
+        patch.setattr(key_chunk, "_ROWS", 3)
+        (found,) = last_records([path], limits, compiled=True)
+        assert found.places.tolist() == expected.places.tolist()
+        assert found.damages == expected.damages
+        assert found.keyless == expected.keyless
+        of_kernel = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    assert of_kernel == rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=False))
+    assert len(of_kernel) == len(found.places)
+
+
+@pytest.mark.parametrize("by_kernel", [False, True])
+def test_last_records(tmp_path: Path, by_kernel: bool) -> None:
+    """Of each key the last, in the log's order, across segments; what is open stands beside it."""
+    first, second = tmp_path / "1", tmp_path / "2"
+    first.write_bytes(
+        batch([commit(0, "a"), commit(1, "b"), commit(2, "a")])
+        + batch([commit(3, "c")], producer_id=1, flags=0x10)
+        + batch([commit(4, "d")], codec="zstd")
+        + batch([commit(5, "b")], producer_id=2, flags=0x10)
+        + batch([commit(6, "a")], producer_id=3, flags=0x10)
+    )
+    second.write_bytes(
+        marker(7, 1, 1) + marker(8, 2, 0) + batch([tombstone(9, "d"), commit(10, "e")])
+    )
+    paths = [first, second]
+
+    def offsets(**limits: int | bool) -> list[object]:
+        limit = Limits(lambda: scan_transactions(paths), **limits)  # type: ignore[arg-type]
+        found = last_records(paths, limit, compiled=by_kernel)
+        assert [last.path for last in found] == paths
+        return [
+            row["offset"]
+            for last in found
+            for row in rows_of(
+                map_chunks(last.path, lambda b: b, places=last.places, compiled=by_kernel)
+            )
+        ]
+
+    assert offsets() == [1, 2, 3, 6, 9, 10]
+    assert offsets(with_open=False) == [1, 2, 3, 9, 10]
+    assert offsets(offset=4, with_open=False) == [1, 2, 3, 4]
+
+
+def test_damage_does_not_hide_later_last_records(tmp_path: Path) -> None:
+    good = batch([commit(0, "a"), commit(1, "b")])
+    broken = bytearray(batch([commit(2, "a")]))
+    broken[-1] ^= 1
+    path = tmp_path / "log"
+    path.write_bytes(good + bytes(broken) + batch([commit(3, "b")]))
+    for by_kernel in (False, True):
+        (found,) = last_records(
+            [path], Limits(lambda: scan_transactions([path])), compiled=by_kernel
+        )
+        assert [damage.position for damage in found.damages] == [len(good)]
+        rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=by_kernel))
+        assert [(row["offset"], row["group"]) for row in rows] == [(0, "a"), (3, "b")]
+
+
+@pytest.mark.parametrize("size", range(1, 34))
+def test_keys_that_go_on_where_others_end(size: int, tmp_path: Path) -> None:
+    """By one byte, of any value: each is a key of its own."""
+    key = bytes(range(100, 100 + size))
+    keys = [key, *(key + bytes([value]) for value in range(256))]
+    path = tmp_path / "log"
+    path.write_bytes(batch([Plain(offset, 5, each, b"v") for offset, each in enumerate(keys)]))
+    (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
+    assert len(found.places) == len(keys)
+
+
+def test_what_is_wanted_behind_a_batch_for_the_reference(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(
+        message_set([commit(0, "a"), commit(1, "b")], magic=1, codec="gzip")
+        + batch([commit(2, "a"), commit(3, "c")])
+    )
+    (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
+    rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    assert [row["offset"] for row in rows] == [1, 2, 3]
+
+
+def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of keys grows, and what lies between wanted records is passed over."""
+    monkeypatch.setattr(key_chunk, "_PAIRS", 16)
+    monkeypatch.setattr(segment, "_GAP", 500)
+    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 2000)
+    groups = [f"g{i}" for i in range(700)] + ["g5"] * 3000 + ["last"]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batch([commit(i, group)]) for i, group in enumerate(groups)))
+    (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
+    rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    expected = {group: at for at, group in enumerate(groups)}
+    assert {row["group"]: row["offset"] for row in rows} == expected
+
+
+@pytest.fixture
+def machine_code() -> bytes:
+    """What is compiled, from the user's cache."""
+    compiled.kernels()
+    return compiled._cache_path(compiled._processor()).read_bytes()
+
+
+def check_works(functions: Any) -> None:
+    key = np.frombuffer(b"key".ljust(PADDING), np.uint8)
+    expected = compiled.kernels().hash_key(key.ctypes.data, 3, 5)
+    assert functions.hash_key(key.ctypes.data, 3, 5) == expected
+
+
+def test_compiles_once(
+    machine_code: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code is compiled where the cache has none, after that was said, and then kept."""
+    said: list[str] = []
+
+    def compiling(machine: object) -> bytes:
+        said.append("compiling")
+        return machine_code
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiled, "_compile", compiling)
+    for _ in range(2):
+        check_works(compiled._load(lambda: said.append("announced")))
+    assert said == ["announced", "compiling"]
+
+
+def test_cache_that_cannot_be_written(
+    machine_code: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setattr(compiled, "_unkept", [])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(compiled, "_compile", lambda machine: machine_code)
+    check_works(compiled._load(None))
+
+
+def test_no_input_loads_a_compiler(machine_code: bytes, tmp_path: Path) -> None:
+    """A small one needs none. Numba compiles once, for large ones: what it made is loaded."""
+    path = tmp_path / "log"
+    path.write_bytes(batch([commit(0, "a")]))
+    code = f"""if True:
+        import sys
+        from pathlib import Path
+        from kgroup.pandas_import import leave_out_pandas
+        leave_out_pandas()
+        from kgroup.columnar.segment import decode_chunks
+        assert len(list(decode_chunks(Path({str(path)!r})))) == 1
+        assert not {{"numba", "llvmlite"}} & sys.modules.keys()
+        assert len(list(decode_chunks(Path({str(path)!r}), compiled=True))) == 1
+        assert "numba" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_records_that_grow_beyond_measure_are_read_up_to_a_sum(
+    compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol_batch, "_MOST_INFLATED", 60_000)
+    monkeypatch.setattr(log_chunk, "_PIECE", 64)
+    bomb = batch([commit(0, "g", metadata="m" * 32_000)], codec="zstd")
+    sound = batch([commit(1, "g", metadata="".join(map(chr, range(32, 120))))], codec="zstd")
+    assert 100 * len(bomb) < 32_000
+    path = tmp_path / "log"
+    path.write_bytes(bomb + sound + bomb * 5 + sound)
+    parts = list(decode_chunks(path, compiled=compiled))
+    damages = [part for part in parts if isinstance(part, Damage)]
+    assert {damage.kind for damage in damages} == {"too-large"}
+    assert len(damages) == (6 if compiled else 4)  # compiled code asks for all of a chunk at once
+    assert [row["offset"] for row in rows_of(iter(parts))][-1] == 1
+
+
+def test_the_same_odd_record_again_and_again(tmp_path: Path) -> None:
+    """Rows that compiled code leaves to the reference are remembered, and not mixed up."""
+    odd = [Plain(0, 5, b"\0\x63ab", b"x"), Plain(0, 5, b"\0\x02\0\1g", b"\0\3"), commit(0, "g")]
+    odd += [Plain(0, 5, None, None), Plain(0, 5, None, b"v"), Plain(0, 5, b"\0\2\0\1h", b"\0\x63")]
+    order = [0, 0, 1, 1, 2, 1, 3, 3, 4, 4, 0, 5, 5, 2, 2, 1, 3]
+    records = [replace(odd[index], offset=at) for at, index in enumerate(order)]
+    path = tmp_path / "log"
+    path.write_bytes(batch(records[:9]) + batch(records[9:], codec="zstd"))
+    found = rows_of(decode_chunks(path, compiled=True))
+    assert found == rows_of(decode_chunks(path, compiled=False))
+    assert len(found) == len(order)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_more_records_than_a_batch_can_have(compiled: bool, tmp_path: Path) -> None:
+    """A kilobyte of zstd may hold millions of records without key and value: it is damage."""
+    tiny = record(Plain(5), 5, 0)
+    count = protocol_batch.MOST_RECORDS + 1
+    many = batch(
+        [],
+        codec="zstd",
+        body=compress("zstd", tiny * count),
+        base_offset=5,
+        count=count,
+        last_offset_delta=count,
+    )
+    path = tmp_path / "log"
+    path.write_bytes(batch([commit(0, "a")]) + many + batch([commit(9, "b")]))
+    first, damage, last = decode_chunks(path, compiled=compiled)
+    assert isinstance(damage, Damage)
+    assert (damage.kind, damage.position) == ("too-large", len(batch([commit(0, "a")])))
+    assert [row["offset"] for row in rows_of(iter([first, last]))] == [0, 9]
+
+
+def test_bitmaps() -> None:
+    flags = np.random.default_rng(3).integers(0, 256, 100, np.uint8)
+    for count in (0, 1, 31, 32, 33, 64, 100):
+        for flag in (1, 16, 128):
+            bits = np.full((count + 7) // 8 + PADDING, 255, np.uint8)
+            found = compiled.kernels().flag_bits(flags.ctypes.data, flag, count, bits.ctypes.data)
+            known = flags[:count] & flag != 0
+            assert found == known.sum()
+            expected = np.packbits(known, bitorder="little")
+            assert bits[: len(expected)].tolist() == expected.tolist()
+
+
+def test_of_negative_numbers_none_but_minus_1_is_unknown(tmp_path: Path) -> None:
+    times = [-1, -2, 0, -1000, 5]
+    stamped = [replace(commit(i, "g"), timestamp=time) for i, time in enumerate(times)]
+    odd = batch([commit(5, "g")], leader_epoch=-7, producer_id=-9, producer_epoch=-3)
+    path = tmp_path / "log"
+    path.write_bytes(batch(stamped) + odd + batch([commit(6, "g")], leader_epoch=-1))
+    rows = check_equal(path)
+    assert rows["timestamp_ms"].to_pylist()[:5] == [None, -2, 0, -1000, 5]
+    assert rows["leader_epoch"].to_pylist() == [0] * 5 + [-7, None]
+    assert rows["producer_id"].to_pylist() == [None] * 5 + [-9, None]
+    assert rows["producer_epoch"].to_pylist() == [None] * 5 + [-3, None]

@@ -6,78 +6,20 @@ Like all reading, a small log is read by the reference reader and a large one by
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kgroup.columnar.input_size import is_large
+from kgroup.columnar.scan import Marker, Scan
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_file_batches
-from kgroup.protocol.batch.transaction import TransactionIndex, markers_in
+from kgroup.protocol.batch.transaction import TransactionIndex
 
 if TYPE_CHECKING:
     from kgroup.columnar.log_chunk import Chunk
 
-__all__ = ["BatchKind", "Marker", "Scan", "scan_batches", "scan_transactions"]
-
-
-class BatchKind(NamedTuple):
-    """What batches are told apart by: a name of `batch.CODECS` or "unknown", and the format."""
-
-    compression: str
-    magic: int
-
-
-class Marker(NamedTuple):
-    """The end of a transaction.
-
-    Attributes:
-        producer_id: of the transaction's producer.
-        offset: of the marker.
-        is_commit: whether it was committed, else aborted.
-        last_offset: of the marker's batch.
-        time_ms: of the marker's batch; None where it has none.
-    """
-
-    producer_id: int
-    offset: int
-    is_commit: bool
-    last_offset: int
-    time_ms: int | None
-
-
-@dataclass(slots=True)
-class Scan:
-    """What was found in a part of a log.
-
-    Attributes:
-        batches: how many there are of each kind.
-        bytes: that they take.
-        markers: ends of transactions, in order.
-    """
-
-    batches: Counter[BatchKind] = field(default_factory=Counter)
-    bytes: Counter[BatchKind] = field(default_factory=Counter)
-    markers: list[Marker] = field(default_factory=list)
-
-    def add(self, batch: RecordBatch) -> None:
-        """Count a batch, and take the markers in it."""
-        kind = BatchKind(batch.compression, batch.magic)
-        self.batches[kind] += 1
-        self.bytes[kind] += batch.size
-        if batch.producer_id is not None:
-            for offset, is_commit in markers_in(batch):
-                self.markers.append(
-                    Marker(
-                        batch.producer_id,
-                        offset,
-                        is_commit,
-                        batch.last_offset,
-                        batch.max_timestamp_ms,
-                    )
-                )
+__all__ = ["scan_batches", "scan_transactions"]
 
 
 def scan_batches(
@@ -112,8 +54,8 @@ def scan_batches(
         yield scan
         return
 
+    from kgroup.columnar.chunk_reader import read_chunks
     from kgroup.columnar.scan_chunk import scan_chunk
-    from kgroup.columnar.segment import read_chunks
 
     def in_chunk(chunk: Chunk) -> tuple[list[Scan], int | None]:
         scan, stop = scan_chunk(chunk)

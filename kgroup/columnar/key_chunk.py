@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kgroup.columnar.last_record import Limits, keys_in
+from kgroup.columnar.batch_key import Limits, keys_in
+from kgroup.columnar.chunk_reader import read_chunks
 from kgroup.columnar.locator import Places
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
-from kgroup.columnar.segment import read_chunks
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.memory import PADDING, PLACE_SHIFT, TRANSACTIONAL, Batches

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgroup.columnar.batch_scan import BatchKind, Scan
 from kgroup.columnar.log_chunk import Chunk, Walk
+from kgroup.columnar.scan import BatchKind, Scan
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.protocol.batch.batch import CODECS

@@ -1,58 +1,32 @@
 """Whole segments to Arrow columns: the way of all decoding, small inputs and large ones.
 
 A small input is read by the reference decoder, which needs no compiler. A large one is cut into
-chunks that compiled code reads and decodes in parallel (`kernel.column`), without a Python object
-for each record. A chunk ends where a batch was found that can be trusted; it counts only if the
-batches before lead there. Where the code finds one that is not in order, or passes over the end,
-`record_batch.read_file_batches` goes on from there until a batch can be trusted again, and the
-chunks behind it are thrown away. So damage is read in one way only.
+chunks that compiled code reads and decodes in parallel (`chunk_reader`, `kernel.column`), without a
+Python object for each record.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from kgroup.columnar.batch_scan import scan_transactions
 from kgroup.columnar.input_size import is_large
 from kgroup.columnar.locator import numbers_in
-from kgroup.columnar.recycled import keep_freed_memory
 from kgroup.columnar.schema import ColumnBuilder
-from kgroup.kernel.memory import PLACE_SHIFT
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
-from kgroup.protocol.batch.record_batch import Damage, Inflation, RecordBatch, read_file_batches
+from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex, once
 
 if TYPE_CHECKING:
     from kgroup.columnar.locator import Places
-    from kgroup.columnar.log_chunk import Chunk, Cutter
+    from kgroup.columnar.log_chunk import Chunk
 
-__all__ = [
-    "decode_chunks",
-    "map_chunks",
-    "read_chunks",
-]
-
-_SEARCH_SIZE = 1 << 15
-_SOUND_SIZES = (1 << 10, 1 << 16)
-"""Bytes in order behind damage from which on there may be no more, at least and at most.
-
-A new start of compiled code costs as much as to read some kilobytes without it: where soon there
-was damage again, more must be in order the next time.
-"""
-_SOON = 16
-"""Times these bytes within which damage comes soon behind a new start."""
-
-_MOST_WORKERS = 4
-_GAP = 1 << 20
-"""Bytes of which nothing is wanted that are passed over rather than read."""
+__all__ = ["decode_chunks", "map_chunks"]
 
 _T = TypeVar("_T")
 
@@ -135,6 +109,8 @@ def map_chunks(
         return [item if isinstance(item, Damage) else function(item) for item in items], stop
 
     if compiled:
+        from kgroup.columnar.chunk_reader import read_chunks
+
         found = read_chunks(
             path, in_chunk, in_batch, part=part, places=places, workers=workers, announce=announce
         )
@@ -145,77 +121,6 @@ def map_chunks(
             yield function(item)
         elif places is None:
             yield item
-
-
-def read_chunks(
-    path: Path,
-    in_chunk: Callable[[Chunk], tuple[list[_T], int | None]],
-    in_batch: Callable[[RecordBatch], Iterator[_T]],
-    *,
-    part: ByteRange = WHOLE,
-    places: Places | None = None,
-    workers: int | None = None,
-    announce: Callable[[], None] | None = None,
-) -> Iterator[_T | Damage]:
-    """Yield what is found in the chunks of a file, and the damage between its batches.
-
-    Args:
-        path: of the file.
-        in_chunk: gives what is found in a chunk, and where it meets a batch that cannot be trusted,
-            None where it comes to the end; called in several threads at once.
-        in_batch: gives what is found in a batch that is read where no chunk can be.
-        part: what of the file is wanted.
-        places: of the records that are wanted; by default all.
-        workers: see `decode_chunks`.
-        announce: called before code is compiled.
-    """
-    from kgroup.columnar.log_chunk import Cutter
-    from kgroup.kernel.compiled import kernels
-
-    kernels(announce)
-    keep_freed_memory()
-
-    if workers is None:
-        workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
-    most_ahead = ahead = workers + 1 if workers > 1 else 0  # one waits while rows are taken
-    pending: deque[Future[tuple[list[_T], int | None]]] = deque()
-    started = part.start
-    least_sound, most_sound = _SOUND_SIZES
-    sound_size = least_sound
-    with path.open("rb", buffering=0) as file, _pool(workers) as pool:
-        cutter = Cutter(file, part)
-        try:
-            while True:
-                while (
-                    len(pending) <= ahead
-                    and _go_to_wanted(cutter, places)
-                    and (chunk := cutter.next()) is not None
-                ):
-                    pending.append(pool.submit(in_chunk, chunk))
-                if pending:
-                    found, stop = pending.popleft().result()
-                    yield from found
-                    if stop is None:
-                        ahead = most_ahead
-                        continue
-                    _cancel(pending)
-                elif _go_to_wanted(cutter, places):
-                    stop = cutter.position
-                else:
-                    return
-                if not part.has(stop):
-                    return
-                is_soon = stop - started < _SOON * sound_size
-                sound_size = min(2 * sound_size, most_sound) if is_soon else least_sound
-                left = ByteRange(stop, part.end)
-                resumed = yield from _read_over(file, left, sound_size, in_batch, cutter.inflation)
-                if resumed is None:
-                    return
-                cutter.seek(resumed)
-                started = resumed
-                ahead = 0  # where damage is, more is likely, and what is ahead of it is in vain
-        finally:
-            _cancel(pending)
 
 
 def _decode_by_reference(
@@ -237,66 +142,3 @@ def _decode_by_reference(
             yield item
     if builder:
         yield builder.finish()
-
-
-def _read_over(
-    file: BinaryIO,
-    part: ByteRange,
-    sound_size: int,
-    in_batch: Callable[[RecordBatch], Iterator[_T]],
-    inflation: Inflation,
-) -> Generator[_T | Damage, None, int | None]:
-    """Read what compiled code cannot; give where it can go on, None at the end of the part.
-
-    It can where so many bytes were in order.
-    """
-    file.seek(part.start)
-    sound = 0
-    batches = read_file_batches(file, part=part, chunk_size=_SEARCH_SIZE, inflation=inflation)
-    for item in batches:
-        if isinstance(item, Damage):
-            yield item
-            sound = 0
-        elif sound > sound_size:
-            return item.position
-        else:
-            sound += item.size
-            for found in in_batch(item):
-                if isinstance(found, Damage):
-                    sound = 0
-                yield found
-    return None
-
-
-def _go_to_wanted(cutter: Cutter, places: Places | None) -> bool:
-    """Pass over a part of the file in which nothing is wanted; False if nothing is any more."""
-    if places is None:
-        return True
-    at = int(places.searchsorted(cutter.position << PLACE_SHIFT))
-    if at == len(places):
-        return False
-    wanted = int(places[at]) >> PLACE_SHIFT
-    if wanted > cutter.position + _GAP:
-        cutter.seek(wanted)
-    return True
-
-
-class _Here(Executor):
-    """Runs what it is given at once, in the caller's thread."""
-
-    def submit(  # type: ignore[override]
-        self, function: Callable[..., _T], *arguments: Any
-    ) -> Future[_T]:
-        future: Future[_T] = Future()
-        future.set_result(function(*arguments))
-        return future
-
-
-def _pool(workers: int) -> Executor:
-    return ThreadPoolExecutor(workers) if workers > 1 else _Here()
-
-
-def _cancel(pending: deque[Future[_T]]) -> None:
-    for future in pending:
-        future.cancel()
-    pending.clear()

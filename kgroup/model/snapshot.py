@@ -10,9 +10,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker, Group
 from kgroup.model.log_range import OffsetMark
-from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, Stat
 

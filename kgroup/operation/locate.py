@@ -6,9 +6,9 @@ The partition is computed from the name; its leader is the coordinator.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kgroup.assignor.java.java_hash import string_hash
+from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker
-from kgroup.model.placement import Placement
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.source.base import CoordinatorSource, GroupSource
@@ -20,7 +20,6 @@ __all__ = [
     "locate",
     "locate_live",
     "locate_transactions",
-    "offsets_partition",
 ]
 
 DEFAULT_PARTITION_COUNT = 50
@@ -81,18 +80,6 @@ class TransactionLocation:
     leader: Broker | None
     replicas: tuple[int, ...] | None
     isr: tuple[int, ...] | None
-
-
-def offsets_partition(group_id: str, partition_count: int) -> int:
-    """Return the partition of `__consumer_offsets` in which a group is coordinated.
-
-    That of `__transaction_state` is computed from a transactional id in the same way.
-
-    Kafka: ``Utils.abs(groupId.hashCode()) % numPartitions``, where abs of Integer.MIN_VALUE is 0;
-    the same in every version since 0.8.2.
-    """
-    hashed = string_hash(group_id)
-    return (0 if hashed == -(1 << 31) else abs(hashed)) % partition_count
 
 
 def locate(

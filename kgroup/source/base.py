@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from kgroup.model.cluster import ClusterView
+from kgroup.model.cluster import ClusterView, Placement
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.pattern import Pattern
-from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
-from kgroup.operation.locate import offsets_partition
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.source.log.source import LogDir
 from tests.broker.maven import run_java
 from tests.broker.servers import Broker, broker

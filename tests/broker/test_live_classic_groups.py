@@ -12,7 +12,7 @@ import pytest
 
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
-from kgroup.operation.locate import offsets_partition
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.source.base import ClusterSource, Question
 from kgroup.source.broker.source import Cluster
 from kgroup.source.log.source import LogDir

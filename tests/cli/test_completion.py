@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.cli.main import COMMANDS
-from kgroup.cli.shell import suggestion
+from kgroup.cli.option import suggestion
 from kgroup.cli.shell.command_line import read_bash, read_fish_word
 from kgroup.cli.shell.script import SCRIPTS
 from kgroup.model.group import Group, GroupState

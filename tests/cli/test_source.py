@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import ClusterView, Partition, Topic
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Broker, Group, GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
-from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.source.base import DEFAULT_LOG_BUDGET, EVERYTHING, Capability, Question, Reading
 from tests.cli.conftest import Cli

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.columnar import log_chunk
-from kgroup.columnar.batch_scan import BatchKind, Marker, Scan, scan_batches, scan_transactions
+from kgroup.columnar.batch_scan import scan_batches, scan_transactions
+from kgroup.columnar.scan import BatchKind, Marker, Scan
 from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
 from tests.columnar.log_writer import batch
 from tests.columnar.random_log import logs

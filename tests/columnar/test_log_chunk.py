@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroup.columnar import key_chunk, log_chunk, segment
-from kgroup.columnar.last_record import Limits, last_records
+from kgroup.columnar import chunk_reader, key_chunk, log_chunk
+from kgroup.columnar.batch_key import Limits
+from kgroup.columnar.last_record import last_records
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.memory import PADDING
@@ -147,7 +148,7 @@ def test_keys_of_many_records_come_in_pieces(
     """A chunk is left where it has too many; the next one begins soon behind."""
     monkeypatch.setattr(key_chunk, "_ROWS", 4)
     monkeypatch.setattr(key_chunk, "_MOST_ROWS", 8)
-    monkeypatch.setattr(segment, "_SOUND_SIZES", (0, 0))
+    monkeypatch.setattr(chunk_reader, "_SOUND_SIZES", (0, 0))
     path = tmp_path / "log"
     path.write_bytes(b"".join(batch([commit(at, f"g{at % 50}")]) for at in range(200)))
     walks: list[int] = []

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.columnar import buffer, column_chunk, key_chunk, log_chunk, segment
+from kgroup.columnar import buffer, chunk_reader, column_chunk, key_chunk, log_chunk
+from kgroup.columnar.batch_key import Limits
 from kgroup.columnar.batch_scan import scan_transactions
-from kgroup.columnar.last_record import Limits, last_records
+from kgroup.columnar.last_record import last_records
 from kgroup.columnar.schema import DECODED, decoded_cells
 from kgroup.columnar.segment import decode_chunks, map_chunks
 from kgroup.kernel import compiled
@@ -341,7 +342,7 @@ def test_what_is_wanted_behind_a_batch_for_the_reference(tmp_path: Path) -> None
 def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of keys grows, and what lies between wanted records is passed over."""
     monkeypatch.setattr(key_chunk, "_PAIRS", 16)
-    monkeypatch.setattr(segment, "_GAP", 500)
+    monkeypatch.setattr(chunk_reader, "_GAP", 500)
     monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 2000)
     groups = [f"g{i}" for i in range(700)] + ["g5"] * 3000 + ["last"]
     path = tmp_path / "log"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.columnar import buffer, column_chunk, log_chunk, segment
+from kgroup.columnar import buffer, chunk_reader, column_chunk, log_chunk
 from kgroup.columnar.buffer import ColumnBuffer
 from kgroup.columnar.segment import decode_chunks
 from kgroup.protocol.batch.batch import Damage
@@ -28,7 +28,7 @@ def noted_starts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         begun.append(options["part"].start)
         return read(*args, **options)
 
-    monkeypatch.setattr(segment, "read_file_batches", noted)
+    monkeypatch.setattr(chunk_reader, "read_file_batches", noted)
     return begun
 
 
@@ -128,7 +128,9 @@ def restarts(
         slow.append(found.position)
         yield 0
 
-    assert sum(isinstance(item, Damage) for item in segment.read_chunks(path, in_chunk, in_batch))
+    assert sum(
+        isinstance(item, Damage) for item in chunk_reader.read_chunks(path, in_chunk, in_batch)
+    )
     return len(walked), len(slow), begun
 
 

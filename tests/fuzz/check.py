@@ -15,8 +15,9 @@ import orjson
 import pyarrow as pa
 
 from kgroup.cli.main import status_of
-from kgroup.columnar import log_chunk, segment
-from kgroup.columnar.batch_scan import Scan, scan_batches
+from kgroup.columnar import chunk_reader, log_chunk
+from kgroup.columnar.batch_scan import scan_batches
+from kgroup.columnar.scan import Scan
 from kgroup.columnar.schema import DECODED, records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import ExitStatus
@@ -86,7 +87,7 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
         patch.object(log_chunk, "_CHUNK_SIZE", random.choice((100, 1000, 16 << 20))),
         patch.object(log_chunk, "_SMALLEST_CHUNK", random.choice((100, 1000))),
         patch.object(log_chunk, "_PIECE", random.choice((64, 500, 1 << 19))),
-        patch.object(segment, "_SOUND_SIZES", (random.choice((0, 300, 1 << 10)), 1 << 16)),
+        patch.object(chunk_reader, "_SOUND_SIZES", (random.choice((0, 300, 1 << 10)), 1 << 16)),
     ):
         compiled = _decoded(path, compiled=True)
         scanned, groups = _scanned(path, compiled=True), _groups(path, compiled=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kgroup.operation.locate import offsets_partition
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.protocol.record.coordinator_record import encode_key, encode_value
 from tests.columnar.log_writer import TRANSACTIONAL, Plain, batch, marker
 from tests.examples import examples

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.columnar import log_chunk
-from kgroup.columnar import segment as columnar
+from kgroup.columnar import chunk_reader, log_chunk
 from kgroup.columnar.schema import records
 from kgroup.history.input import cut, segment_source
 from kgroup.history.input.cut import cut_by_index
@@ -37,7 +36,7 @@ STARTS = [sum(map(len, BATCHES[:n])) for n in range(len(BATCHES))]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
-    monkeypatch.setattr(columnar, "_SOUND_SIZES", (500, 500))
+    monkeypatch.setattr(chunk_reader, "_SOUND_SIZES", (500, 500))
     monkeypatch.setattr(cut, "_WALK", 3000)
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from kgroup.model.cluster import ClusterView
+from kgroup.model.cluster import ClusterView, Placement
 from kgroup.model.group import Group
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading
-from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree

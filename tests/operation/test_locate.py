@@ -2,14 +2,10 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker, Group, GroupType
-from kgroup.model.placement import Placement
-from kgroup.operation.locate import (
-    locate,
-    locate_live,
-    locate_transactions,
-    offsets_partition,
-)
+from kgroup.model.offsets_partition import offsets_partition
+from kgroup.operation.locate import locate, locate_live, locate_transactions
 from tests.operation.sources import FakeSource
 
 

@@ -11,11 +11,10 @@ import pytest
 
 from kgroup.errors import BrokerError, InputError
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
+from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.offset import CommittedOffset
-from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Choice, Origin, Snapshot, SnapshotRange
 from kgroup.operation.take_snapshot import take_snapshot

@@ -8,8 +8,8 @@ import pytest
 
 from kgroup.model.assignment import TaskAssignment
 from kgroup.model.group import Group, GroupType, Member
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.operation.describe import describe
-from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.source.log.source import LogDir
 from tests.examples import some_of

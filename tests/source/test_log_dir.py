@@ -9,9 +9,9 @@ import pytest
 
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
-from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.source.base import Capability

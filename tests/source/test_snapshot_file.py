@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from kgroup.errors import InputError
-from kgroup.model.cluster import Broker
+from kgroup.model.cluster import Broker, Placement
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.log_range import OffsetMark
-from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import (
     SNAPSHOT_VERSION,

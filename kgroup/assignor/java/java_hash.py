@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from kgroup.model.offsets_partition import string_hash
+
 __all__ = [
     "CROWD",
     "TABLE",
@@ -46,14 +48,6 @@ _TREE_TABLE = 64
 _UNTREE_TO = 6
 CROWD = 8
 """Keys in a bucket from which on trees, and tables that grow early, have to be thought of."""
-
-
-def string_hash(text: str) -> int:
-    """Return ``String.hashCode``: ``h = 31 * h + unit`` over UTF-16 units, as a Java int."""
-    value = 0
-    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return _signed(value)
 
 
 def topic_partition_hash(topic_hash: int, partition: int) -> int:

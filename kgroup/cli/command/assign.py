@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, Output, examples, output_options
+from kgroup.cli.option.common import ID, PATH, examples, output_options
 from kgroup.cli.option.input_file import STDIN
 from kgroup.cli.option.source import Source, missing_source, source_options
+from kgroup.cli.option.suggestion import suggest_groups, suggest_members, suggest_topics_of_group
 from kgroup.cli.output.context import documented, is_terminal, show, uncollected
-from kgroup.cli.shell.suggestion import (
-    suggest_groups,
-    suggest_members,
-    suggest_strategies,
-    suggest_topics_of_group,
-)
+from kgroup.cli.output.form import Output
+from kgroup.cli.shell.suggestion import suggest_strategies
 from kgroup.errors import ExitStatus, InputError
 
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import click
 
-from kgroup.cli.option.common import ID, Output, examples, output_options
+from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
-from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]

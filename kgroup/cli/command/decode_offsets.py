@@ -11,7 +11,6 @@ from kgroup.cli.option.common import (
     ID,
     NEW_FILE,
     PATH,
-    Output,
     examples,
     given_options,
     log_dir_options,
@@ -22,6 +21,7 @@ from kgroup.cli.option.common import (
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.parameter import parse_bytes, parse_end, parse_time
 from kgroup.cli.option.record_source import LiveChoice, file_records, live_records
+from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import (
     complain,
     complain_of,
@@ -31,8 +31,9 @@ from kgroup.cli.output.context import (
     show,
     write,
 )
+from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
-from kgroup.cli.shell.suggestion import suggest_groups, suggest_record_types, suggest_topics
+from kgroup.cli.shell.suggestion import suggest_record_types
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 from kgroup.render.cell import rfc3339

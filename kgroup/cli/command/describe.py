@@ -7,7 +7,6 @@ import click
 
 from kgroup.cli.option.common import (
     ID,
-    Output,
     check_choice,
     examples,
     output_options,
@@ -16,9 +15,10 @@ from kgroup.cli.option.common import (
 )
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.described import check_sections, section_options, show_groups
-from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 

@@ -8,8 +8,8 @@ import click
 
 from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_option
 from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import complain, complain_of, outcome, write
-from kgroup.cli.shell.suggestion import suggest_groups
 from kgroup.errors import ExitStatus, InputError, NotFoundError
 from kgroup.model.pattern import Pattern
 

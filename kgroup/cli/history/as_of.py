@@ -2,12 +2,13 @@
 
 import click
 
-from kgroup.cli.option.common import Output, examples, output_options, parsed
+from kgroup.cli.option.common import examples, output_options, parsed
 from kgroup.cli.option.history import group_argument
 from kgroup.cli.option.parameter import parse_time
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.described import check_sections, section_options, show_groups
+from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]

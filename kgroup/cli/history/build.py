@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, Output, examples, output_options
+from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.history import to_option
 from kgroup.cli.option.spark import SparkChoice, spark_options
 from kgroup.cli.option.warehouse import said_if_failed
 from kgroup.cli.output.context import complain, documented, show
+from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
 from kgroup.errors import ExitStatus, InputError
 

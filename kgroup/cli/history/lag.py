@@ -5,10 +5,11 @@ from pathlib import Path
 
 import click
 
-from kgroup.cli.option.common import PATH, Output, examples, output_options
+from kgroup.cli.option.common import PATH, examples, output_options
 from kgroup.cli.option.history import at_option, group_argument, time_options, topic_option
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, show
+from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]

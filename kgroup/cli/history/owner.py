@@ -2,12 +2,13 @@
 
 import click
 
-from kgroup.cli.option.common import ID, Output, examples, output_options, parsed
+from kgroup.cli.option.common import ID, examples, output_options, parsed
 from kgroup.cli.option.history import at_option
 from kgroup.cli.option.parameter import parse_time
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, show
-from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import Output, examples, output_options
+from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.history import any_group_argument, time_options
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, is_terminal, show
+from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:

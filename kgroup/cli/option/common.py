@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from kgroup.cli.output.form import FORMS, Output
 from kgroup.cli.shell.suggestion import suggest_columns
 from kgroup.model.pattern import Pattern, parse_regex
 
 __all__ = [
     "FOLDER",
-    "FORMS",
     "ID",
     "NEW_FILE",
     "PATH",
-    "Output",
     "Word",
     "check_choice",
     "examples",
@@ -31,8 +29,6 @@ __all__ = [
     "parsed",
     "regex_option",
 ]
-
-FORMS = ("table", "json", "jsonl", "csv", "tsv", "markdown")
 
 
 class _Path(click.Path):
@@ -91,21 +87,6 @@ NEW_FILE = _Path(path_type=Path, dir_okay=False)
 """A file to write."""
 FOLDER = _Folder(path_type=Path, readable=False)
 """A folder that is written to, or was: a warehouse."""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What the output options say.
-
-    Attributes:
-        form: one of `FORMS`.
-        columns: names chosen, in order; empty: those that the form has by default.
-        headers: whether tables, csv and tsv begin with the names of their columns.
-    """
-
-    form: str
-    columns: tuple[str, ...]
-    headers: bool
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ import click
 
 from kgroup.cli.option.common import FOLDER, ID, parsed
 from kgroup.cli.option.parameter import parse_duration, parse_time
-from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import suggest_groups
 
 __all__ = [
     "any_group_argument",

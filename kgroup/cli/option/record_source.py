@@ -136,7 +136,7 @@ def live_records(
 
 def _numbers(choice: LiveChoice, there: Sequence[int]) -> list[int]:
     """Choose partitions: all records about a group stand in one, that of its coordinator."""
-    from kgroup.operation.locate import offsets_partition
+    from kgroup.model.offsets_partition import offsets_partition
 
     if choice.partitions:
         numbers = [number for number in there if number in choice.partitions]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from kgroup.cli.option.common import Output
+from kgroup.cli.output.form import Output
 from kgroup.errors import BrokerError, ExitStatus, KgroupError, UsageError
 
 if TYPE_CHECKING:

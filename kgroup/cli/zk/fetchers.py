@@ -2,10 +2,11 @@
 
 import click
 
-from kgroup.cli.option.common import Output, examples, output_options
+from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.source import Source, zookeeper_source_options
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
-from kgroup.cli.shell.suggestion import suggest_groups
+from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]

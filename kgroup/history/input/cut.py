@@ -77,8 +77,8 @@ def cut_by_index(
 
 def cut_by_lengths(path: Path, start: int, end: int, parts: int) -> list[int]:
     """Like `cut_by_index`, by following the lengths of all batches with compiled code."""
+    from kgroup.columnar.chunk_reader import read_chunks
     from kgroup.columnar.log_chunk import Chunk, follow
-    from kgroup.columnar.segment import read_chunks
 
     def in_chunk(chunk: Chunk) -> tuple[list[int], int | None]:
         return [chunk.position], follow(chunk)

@@ -12,9 +12,11 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from kgroup.columnar.batch_scan import BatchKind, Marker, scan_batches, scan_transactions
-from kgroup.columnar.last_record import Limits, last_records
+from kgroup.columnar.batch_key import Limits
+from kgroup.columnar.batch_scan import scan_batches, scan_transactions
+from kgroup.columnar.last_record import last_records
 from kgroup.columnar.locator import Places
+from kgroup.columnar.scan import BatchKind, Marker
 from kgroup.columnar.segment import map_chunks
 from kgroup.columnar.segment_check import why_unusable
 from kgroup.model.problem import Problem, ProblemLog

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.assignor.java.java_hash import string_hash
 from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
+from kgroup.model.offsets_partition import string_hash
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import GroupNodes, ZookeeperView
 from kgroup.operation.commit import differing_note, kafka_offsets, larger

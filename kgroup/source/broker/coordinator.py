@@ -15,11 +15,10 @@ from typing import TypeVar
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import Partition, Topic
+from kgroup.model.cluster import Partition, Placement, Topic
 from kgroup.model.group import GroupState, GroupType
-from kgroup.model.placement import Placement
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem
-from kgroup.operation.locate import offsets_partition
 from kgroup.source.broker.client import Backoff, BrokerClient, error_name
 
 __all__ = [

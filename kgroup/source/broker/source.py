@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.admin.groups import ListGroupsRequest
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import ClusterView, Topic
+from kgroup.model.cluster import ClusterView, Placement, Topic
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.placement import Placement
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.broker.client import Backoff, BrokerClient, error_name
 from kgroup.source.broker.coordinator import (

@@ -273,7 +273,8 @@ def _replay_compiled(
     announce: Callable[[], None] | None,
     watch: Callable[[int], None],
 ) -> None:
-    from kgroup.columnar.last_record import Limits, last_records
+    from kgroup.columnar.batch_key import Limits
+    from kgroup.columnar.last_record import last_records
     from kgroup.columnar.segment import map_chunks
 
     transactions = _transactions(segments, announce)

@@ -25,10 +25,10 @@ from kgroup.model.delta import Delta
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment
 from kgroup.model.share_state import ShareStateLog, ShareStates, with_share_states
-from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.record import share_state_record
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log.end import log_end

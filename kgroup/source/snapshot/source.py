@@ -4,15 +4,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from kgroup.errors import InputError
-from kgroup.model.cluster import ClusterView, Partition, Topic
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.pattern import parse_regex
-from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
 from kgroup.model.zookeeper import ZookeeperTree
-from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
 from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
 from kgroup.source.zookeeper.view import cluster_view, placements, reading_of

@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import ClusterView
+from kgroup.model.cluster import ClusterView, Placement
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.placement import Placement
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of

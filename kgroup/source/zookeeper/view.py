@@ -2,12 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
-from kgroup.model.cluster import ClusterView, Partition, Topic
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Broker
 from kgroup.model.image import Image
-from kgroup.model.placement import Placement
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.zookeeper import BrokerNode, ZookeeperTree, ZookeeperView
-from kgroup.operation.locate import offsets_partition
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.protocol.zookeeper.tree import decode_tree
 from kgroup.source.base import Capability, Question, Reading

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.columnar import log_chunk, segment
+from kgroup.columnar import chunk_reader, log_chunk
 from kgroup.columnar.batch_scan import scan_batches, scan_transactions
 from kgroup.columnar.schema import DECODED
 from kgroup.columnar.segment import decode_chunks
@@ -116,7 +116,7 @@ def test_a_part_that_goes_on_behind_much_damage_ends_where_it_should(
 ) -> None:
     """Chunks are cut from a place then that was not read up to before."""
     monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
-    monkeypatch.setattr(segment, "_SOUND_SIZES", (100, 100))
+    monkeypatch.setattr(chunk_reader, "_SOUND_SIZES", (100, 100))
     batches = [batch([commit(offset, "g")]) for offset in range(12)]
     path = tmp_path / "log"
     path.write_bytes(batches[0] + b"\xff" * 5000 + b"".join(batches[1:]))
@@ -147,7 +147,7 @@ def test_one_worker_is_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def refuse(workers: int) -> None:
         raise AssertionError(f"{workers} threads")
 
-    monkeypatch.setattr(segment, "ThreadPoolExecutor", refuse)
+    monkeypatch.setattr(chunk_reader, "ThreadPoolExecutor", refuse)
     path = tmp_path / "log"
     path.write_bytes(transaction([commit(0, "g")], 7) + end(1, 7, commits=True))
     rows = pa.Table.from_batches(decode_chunks(path, compiled=True, workers=1))

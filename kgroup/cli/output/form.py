@@ -1,0 +1,22 @@
+"""The forms of output, and what the output options say of them."""
+
+from dataclasses import dataclass
+
+__all__ = ["FORMS", "Output"]
+
+FORMS = ("table", "json", "jsonl", "csv", "tsv", "markdown")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the output options say.
+
+    Attributes:
+        form: one of `FORMS`.
+        columns: names chosen, in order; empty: those that the form has by default.
+        headers: whether tables, csv and tsv begin with the names of their columns.
+    """
+
+    form: str
+    columns: tuple[str, ...]
+    headers: bool

@@ -1,0 +1,23 @@
+"""In which partition of `__consumer_offsets` a group is coordinated: a hash of its name."""
+
+__all__ = ["offsets_partition", "string_hash"]
+
+
+def string_hash(text: str) -> int:
+    """Return ``String.hashCode``: ``h = 31 * h + unit`` over UTF-16 units, as a Java int."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def offsets_partition(group_id: str, partition_count: int) -> int:
+    """Return the partition of `__consumer_offsets` in which a group is coordinated.
+
+    That of `__transaction_state` is computed from a transactional id in the same way.
+
+    Kafka: ``Utils.abs(groupId.hashCode()) % numPartitions``, where abs of Integer.MIN_VALUE is 0;
+    the same in every version since 0.8.2.
+    """
+    hashed = string_hash(group_id)
+    return (0 if hashed == -(1 << 31) else abs(hashed)) % partition_count

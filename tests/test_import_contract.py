@@ -1,0 +1,36 @@
+"""The import contract of pyproject.toml names every module."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DATA_ONLY = {"kgroup.sample", "kgroup"}
+"""What nothing may be imported into: a path, and the version."""
+
+
+def test_every_module_stands_on_a_level() -> None:
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+    layers = tool["importlinter"]["contracts"][0]["layers"]
+    named = {name for layer in layers for name in layer.split(" | ")}
+    unnamed = []
+    for path in (ROOT / "kgroup").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__init__")
+        if not any(f"{module}.".startswith(f"{name}.") for name in named | DATA_ONLY - {"kgroup"}):
+            unnamed.append(module)
+    assert sorted(unnamed) == ["kgroup", "kgroup.source"]
+
+
+def test_no_room_has_more_than_eighteen_modules() -> None:
+    folders: dict[Path, int] = {}
+    for path in (ROOT / "kgroup").rglob("*.py"):
+        if path.name != "__init__.py":
+            folders[path.parent] = folders.get(path.parent, 0) + 1
+    assert max(folders.values()) <= 18
+
+
+def test_every_room_says_whose_it_is() -> None:
+    for path in (ROOT / "kgroup").rglob("__init__.py"):
+        first = path.read_text("utf-8").splitlines()[0]
+        assert first.startswith('"""'), path
+        assert first.rstrip('"').endswith((".", ":")), path

@@ -7,6 +7,7 @@ from kgroup import __version__
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView
 from kgroup.model.group import Group, GroupType
+from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -74,7 +75,6 @@ def take_snapshot(
     image, tree = reading.image, reading.zookeeper
     # What nodes say is found again, with what is wrong about it, whenever they are read.
     problems = list(reading.problems if tree is None else tree.problems)
-    log_problems: list[Problem] = []
     kafka = kafka_offsets(
         source,
         [each.group_id for each in image.groups.values() if each.type is GroupType.ZOOKEEPER],
@@ -82,34 +82,12 @@ def take_snapshot(
     partitions = {at for group in image.groups.values() for at in group.partitions}
     partitions.update((topic, partition) for _, topic, partition in kafka.offsets or ())
 
-    def ranges(*, committed: bool) -> Mapping[tuple[str, int], LogRange]:
-        found = _attempt(
-            lambda: source.log_ranges(partitions, committed=committed),
-            "the ends of partitions",
-            log_problems,
-        )
-        if found is None:
-            return {}
-        log_problems.extend(found.problems)
-        return found.ranges
-
-    ends, stable_ends = ranges(committed=False), None
-    if Capability.LAST_STABLE_OFFSETS in source.capabilities:
-        stable_ends = ranges(committed=True)
+    log_ranges, log_problems = _ranges_of(source, partitions)
     capabilities, view, placements = source.capabilities, None, None
     if isinstance(source, ClusterSource) and Capability.COORDINATOR in source.capabilities:
-        cluster = source
         if not log_budget:
             capabilities -= {Capability.GENERATION, Capability.COMMIT_TIMESTAMPS}
-        topics = {topic for group in image.groups.values() for topic in _topics_of(group)}
-        view = _attempt(
-            lambda: cluster.view({*topics, _OFFSETS_TOPIC}), "brokers and topics", problems
-        )
-        placements = _attempt(
-            lambda: cluster.placements(sorted({*image.groups, *group_ids})),
-            "the coordinators of groups",
-            problems,
-        )
+        view, placements = _cluster_of(source, image, group_ids, problems)
     snapshot = Snapshot(
         command="snapshot",
         schema_version=SNAPSHOT_VERSION,
@@ -129,16 +107,12 @@ def take_snapshot(
         topic_names=dict(sorted(image.topic_names.items())),
         groups=tuple(image.groups.values()) if tree is None else (),
         topics=_topics(view) if view else None,
-        log_ranges=_log_ranges(ends, stable_ends),
-        placements=None
-        if placements is None
-        else tuple(PlacedGroup(group_id, each) for group_id, each in sorted(placements.items())),
+        log_ranges=log_ranges,
+        placements=placements,
         problems=tuple(problems),
-        log_problems=tuple(dict.fromkeys(log_problems)),
+        log_problems=log_problems,
         notes=reading.notes,
-        zookeeper=None
-        if tree is None
-        else tuple(SnapshotNode.of(node) for node in tree.nodes.values()),
+        zookeeper=None if tree is None else tuple(map(SnapshotNode.of, tree.nodes.values())),
         kafka_commits=None
         if tree is None or kafka.offsets is None
         else tuple(SnapshotCommit(*at, offset) for at, offset in sorted(kafka.offsets.items())),
@@ -150,6 +124,45 @@ def take_snapshot(
         errors=missing + learnt + snapshot.log_problems + snapshot.kafka_problems,
         notes=snapshot.notes,
     )
+
+
+def _ranges_of(
+    source: GroupSource, partitions: Collection[tuple[str, int]]
+) -> tuple[tuple[SnapshotRange, ...], tuple[Problem, ...]]:
+    """Ask where partitions begin and end, and where for consumers that read what is committed."""
+    problems: list[Problem] = []
+
+    def ranges(*, committed: bool) -> Mapping[tuple[str, int], LogRange]:
+        found = _attempt(
+            lambda: source.log_ranges(partitions, committed=committed),
+            "the ends of partitions",
+            problems,
+        )
+        if found is None:
+            return {}
+        problems.extend(found.problems)
+        return found.ranges
+
+    ends, stable_ends = ranges(committed=False), None
+    if Capability.LAST_STABLE_OFFSETS in source.capabilities:
+        stable_ends = ranges(committed=True)
+    return _log_ranges(ends, stable_ends), tuple(dict.fromkeys(problems))
+
+
+def _cluster_of(
+    source: ClusterSource, image: Image, group_ids: Collection[str], problems: list[Problem]
+) -> tuple[ClusterView | None, tuple[PlacedGroup, ...] | None]:
+    """Ask for brokers and topics, and for the coordinators of groups."""
+    topics = {topic for group in image.groups.values() for topic in _topics_of(group)}
+    view = _attempt(lambda: source.view({*topics, _OFFSETS_TOPIC}), "brokers and topics", problems)
+    placements = _attempt(
+        lambda: source.placements(sorted({*image.groups, *group_ids})),
+        "the coordinators of groups",
+        problems,
+    )
+    if placements is None:
+        return view, None
+    return view, tuple(PlacedGroup(group_id, each) for group_id, each in sorted(placements.items()))
 
 
 def _topics_of(group: Group) -> frozenset[str]:

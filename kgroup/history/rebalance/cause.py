@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgroup.history.rebalance.group_commit import Commits
+from kgroup.history.rebalance.group_commit import Commits, Signs
 from kgroup.history.rebalance.rebalance import Cause, Certainty, Kind, Participant, Thing
 
 __all__ = ["EPOCH_SESSION_MS", "Departed", "Member", "Moment", "causes_of"]
@@ -224,9 +224,32 @@ def _restart(who: Participant, old: Participant, how: str) -> Cause:
     )
 
 
-def _departure(old: Member, before: Moment, after: Moment, commits: Commits) -> Cause:
-    """Tell how a member went: what signs of life there are, and what its timeouts allow."""
-    who, name = old.who, _name(old.who)
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """The signs of life of a member that went, and what its timeouts allow.
+
+    Attributes:
+        timeout_ms: after so long without a sign it expires.
+        limit: how certain that number is, in words.
+        end_ms: when the group was without it; None: unknown.
+        joined_ms: when it had certainly joined, of a classic group.
+        seen_ms: the last sign of it.
+        silent_ms: from then to `end_ms`.
+        own: commits of its partitions by itself.
+        working_ms: until when the others certainly worked, and did not wait for it to rejoin.
+    """
+
+    timeout_ms: int
+    limit: str
+    end_ms: int | None
+    joined_ms: int | None
+    seen_ms: int | None
+    silent_ms: int | None
+    own: Signs
+    working_ms: int | None
+
+
+def _life_of(old: Member, before: Moment, after: Moment, commits: Commits) -> _Life:
     end_ms = after.joined_ms or after.time_ms
     timeout_ms, is_classic = old.timeout_ms, old.session_timeout_ms is not None
     if timeout_ms is None:
@@ -234,77 +257,74 @@ def _departure(old: Member, before: Moment, after: Moment, commits: Commits) -> 
     joined_ms = before.joined_ms if is_classic and before.is_classic else None
     owned = {(each.topic, each.partition) for each in old.owned or () if each.topic is not None}
     own = commits.between(before.log_offset, after.log_offset, owned)
-    seen = [
-        each
-        for each in (
-            (joined_ms or before.time_ms) if old.seen_ms is None else old.seen_ms,
-            own.last_ms,
-        )
-        if each is not None
-    ]
-    seen_ms = max(seen, default=None)
-    silent_ms = None if seen_ms is None or end_ms is None else max(0, end_ms - seen_ms)
+    sign_ms = (joined_ms or before.time_ms) if old.seen_ms is None else old.seen_ms
+    seen_ms = max((each for each in (sign_ms, own.last_ms) if each is not None), default=None)
+    # Others may have taken long to join, so its silence counts only while they worked.
+    others = commits.between(before.log_offset, after.log_offset, owned, others=True)
+    return _Life(
+        timeout_ms=timeout_ms,
+        limit="its timeout is" if is_classic else "the timeout is, by default,",
+        end_ms=end_ms,
+        joined_ms=joined_ms,
+        seen_ms=seen_ms,
+        silent_ms=None if seen_ms is None or end_ms is None else max(0, end_ms - seen_ms),
+        own=own,
+        working_ms=others.last_ms if after.members else end_ms,
+    )
 
-    def cause(kind: Kind, certainty: Certainty, evidence: str) -> Cause:
-        return _about(
-            who,
-            kind,
-            certainty,
-            evidence,
-            last_seen_ms=seen_ms,
-            silent_ms=silent_ms,
-            timeout_ms=timeout_ms,
-        )
 
+def _departure(old: Member, before: Moment, after: Moment, commits: Commits) -> Cause:
+    """Tell how a member went: what signs of life there are, and what its timeouts allow."""
+    life = _life_of(old, before, after, commits)
+    kind, certainty, evidence = _how_it_went(old, life)
+    return _about(
+        old.who,
+        kind,
+        certainty,
+        evidence,
+        last_seen_ms=life.seen_ms,
+        silent_ms=life.silent_ms,
+        timeout_ms=life.timeout_ms,
+    )
+
+
+def _how_it_went(old: Member, life: _Life) -> tuple[Kind, Certainty, str]:
+    name, timeout_ms, limit, own = _name(old.who), life.timeout_ms, life.limit, life.own
     if old.is_away:
-        return cause(
-            Kind.EXPIRED,
-            _INFERRED,
-            f"static member {name} had gone for a while (epoch -2) and was not back in time",
-        )
-    if end_ms is None:
-        return cause(Kind.GONE, _INFERRED, f"member {name} left or expired")
-    if joined_ms is not None:
-        alive_ms = end_ms - joined_ms
+        away = "had gone for a while (epoch -2) and was not back in time"
+        return Kind.EXPIRED, _INFERRED, f"static member {name} {away}"
+    if life.end_ms is None:
+        return Kind.GONE, _INFERRED, f"member {name} left or expired"
+    if life.joined_ms is not None:
+        alive_ms = life.end_ms - life.joined_ms
         if 0 <= alive_ms < timeout_ms:
-            return cause(
+            return (
                 Kind.LEFT,
                 _CERTAIN,
                 f"member {name} left: it had joined {alive_ms} ms before, and cannot expire in "
                 f"less than {timeout_ms} ms",
             )
-    limit = "its timeout is" if is_classic else "the timeout is, by default,"
-    if silent_ms is not None and silent_ms < timeout_ms:
-        return cause(
+    if life.silent_ms is not None and life.silent_ms < timeout_ms:
+        return (
             Kind.LEFT,
             _INFERRED,
-            f"member {name} left: the last sign of it is {silent_ms} ms older than the rebalance; "
-            f"{limit} {timeout_ms} ms",
+            f"member {name} left: the last sign of it is {life.silent_ms} ms older than the "
+            f"rebalance; {limit} {timeout_ms} ms",
         )
-    # Others may have taken long to join, so its silence counts only while they worked.
-    others_ms = commits.between(before.log_offset, after.log_offset, owned, others=True).last_ms
-    working_ms = others_ms if after.members else end_ms
-    pace_ms = own.pace_ms
-    if own.last_ms is not None and working_ms is not None and pace_ms is not None:
-        silence_ms = working_ms - own.last_ms
-        if silence_ms >= timeout_ms and pace_ms * 3 <= timeout_ms:
-            return cause(
+    if own.last_ms is not None and life.working_ms is not None and own.pace_ms is not None:
+        silence_ms = life.working_ms - own.last_ms
+        if silence_ms >= timeout_ms and own.pace_ms * 3 <= timeout_ms:
+            return (
                 Kind.EXPIRED,
                 _INFERRED,
-                f"member {name} expired: its partitions were committed every {pace_ms} ms, and "
+                f"member {name} expired: its partitions were committed every {own.pace_ms} ms, and "
                 f"then not for {silence_ms} ms; {limit} {timeout_ms} ms",
             )
-    if who.instance_id is not None:
-        return cause(
-            Kind.EXPIRED,
-            _INFERRED,
-            f"static member {name} is gone; static members do not leave when they are closed",
-        )
-    return cause(
-        Kind.GONE,
-        _INFERRED,
-        f"member {name} left or expired: nothing shows that it lived in the last {timeout_ms} ms",
-    )
+    if old.who.instance_id is not None:
+        still = "static members do not leave when they are closed"
+        return Kind.EXPIRED, _INFERRED, f"static member {name} is gone; {still}"
+    unseen = f"nothing shows that it lived in the last {timeout_ms} ms"
+    return Kind.GONE, _INFERRED, f"member {name} left or expired: {unseen}"
 
 
 def _subscriptions(before: Moment, after: Moment) -> Iterator[Cause]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -117,6 +117,10 @@ def _members(rebalance: Rebalance) -> str:
     return f"{'?' if before is None else len(before)} to {len(rebalance.members)}"
 
 
+_NAMES_AXIS: Mapping[str, Any] = {"type": "category", "autorange": "reversed"}
+_NUMBERS_AXIS: Mapping[str, Any] = {"rangemode": "tozero", "nticks": 4, "tickformat": ",d"}
+
+
 def _figure(page: GroupPage) -> str:
     """Draw the parts above each other, over one time, as JSON for plotly.js."""
     from plotly.subplots import make_subplots
@@ -145,26 +149,10 @@ def _figure(page: GroupPage) -> str:
     for row, (_, _, _, draw) in enumerate(shown, start=1):
         for trace in draw(page, colours):
             figure.add_trace(trace, row=row, col=1)
-        if draw in (_owned, _causes, _lives):
-            figure.update_yaxes(
-                type="category", autorange="reversed", automargin=True, row=row, col=1
-            )
-        else:
-            figure.update_yaxes(
-                rangemode="tozero", automargin=True, nticks=4, tickformat=",d", row=row, col=1
-            )
-    for each in page.rebalances if len(page.rebalances) <= MOST_LISTED else ():
-        if page.stretches:
-            figure.add_shape(
-                type="line",
-                x0=_time(each.time_ms),
-                x1=_time(each.time_ms),
-                y0=0,
-                y1=1,
-                xref="x",
-                yref="y domain",
-                line={"width": 1, "dash": "dot", "color": "rgba(128,128,128,0.7)"},
-            )
+        is_named = draw in (_owned, _causes, _lives)
+        axis = _NAMES_AXIS if is_named else _NUMBERS_AXIS
+        figure.update_yaxes(automargin=True, row=row, col=1, **axis)
+    _mark_rebalances(figure, page)
     figure.update_annotations(x=0, xanchor="left", font_size=14)
     figure.update_xaxes(type="date", showticklabels=True)
     if page.since_ms is not None and page.until_ms is not None:
@@ -183,6 +171,23 @@ def _figure(page: GroupPage) -> str:
     )
     json: str = figure.to_json()
     return json
+
+
+def _mark_rebalances(figure: Any, page: GroupPage) -> None:
+    """Draw a line through the owners at each rebalance, where they are not too many."""
+    if not page.stretches or len(page.rebalances) > MOST_LISTED:
+        return
+    for each in page.rebalances:
+        figure.add_shape(
+            type="line",
+            x0=_time(each.time_ms),
+            x1=_time(each.time_ms),
+            y0=0,
+            y1=1,
+            xref="x",
+            yref="y domain",
+            line={"width": 1, "dash": "dot", "color": "rgba(128,128,128,0.7)"},
+        )
 
 
 def _length(ms: int) -> str:

@@ -95,11 +95,11 @@ def read_chunks(
                         ahead = most_ahead
                         continue
                     _cancel(pending)
-                elif _go_to_wanted(cutter, places):
-                    stop = cutter.position
                 else:
-                    return
-                if not part.has(stop):
+                    stop = cutter.position
+                # what is wanted stands where its place says: lengths that lie may have led past it
+                stop = _first_wanted(places, stop)
+                if stop is None or not part.has(stop):
                     return
                 is_soon = stop - started < _SOON * sound_size
                 sound_size = min(2 * sound_size, most_sound) if is_soon else least_sound
@@ -145,15 +145,18 @@ def _read_over(
 
 def _go_to_wanted(cutter: Cutter, places: Places | None) -> bool:
     """Pass over a part of the file in which nothing is wanted; False if nothing is any more."""
-    if places is None:
-        return True
-    at = int(places.searchsorted(cutter.position << PLACE_SHIFT))
-    if at == len(places):
-        return False
-    wanted = int(places[at]) >> PLACE_SHIFT
-    if wanted > cutter.position + _GAP:
+    wanted = _first_wanted(places, cutter.position)
+    if wanted is not None and wanted > cutter.position + _GAP:
         cutter.seek(wanted)
-    return True
+    return wanted is not None
+
+
+def _first_wanted(places: Places | None, position: int) -> int | None:
+    """Find where, from a position on, the first batch stands of which a record is wanted."""
+    if places is None:
+        return position
+    at = int(places.searchsorted(position << PLACE_SHIFT))
+    return None if at == len(places) else int(places[at]) >> PLACE_SHIFT
 
 
 class _Here(Executor):

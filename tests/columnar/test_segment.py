@@ -317,6 +317,30 @@ def test_damage_does_not_hide_later_last_records(tmp_path: Path) -> None:
         assert [(row["offset"], row["group"]) for row in rows] == [(0, "a"), (3, "b")]
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("piece", [64, 1 << 19])
+def test_lengths_that_lie_do_not_hide_last_records(
+    codec: str, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch with an odd header is read where one before leads to it, and not found otherwise."""
+    monkeypatch.setattr(log_chunk, "_PIECE", piece)
+    lying = bytearray(batch([commit(0, "a")], codec=codec))
+    lying[11] += 5
+    path = tmp_path / "log"
+    path.write_bytes(
+        bytes(lying)
+        + batch([commit(1, "b")], codec=codec)
+        + batch([commit(2, "c")], codec=codec, producer_id=-9)
+        + batch([commit(3, "b")], codec=codec)
+    )
+    for by_kernel in (False, True):
+        limits = Limits(lambda: scan_transactions([path]))
+        (found,) = last_records([path], limits, compiled=by_kernel)
+        assert [damage.size for damage in found.damages] == [len(lying)]
+        rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=by_kernel))
+        assert [(row["offset"], row["group"]) for row in rows] == [(2, "c"), (3, "b")]
+
+
 @pytest.mark.parametrize("size", range(1, 34))
 def test_keys_that_go_on_where_others_end(size: int, tmp_path: Path) -> None:
     """By one byte, of any value: each is a key of its own."""

@@ -78,6 +78,7 @@ def read_chunks(
     started = part.start
     least_sound, most_sound = _SOUND_SIZES
     sound_size = least_sound
+    inflation = Inflation()
     with path.open("rb", buffering=0) as file, _pool(workers) as pool:
         cutter = Cutter(file, part)
         try:
@@ -104,7 +105,7 @@ def read_chunks(
                 is_soon = stop - started < _SOON * sound_size
                 sound_size = min(2 * sound_size, most_sound) if is_soon else least_sound
                 left = ByteRange(stop, part.end)
-                resumed = yield from _read_over(file, left, sound_size, in_batch, cutter.inflation)
+                resumed = yield from _read_over(file, left, sound_size, in_batch, inflation)
                 if resumed is None:
                     return
                 cutter.seek(resumed)

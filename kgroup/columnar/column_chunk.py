@@ -13,7 +13,7 @@ from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.schema_program import machine_block
-from kgroup.protocol.batch.record_batch import Damage
+from kgroup.protocol.batch.record_batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 
 __all__ = ["decode_chunk"]
@@ -126,10 +126,9 @@ class _Decoder:
         Tells whether to go on behind it: rows end at damage, and if there were more of it, a
         buffer made for all rows of the chunk would be spent on each few of them.
         """
-        batch = self._walk.read_bad_batch(_MOST_ROWS)
-        if batch is None:
-            return False
-        self._damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))
-        if self._damages:
+        if not self._walk.read_bad_batch(self._add_batch, _MOST_ROWS) or self._damages:
             return False
         return self._walk.state[memory.ROWS] < self._rows or self._make_room()
+
+    def _add_batch(self, batch: RecordBatch) -> None:
+        self._damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))

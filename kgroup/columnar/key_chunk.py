@@ -168,6 +168,10 @@ class CompiledSearch:
         state[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
         buffer = _Buffer(state, _ROWS)
         parts: list[_Hashed | Damage] = []
+
+        def read(batch: RecordBatch) -> None:
+            parts.extend(self._read_batch(batch, limits))
+
         count = 0
         for reason in walk.steps():
             if reason == memory.FULL and state[memory.ROWS] == 0:
@@ -175,10 +179,8 @@ class CompiledSearch:
             count += int(state[memory.ROWS])
             parts.append(buffer.take(limits))
             if reason == memory.BAD:
-                batch = walk.read_bad_batch()
-                if batch is None:
+                if not walk.read_bad_batch(read):
                     break
-                parts += self._read_batch(batch, limits)
             elif count > _MOST_ROWS:
                 break
         parts.append(replace(buffer.take(limits), keyless=int(state[memory.KEYLESS])))

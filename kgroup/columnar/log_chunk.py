@@ -22,7 +22,7 @@ from kgroup.kernel.memory import PADDING
 from kgroup.protocol.batch.batch import CODECS, MAX_BATCH_SIZE, MOST_RECORDS, Inflation
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
-from kgroup.protocol.batch.compression import CompressionError, decompress
+from kgroup.protocol.batch.compression import CompressionError, UndecidedError, decompress
 from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
 
 __all__ = ["Chunk", "Cutter", "Walk", "follow", "unpacked_or_not"]
@@ -49,13 +49,11 @@ class Chunk:
         file: the log, which is read at positions: threads share it.
         position: of the first byte.
         end: position behind the last byte.
-        inflation: of the log.
     """
 
     file: BinaryIO
     position: int
     end: int
-    inflation: Inflation
 
     @property
     def size(self) -> int:
@@ -72,13 +70,11 @@ class Cutter:
 
     Attributes:
         position: where the next chunk begins.
-        inflation: of the log.
     """
 
     def __init__(self, file: BinaryIO, part: ByteRange = WHOLE) -> None:
         self._file = file
         self._end = part.end
-        self.inflation = Inflation()
         self._largest = _CHUNK_SIZE
         self.seek(part.start)
         self._size = min(_FIRST_CHUNK, _CHUNK_SIZE)
@@ -98,7 +94,7 @@ class Cutter:
             return None
         self.position = self._batch_behind(start + self._size, end)
         self._size = min(2 * self._size, self._largest)
-        return Chunk(self._file, start, self.position, self.inflation)
+        return Chunk(self._file, start, self.position)
 
     def _batch_behind(self, position: int, end: int) -> int:
         """Find where a batch begins at a position or behind it, `end` if none is near."""
@@ -243,23 +239,30 @@ class Walk:
         batch = self.batch
         return int.from_bytes(batch[57:61], "big") if batch[16] == 2 else 1
 
-    def read_bad_batch(self, most_records: int = MOST_RECORDS) -> RecordBatch | None:
-        """Give the batch that the code cannot read, and pass over it.
+    def read_bad_batch(
+        self, read: Callable[[RecordBatch], object], most_records: int = MOST_RECORDS
+    ) -> bool:
+        """Have the batch read that the code cannot read, and pass over it.
 
-        None if it cannot be trusted, or has more records.
+        False if it cannot be trusted, has more records, or becomes too large for a chunk, which is
+        read without what stands before it.
         """
         batches = read_batches(
             self.batch,
             base_position=self.position,
             final=False,
-            inflation=self._chunk.inflation,
+            inflation=Inflation(is_known=False),
         )
         item = next(batches, None)
         if not isinstance(item, RecordBatch) or (item.record_count or 0) > most_records:
-            return None
+            return False
+        try:
+            read(item)
+        except UndecidedError:
+            return False
         self.state[memory.POSITION] += item.size
         self._keep()
-        return item
+        return True
 
     def _take_memory(self, size: int) -> None:
         """Take memory for a piece of so many bytes; what was read of it stays."""
@@ -290,13 +293,11 @@ class Walk:
         if self._packed is None or self._run in self._packed:
             return
         codec = int(self._memory[starts[0] - state[memory.PIECE] + 22]) & memory.COMPRESSED
-        size = int((ends - starts).sum())
-        inflation = self._chunk.inflation
+        limit = Inflation(is_known=False).limit(int((ends - starts).sum()))
         try:
-            unpacked = _unpack(starts, ends, codec, inflation.limit(size))
+            unpacked = _unpack(starts, ends, codec, limit)
         except (CompressionError, OSError, pa.ArrowException) as error:
             raise UnpackError(self._run) from error
-        inflation.note(size, len(unpacked))
         state[memory.UNPACKED] = unpacked.ctypes.data
         state[memory.UNPACKED_END] = unpacked.ctypes.data + len(unpacked) - PADDING
         self._unpacked = unpacked  # as long as the code reads it

@@ -53,9 +53,6 @@ class Scan:
 
     def add(self, batch: RecordBatch) -> None:
         """Count a batch, and take the markers in it."""
-        kind = BatchKind(batch.compression, batch.magic)
-        self.batches[kind] += 1
-        self.bytes[kind] += batch.size
         if batch.producer_id is not None:
             for offset, is_commit in markers_in(batch):
                 self.markers.append(
@@ -67,3 +64,6 @@ class Scan:
                         batch.max_timestamp_ms,
                     )
                 )
+        kind = BatchKind(batch.compression, batch.magic)
+        self.batches[kind] += 1
+        self.bytes[kind] += batch.size

@@ -22,10 +22,8 @@ def scan_chunk(chunk: Chunk) -> tuple[Scan, int | None]:
     walk.state[memory.ROW_COLUMNS] = counts.ctypes.data
     scan = Scan()
     for _ in walk.steps():
-        batch = walk.read_bad_batch()
-        if batch is None:
+        if not walk.read_bad_batch(scan.add):
             break
-        scan.add(batch)
     for number, (batches, size) in enumerate(counts.tolist()):
         if batches:
             codec = number % 8

@@ -35,7 +35,7 @@ from kgroup.kernel.memory import (
     READ,
     UNPACK,
 )
-from kgroup.protocol.batch.batch import LOG_OVERHEAD, MOST_RECORDS
+from kgroup.protocol.batch.batch import LOG_OVERHEAD, MOST_RECORDS, MOST_TIMES
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 
 __all__ = [
@@ -360,8 +360,11 @@ def open_batch(state: int) -> int:
 def close_batch(state: int, record: int, reason: int) -> int:
     """Go on behind the open batch if its records ended right, else forget them; give the reason."""
     at = get(state, memory.POSITION)
+    size = load_int32(at + 8) + LOG_OVERHEAD
     is_unpacked = has_compressed_records(at)
     if reason == DONE and not is_unpacked and record != get(state, memory.LIMIT):
+        reason = BAD
+    if reason == DONE and is_unpacked and record - get(state, memory.UNPACKED) > MOST_TIMES * size:
         reason = BAD
     put(state, memory.RECORD, 0)
     if reason == DONE:
@@ -369,7 +372,7 @@ def close_batch(state: int, record: int, reason: int) -> int:
             put(state, memory.UNPACKED, record)
         if get(state, memory.ROWS) == get(state, memory.SAVED):
             put(state, memory.BATCHES, get(state, memory.SAVED + memory.BATCHES - memory.ROWS))
-        put(state, memory.POSITION, at + load_int32(at + 8) + LOG_OVERHEAD)
+        put(state, memory.POSITION, at + size)
     else:
         for index in range(memory.ROWS, memory.USED_END):
             put(state, index, get(state, memory.SAVED - memory.ROWS + index))

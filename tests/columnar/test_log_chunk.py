@@ -133,9 +133,9 @@ def test_only_a_run_with_an_odd_batch_is_left_to_the_reference(
     left: list[int] = []
     read = log_chunk.Walk.read_bad_batch
 
-    def noted(walk: log_chunk.Walk, most_records: int) -> RecordBatch | None:
+    def noted(walk: log_chunk.Walk, *arguments: Any) -> bool:
         left.append(walk.position)
-        return read(walk, most_records)
+        return read(walk, *arguments)
 
     monkeypatch.setattr(log_chunk.Walk, "read_bad_batch", noted)
     assert check_equal(path).num_rows == 20
@@ -269,7 +269,9 @@ def test_a_batch_of_too_many_records_is_not_passed_over(tmp_path: Path) -> None:
         walk = log_chunk.Walk(chunk, kernels().list_keys)
         key_chunk._Buffer(walk.state, 9)
         assert next(walk.steps()) == memory.BAD  # compressed, and not unpacked
-        assert walk.read_bad_batch(1) is None
-        assert (walk.position, walk.record_count) == (0, 2)
-        assert walk.read_bad_batch(2) is not None
+        read: list[RecordBatch] = []
+        assert not walk.read_bad_batch(read.append, 1)
+        assert (walk.position, walk.record_count, read) == (0, 2, [])
+        assert walk.read_bad_batch(read.append, 2)
+        assert [found.record_count for found in read] == [2]
         assert walk.position == chunk.end - len(SOUND)

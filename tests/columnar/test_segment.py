@@ -435,24 +435,6 @@ def test_no_input_loads_a_compiler(machine_code: bytes, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_records_that_grow_beyond_measure_are_read_up_to_a_sum(
-    compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol_batch, "_MOST_INFLATED", 60_000)
-    monkeypatch.setattr(log_chunk, "_PIECE", 64)
-    bomb = batch([commit(0, "g", metadata="m" * 32_000)], codec="zstd")
-    sound = batch([commit(1, "g", metadata="".join(map(chr, range(32, 120))))], codec="zstd")
-    assert 100 * len(bomb) < 32_000
-    path = tmp_path / "log"
-    path.write_bytes(bomb + sound + bomb * 5 + sound)
-    parts = list(decode_chunks(path, compiled=compiled))
-    damages = [part for part in parts if isinstance(part, Damage)]
-    assert {damage.kind for damage in damages} == {"too-large"}
-    assert len(damages) == (6 if compiled else 4)  # compiled code asks for all of a chunk at once
-    assert [row["offset"] for row in rows_of(iter(parts))][-1] == 1
-
-
 def test_the_same_odd_record_again_and_again(tmp_path: Path) -> None:
     """Rows that compiled code leaves to the reference are remembered, and not mixed up."""
     odd = [Plain(0, 5, b"\0\x63ab", b"x"), Plain(0, 5, b"\0\x02\0\1g", b"\0\3"), commit(0, "g")]

@@ -1,7 +1,6 @@
 """What is read from a log: record batches, records, and the damage between and inside them."""
 
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Literal
 
 __all__ = [
@@ -10,6 +9,7 @@ __all__ = [
     "MAX_BATCH_SIZE",
     "MAX_UNCOMPRESSED",
     "MOST_RECORDS",
+    "MOST_TIMES",
     "Damage",
     "DamageKind",
     "Inflation",
@@ -32,7 +32,7 @@ MOST_RECORDS = 1 << 20
 Compressed, ten times as many take a kilobyte, and as objects gigabytes.
 """
 
-_MOST_TIMES = 100
+MOST_TIMES = 100
 """How many times as large as a batch its records may be without counting as inflated."""
 
 _MOST_INFLATED = 128 * 1024 * 1024
@@ -61,24 +61,27 @@ class Inflation:
     A kilobyte of compressed data can stand for 64 MiB of records, a log of such batches for more
     than anybody can wait for. Those of coordinators become ten times as large, rarely a hundred
     times (big groups whose members all subscribe to the same): so much is always decompressed, and
-    what becomes larger only up to a sum. Threads may share one.
+    what becomes larger only up to a sum, in the order of the log.
+
+    Attributes:
+        is_known: whether it is known what the batches before have become. Where it is not, what
+            becomes larger is left to who reads the log in order.
     """
 
-    def __init__(self) -> None:
-        self._lock = Lock()
+    def __init__(self, *, is_known: bool = True) -> None:
+        self.is_known = is_known
         self._inflated = 0
 
     def limit(self, size: int) -> int:
         """Give the bytes to which a batch of `size` bytes may be decompressed."""
-        if self._inflated < _MOST_INFLATED:
+        if self.is_known and self._inflated < _MOST_INFLATED:
             return MAX_UNCOMPRESSED
-        return min(_MOST_TIMES * size, MAX_UNCOMPRESSED)
+        return min(MOST_TIMES * size, MAX_UNCOMPRESSED)
 
     def note(self, size: int, uncompressed: int) -> None:
         """Take note that a batch of `size` bytes was decompressed to so many, or that far."""
-        if uncompressed > _MOST_TIMES * size:
-            with self._lock:
-                self._inflated += uncompressed
+        if uncompressed > MOST_TIMES * size:
+            self._inflated += uncompressed
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import cramjam
 
 from kgroup.protocol.batch.batch import MAX_UNCOMPRESSED, RecordBatch
 
-__all__ = ["CompressionError", "decompress", "decompress_in"]
+__all__ = ["CompressionError", "UndecidedError", "decompress", "decompress_in"]
 
 _GZIP_MEMBER = b"\x1f\x8b\x08"
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
@@ -43,6 +43,10 @@ class CompressionError(ValueError):
     def __init__(self, kind: Literal["bad-compression", "too-large"], reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
+
+
+class UndecidedError(Exception):
+    """Whether there is room for what a batch becomes is not known, see `Inflation.is_known`."""
 
 
 def decompress(
@@ -82,6 +86,7 @@ def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> b
 
     Raises:
         CompressionError: see `decompress`.
+        UndecidedError: the batch becomes large, and what those before have become is not known.
     """
     limit = min(limit, batch.inflation.limit(batch.size))
     made = 0
@@ -90,6 +95,8 @@ def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> b
         made = len(records)
         return records
     except CompressionError as error:
+        if error.kind == "too-large" and not batch.inflation.is_known:
+            raise UndecidedError from None
         made = limit if error.kind == "too-large" else 0
         raise
     finally:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.columnar import schema
+from kgroup.columnar import input_size, schema
 from kgroup.operation.decode.decode import decode
 from kgroup.operation.decode.selection import Selection
 from kgroup.operation.decode.statistics import Count, count_records
 from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
 from kgroup.source.log.segment_file import find_segments
-from tests.columnar.log_writer import Plain, batch
+from tests.columnar.log_writer import Plain, batch, message_set
 from tests.operation.log_files import Log, commit, commit_key, end, tombstone, transaction
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +119,27 @@ def test_counts_of_a_selection(log: Log) -> None:
         ("batch", "none", 4),
         ("batch", "gzip", 1),
         ("damage", "garbage", 1),
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 1 << 40])
+def test_as_many_batches_of_one_kind_as_of_another(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the log counts as large or as small."""
+    monkeypatch.setattr(input_size, "_LARGE", size)
+    log = Log(tmp_path)
+    codecs = ["zstd", "none", "none", "lz4", "gzip", "gzip"]
+    log.add(0, *(batch([commit(at, "g")], codec=codec) for at, codec in enumerate(codecs)))
+    log.add(6, message_set([commit(6, "g")], magic=0, codec="lz4"))
+    decoding = decode(log.segments(), Selection(), with_batches=True)
+    counts = count_records(decoding.map(lambda rows: rows), decoding.log)
+    assert [(count.name, count.version) for count in counts if count.by == "batch"] == [
+        ("gzip", 2),
+        ("none", 2),
+        ("lz4", 0),
+        ("lz4", 2),
+        ("zstd", 2),
     ]
 
 

@@ -201,9 +201,12 @@ class LogReader:
             return
 
     def batch_counts(self) -> list[BatchCount]:
-        """Give the batches that were counted, of what was read so far; the most first."""
-        counts = self._batches or Counter()
-        return [BatchCount(*kind, n, self._batch_bytes[kind]) for kind, n in counts.most_common()]
+        """Give the batches that were counted, of what was read so far; the most first.
+
+        As many of one kind as of another come by name and format.
+        """
+        counts = sorted((self._batches or {}).items(), key=lambda item: (-item[1], item[0]))
+        return [BatchCount(*kind, n, self._batch_bytes[kind]) for kind, n in counts]
 
     def _count(self, log: Log) -> None:
         if self._batches is not None:

@@ -10,15 +10,19 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from kgroup.columnar import schema
 from kgroup.protocol.batch import batch_v2
 from kgroup.protocol.batch.record_batch import read_batches
 from tests.examples import examples
 from tests.fuzz import check as checks
+from tests.fuzz.check import check
 from tests.fuzz.mutation import KINDS, make_input, sound_log
 from tests.fuzz.run import Outcome, Plan, run
 
 SEED = 20261121
+KEPT = sorted((Path(__file__).parent / "data" / "fuzz").iterdir())
 
 
 def test_damaged_logs_are_read(tmp_path: Path) -> None:
@@ -28,6 +32,13 @@ def test_damaged_logs_are_read(tmp_path: Path) -> None:
     assert [finding.detail for finding in tally.findings] == []
     assert tally.kinds.total() == count
     assert len(tally.kinds) > 0.8 * len(KINDS)
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_findings_that_were_mended(path: Path, tmp_path: Path) -> None:
+    """In chunks of several sizes, once through every command."""
+    for seed in range(examples(6)):
+        check(path.read_bytes(), tmp_path, Random(seed), every_command=seed == 0)
 
 
 def test_inputs_come_again() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +17,7 @@ import orjson
 import pyarrow as pa
 
 from kgroup.cli.main import status_of
-from kgroup.columnar import chunk_reader, log_chunk
+from kgroup.columnar import chunk_reader, input_size, log_chunk
 from kgroup.columnar.batch_scan import scan_batches
 from kgroup.columnar.scan import Scan
 from kgroup.columnar.schema import DECODED, records
@@ -62,6 +64,35 @@ class DifferentError(Exception):
     """Two ways to read the same bytes disagree, or bytes were counted twice or not at all."""
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """Of chunks, so that even a short log is cut, and decoding goes on behind damage."""
+
+    chunk: int
+    smallest: int
+    piece: int
+    sound: int
+
+    @classmethod
+    def chosen(cls, random: Random) -> _Sizes:
+        return cls(
+            random.choice((100, 1000, 16 << 20)),
+            random.choice((100, 1000)),
+            random.choice((64, 500, 1 << 19)),
+            random.choice((0, 300, 1 << 10)),
+        )
+
+    @contextmanager
+    def set(self) -> Iterator[None]:
+        with (
+            patch.object(log_chunk, "_CHUNK_SIZE", self.chunk),
+            patch.object(log_chunk, "_SMALLEST_CHUNK", self.smallest),
+            patch.object(log_chunk, "_PIECE", self.piece),
+            patch.object(chunk_reader, "_SOUND_SIZES", (self.sound, 1 << 16)),
+        ):
+            yield
+
+
 def check(data: bytes, folder: Path, random: Random, *, every_command: bool = False) -> None:
     """Read a log in every way.
 
@@ -82,13 +113,8 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
     write_fresh(path, data)
     log_end(path, 0)
     expected = _decoded(path, compiled=False)
-    with (
-        # so that even a short log is cut, and decoding goes on behind damage
-        patch.object(log_chunk, "_CHUNK_SIZE", random.choice((100, 1000, 16 << 20))),
-        patch.object(log_chunk, "_SMALLEST_CHUNK", random.choice((100, 1000))),
-        patch.object(log_chunk, "_PIECE", random.choice((64, 500, 1 << 19))),
-        patch.object(chunk_reader, "_SOUND_SIZES", (random.choice((0, 300, 1 << 10)), 1 << 16)),
-    ):
+    sizes = _Sizes.chosen(random)
+    with sizes.set():
         compiled = _decoded(path, compiled=True)
         scanned, groups = _scanned(path, compiled=True), _groups(path, compiled=True)
     _same(scanned, _scanned(path, compiled=False), "compiled and reference scan")
@@ -101,7 +127,7 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
         write_fresh(plain, data)
         names = {"FILE": path, "PLAIN": plain, "FOLDER": folder, "PARQUET": folder / "some.parquet"}
         for command in chosen:
-            _run([str(names.get(word, word)) for word in command])
+            _run_both_ways([str(names.get(word, word)) for word in command], sizes)
 
 
 def _read_batches(data: bytes, random: Random) -> None:
@@ -212,6 +238,20 @@ def _same(found: Sequence[Any], expected: Sequence[Any], what: str) -> None:
                 left, right = ({name: row[name] for name in names} for row in (left, right))
             raise DifferentError(f"{what} differ at {index}: {left!r} instead of {right!r}")
     raise DifferentError(f"{what} differ: {len(found)} instead of {len(expected)}")
+
+
+def _run_both_ways(args: Sequence[str], sizes: _Sizes) -> None:
+    """Run a command on a log that counts as small, and as large: one status, one output."""
+    never = 1 << 62
+    with patch.multiple(
+        input_size, _LARGE=never, _LARGE_IF_KEPT=never, _LARGE_IF_LOADED=never, _MANY=never
+    ):
+        status, out = _run(args)
+    with patch.object(input_size, "_LARGE", 0), sizes.set():
+        found = _run(args)
+    command = f"compiled and plain {' '.join(args)}"
+    _same([found[0]], [status], f"exit status of {command}")
+    _same(found[1].splitlines(), out.splitlines(), command)
 
 
 def _run(args: Sequence[str]) -> tuple[int, bytes]:

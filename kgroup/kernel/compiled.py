@@ -3,7 +3,7 @@
 Numba's own cache needs numba, whose import takes longer than decoding a hundred megabytes. The
 functions here take and give nothing but integers (`intrinsics`), so that their machine code needs
 nothing at all: it is kept as an object file in the user's cache folder, under a name that tells
-the sources and the processor, and loaded through llvmlite.
+what it was made of (`code_key`) and the processor, and loaded through llvmlite.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ctypes
 import os
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -19,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from kgroup.interrupt import kept_signals
+from kgroup.kernel.code_key import code_key
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-__all__ = ["are_kept", "kernels", "loaded", "why_unkept"]
+__all__ = ["MODULES", "are_kept", "kernels", "loaded", "why_unkept"]
 
 _FUNCTIONS = {
     "decode": ("column", 1),
@@ -50,21 +52,8 @@ _FUNCTIONS = {
 }
 """What is compiled: the module and the number of arguments of each function."""
 
-_SOURCES = (
-    "byte_table",
-    "column",
-    "compiled",
-    "json_text",
-    "memory",
-    "key",
-    "log",
-    "intrinsics",
-    "page_kernel",
-    "row",
-    "scan",
-    "schema_program",
-)
-"""The modules that the machine code is made of."""
+MODULES = frozenset({__name__, *(f"{__package__}.{module}" for module, _ in _FUNCTIONS.values())})
+"""The modules that the machine code is made of, with what they import."""
 
 _LIBRARY = ("memcpy", "memmove", "memset", "pread")
 """Functions of the C library that are called."""
@@ -142,13 +131,15 @@ def _load(announce: Callable[[], None] | None) -> Any:
 
 
 def _cache_path(processor: tuple[str, str]) -> Path:
-    digest = crc32("".join(processor).encode())
-    folder = Path(__file__).parent
-    for source in _SOURCES:
-        digest = crc32((folder / f"{source}.py").read_bytes(), digest)
+    key = crc32("".join(processor).encode(), _code_key())
     base = os.environ.get("XDG_CACHE_HOME")
     cache = Path(base) if base else Path(os.path.expanduser("~")) / ".cache"
-    return cache / "kgroup" / f"kernels-{digest:08x}.o"
+    return cache / "kgroup" / f"kernels-{key:08x}.o"
+
+
+@cache
+def _code_key() -> int:
+    return code_key(str(Path(__file__).parents[2]), MODULES)
 
 
 def _write(path: Path, code: bytes) -> None:
@@ -173,7 +164,7 @@ def _compile(machine: llvm.TargetMachine) -> bytes:
 
     linked = llvm.parse_assembly("")
     for name, (module, count) in _FUNCTIONS.items():
-        function = getattr(import_module(f"kgroup.kernel.{module}"), name)
+        function = getattr(import_module(f"{__package__}.{module}"), name)
         arguments = (types.int64,) * count
         with kept_signals() as interrupts:
             function.compile(types.int64(*arguments))

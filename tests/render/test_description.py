@@ -1,9 +1,25 @@
+from collections.abc import Sequence
+from random import Random
+
 import pytest
 
+from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership
 from kgroup.operation.describe import GroupDescription, describe
+from kgroup.render.cell import Kind, cell
 from kgroup.render.group.description import SECTIONS, description_text
+from kgroup.render.group.group import (
+    last_stable_sheet,
+    members_sheet,
+    offsets_sheet,
+    pending_sheet,
+    share_sheet,
+    topology_sheet,
+)
+from kgroup.render.sheet import Sheet
+from tests.examples import examples
 from tests.operation.sources import FakeSource
+from tests.render.random_report import RandomReport
 
 RECORDED_MS = 1_700_000_000_004
 
@@ -64,3 +80,71 @@ def test_what_is_not_known_of_it_is_not_told() -> None:
     assert fact.endswith("generation unknown, recorded at an unknown time: no members")
     assert not [line for line in lines if line.startswith("Members of")]
     assert not [line for line in page(rebalancing(None), 0) if line.startswith("last stable")]
+
+
+def members(*members: Member) -> list[str]:
+    group = Group("g", GroupType.CONSUMER, GroupState.RECONCILING, members=members)
+    (row,) = describe(FakeSource(group)).data
+    lines = page(row, 0)
+    return lines[next(at for at, line in enumerate(lines) if line.startswith("Members")) :]
+
+
+ORDERS = tuple(AssignedPartition(None, "orders", number) for number in (0, 1))
+
+
+def test_members_that_shall_own_what_nobody_owns_yet() -> None:
+    title, head, *rows = members(
+        Member("a", target_assignment=ORDERS[:1]), Member("b", target_assignment=ORDERS[1:])
+    )
+    assert title == "Members"
+    assert head.split() == ["member_id", "target_assignment"]
+    assert [row.split() for row in rows] == [["a", "orders(0)"], ["b", "orders(1)"]]
+
+
+def test_a_target_that_is_reached_is_said_in_the_title() -> None:
+    title, head, *_ = members(Member("a", assignment=ORDERS, target_assignment=ORDERS))
+    assert title == "Members (all: target assignment reached)"
+    assert head.split() == ["member_id", "assignment"]
+
+
+NOT_SHOWN = {"group_id", "topic_id", "log_start_offset", "next_timestamp_ms"}
+"""Columns with rules of their own."""
+
+
+def told(title: str, sheet: Sheet, lines: Sequence[str]) -> None:
+    """See that all columns of a part that say something are in its table, or in its title."""
+    rows = list(sheet.rows)
+    if not rows:
+        assert not [line for line in lines if line.partition(" (all: ")[0] == title]
+        return
+    at = next(at for at, line in enumerate(lines) if line.partition(" (all: ")[0] == title)
+    head, common = lines[at + 1].split(), lines[at].partition(" (all: ")[2]
+    values = dict(
+        zip((column.name for column in sheet.columns), zip(*rows, strict=True), strict=True)
+    )
+    for column in sheet.columns:
+        own = values[column.name]
+        blank = {None} if column.kind is Kind.NAME else {None, ""}
+        if column.name in NOT_SHOWN or blank.issuperset(own):
+            continue
+        is_reached = column.name == "target_assignment" and own == values["assignment"]
+        if is_reached and "target assignment reached" in common:
+            continue
+        if len({*own}) == 1 and f"{column.title} {cell(own[0], column.kind)}" in common:
+            assert len(rows) > 1
+            assert column.title not in head
+        else:
+            assert column.title in head
+
+
+@pytest.mark.parametrize("seed", range(examples(60)))
+def test_what_all_rows_know_is_told(seed: int) -> None:
+    group = RandomReport(Random(seed)).one(GroupDescription)
+    lines = page(group, 0)
+    told("Members", members_sheet([group]), lines)
+    told("Offsets", offsets_sheet([group]), lines)
+    told("Offsets of open transactions, not visible yet", pending_sheet(group), lines)
+    told("Share offsets", share_sheet(group), lines)
+    told("Topology", topology_sheet(group), lines)
+    before = [at for at, line in enumerate(lines) if line.startswith("Members of generation")]
+    assert bool(before) == bool(list(last_stable_sheet(group).rows))

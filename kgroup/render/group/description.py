@@ -178,7 +178,7 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
             column = telling.columns[columns[name]]
             if len({row[columns[name]] for row in rows}) == 1:
                 common.append(f"{column.title} {cell(rows[0][columns.pop(name)], column.kind)}")
-    if "target_assignment" in columns and all(
+    if {"assignment", "target_assignment"} <= columns.keys() and all(
         row[columns["target_assignment"]] == row[columns["assignment"]] for row in rows
     ):
         del columns["target_assignment"]

@@ -1,0 +1,286 @@
+"""Every table and page that commands write, of random reports, in every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from itertools import pairwise, product
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from kgroup.history.build.build import ClusterReport
+from kgroup.history.query.commit_summary import CommitStory
+from kgroup.history.query.inventory import ClusterStock, GroupStock
+from kgroup.history.query.lag import Lag
+from kgroup.history.query.owner import Owner
+from kgroup.history.query.stale import StaleOffset
+from kgroup.history.rebalance.rebalance import Rebalance
+from kgroup.history.rebalance.storm import Storm
+from kgroup.history.sql.interval import Interval
+from kgroup.history.sql.user_query import Answer
+from kgroup.model.problem import Problem
+from kgroup.operation.assign.run import Bounce, Run
+from kgroup.operation.change import compare
+from kgroup.operation.decode.statistics import Count
+from kgroup.operation.describe import GroupDescription
+from kgroup.operation.list_groups import ListedGroup
+from kgroup.operation.locate import GroupLocation, TransactionLocation
+from kgroup.operation.report import Report
+from kgroup.operation.zookeeper.fault import Finding
+from kgroup.operation.zookeeper.fetcher import Fetch
+from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
+from kgroup.render.cell import Column, cell
+from kgroup.render.document import document, json_rows
+from kgroup.render.group import assignment, group, zookeeper
+from kgroup.render.group.description import SECTIONS, description_text
+from kgroup.render.group.grid import grid_text
+from kgroup.render.group.watch import watch_text
+from kgroup.render.history import answer, build, picture, rebalance
+from kgroup.render.record import statistics
+from kgroup.render.record.record import RECORD_COLUMNS, record_text
+from kgroup.render.sheet import Sheet, sheet_text
+
+__all__ = [
+    "ONLY_TABLES",
+    "PAGES",
+    "SHEETS",
+    "check_json",
+    "check_page",
+    "check_records",
+    "check_sheet",
+    "sheet_of",
+]
+
+Rows: TypeAlias = Sequence[Any]
+NOW_MS = 1_700_000_000_004
+LAGS = {("orders", 0): 7, ("a.b", 1): 1 << 40}
+
+
+def _of_each(sheet: Callable[[Any], Sheet]) -> Callable[[Rows], Sheet]:
+    """Let a sheet of one object take several: their rows, one behind the other."""
+
+    def of_all(items: Rows) -> Sheet:
+        sheets = [sheet(item) for item in items]
+        return Sheet(sheets[0].columns, [row for each in sheets for row in each.rows])
+
+    return of_all
+
+
+def _answer_sheet(rows: Rows) -> Sheet:
+    """Take rows for what a query gave, whose columns may hold lists and objects."""
+    names = [field.name for field in fields(Interval)]
+    types = {name: pa.int64() if name.endswith("_ms") else pa.string() for name in names}
+    data = ({name: getattr(row, name) for name in names} for row in rows)
+    deep = tuple({**row, "role": [row["role"], {"a": 1}]} for row in data)
+    return answer.answer_sheet(Answer(types, Report(deep)))
+
+
+SHEETS: Mapping[Callable[..., Sheet], type] = {
+    group.list_sheet: ListedGroup,
+    group.location_sheet: GroupLocation,
+    group.transaction_sheet: TransactionLocation,
+    group.state_sheet: GroupDescription,
+    group.members_sheet: GroupDescription,
+    group.offsets_sheet: GroupDescription,
+    group.last_stable_sheet: GroupDescription,
+    group.pending_sheet: GroupDescription,
+    group.share_sheet: GroupDescription,
+    group.topology_sheet: GroupDescription,
+    assignment.moves_sheet: Run,
+    assignment.compared_sheet: Run,
+    assignment.bounces_sheet: Bounce,
+    zookeeper.consumer_sheet: RegisteredConsumer,
+    zookeeper.owner_sheet: OwnedPartition,
+    zookeeper.node_sheet: TreeNode,
+    zookeeper.fetch_sheet: Fetch,
+    zookeeper.finding_sheet: Finding,
+    statistics.stats_sheet: Count,
+    answer.owner_sheet: Owner,
+    answer.interval_sheet: Interval,
+    answer.commit_sheet: CommitStory,
+    answer.pause_sheet: CommitStory,
+    answer.jump_sheet: CommitStory,
+    answer.lag_sheet: Lag,
+    answer.stale_sheet: StaleOffset,
+    answer.cluster_stock_sheet: ClusterStock,
+    answer.group_stock_sheet: GroupStock,
+    answer.partition_stock_sheet: ClusterStock,
+    answer.answer_sheet: Interval,
+    rebalance.rebalance_sheet: Rebalance,
+    rebalance.storm_sheet: Storm,
+    build.build_sheet: ClusterReport,
+}
+"""Every function that makes a sheet, and of what it makes a row or several."""
+
+_OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
+    group.last_stable_sheet: _of_each(group.last_stable_sheet),
+    group.pending_sheet: _of_each(group.pending_sheet),
+    group.share_sheet: _of_each(group.share_sheet),
+    group.topology_sheet: _of_each(group.topology_sheet),
+    assignment.moves_sheet: lambda runs: assignment.moves_sheet(runs, LAGS),
+    assignment.compared_sheet: lambda runs: assignment.compared_sheet([runs]),
+    answer.answer_sheet: _answer_sheet,
+}
+"""How to call those that take something else than rows."""
+
+
+def sheet_of(function: Callable[..., Sheet], rows: Rows) -> Sheet:
+    """Make a sheet of rows, however its function wants them."""
+    make: Callable[[Rows], Sheet] = _OF_ROWS.get(function, function)
+    return make(rows)
+
+
+def _describe(groups: Rows, form: str, **how: Any) -> Iterator[str]:
+    for each in groups:
+        yield from description_text(each, SECTIONS, form, now_ms=NOW_MS, **how)
+
+
+def _watch(groups: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    """Show groups with the changes since each was what the group behind it is."""
+    was = {each.group_id: other for each, other in pairwise(groups)}
+    known = {name: replace(other, group_id=name) for name, other in was.items()}
+    changes, found = compare(known, Report(tuple(groups)), NOW_MS)
+    problems = [Problem("failed", "\x1b[2J", group_id=each.group_id) for each in groups]
+    yield watch_text(
+        found.values(),
+        changes,
+        changes,
+        problems,
+        sections=SECTIONS,
+        interval_s=2,
+        now_ms=NOW_MS,
+        headers=headers,
+    )
+
+
+def _grids(runs: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    for plan in (plan for run in runs for plan in run.plans if plan.assignment is not None):
+        yield from grid_text(plan, 60, terminal=terminal)
+
+
+PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = {
+    description_text: (GroupDescription, _describe),
+    watch_text: (GroupDescription, _watch),
+    assignment.runs_text: (
+        Run,
+        lambda runs, form, **how: assignment.runs_text(runs, LAGS, form, **how),
+    ),
+    assignment.bounces_text: (Bounce, assignment.bounces_text),
+    grid_text: (Run, _grids),
+    zookeeper.findings_text: (Finding, zookeeper.findings_text),
+    statistics.stats_page: (
+        Count,
+        lambda counts, form, **how: statistics.stats_page(form, **how)(counts),
+    ),
+    answer.commit_text: (CommitStory, answer.commit_text),
+    rebalance.rebalance_text: (Rebalance, rebalance.rebalance_text),
+    picture.picture_text: (Interval, lambda rows, form, **how: picture.picture_text(rows, 80)),
+}
+"""Every function that writes a page: of what, and how to call it."""
+
+ONLY_TABLES = frozenset({watch_text, grid_text, picture.picture_text})
+"""Pages that have no other form."""
+
+_STYLES = re.compile(r"\x1b\[[0-9;]*m")
+_HARMFUL = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def check_sheet(sheet: Sheet, *, headers: bool) -> None:
+    """Write a sheet in every form, and read back what has a form to be read."""
+    rows = list(sheet.rows)
+    texts = [[cell(*pair) for pair in _with_kinds(sheet.columns, row)] for row in rows]
+
+    def written(form: str, *, terminal: bool = False) -> str:
+        whole = Sheet(sheet.columns, rows)
+        return "".join(sheet_text(whole, form, headers=headers, terminal=terminal))
+
+    def lines(form: str) -> list[str]:
+        return written(form).split("\n")[:-1]
+
+    _harmless(written("table", terminal=True))
+    plain = lines("table")
+    assert len(plain) == len(rows) + headers
+    for line, row in zip(plain[headers:], texts, strict=True):
+        _harmless(line)
+        assert re.search(r"\s*".join(re.escape(text.strip()) for text in row), line)
+    markdown = lines("markdown")
+    assert len(markdown) == len(rows) + 2 * headers
+    _harmless(written("markdown"))
+    tsv = [line.split("\t") for line in lines("tsv")]
+    assert len(tsv) == len(rows) + headers
+    assert all(len(fields) == len(sheet.columns) for fields in tsv)
+    found = [row or [""] for row in csv.reader(io.StringIO(written("csv"), newline=""))]
+    names = [[column.name for column in sheet.columns]] if headers else []
+    assert found == names + [[*map(_csv_field, row)] for row in rows]
+
+
+def _with_kinds(columns: Sequence[Column], row: Sequence[object]) -> Iterator[tuple[object, Any]]:
+    return ((value, column.kind) for column, value in zip(columns, row, strict=True))
+
+
+def _csv_field(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def _harmless(text: str) -> None:
+    """Let nothing through that breaks a line or drives a terminal, but styles."""
+    assert not _HARMFUL.search(_STYLES.sub("", text))
+
+
+def check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[str]) -> None:
+    """Write a page in every form that it has, for a pipe and for a terminal."""
+    for form, terminal, headers in product(forms, (True, False), (True, False)):
+        _harmless("".join(page(rows, form, terminal=terminal, headers=headers)))
+
+
+def check_json(rows: Rows) -> None:
+    """Write rows as JSON lines and as a document, and read them back."""
+    objects = [_object(row) for row in rows]
+    found = [json.loads(line) for line in json_rows(objects)]
+    assert json.loads(b"".join(document("list", json_rows(objects), [])))["data"] == found
+    for row, each in zip(rows, found, strict=True):
+        if is_dataclass(row) and not isinstance(row, Run | Bounce):
+            assert list(each) == [field.name for field in fields(row)]
+
+
+def _object(row: Any) -> Any:
+    if isinstance(row, Run):
+        return assignment.run_object(row, LAGS)
+    return assignment.bounce_object(row, LAGS) if isinstance(row, Bounce) else row
+
+
+def check_records(batch: pa.RecordBatch) -> None:
+    """Write decoded records in every form, and read back what has a form to be read."""
+
+    def text(form: str, *, terminal: bool = False) -> str:
+        written = record_text(
+            lambda function: iter([function(batch)]),
+            form,
+            (),
+            headers=True,
+            terminal=terminal,
+            errors=list,
+        )
+        return b"".join(
+            block.encode() if isinstance(block, str) else bytes(block) for block in written
+        ).decode()
+
+    for form, terminal in (("table", False), ("table", True), ("markdown", False), ("tsv", False)):
+        shown = text(form, terminal=terminal)
+        _harmless(shown.replace("\t", "") if form == "tsv" else shown)
+        assert terminal or shown.count("\n") == len(batch) + 1 + (form == "markdown")
+    names, *rows = csv.reader(io.StringIO(text("csv"), newline=""))
+    assert names == [column.name for column in RECORD_COLUMNS]
+    assert rows == [[*map(_csv_field, row.values())][: len(names)] for row in batch.to_pylist()]
+    lines = [json.loads(line) for line in text("jsonl").split("\n")[:-1]]
+    assert [line["offset"] for line in lines] == batch["offset"].to_pylist()
+    assert json.loads(text("json"))["data"] == lines

@@ -19,6 +19,7 @@ __all__ = [
     "cells",
     "harmless",
     "rfc3339",
+    "unmarked",
     "visible",
 ]
 
@@ -36,6 +37,11 @@ class Changed:
     """A value that was another one before, to be marked."""
 
     value: object
+
+
+def unmarked(value: object) -> object:
+    """Give the value of one that is to be marked, and any other as it is."""
+    return value.value if isinstance(value, Changed) else value
 
 
 class MarkedText(str):

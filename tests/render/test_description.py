@@ -1,11 +1,14 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership
-from kgroup.operation.describe import GroupDescription, describe
+from kgroup.model.log_range import OffsetMark
+from kgroup.operation.change import Change, ChangeKind
+from kgroup.operation.describe import GroupDescription, OffsetDescription, describe
 from kgroup.render.cell import Kind, cell
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.group import (
@@ -24,8 +27,10 @@ from tests.render.random_report import RandomReport
 RECORDED_MS = 1_700_000_000_004
 
 
-def page(group: GroupDescription, now_ms: int) -> list[str]:
-    text = description_text(group, SECTIONS, "table", now_ms=now_ms, headers=True, terminal=False)
+def page(group: GroupDescription, now_ms: int, changes: Sequence[Change] = ()) -> list[str]:
+    text = description_text(
+        group, SECTIONS, "table", now_ms=now_ms, headers=True, terminal=False, changes=changes
+    )
     return "".join(text).splitlines()
 
 
@@ -105,6 +110,31 @@ def test_a_target_that_is_reached_is_said_in_the_title() -> None:
     title, head, *_ = members(Member("a", assignment=ORDERS, target_assignment=ORDERS))
     assert title == "Members (all: target assignment reached)"
     assert head.split() == ["member_id", "assignment"]
+
+
+def test_what_has_changed_is_shown_as_it_would_be_else() -> None:
+    """A commit falls before the log, and a target is reached: columns come and go with that."""
+    report = RandomReport(Random(0))
+    offset = replace(report.one(OffsetDescription), topic="orders", log_start_offset=10, mark=None)
+    group = replace(
+        report.one(GroupDescription),
+        offsets=(
+            replace(offset, partition=0, mark=OffsetMark.BEFORE_START),
+            replace(offset, partition=1),
+        ),
+        members=(Member("a", assignment=ORDERS, target_assignment=ORDERS),),
+    )
+    found = (
+        Change(0, group.group_id, ChangeKind.MARK, topic="orders", partition=0),
+        Change(0, group.group_id, ChangeKind.ASSIGNMENT, member_id="a"),
+    )
+    shown = page(group, 0, found)
+    assert sum(line.count("*") for line in shown) == len(found)
+    assert [line.replace("*", " ").split() for line in shown] == [
+        line.split() for line in page(group, 0)
+    ]
+    assert any("log_start_offset" in line.split() for line in shown)
+    assert "Members (all: target assignment reached)" in shown
 
 
 NOT_SHOWN = {"group_id", "topic_id", "log_start_offset", "next_timestamp_ms"}

@@ -6,7 +6,7 @@ from kgroup.model.group import GroupState, GroupType, Membership
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.change import Change
 from kgroup.operation.describe import GroupDescription
-from kgroup.render.cell import Column, Kind, age, cell, rfc3339
+from kgroup.render.cell import Column, Kind, age, cell, rfc3339, unmarked
 from kgroup.render.group.change import mark_facts, mark_members, mark_offsets
 from kgroup.render.group.group import (
     last_stable_sheet,
@@ -166,7 +166,7 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
     rows = list(telling.rows)
     columns = {column.name: index for index, column in enumerate(telling.columns)}
     columns.pop("group_id", None)
-    marks = {row[columns["mark"]] for row in rows} if "mark" in columns else set()
+    marks = {unmarked(row[columns["mark"]]) for row in rows} if "mark" in columns else set()
     if OffsetMark.BEFORE_START not in marks:
         columns.pop("log_start_offset", None)
     columns.pop("next_timestamp_ms", None)  # the lag in time says the same
@@ -179,7 +179,7 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
             if len({row[columns[name]] for row in rows}) == 1:
                 common.append(f"{column.title} {cell(rows[0][columns.pop(name)], column.kind)}")
     if {"assignment", "target_assignment"} <= columns.keys() and all(
-        row[columns["target_assignment"]] == row[columns["assignment"]] for row in rows
+        row[columns["target_assignment"]] == unmarked(row[columns["assignment"]]) for row in rows
     ):
         del columns["target_assignment"]
         common.append("target assignment reached")

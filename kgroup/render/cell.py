@@ -9,6 +9,7 @@ from typing import Any
 from kgroup.model.instant import rfc3339
 
 __all__ = [
+    "HARMFUL",
     "UNKNOWN",
     "Changed",
     "Column",
@@ -26,10 +27,10 @@ __all__ = [
 UNKNOWN = "-"
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# What would break a line, drive a terminal, reverse the reading order or be no character at all.
-_HARMFUL = re.compile(
+HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
+"""What breaks a line, drives a terminal, reverses the reading order or is no character at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Column:
     both.
 
     Attributes:
-        name: stable, snake_case.
+        name: stable, snake_case; of the answer to a user's query any text.
         kind: how its values are written.
         meaning: for the reference page.
         value: what a row's object has in this column; by default the attribute of that name.
@@ -96,7 +97,7 @@ class Column:
     @property
     def title(self) -> str:
         """Head of the column in a table for people."""
-        return self.name.removesuffix("_ms")
+        return visible(self.name.removesuffix("_ms"))
 
 
 def visible(text: str) -> str:
@@ -112,7 +113,7 @@ def visible(text: str) -> str:
 
 def harmless(text: str) -> str:
     """Write a message with the escapes of `visible`, but backslashes as they are."""
-    return _HARMFUL.sub(_escape, text)
+    return HARMFUL.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -7,6 +7,9 @@ tsv: for shells. A text is written with the escapes of `visible`, so that a row 
 ends a field; an unknown value is ``-`` (an empty field would be lost by ``read``), and a text that
 is one dash is ``\x2d``.
 
+On a terminal csv has these escapes too, so that no text can drive it; a pipe gets the texts as they
+are.
+
 Numbers are bare, times epoch milliseconds as the columns' names say, flags ``true`` and ``false``,
 lists and objects JSON.
 """
@@ -20,7 +23,7 @@ from kgroup.render.cell import UNKNOWN, Column, visible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CSV", "TSV", "Delimited", "delimited_batch", "delimited_table"]
+__all__ = ["Delimited", "delimited", "delimited_batch", "delimited_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +34,35 @@ class Delimited:
         separator: between fields.
         unknown: field of an unknown value.
         special: regular expression (RE2 and Python) that finds the texts to be escaped.
+        is_visible: whether texts are written with the escapes of `visible`.
     """
 
     separator: str
     unknown: str
     special: str
+    is_visible: bool
 
     def escape(self, text: str) -> str:
         """Write one text as a field."""
+        if self.is_visible:
+            text = visible(text)
         if self.separator == "\t":
-            return "\\x2d" if text == UNKNOWN else visible(text)
+            return "\\x2d" if text == UNKNOWN else text
         if text == "" or any(character in text for character in ',"\r\n'):
             return '"' + text.replace('"', '""') + '"'
         return text
 
 
-CSV = Delimited(separator=",", unknown="", special='^$|[,"\r\n]')
-TSV = Delimited(separator="\t", unknown=UNKNOWN, special="^-$|[^ -\\[\\]-~]")
+_CSV = Delimited(",", unknown="", special='^$|[,"\r\n]', is_visible=False)
+_TSV = Delimited("\t", unknown=UNKNOWN, special="^-$|[^ -\\[\\]-~]", is_visible=True)
+_CSV_ON_TERMINAL = Delimited(",", unknown="", special='^$|[,"]|[^ -\\[\\]-~]', is_visible=True)
+
+
+def delimited(form: str, *, terminal: bool) -> Delimited:
+    """Give the form called csv or tsv."""
+    if form == "tsv":
+        return _TSV
+    return _CSV_ON_TERMINAL if terminal else _CSV
 
 
 def delimited_table(
@@ -55,7 +70,7 @@ def delimited_table(
 ) -> Iterator[str]:
     """Write rows of Python values, a line at a time."""
     if headers:
-        yield form.separator.join(column.name for column in columns) + "\n"
+        yield form.separator.join(form.escape(column.name) for column in columns) + "\n"
     for row in rows:
         yield form.separator.join(_field(form, value) for value in row) + "\n"
 

@@ -15,7 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
-__all__ = ["SCHEMA_VERSION", "document", "json_rows"]
+from kgroup.render.cell import HARMFUL
+
+__all__ = ["SCHEMA_VERSION", "document", "json_on_terminal", "json_rows"]
 
 SCHEMA_VERSION = 1
 
@@ -36,6 +38,14 @@ def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
 
 def _fields(row: Any) -> dict[str, Any]:
     return {field.name: getattr(row, field.name) for field in fields(row)}
+
+
+def json_on_terminal(text: bytes | memoryview) -> str:
+    """Write as escapes what could drive a terminal, and what JSON may hold as it is."""
+    return HARMFUL.sub(
+        lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}",
+        str(text, "utf-8", "replace"),
+    )
 
 
 def document(

@@ -79,12 +79,10 @@ def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
 def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
     """Write a sheet as table, markdown, csv or tsv."""
     if form in ("csv", "tsv"):
-        from kgroup.render.delimited import CSV, TSV, delimited_table
+        from kgroup.render.delimited import delimited, delimited_table
 
-        rows = delimited_table(
-            CSV if form == "csv" else TSV, sheet.columns, sheet.rows, headers=headers
-        )
-        yield from rows
+        style = delimited(form, terminal=terminal)
+        yield from delimited_table(style, sheet.columns, sheet.rows, headers=headers)
         return
     from kgroup.render.table import markdown_table, plain_table, rich_table
 

@@ -8,8 +8,47 @@ from typing import Any
 
 import pytest
 
-from kgroup.render.cell import rfc3339
+from kgroup.cli.option.common import FORMS
+from kgroup.render.cell import HARMFUL, rfc3339
+from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
+from tests.history.recorded import Built
+from tests.operation.log_files import commit_key
+
+HOSTILE = "\x1b]0;a\x07\x1b[2J\x9b31m\u202e,\\"
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("coordinator", HOSTILE, "--offsets-partitions", 50),
+        ("decode-offsets", "--key", commit_key(HOSTILE, "orders", 0).hex()),
+        ("history", "sql", f"SELECT '{HOSTILE}' AS \"{HOSTILE}\""),
+    ],
+)
+def test_no_name_drives_a_terminal(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded_warehouse: Built,
+    args: tuple[object, ...],
+    form: str,
+) -> None:
+    if args[0] == "history":
+        args = (*args, "--warehouse", recorded_warehouse(sample_log_dir()))
+    piped = cli(*args, "-o", form)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.stdout, "isatty", lambda: True)
+        shown = cli(*args, "-o", form)
+    assert shown.status == piped.status == 0
+    assert not HARMFUL.search(STYLE.sub("", shown.out).replace("\n", "").replace("\t", ""))
+    if form == "csv":
+        assert HOSTILE in piped.out
+    if form in ("json", "jsonl"):
+        read = json.loads if form == "json" else lambda text: [*map(json.loads, text.splitlines())]
+        assert read(shown.out) == read(piped.out)
+        assert repr(HOSTILE) in repr(read(shown.out))
 
 
 def text_at(cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int, *args: str) -> str:
@@ -20,7 +59,7 @@ def text_at(cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int, *args: str) -
         result = cli(*args, "--sample")
     assert result.status == 0
     assert "\x1b[" in result.out
-    return re.sub(r"\x1b\[[0-9;]*m", "", result.out)
+    return STYLE.sub("", result.out)
 
 
 @pytest.mark.parametrize("width", [24, 40, 60, 80, 100, 140, 200])

@@ -34,8 +34,8 @@ from kgroup.operation.report import Report
 from kgroup.operation.zookeeper.fault import Finding
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
-from kgroup.render.cell import Column, cell
-from kgroup.render.document import document, json_rows
+from kgroup.render.cell import HARMFUL, Column, cell
+from kgroup.render.document import document, json_on_terminal, json_rows
 from kgroup.render.group import assignment, group, zookeeper
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
@@ -72,11 +72,13 @@ def _of_each(sheet: Callable[[Any], Sheet]) -> Callable[[Rows], Sheet]:
 
 
 def _answer_sheet(rows: Rows) -> Sheet:
-    """Take rows for what a query gave, whose columns may hold lists and objects."""
-    names = [field.name for field in fields(Interval)]
-    types = {name: pa.int64() if name.endswith("_ms") else pa.string() for name in names}
-    data = ({name: getattr(row, name) for name in names} for row in rows)
-    deep = tuple({**row, "role": [row["role"], {"a": 1}]} for row in data)
+    """Take rows for what a query gave, with columns called as their first texts are."""
+    names = {field.name: f"{field.name} {rows[0].topic}" for field in fields(Interval)}
+    types = {
+        name: pa.int64() if field.endswith("_ms") else pa.string() for field, name in names.items()
+    }
+    data = ({name: getattr(row, field) for field, name in names.items()} for row in rows)
+    deep = tuple({**row, names["role"]: [row[names["role"]], {"a": 1}]} for row in data)
     return answer.answer_sheet(Answer(types, Report(deep)))
 
 
@@ -187,9 +189,6 @@ ONLY_TABLES = frozenset({watch_text, grid_text, picture.picture_text})
 """Pages that have no other form."""
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
-_HARMFUL = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 
 
 def check_sheet(sheet: Sheet, *, headers: bool) -> None:
@@ -216,6 +215,7 @@ def check_sheet(sheet: Sheet, *, headers: bool) -> None:
     tsv = [line.split("\t") for line in lines("tsv")]
     assert len(tsv) == len(rows) + headers
     assert all(len(fields) == len(sheet.columns) for fields in tsv)
+    _harmless(written("csv", terminal=True))
     found = [row or [""] for row in csv.reader(io.StringIO(written("csv"), newline=""))]
     names = [[column.name for column in sheet.columns]] if headers else []
     assert found == names + [[*map(_csv_field, row)] for row in rows]
@@ -233,7 +233,7 @@ def _csv_field(value: object) -> str:
 
 def _harmless(text: str) -> None:
     """Let nothing through that breaks a line or drives a terminal, but styles."""
-    assert not _HARMFUL.search(_STYLES.sub("", text))
+    assert not HARMFUL.search(_STYLES.sub("", text).replace("\n", ""))
 
 
 def check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[str]) -> None:
@@ -246,7 +246,9 @@ def check_json(rows: Rows) -> None:
     """Write rows as JSON lines and as a document, and read them back."""
     objects = [_object(row) for row in rows]
     found = [json.loads(line) for line in json_rows(objects)]
-    assert json.loads(b"".join(document("list", json_rows(objects), [])))["data"] == found
+    whole = b"".join(document("list", json_rows(objects), []))
+    assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found
+    _harmless(json_on_terminal(whole))
     for row, each in zip(rows, found, strict=True):
         if is_dataclass(row) and not isinstance(row, Run | Bounce):
             assert list(each) == [field.name for field in fields(row)]

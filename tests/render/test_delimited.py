@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.render.cell import Column, Kind
-from kgroup.render.delimited import CSV, TSV, Delimited, delimited_batch, delimited_table
+from kgroup.render.cell import HARMFUL, Column, Kind, visible
+from kgroup.render.delimited import Delimited, delimited, delimited_batch, delimited_table
 
 COLUMNS = (
     Column("group_id", Kind.TEXT, ""),
     Column("commit_timestamp_ms", Kind.TIME, ""),
     Column("agrees", Kind.FLAG, ""),
 )
+CSV, TSV = delimited("csv", terminal=False), delimited("tsv", terminal=False)
+SHOWN_CSV = delimited("csv", terminal=True)
 TEXTS = st.none() | st.text(alphabet=st.sampled_from('aü日",\n\r\t\\\x1b -|')) | st.text()
 ROWS = st.lists(st.tuples(TEXTS, st.none() | st.integers(-(2**63), 2**63 - 1), TEXTS), max_size=20)
 
@@ -43,6 +45,33 @@ def test_a_text_that_is_a_dash_is_told_from_an_unknown_value_in_tsv() -> None:
     )
 
 
+def test_csv_on_a_terminal() -> None:
+    rows = [
+        ("a,\x1b[2J\n\\", 1, True),
+        ("\x9b2J\u202e", None, None),
+        ("", 0, False),
+        ("a b", 0, False),
+    ]
+    assert "".join(delimited_table(SHOWN_CSV, COLUMNS, rows, headers=False)) == (
+        '"a,\\x1b[2J\\n\\\\",1,true\n\\x9b2J\\u202e,,\n"",0,false\na b,0,false\n'
+    )
+
+
+@given(rows=ROWS)
+def test_csv_on_a_terminal_is_csv_of_harmless_texts(rows: list[tuple[object, ...]]) -> None:
+    text = "".join(delimited_table(SHOWN_CSV, COLUMNS, rows, headers=False))
+    assert not HARMFUL.search(text.replace("\n", ""))
+    read = list(csv.reader(io.StringIO(text, newline="")))
+    assert read == [["" if value is None else visible(str(value)) for value in row] for row in rows]
+
+
+def test_names_of_columns_are_fields_too() -> None:
+    """A query's answer has any names, such as those that its expressions are given."""
+    columns = [Column("greatest(1, 2)", Kind.NUMBER, ""), Column("a\tb", Kind.TEXT, "")]
+    assert "".join(delimited_table(CSV, columns, [], headers=True)) == '"greatest(1, 2)",a\tb\n'
+    assert "".join(delimited_table(TSV, columns, [], headers=True)) == "greatest(1, 2)\ta\\tb\n"
+
+
 def test_no_headers() -> None:
     assert "".join(delimited_table(CSV, COLUMNS, [("a", 1, None)], headers=False)) == "a,1,\n"
 
@@ -63,7 +92,7 @@ def utf8(text: object) -> bool:
     return not isinstance(text, str) or re.search("[\ud800-\udfff]", text) is None
 
 
-@pytest.mark.parametrize("form", [CSV, TSV], ids=["csv", "tsv"])
+@pytest.mark.parametrize("form", [CSV, SHOWN_CSV, TSV], ids=["csv", "shown", "tsv"])
 @given(rows=ROWS)
 def test_arrow_rows_and_python_rows_are_written_alike(
     form: Delimited, rows: list[tuple[object, ...]]

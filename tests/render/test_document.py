@@ -2,7 +2,11 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.render.document import SCHEMA_VERSION, document, json_rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroup.render.cell import HARMFUL
+from kgroup.render.document import SCHEMA_VERSION, document, json_on_terminal, json_rows
 
 
 class State(StrEnum):
@@ -69,3 +73,13 @@ def test_a_file_name_that_is_no_utf_8() -> None:
     (line,) = json_rows([Row(name, State.STABLE, ("t",))])
     assert line == b'{"group_id":"caf\\udce9.log","state":"Stable","topics":["t"]}\n'
     assert json.loads(line)["group_id"] == name
+
+
+@given(
+    st.lists(st.text(st.sampled_from('a\x7f\x9b\x1b\n\u202e\ufeff\u2028"\\\ud800日')) | st.text())
+)
+def test_json_on_a_terminal_is_the_same_and_harmless(texts: list[str]) -> None:
+    lines = b"".join(json_rows(texts))
+    shown = json_on_terminal(lines)
+    assert [json.loads(line) for line in shown.split("\n")[:-1]] == texts
+    assert not HARMFUL.search(shown.replace("\n", ""))

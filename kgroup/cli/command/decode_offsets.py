@@ -387,8 +387,7 @@ def _write(
             output.form,
             output.columns,
             headers=output.headers,
-            # a terminal's table is fitted to many rows at a time: none would be seen for long
-            terminal=is_terminal() and not is_endless,
+            terminal=is_terminal(),
             at_once=is_endless,
             errors=problems,
         ),

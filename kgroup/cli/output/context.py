@@ -57,9 +57,17 @@ def check_reader() -> None:
 
 
 def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) -> None:
-    """Write blocks of data to standard output, as UTF-8, and perhaps each of them at once."""
+    """Write blocks of data to standard output, as UTF-8, and perhaps each of them at once.
+
+    Blocks of bytes are JSON or, without what could drive a terminal, csv and tsv.
+    """
     out = sys.stdout.buffer
+    terminal = is_terminal()
     for block in blocks:
+        if terminal and not isinstance(block, str):
+            from kgroup.render.document import json_on_terminal
+
+            block = json_on_terminal(block)
         data = block.encode(errors="backslashreplace") if isinstance(block, str) else block
         rest = memoryview(data)
         with naming("standard output"):

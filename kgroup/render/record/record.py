@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgroup.render.cell import Column, Kind
-from kgroup.render.delimited import CSV, TSV, Delimited, delimited_batch, delimited_table
+from kgroup.render.delimited import Delimited, delimited, delimited_batch, delimited_table
 from kgroup.render.document import document
 from kgroup.render.sheet import choose
 
@@ -83,7 +83,7 @@ def record_text(
         form: table, json, jsonl, csv, tsv or markdown.
         names: of columns, in order; empty: those that the form has by default.
         headers: whether there is a line with the names of the columns.
-        terminal: whether a table is for a terminal.
+        terminal: whether to write for a terminal.
         at_once: whether no row of a table may wait for others, to be aligned with them.
         errors: what went wrong, for json; asked when the rows are at their end.
 
@@ -95,7 +95,7 @@ def record_text(
     if form == "json":
         return document("decode-offsets", _json_blocks(rows), _late(errors))
     if form in ("csv", "tsv"):
-        return _delimited(rows, CSV if form == "csv" else TSV, names, headers)
+        return _delimited(rows, delimited(form, terminal=terminal), names, headers)
     return _page(rows, form, names, headers, terminal, at_once)
 
 
@@ -138,6 +138,6 @@ def _page(
     pages = rows(lambda batch: record_table.page_fields(batch, columns))
     if form == "markdown":
         return record_table.markdown_page(pages, columns, headers=headers)
-    if terminal:
+    if terminal and not at_once:  # fitted to many rows at a time: none would be seen for long
         return record_table.terminal_page(pages, columns, headers=headers)
     return record_table.plain_page(pages, columns, headers=headers, at_once=at_once)

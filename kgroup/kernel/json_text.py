@@ -24,9 +24,9 @@ from kgroup.kernel.intrinsics import (
     put,
     store_uint8,
     store_word,
+    tail,
     trailing_zeros,
 )
-from kgroup.kernel.schema_program import VERSIONS
 
 __all__ = ["GIVE_UP", "NO_ROOM", "is_utf8", "run", "write_integer", "write_string"]
 
@@ -295,6 +295,7 @@ _STICKY = _words("sticky")
 _COOPERATIVE = _words("cooperative-sticky")
 _STREAM = _words("stream")
 _NULL = int.from_bytes(b"null", "little")
+_RAW = int.from_bytes(b'{"raw":', "little")
 _EMPTY_ARRAY = int.from_bytes(b"[]", "little")
 
 
@@ -304,6 +305,104 @@ def _is_note(block: int, note: int, words: tuple[int, int, int]) -> bool:
     start = get(block, memory.BLOCK_NOTES + 2 * note)
     size = get(block, memory.BLOCK_NOTES + 2 * note + 1)
     return size >= 0 and _is_text(start, size, words[0], words[1], words[2])
+
+
+@inlined
+def _member_part(block: int, part: int) -> int:
+    """The part that a member's bytes are, by the group's protocol type; -1: an unknown one."""
+    if part >= op.CONNECT or _is_note(block, op.KIND, _CONSUMER):
+        return part
+    return op.CONNECT + part if _is_note(block, op.KIND, _CONNECT) else -1
+
+
+@inlined
+def _user_data_part(block: int, part: int) -> int:
+    """The part that user data is, by the group's protocol; -1: an unknown one."""
+    if _is_note(block, op.PROTOCOL, _STREAM):
+        return op.STREAMS + part
+    if part == 0 and _is_note(block, op.PROTOCOL, _STICKY):
+        return op.STICKY
+    return op.COOPERATIVE if part == 0 and _is_note(block, op.PROTOCOL, _COOPERATIVE) else -1
+
+
+@inlined
+def _part_program(block: int, part: int, at: int, size: int) -> tuple[int, int]:
+    """A part's program, and where it begins to read, which is `GIVE_UP` if there is none.
+
+    The program is -1 where the part is shown as bytes.
+    """
+    if size <= 0 or part < 0:
+        return -1, at
+    version = 0
+    start = at
+    if part < op.STREAMS:
+        version = load_int16(at)
+        start += 2
+    elif part < op.STICKY:
+        version = load_int32(at)
+    if start > at + size or version < 0 or version >= op.VERSIONS:
+        return -1, GIVE_UP
+    called = get(get(block, memory.BLOCK_PARTS), part * op.VERSIONS + version)
+    return called, start if called >= 0 else GIVE_UP
+
+
+@compiled
+def _write_raw(at: int, size: int, out: int, room: int, block: int, is_wrapped: bool) -> int:
+    """Bytes as base64, or as an object that has them."""
+    if out + _SLACK > room:
+        return NO_ROOM
+    if is_wrapped:
+        store_word(out, _RAW)
+        out += 7
+    out = _write_base64(at, size, out, room, get(block, memory.BLOCK_STANDARD), True)
+    if is_wrapped and out >= 0:
+        store_uint8(out, 0x7D)
+        out += 1
+    return out
+
+
+@compiled
+def _is_ascii(at: int, size: int) -> bool:
+    bits = 0
+    while size > 8:
+        bits |= load_word(at)
+        at += 8
+        size -= 8
+    return (bits | tail(at, size)) & _HIGH_BITS == 0
+
+
+@compiled
+def _note_topics(block: int, at: int, limit: int) -> int:
+    """Note where the topics of an assignment of Kafka Streams stand; give the end.
+
+    Kafka numbers them from 0 on, and writes them in any order.
+    """
+    count, at = _length(at, limit, True, 0)
+    if at < 0 or count < 0 or count > memory.BLOCK_MOST_TOPICS:
+        return GIVE_UP
+    topics = block + 8 * memory.BLOCK_TOPICS
+    for number in range(count):
+        put(topics, number, 0)
+    put(block, memory.BLOCK_TOPIC_COUNT, count)
+    for _ in range(count):
+        number = load_int32(at)
+        start = at + 4
+        if start > limit or number < 0 or number >= count:
+            return GIVE_UP
+        size, at = _length(start, limit, False, 0)
+        if at < 0 or size < 0 or not _is_ascii(at, size):
+            return GIVE_UP
+        put(topics, number, start)
+        at += size
+    return at
+
+
+@inlined
+def _topic(block: int, number: int) -> int:
+    """Where the length of a topic stands; 0 if none has the number."""
+    if number < 0 or number >= get(block, memory.BLOCK_TOPIC_COUNT):
+        return 0
+    return get(block, memory.BLOCK_TOPICS + number)
 
 
 @compiled
@@ -401,53 +500,19 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
             if at >= limit or load_uint8(at) != 0:
                 return GIVE_UP
             at += 1
-        elif operation == op.MEMBER:
-            size, at = _length(at, limit, True, a)
-            if at < 0 or size < 0:
-                return GIVE_UP
-            if size == 0 or not _is_note(block, op.KIND, _CONSUMER):
-                if _is_note(block, op.KIND, _CONNECT):
-                    return GIVE_UP
-                if out + 2 * _SLACK > room:
-                    return NO_ROOM
-                store_word(out, 0x3A22776172227B)  # {"raw":
-                out = _write_base64(
-                    at, size, out + 7, room, get(block, memory.BLOCK_STANDARD), True
-                )
-                if out < 0:
-                    return out
-                store_uint8(out, 0x7D)
-                out += 1
-                at += size
-            else:
-                version = load_int16(at)
-                if size < 2 or version < 0 or version >= VERSIONS:
-                    return GIVE_UP
-                called = get(get(block, memory.BLOCK_MEMBERS), b * VERSIONS + version)
-                if called < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
-                    return GIVE_UP
-                put(stack, depth, ip)
-                put(stack, depth + 1, limit)
-                depth += 2
-                limit = at + size
-                at += 2
-                ip = called
-        elif operation == op.USER_DATA:
+        elif operation == op.MEMBER or operation == op.USER_DATA:
             size, at = _length(at, limit, True, a)
             if at < 0:
                 return GIVE_UP
-            called = -1
-            if size > 0:
-                if _is_note(block, op.PROTOCOL, _STREAM):
-                    return GIVE_UP
-                if b == 0:
-                    if _is_note(block, op.PROTOCOL, _STICKY):
-                        called = get(get(block, memory.BLOCK_USER_DATA), 0)
-                    elif _is_note(block, op.PROTOCOL, _COOPERATIVE):
-                        called = get(get(block, memory.BLOCK_USER_DATA), 1)
+            part = _member_part(block, b) if operation == op.MEMBER else _user_data_part(block, b)
+            called, start = _part_program(block, part, at, size)
             if size < 0:
+                if operation == op.MEMBER and b < op.CONNECT:
+                    return GIVE_UP
                 store_word(out, _NULL)
                 out += 4
+            elif start < 0:
+                return GIVE_UP
             elif called >= 0:
                 if depth + 4 > memory.BLOCK_STACK_SIZE:
                     return GIVE_UP
@@ -455,9 +520,10 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
                 put(stack, depth + 1, limit)
                 depth += 2
                 limit = at + size
+                at = start
                 ip = called
             else:
-                out = _write_base64(at, size, out, room, get(block, memory.BLOCK_STANDARD), True)
+                out = _write_raw(at, size, out, room, block, operation == op.MEMBER)
                 if out < 0:
                     return out
                 at += size
@@ -484,7 +550,7 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
                 store_word(out, _NULL)
                 out += 4
             else:
-                out = _write_base64(at, size, out, room, get(block, memory.BLOCK_STANDARD), True)
+                out = _write_raw(at, size, out, room, block, False)
                 if out < 0:
                     return out
                 at += size
@@ -533,5 +599,39 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
                 return GIVE_UP
         elif operation == op.JUMP:
             ip = a
+        elif operation == op.TRAILING:
+            if at < limit:
+                copy_block(out, texts + a)
+                size = limit - at
+                out = _write_raw(at, size, out + b, room, block, False)
+                if out < 0:
+                    return out
+                at = limit
+        elif operation == op.ASCII:
+            size, at = _length(at, limit, a == 1, 0)
+            if at < 0 or size < 0 or not _is_ascii(at, size):
+                return GIVE_UP
+            out = write_string(at, size, out, room)
+            if out < 0:
+                return out
+            at += size
+        elif operation == op.NO_NAME:
+            if load_int32(at) != 0:
+                return GIVE_UP
+            at += 4
+            store_word(out, _NULL)
+            out += 4
+        elif operation == op.TOPICS:
+            at = _note_topics(block, at, limit)
+            if at < 0:
+                return GIVE_UP
+        elif operation == op.TOPIC:
+            topic = _topic(block, load_int32(at))
+            if topic == 0:
+                return GIVE_UP
+            at += 4
+            out = write_string(topic + 2, load_int16(topic), out, room)
+            if out < 0:
+                return out
         else:
             return GIVE_UP

@@ -97,14 +97,17 @@ BLOCK_CODE = 0
 BLOCK_TEXTS = 1
 BLOCK_KEYS = 2
 BLOCK_VALUES = 3
-BLOCK_MEMBERS = 4
-BLOCK_USER_DATA = 5
-BLOCK_STANDARD = 6  # the alphabets of base64
-BLOCK_URL = 7
-BLOCK_NOTES = 8  # start and size (-1: null) of the strings that decide about others
-BLOCK_STACK = 14
+BLOCK_PARTS = 4
+BLOCK_STANDARD = 5  # the alphabets of base64
+BLOCK_URL = 6
+BLOCK_NOTES = 7  # start and size (-1: null) of the strings that decide about others
+BLOCK_STACK = 13
 BLOCK_STACK_SIZE = 64
-BLOCK_SIZE = BLOCK_STACK + BLOCK_STACK_SIZE
+# topics of Kafka Streams: how many, and by number where the length of each stands
+BLOCK_TOPIC_COUNT = BLOCK_STACK + BLOCK_STACK_SIZE
+BLOCK_TOPICS = BLOCK_TOPIC_COUNT + 1
+BLOCK_MOST_TOPICS = 1024
+BLOCK_SIZE = BLOCK_TOPICS + BLOCK_MOST_TOPICS
 
 # The state of writing rows as text: the next row, how many there are, the kind of each (a byte), a
 # word for each kind: where its template is; and where to write, up to where

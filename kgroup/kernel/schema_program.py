@@ -19,6 +19,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from kgroup.kernel import memory
+from kgroup.kernel.streams_field import assignment_info, subscription_info
 from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
 from kgroup.protocol.record.coordinator_record import KEY_TYPES
 
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRAY",
+    "ASCII",
     "BYTES",
+    "CONNECT",
     "CONTROL",
+    "COOPERATIVE",
     "END",
     "GROUP",
     "IF_LEFT",
@@ -42,11 +46,18 @@ __all__ = [
     "NEXT",
     "NEXT_TAG",
     "NOT",
+    "NO_NAME",
     "NO_TAGS",
     "PROTOCOL",
+    "REFUSE",
+    "STICKY",
+    "STREAMS",
     "STRING",
     "TAGS",
     "TEXT",
+    "TOPIC",
+    "TOPICS",
+    "TRAILING",
     "UNKNOWN",
     "USER_DATA",
     "UUID",
@@ -68,7 +79,7 @@ ARRAY = 6  # a: compact, b: nullable, c: where to go on if there are no elements
 NEXT = 7  # end of an element of the innermost array: once more from a, or on
 MAYBE = 8  # a struct behind an int8, null below 0; a: a tagged one behind 1, null: 0; then on at c
 NO_TAGS = 9  # the tagged section, which must be empty
-MEMBER = 10  # a: compact; bytes that are a subscription (b: 0) or an assignment (b: 1)
+MEMBER = 10  # a: compact; bytes that are a subscription (b: 0) or an assignment (b: 1), or part b
 USER_DATA = 11  # likewise of b: the user data within
 IF_LEFT = 12  # go on at a if nothing is left
 TAGS = 13  # begin of the tagged section
@@ -76,7 +87,19 @@ NEXT_TAG = 14  # the next tagged field, or the end of the section: then go on at
 IF_TAG = 15  # go on at c if the tagged field has number a
 NOT = 16  # the tagged field must not be the b bytes of `texts` from a, its default
 JUMP = 17  # go on at a
-UNKNOWN = 18  # give up
+REFUSE = 18  # give up
+TRAILING = 19  # what is left, if anything, as base64 behind the b bytes of `texts` from a
+ASCII = 20  # a: the length takes four bytes, not two; give up at another character
+NO_NAME = 21  # four bytes of 0, the length of a name that is null
+TOPICS = 22  # the numbered topics of Kafka Streams, which nothing is written for
+TOPIC = 23  # the number of one of them, written as its name
+
+# Parts of members that have programs: rows of `Programs.parts`. The first two of consumers
+CONNECT = 2  # metadata and assignment of a worker
+STREAMS = 4  # user data of subscription and assignment
+STICKY = 6  # user data of a subscription, whose version is not in the bytes: as version 0
+COOPERATIVE = 7
+_PARTS = 8
 
 WORDS = 6
 """Numbers in an instruction."""
@@ -93,8 +116,8 @@ CONTROL = max(KEY_TYPES) + 1
 UNKNOWN = max(set(range(CONTROL)) - KEY_TYPES.keys())
 """A number that no type has."""
 
-VERSIONS = 8
-"""Columns of `Programs.values` and `Programs.members`; higher versions have no program."""
+VERSIONS = 12
+"""Columns of `Programs.values` and `Programs.parts`; higher versions have no program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +130,14 @@ class Programs:
         keys: by record type, the first instruction of the key's program (which begins behind the
             type), or -1.
         values: by record type and version the value's (behind the version), or -1.
-        members: by 0 (subscription) or 1 (assignment) and version, likewise.
-        user_data: by 0 (sticky) or 1 (cooperative-sticky) the user data's of a subscription.
+        parts: by part of a member and version, likewise.
     """
 
     code: NDArray[np.int64]
     texts: NDArray[np.uint8]
     keys: NDArray[np.int64]
     values: NDArray[np.int64]
-    members: NDArray[np.int64]
-    user_data: NDArray[np.int64]
+    parts: NDArray[np.int64]
 
 
 @cache
@@ -127,7 +148,7 @@ def programs() -> Programs:
     writer = _Writer()
     keys = np.full(CONTROL + 1, -1, np.int64)
     values = np.full((CONTROL + 1, VERSIONS), -1, np.int64)
-    members = np.full((2, VERSIONS), -1, np.int64)
+    parts = np.full((_PARTS, VERSIONS), -1, np.int64)
     for number, name in KEY_TYPES.items():
         schema = f"coordinator/{name}"
         if name in ("LegacyOffsetCommit", "OffsetCommit", "ShareGroupPartitionMetadata"):
@@ -145,20 +166,23 @@ def programs() -> Programs:
     writer.end("}}")
     for version in range(versions("coordinator/EndTxnMarker").highest + 1):
         values[CONTROL, version] = writer.message("coordinator/EndTxnMarker", version)
-    for index, part in enumerate(("Subscription", "Assignment")):
-        schema = f"consumer_protocol/ConsumerProtocol{part}"
+    for row, schema in _PART_SCHEMAS.items():
         for version in range(versions(schema).highest + 1):
-            members[index, version] = writer.begin(f'{{"version":{version},')
-            writer.members(fields(schema, version), user_data_of=index)
-            writer.end("}")
-    user_data = np.array([writer.sticky(), writer.cooperative_sticky()], np.int64)
+            members = fields(schema, version)
+            parts[row, version] = writer.part(members, f'"version":{version},', user_data_of=row)
+    known = versions("member_metadata/SubscriptionInfoData")
+    for version in range(known.lowest, known.highest + 1):
+        parts[STREAMS, version] = writer.part(subscription_info(version))
+        parts[STREAMS + 1, version] = writer.part(assignment_info(version))
+    *previous, generation = fields("member_metadata/StickyUserData", 1)
+    parts[STICKY, 0] = writer.part(previous, if_left=generation)  # version 1 is version 0 and it
+    parts[COOPERATIVE, 0] = writer.part(fields("member_metadata/CooperativeStickyUserData", 0))
     return Programs(
         code=np.array(writer.code, np.int64),
         texts=np.frombuffer(bytes(writer.texts) + bytes(memory.PADDING), np.uint8),
         keys=keys,
         values=values,
-        members=members,
-        user_data=user_data,
+        parts=parts,
     )
 
 
@@ -191,8 +215,7 @@ def machine_block() -> NDArray[np.int64]:
         (memory.BLOCK_TEXTS, made.texts),
         (memory.BLOCK_KEYS, made.keys),
         (memory.BLOCK_VALUES, made.values),
-        (memory.BLOCK_MEMBERS, made.members),
-        (memory.BLOCK_USER_DATA, made.user_data),
+        (memory.BLOCK_PARTS, made.parts),
         (memory.BLOCK_STANDARD, standard),
         (memory.BLOCK_URL, url),
     ):
@@ -249,11 +272,32 @@ class _Writer:
         self.end("}}")
         return first
 
+    def part(
+        self,
+        members: Sequence[Field],
+        head: str = "",
+        user_data_of: int = 0,
+        if_left: Field | None = None,
+    ) -> int:
+        """Write a part of a member, with a field that is not always there, and what trails."""
+        first = self.begin(f"{{{head}")
+        self.members(members, user_data_of)
+        if if_left is not None:
+            jump = self.emit(IF_LEFT)
+            self.text(",")
+            self.members([if_left])
+            self.code[jump][1] = self.label()
+        self.emit(TRAILING, *self.piece(b',"trailing":'))
+        self.end("}")
+        return first
+
     def members(self, members: Sequence[Field], user_data_of: int = 0) -> None:
         """Write the fields of a struct, without its braces."""
         separator = ""
         for field in members:
-            if field.tag is None:
+            if field.type == "topics":
+                self.emit(TOPICS)
+            elif field.tag is None:
                 self.text(f'{separator}"{field.name}":')
                 self.field(field, user_data_of)
                 separator = ","
@@ -268,7 +312,7 @@ class _Writer:
         self.emit(TAGS)
         following = self.emit(NEXT_TAG)
         branches = [self.emit(IF_TAG, field.tag or 0) for field in tagged]
-        self.emit(UNKNOWN)
+        self.emit(REFUSE)
         for branch, field in zip(branches, tagged, strict=True):
             self.code[branch][3] = self.label()
             self.emit(NOT, *self.piece(_default_bytes(field)))
@@ -311,26 +355,10 @@ class _Writer:
                 self.emit(MEMBER, field.compact, part)
         elif field.type == "uuid":
             self.emit(UUID)
+        elif field.type in _STREAMS_TYPES:
+            self.emit(*_STREAMS_TYPES[field.type])
         else:
             self.emit(INT, FIXED[field.type], field.type.startswith("u"))
-
-    def sticky(self) -> int:
-        """Write version 0; what is left after it is version 1's generation."""
-        first = self.begin("{")
-        *common, generation = fields("member_metadata/StickyUserData", 1)
-        self.members(common)
-        jump = self.emit(IF_LEFT)
-        self.text(",")
-        self.members([generation])
-        self.code[jump][1] = self.label()
-        self.end("}")
-        return first
-
-    def cooperative_sticky(self) -> int:
-        first = self.begin("{")
-        self.members(fields("member_metadata/CooperativeStickyUserData", 0))
-        self.end("}")
-        return first
 
 
 def _default_bytes(field: Field) -> bytes:
@@ -349,4 +377,17 @@ def _default_bytes(field: Field) -> bytes:
 
 
 _NOTES = {"group": GROUP, "groupId": GROUP, "protocolType": KIND, "protocol": PROTOCOL}
-_MEMBER_PARTS = {"subscription": 0, "assignment": 1}
+_MEMBER_PARTS = {"subscription": 0, "assignment": 1, "allocation": CONNECT + 1}
+_PART_SCHEMAS = {
+    0: "consumer_protocol/ConsumerProtocolSubscription",
+    1: "consumer_protocol/ConsumerProtocolAssignment",
+    CONNECT: "member_metadata/ConnectMetadata",
+    CONNECT + 1: "member_metadata/ConnectAssignment",
+}
+"""Parts behind a version of two bytes."""
+_STREAMS_TYPES = {
+    "text": (ASCII, 0),
+    "long text": (ASCII, 1),
+    "no name": (NO_NAME,),
+    "topic": (TOPIC,),
+}

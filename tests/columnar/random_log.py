@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-from typing import Any
+from random import Random
 
 from hypothesis import strategies as st
 
 from kgroup.protocol.message.schema import versions
-from kgroup.protocol.record import consumer_protocol
 from kgroup.protocol.record.coordinator_record import KEY_TYPES, encode_key, encode_value
 from tests.columnar.log_writer import (
     CODECS,
@@ -19,6 +17,7 @@ from tests.columnar.log_writer import (
     marker,
     message_set,
 )
+from tests.columnar.random_member import PROTOCOLS, assignment, subscription
 from tests.operation.log_files import commit_key
 from tests.protocol.message.random_message import message
 
@@ -43,43 +42,16 @@ def _commits(draw: st.DrawFn) -> tuple[bytes, bytes | None]:
 
 
 @st.composite
-def _subscriptions(draw: st.DrawFn, part: str) -> dict[str, Any]:
-    version = draw(st.integers(0, 3))
-    data = draw(message(f"consumer_protocol/ConsumerProtocol{part}", version))
-    return {"version": version, **data}
-
-
-@st.composite
-def _user_data(draw: st.DrawFn) -> bytes:
-    from kgroup.protocol.message import codec
-
-    version = draw(st.integers(0, 1))
-    sticky = codec.write(
-        "member_metadata/StickyUserData",
-        version,
-        draw(message("member_metadata/StickyUserData", version)),
-    )
-    generation = struct.pack(">i", draw(st.integers(-(2**31), 2**31 - 1)))
-    return draw(st.sampled_from([sticky, generation, b"", sticky + b"x", b"\xff\xfe"]))
-
-
-@st.composite
 def _groups(draw: st.DrawFn) -> tuple[bytes, bytes | None]:
     """A classic group with what its members really say and are given."""
     version = draw(st.integers(0, 4))
     data = draw(message("coordinator/GroupMetadataValue", version))
-    data["protocolType"] = draw(st.sampled_from(["consumer", "consumer", "connect", "", "other"]))
-    data["protocol"] = draw(
-        st.sampled_from([None, "range", "sticky", "cooperative-sticky", "stream"])
-    )
+    kind = data["protocolType"] = draw(st.sampled_from(["consumer", "consumer", "connect", "odd"]))
+    protocol = data["protocol"] = draw(st.sampled_from(PROTOCOLS))
+    random = Random(draw(st.integers(0, 2**64 - 1)))
     for member in data["members"]:
-        for field, part in (("subscription", "Subscription"), ("assignment", "Assignment")):
-            if draw(st.booleans()):
-                content = draw(_subscriptions(part))
-                if draw(st.booleans()):
-                    content["userData"] = draw(_user_data())
-                encode = getattr(consumer_protocol, f"encode_{field}")
-                member[field] = encode(content) + draw(st.sampled_from([b"", b"", b"", b"\0"]))
+        member["subscription"] = subscription(random, kind, protocol)
+        member["assignment"] = assignment(random, kind, protocol)
     return (
         encode_key("GroupMetadata", {"group": draw(_NAMES)}),
         encode_value("GroupMetadata", version, data),

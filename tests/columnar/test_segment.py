@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -26,6 +29,7 @@ from kgroup.kernel.memory import PADDING
 from kgroup.protocol.batch import batch as protocol_batch
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.transaction import TransactionIndex
+from kgroup.protocol.record.coordinator_record import encode_value
 from tests.columnar.log_writer import (
     CODECS,
     Plain,
@@ -36,6 +40,13 @@ from tests.columnar.log_writer import (
     record,
 )
 from tests.columnar.random_log import logs
+from tests.columnar.random_member import (
+    PROTOCOLS,
+    assignment,
+    assignment_info,
+    subscription,
+    subscription_info,
+)
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
 from tests.operation.log_files import commit, tombstone
@@ -110,6 +121,140 @@ def test_ordinary_records_take_no_python(odd_records: list[str]) -> None:
     }
     assert rows > 400
     assert not common & set(odd_records)
+
+
+@pytest.mark.parametrize("folder", ["connect-4.3.1", "streams-2.8.2", "streams-3.9.2"])
+def test_members_of_connect_and_streams_take_no_python(folder: str, odd_records: list[str]) -> None:
+    found = 0
+    for path in sorted(ROOT.glob(f"tests/data/{folder}/__consumer_offsets-*/*.log")):
+        found += decoded(path, by_kernel=True)[0]["type"].to_pylist().count("GroupMetadata")
+    assert found >= 4
+    assert "GroupMetadata" not in odd_records
+
+
+def group_log(
+    path: Path, protocol: str | None, members: list[tuple[bytes, bytes]], kind: str = "consumer"
+) -> None:
+    """A log of groups, each of one member: its subscription and its assignment."""
+    group = {"protocolType": kind, "generation": 5, "protocol": protocol, "leader": "m"}
+    member = {"memberId": "m", "groupInstanceId": None, "clientId": "c", "clientHost": "/h"}
+    times = {"rebalanceTimeout": 1, "sessionTimeout": 1}
+    values = []
+    for says, gets in members:
+        shown = {**member, **times, "subscription": says, "assignment": gets}
+        data = {**group, "currentStateTimestamp": 7, "members": [shown]}
+        values.append(encode_value("GroupMetadata", 3, data))
+    batches = [batch([Plain(i, 5, b"\0\2\0\1g", value)]) for i, value in enumerate(values)]
+    write_fresh(path, b"".join(batches))
+
+
+@settings(max_examples=examples(12, 120))
+@given(
+    seed=st.integers(0, 2**64 - 1),
+    kind=st.sampled_from(["consumer", "consumer", "connect", "odd"]),
+    protocol=st.sampled_from(PROTOCOLS),
+)
+def test_any_members(
+    seed: int, kind: str, protocol: str | None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    random = Random(seed)
+    members = [
+        (subscription(random, kind, protocol), assignment(random, kind, protocol))
+        for _ in range(100)
+    ]
+    path = tmp_path_factory.getbasetemp() / "members.log"
+    group_log(path, protocol, members, kind)
+    check_equal(path)
+
+
+def with_user_data(data: bytes) -> bytes:
+    """A subscription or an assignment of version 0 of no topics."""
+    return struct.pack(">hii", 0, 0, len(data)) + data
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_every_version_of_streams_takes_no_python(
+    version: int, tmp_path: Path, odd_records: list[str]
+) -> None:
+    random = Random(version)
+    members = [
+        (
+            with_user_data(subscription_info(random, version, plain=True)),
+            with_user_data(assignment_info(random, version, plain=True)),
+        )
+        for _ in range(40)
+    ]
+    group_log(tmp_path / "log", "stream", members)
+    for text in check_equal(tmp_path / "log")["value_json"].to_pylist():
+        (member,) = orjson.loads(text)["data"]["members"]
+        assert member["subscription"]["userData"]["version"] == version
+        assert member["assignment"]["userData"]["version"] == version
+    assert odd_records == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "data", "expected"),
+    [
+        ("cooperative-sticky", "00000007", {"generation": 7}),
+        # librdkafka gives topics with partitions, then the generation: not what Kafka's assignor
+        # reads
+        (
+            "cooperative-sticky",
+            "00000001 0001 61 00000001 00000003 00000007",
+            {"generation": 1, "trailing": "AAFhAAAAAQAAAAMAAAAH"},
+        ),
+        (
+            "sticky",
+            "00000001 0001 61 00000001 00000003",
+            {"previousAssignment": [{"topic": "a", "partitions": [3]}]},
+        ),
+        (
+            "sticky",
+            "00000000 00000007 aa",
+            {"previousAssignment": [], "generation": 7, "trailing": "qg=="},
+        ),
+    ],
+)
+def test_user_data_of_sticky_assignors_takes_no_python(
+    protocol: str, data: str, expected: object, tmp_path: Path, odd_records: list[str]
+) -> None:
+    group_log(tmp_path / "log", protocol, [(with_user_data(bytes.fromhex(data)), b"")])
+    (text,) = check_equal(tmp_path / "log")["value_json"].to_pylist()
+    assert orjson.loads(text)["data"]["members"][0]["subscription"]["userData"] == expected
+    assert odd_records == []
+
+
+def test_topics_of_streams_that_are_not_noted(tmp_path: Path, odd_records: list[str]) -> None:
+    """More than are, and such that are none of these but of those of the record before."""
+    members = []
+    for numbers, asked in (
+        (range(2000), 1500),
+        (range(1000), 900),
+        ((0, 1, 2), 900),
+        ((0, 0, 2), 1),
+    ):
+        head = struct.pack(">iiiii", 5, 5, 0, 0, len(numbers))
+        topics = b"".join(struct.pack(">i", number) + b"\0\1t" for number in numbers)
+        hosts = struct.pack(">i", 1) + b"\0\1h" + struct.pack(">iiiii", 80, 1, asked, 0, 0)
+        members.append((b"", with_user_data(head + topics + hosts)))
+    group_log(tmp_path / "log", "stream", members)
+    shown = [
+        orjson.loads(text)["data"]["members"][0]["assignment"]["userData"]["partitionsByHost"]
+        for text in check_equal(tmp_path / "log")["value_json"].to_pylist()
+    ]
+    assert [host["topicPartitions"][0]["topic"] for (host,) in shown] == ["t", "t", None, None]
+    assert odd_records == ["GroupMetadata"] * 3
+
+
+def test_named_topology(tmp_path: Path) -> None:
+    """Two characters, U+0000 each: as many bytes as no name and no standby tasks take."""
+    task = struct.pack(">iii", 0, 3, 2) + bytes(4)
+    data = struct.pack(">iii", 10, 10, 1) + task + struct.pack(">iiiiiq", 0, 0, 0, 0, 0, 5)
+    group_log(tmp_path / "log", "stream", [(b"", with_user_data(data))])
+    (text,) = check_equal(tmp_path / "log")["value_json"].to_pylist()
+    shown = orjson.loads(text)["data"]["members"][0]["assignment"]["userData"]
+    assert shown["activeTasks"] == [{"topicGroupId": 0, "partition": 3, "namedTopology": "\0\0"}]
+    assert shown["nextRebalanceMs"] == 5
 
 
 @settings(max_examples=examples(8, 96))

@@ -35,10 +35,12 @@ _ALPHABETS = ((0x20, 0x7F), (0, 0x20), (0x7F, 0xD800), (0xE000, 0x110000))
 
 def message(name: str, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Any message of a version, as `codec.read` gives it."""
-    members = schema.fields(name, version)
-    tags = schema.flexible(name, version)
-    seeds = st.integers(0, 2**64 - 1)
-    return seeds.map(lambda seed: _struct(Random(seed), members, tags))
+    return st.integers(0, 2**64 - 1).map(lambda seed: any_message(Random(seed), name, version))
+
+
+def any_message(random: Random, name: str, version: int) -> dict[str, Any]:
+    """Any message of a version, of a seed that was drawn."""
+    return _struct(random, schema.fields(name, version), schema.flexible(name, version))
 
 
 def _struct(random: Random, members: tuple[Field, ...], tags: bool) -> dict[str, Any]:

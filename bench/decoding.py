@@ -1,15 +1,18 @@
 """Decode the same segments with Kafka's dump tool and with kgroup.
 
 Segments are written once by Kafka's own `MemoryRecordsBuilder` (see `java/WriteSegment.java`) into
-`bench/data`.
+`bench/data`. The metadata of their groups is what real clients wrote: that of the recorded data.
 """
 
 import shutil
+import struct
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 from bench.measure import (
     HERE,
@@ -22,11 +25,19 @@ from bench.measure import (
     print_heads,
     print_row,
 )
+from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_file_batches, read_records
+from kgroup.protocol.record.coordinator_record import decode_record
 from tests.broker import maven
 
 __all__ = ["VARIANTS", "bench"]
 
 SAMPLE = HERE.parent / "kgroup" / "sample" / "log-dir"
+RECORDED = HERE.parent / "tests" / "data"
+PROTOCOLS = {
+    *("range", "roundrobin", "sticky", "cooperative-sticky", "stream"),
+    *("default", "compatible", "sessioned"),
+}
+"""What consumers and Connect's workers agree on; others were made up for tests."""
 
 
 @dataclass(frozen=True)
@@ -107,19 +118,50 @@ def _segment(variant: Variant, size: int) -> tuple[Path, int]:
     """Write the segment, if it is not there yet; return it and its number of records."""
     source = HERE / "java" / "WriteSegment.java"
     classes = maven.compile_java([source], KAFKA)
-    folder = HERE / "data" / f"{classes.name}-{size}-{variant.commits}-{variant.codec}"
+    metadata = _recorded_metadata()
+    metadata_file = HERE / "data" / f"group-metadata-{crc32(metadata):08x}"
+    name = f"{classes.name}-{crc32(metadata):08x}-{size}-{variant.commits}-{variant.codec}"
+    folder = HERE / "data" / name
     segment = folder / "__consumer_offsets-7" / f"{5_000_000_000:020}.log"
     count = folder / "records"
     if not count.exists():
         shutil.rmtree(folder, ignore_errors=True)
         segment.parent.mkdir(parents=True)
+        metadata_file.write_bytes(metadata)
         arguments = [segment, size, variant.commits, variant.codec, PARTITIONS_OF_A_GROUP]
+        arguments.append(metadata_file)
         done = maven.run_java(
             KAFKA, "WriteSegment", list(map(str, arguments)), classes=classes, timeout=900
         )
         count.write_bytes(done.stdout)
     _read_once(segment)
     return segment, int(count.read_text())
+
+
+def _recorded_metadata() -> bytes:
+    """The values of recorded groups with members, by protocol, as `WriteSegment` reads them."""
+    values: defaultdict[tuple[str, str], list[bytes]] = defaultdict(list)
+    folders = [folder for folder in RECORDED.iterdir() if folder.name != "damaged"]
+    for folder in (*sorted(folders), SAMPLE):
+        for path in sorted(folder.glob("__consumer_offsets-*/*.log")):
+            for record in _records(path):
+                name, _, decoded = decode_record(record.key, record.value)
+                if name == "GroupMetadata" and decoded is not None and record.value:
+                    group = decoded["data"]
+                    if group["protocol"] in PROTOCOLS and group["members"]:
+                        values[group["protocolType"], group["protocol"]].append(record.value)
+    out = bytearray()
+    for _, found in sorted(values.items()):
+        out += struct.pack(">i", len(found))
+        out += b"".join(struct.pack(">i", len(value)) + value for value in found)
+    return bytes(out)
+
+
+def _records(path: Path) -> Iterator[Record]:
+    with path.open("rb", buffering=0) as file:
+        for batch in read_file_batches(file):
+            if isinstance(batch, RecordBatch) and not batch.is_control:
+                yield from (item for item in read_records(batch) if isinstance(item, Record))
 
 
 def _kafka_dump(segment: Path) -> Measurement:

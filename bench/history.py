@@ -128,7 +128,7 @@ def _log(files: int) -> Path:
             (root / part / name).mkdir(parents=True)
         segment = root / "first" / name / f"{5_000_000_000:020}.log"
         sizes = (FILE_SIZE, int(FILE_SIZE * MORE))
-        arguments = [segment, sizes[0], COMMITS, "none", PARTITIONS_OF_A_GROUP]
+        arguments = [segment, sizes[0], COMMITS, "none", PARTITIONS_OF_A_GROUP, "-"]
         arguments += [number, root / "more" / name, sizes[1]]
         written = maven.run_java(
             KAFKA, "WriteSegment", list(map(str, arguments)), classes=classes, timeout=900

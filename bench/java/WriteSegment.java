@@ -1,6 +1,7 @@
 import java.io.FileOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -27,10 +28,12 @@ import org.apache.kafka.coordinator.group.generated.OffsetCommitValue;
  * Writes a segment of __consumer_offsets as a coordinator would: every batch is one group's, either
  * commits of some of its partitions or its metadata. Two thirds of the values are of the versions
  * that brokers before 4.1 write, one third of those since; one commit in a hundred is a tombstone.
+ * Metadata is either recorded, of one protocol for each group, or made up with changing members.
  *
- * Arguments: file, size in bytes, most commits in a batch, codec, partitions of a group; then,
- * if wanted, a number for other random data, and a second file that goes on where the first ends,
- * named after its first offset in the folder given, with its size in bytes.
+ * Arguments: file, size in bytes, most commits in a batch, codec, partitions of a group, a file of
+ * recorded metadata or "-"; then, if wanted, a number for other random data, and a second file that
+ * goes on where the first ends, named after its first offset in the folder given, with its size in
+ * bytes. Recorded metadata is, for each protocol, the count of its values, and their sizes and bytes.
  */
 public final class WriteSegment {
     private static final int GROUPS = 2_000;
@@ -43,6 +46,7 @@ public final class WriteSegment {
     private final Random random;
     private final Group[] groups = new Group[GROUPS];
     private final Compression compression;
+    private final List<byte[][]> recorded;
     private long now = 1_760_000_000_000L;
     private long nextOffset = 5_000_000_000L;
     private long records = 0;
@@ -62,10 +66,12 @@ public final class WriteSegment {
         TopicPartition[] partitions;
         Uuid[] topicIds;
         long[] positions;
+        byte[][] recorded;
     }
 
-    private WriteSegment(String codec, int partitionsOfGroup, long seed) {
+    private WriteSegment(String codec, int partitionsOfGroup, List<byte[][]> recorded, long seed) {
         random = new Random(20260101 + seed);
+        this.recorded = recorded;
         compression = Compression.of(CompressionType.forName(codec)).build();
         Topic[] topics = new Topic[TOPICS];
         for (int i = 0; i < TOPICS; i++)
@@ -93,6 +99,8 @@ public final class WriteSegment {
             group.topicIds[i] = topic.id();
             group.positions[i] = random.nextInt(1 << 30);
         }
+        if (!recorded.isEmpty())
+            group.recorded = recorded.get(number % recorded.size());
         return group;
     }
 
@@ -158,6 +166,8 @@ public final class WriteSegment {
 
     private ByteBuffer metadataBatch(Group group) {
         group.generation++;
+        if (group.recorded != null)
+            return metadataBatch(group, group.recorded[group.generation % group.recorded.length]);
         int size = 1 + random.nextInt(4);
         List<GroupMetadataValue.MemberMetadata> members = new ArrayList<>(size);
         for (int i = 0; i < size; i++)
@@ -169,11 +179,12 @@ public final class WriteSegment {
             .setLeader(members.get(0).memberId())
             .setCurrentStateTimestamp(now)
             .setMembers(members);
+        return metadataBatch(group, MessageUtil.toVersionPrefixedBytes((short) (group.recent ? 4 : 3), value));
+    }
+
+    private ByteBuffer metadataBatch(Group group, byte[] value) {
         MemoryRecordsBuilder builder = newBatch();
-        builder.append(
-            now,
-            MessageUtil.toVersionPrefixedBytes((short) 2, new GroupMetadataKey().setGroup(group.id)),
-            MessageUtil.toVersionPrefixedBytes((short) (group.recent ? 4 : 3), value));
+        builder.append(now, MessageUtil.toVersionPrefixedBytes((short) 2, new GroupMetadataKey().setGroup(group.id)), value);
         return finish(builder, 1);
     }
 
@@ -220,15 +231,30 @@ public final class WriteSegment {
         return builder.build().buffer();
     }
 
+    private static List<byte[][]> readRecorded(Path path) throws Exception {
+        List<byte[][]> recorded = new ArrayList<>();
+        ByteBuffer file = ByteBuffer.wrap(Files.readAllBytes(path));
+        while (file.hasRemaining()) {
+            byte[][] values = new byte[file.getInt()][];
+            for (int i = 0; i < values.length; i++) {
+                values[i] = new byte[file.getInt()];
+                file.get(values[i]);
+            }
+            recorded.add(values);
+        }
+        return recorded;
+    }
+
     public static void main(String[] args) throws Exception {
-        long seed = args.length > 5 ? Long.parseLong(args[5]) : 0;
-        WriteSegment writer = new WriteSegment(args[3], Integer.parseInt(args[4]), seed);
+        List<byte[][]> recorded = args[5].equals("-") ? List.of() : readRecorded(Path.of(args[5]));
+        long seed = args.length > 6 ? Long.parseLong(args[6]) : 0;
+        WriteSegment writer = new WriteSegment(args[3], Integer.parseInt(args[4]), recorded, seed);
         int mostCommits = Integer.parseInt(args[2]);
         writer.run(Path.of(args[0]), Long.parseLong(args[1]), mostCommits);
         System.out.println(writer.records);
-        if (args.length > 7) {
+        if (args.length > 8) {
             String name = String.format("%020d.log", writer.nextOffset);
-            writer.run(Path.of(args[6], name), Long.parseLong(args[7]), mostCommits);
+            writer.run(Path.of(args[7], name), Long.parseLong(args[8]), mostCommits);
         }
     }
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.cli.option.common import FORMS
+from kgroup.cli.output.form import FORMS
 from kgroup.render.cell import HARMFUL, rfc3339
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli

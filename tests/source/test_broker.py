@@ -12,6 +12,8 @@ import pytest
 from kgroup.errors import BrokerError
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.operation.describe import describe
+from kgroup.protocol.record.consumer_protocol import encode_assignment, encode_subscription
 from kgroup.source.base import Question
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
@@ -412,6 +414,66 @@ def test_leader_that_has_moved_is_looked_for_again(broker: FakeBroker) -> None:
         reading = source.log_ranges({("orders", 0)})
     assert reading.ranges == {("orders", 0): LogRange(3, 9)}
     assert broker.names.count("Metadata") == 2
+
+
+def subscribed(group_id: str) -> dict[str, Any]:
+    """Describe a group whose member reads orders and payments, and owns orders-0."""
+    group = described(group_id)
+    subscription = {"version": 0, "topics": ["orders", "payments"], "userData": None}
+    assigned = [{"topic": "orders", "partitions": [0]}]
+    group["members"][0] |= {
+        "member_metadata": encode_subscription(subscription),
+        "member_assignment": encode_assignment(
+            {"version": 0, "assignedPartitions": assigned, "userData": None}
+        ),
+    }
+    return group
+
+
+def test_a_description_asks_for_each_topic_once(broker: FakeBroker) -> None:
+    """Whose partitions are asked for their ends, and for generations, and such as nobody owns."""
+    broker.handlers |= {
+        "Metadata": metadata(broker, offsets(), orders(), topic("payments", 1)),
+        "DescribeGroups": lambda request: {"groups": list(map(subscribed, request.groups))},
+        "Fetch": nothing,
+    }
+    broker.newest["Fetch"] = 4
+    with Cluster(broker.bootstrap) as source:
+        (group,) = describe(source, ["g"]).data
+        assert asked_of(broker) == ["__consumer_offsets", "orders", "payments"]
+        assert [(each.topic, each.partition, each.mark) for each in group.offsets] == [
+            ("orders", 0, None),
+            ("orders", 1, OffsetMark.NO_OWNER),
+            ("payments", 0, OffsetMark.NO_OWNER),
+        ]
+        broker.handlers["Metadata"] = metadata(broker, offsets(), orders(), topic("payments", 1, 1))
+        source.renew()
+        (again,) = describe(source, ["g"]).data
+    assert len(again.offsets) == len(group.offsets) + 1
+
+
+def asked_of(broker: FakeBroker) -> list[str]:
+    """Names that were asked for, sorted, as often as they were."""
+    requests = (request for name, _, request in broker.asked if name == "Metadata")
+    return sorted(each.name for request in requests for each in request.topics)
+
+
+def nothing(request: Any) -> dict[str, Any]:
+    """Answer a Fetch without records."""
+    answer = {"error_code": 0, "high_watermark": 9, "last_stable_offset": 9, "records": b""}
+    return {
+        "throttle_time_ms": 0,
+        "responses": [
+            {
+                "topic": topic.topic,
+                "partitions": [
+                    {"partition_index": each.partition, "aborted_transactions": [], **answer}
+                    for each in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ],
+    }
 
 
 @pytest.mark.parametrize("committed_only", [False, True])

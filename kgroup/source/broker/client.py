@@ -74,6 +74,7 @@ class BrokerClient:
         self._net = NetworkSelector(client_id="kgroup", slow_task_threshold_secs=0)
         self.options = options
         self._manager = self._new_manager()
+        self._topics: dict[str, Topic] = {}
         self._links: dict[int | str, _Link] = {}
         self._bootstrap_link: _Link | None = None
 
@@ -103,7 +104,8 @@ class BrokerClient:
         return result
 
     def forgive(self) -> None:
-        """Ask brokers again that were given up."""
+        """Ask brokers again that were given up, and for topics that are known."""
+        self._topics.clear()
         for link in (*self._links.values(), self._bootstrap_link):
             if link is not None:
                 link.trouble = None
@@ -328,8 +330,19 @@ class BrokerClient:
         self._manager.cluster.update_metadata(answer)
         view = _view(answer)
         self.brokers = view.brokers
+        self._topics |= view.topics
         self._adopt_bootstrap()
         return view
+
+    async def topics(self, names: Iterable[str]) -> Mapping[str, Topic]:
+        """Give topics as they were when they were asked for last; ask for those that never were.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        if unknown := set(names) - self._topics.keys():
+            await self.metadata(unknown)
+        return self._topics
 
     def _adopt_bootstrap(self) -> None:
         """Use the bootstrap connection for the broker of that address, instead of a second one."""

@@ -1,7 +1,8 @@
 """Ask the leaders of users' partitions.
 
-Metadata says who leads which partition; each leader is asked for all of its partitions at once.
-Partitions that have moved meanwhile are looked for and asked for again, with growing pauses.
+Metadata says who leads which partition, and is asked for where it is not known yet; each leader is
+asked for all of its partitions at once. Partitions that have moved meanwhile are looked for and
+asked for again, with growing pauses.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import ClusterView
+from kgroup.model.cluster import Topic
 from kgroup.model.log_range import OffsetMark
 from kgroup.source.broker.client import Backoff, BrokerClient, error_name
 
@@ -68,11 +69,11 @@ async def ask_leaders(
     reasons: dict[At, BrokerError | int] = {}
     waiting = set(partitions)
     backoff = Backoff(client)
+    topics = await client.topics({topic for topic, _ in waiting})
     while waiting:
-        view = await client.metadata({topic for topic, _ in waiting})
         by_leader: dict[int, list[At]] = {}
         for at in sorted(waiting):
-            leader = _leader(view, at)
+            leader = _leader(topics, at)
             if isinstance(leader, OffsetMark):
                 marks[at] = leader
             else:
@@ -99,14 +100,16 @@ async def ask_leaders(
                     reasons[at] = result
                     if result in MOVING:
                         waiting.add(at)
-        if waiting and not await backoff.wait():
-            break
+        if waiting:
+            if not await backoff.wait():
+                break
+            topics = (await client.metadata({topic for topic, _ in waiting})).topics
     unanswered = {at: why for at, why in reasons.items() if at not in found and at not in marks}
     return LeaderAnswers(found, marks, unanswered)
 
 
-def _leader(view: ClusterView, at: At) -> int | OffsetMark:
-    topic = view.topics.get(at[0])
+def _leader(topics: Mapping[str, Topic], at: At) -> int | OffsetMark:
+    topic = topics.get(at[0])
     if topic is None:
         return OffsetMark.TOPIC_GONE
     if topic.error is not None and not topic.partitions:

@@ -209,7 +209,7 @@ async def read_details(
     if not by_partition:
         return dict(groups), []
     numbers = sorted(by_partition)
-    topic = (await client.metadata([OFFSETS_TOPIC])).topics.get(OFFSETS_TOPIC, _NO_TOPIC)
+    topic = (await client.topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC, _NO_TOPIC)
     ranges = await read_log_ranges(
         client, {(OFFSETS_TOPIC, number) for number in numbers}, committed=False
     )

@@ -91,7 +91,6 @@ class Cluster:
         self._options = options
         self._client: BrokerClient | None = None
         self._memory: LogMemory | None = None
-        self._view: ClusterView | None = None
 
     def __enter__(self) -> "Cluster":
         return self

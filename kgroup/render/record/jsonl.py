@@ -72,7 +72,9 @@ def _kinds(batch: pa.RecordBatch) -> _Array:
 
     kinds: _Array = pc.fill_null(batch["value_version"], _TOMBSTONE).to_numpy().astype(np.uint8)
     kinds[_is_valid(batch["topic_id"])] += _WITH_TOPIC_ID
-    is_commit = np.array([name in COMMIT_TYPES for name in batch["type"].dictionary.to_pylist()])
+    is_commit = np.array(
+        [name in COMMIT_TYPES for name in batch["type"].dictionary.to_pylist()], bool
+    )
     has_json = _is_valid(batch["key_json"]) | _is_valid(batch["value_json"])
     kinds[has_json | ~is_commit[batch["type"].indices]] = _OTHER
     return kinds

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import kgroup
 from kgroup.errors import KgroupError
+from kgroup.interrupt import kept_signals
 from kgroup.pandas_import import leave_out_pandas
 
 if TYPE_CHECKING:
@@ -205,7 +206,10 @@ def _ended_if_interrupted() -> Iterator[None]:
     started: list[Popen[bytes]] = []
 
     def start(*args: Any, **kwargs: Any) -> Popen[bytes]:
-        started.append(Popen(*args, **kwargs))
+        with kept_signals() as interrupts:  # until it is noted
+            started.append(Popen(*args, **kwargs))
+        for interrupt in interrupts:
+            raise interrupt
         return started[-1]
 
     module: Any = java_gateway

@@ -9,6 +9,8 @@ from time import sleep
 
 import pytest
 
+from tests.default_signals import default_signals
+
 ROOT = Path(__file__).parents[2]
 
 START = """
@@ -32,16 +34,25 @@ def environment(folder: Path) -> dict[str, str]:
     return os.environ | own
 
 
-@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
-def test_no_jvm_is_left_behind(number: Signals, tmp_path: Path) -> None:
-    written = tmp_path / "pid"
-    script(tmp_path / "bin" / "java", "exit 0")
+def stand_in(folder: Path) -> Path:
+    """Make programs of Spark's that do nothing for a minute; give the file for the process id."""
+    written = folder / "pid"
+    script(folder / "bin" / "java", "exit 0")
     script(
-        tmp_path / "bin" / "spark-submit",
+        folder / "bin" / "spark-submit",
         f"echo $$ > {written}.new\nmv {written}.new {written}\nexec sleep 60",
     )
+    return written
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_no_jvm_is_left_behind(number: Signals, tmp_path: Path) -> None:
+    written = stand_in(tmp_path)
     process = subprocess.Popen(
-        [sys.executable, "-c", START], env=environment(tmp_path), stderr=subprocess.DEVNULL
+        [sys.executable, "-c", START],
+        env=environment(tmp_path),
+        stderr=subprocess.DEVNULL,
+        preexec_fn=default_signals,
     )
     while not written.exists():
         assert process.poll() is None
@@ -51,6 +62,37 @@ def test_no_jvm_is_left_behind(number: Signals, tmp_path: Path) -> None:
     process.wait(20)
     with pytest.raises(ProcessLookupError):
         os.kill(started, 0)
+
+
+EARLY = """
+import os, signal, sys, time
+from kgroup.spark import session
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+class Slow(session.Popen):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.02)
+        os.kill(os.getpid(), int(sys.argv[2]))
+session.Popen = Slow
+with session.spark_session():
+    pass
+"""
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_no_jvm_is_left_behind_that_has_just_begun(number: Signals, tmp_path: Path) -> None:
+    """It runs before who starts it knows."""
+    written = stand_in(tmp_path)
+    subprocess.run(
+        [sys.executable, "-c", EARLY, written, str(number.value)],
+        env=environment(tmp_path),
+        stderr=subprocess.DEVNULL,
+        preexec_fn=default_signals,
+        timeout=50,
+    )
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(written.read_text()), 0)
 
 
 TRY = """

@@ -1,0 +1,15 @@
+"""How children start that are sent signals."""
+
+from signal import SIG_DFL, SIGINT, SIGTERM, signal
+
+__all__ = ["default_signals"]
+
+
+def default_signals() -> None:
+    """Let a child, as its `preexec_fn`, start from signals that nobody ignores.
+
+    A shell has what runs in the background ignore SIGINT, and some CI systems do likewise. That is
+    inherited, and Python, kgroup and JVMs leave it so.
+    """
+    for number in (SIGINT, SIGTERM):
+        signal(number, SIG_DFL)

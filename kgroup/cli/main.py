@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from signal import SIGINT, SIGTERM, default_int_handler, getsignal, signal
+from signal import SIG_DFL, SIGINT, SIGTERM, default_int_handler, getsignal, signal
 from time import monotonic
 from types import FrameType
 from typing import NoReturn
@@ -86,8 +86,10 @@ kgroup = click.version_option(__version__, "-V", "--version", message="%(prog)s 
 
 def run(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit status."""
-    signal(SIGTERM, _terminate)
-    if getsignal(SIGINT) is default_int_handler:  # else the caller wants it to be ignored
+    # What the caller wants to be ignored stays so: a shell does with what runs in the background.
+    if getsignal(SIGTERM) is SIG_DFL:
+        signal(SIGTERM, _terminate)
+    if getsignal(SIGINT) is default_int_handler:
         signal(SIGINT, _Interrupt())
     # Nearly everything that a command makes lives until its end: look for rubbish more rarely.
     gc.set_threshold(GARBAGE_THRESHOLD)

@@ -10,6 +10,8 @@ import sys
 import threading
 from typing import IO, Any
 
+from tests.default_signals import default_signals
+
 __all__ = ["Follower"]
 
 TIMEOUT_S = 60
@@ -33,7 +35,7 @@ class Follower:
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=default_signals,
         )
         self._rows: queue.Queue[bytes] = queue.Queue()
         self._errors: queue.Queue[bytes] = queue.Queue()

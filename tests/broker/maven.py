@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from tests.default_signals import default_signals
+
 __all__ = [
     "CACHE",
     "Artifacts",
@@ -131,13 +133,14 @@ def compile_oracle(main: str, version: str) -> Path:
     return compile_java([folder / f"{name}.java" for name in names], version)
 
 
-def die_with_parent() -> Callable[[], None] | None:
+def die_with_parent() -> Callable[[], None]:
     """Return a `preexec_fn` after which the kernel kills the child when its parent dies (Linux).
 
     The parent is the thread that starts the child: start long-lived ones in a thread that stays.
+    The child also has `default_signals`.
     """
     if not sys.platform.startswith("linux"):
-        return None
+        return default_signals
     libc = ctypes.CDLL(None, use_errno=True)
     parent = os.getpid()
     pr_set_pdeathsig = 1
@@ -146,6 +149,7 @@ def die_with_parent() -> Callable[[], None] | None:
         libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)  # the parent died before prctl
+        default_signals()
 
     return preexec
 

@@ -27,6 +27,7 @@ from tests.broker.maven import version_tuple
 from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import Broker, broker
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.default_signals import default_signals
 from tests.record.raw import (
     RawMember,
     await_coordinator,
@@ -175,8 +176,7 @@ class Watched:
         with subprocess.Popen(
             [sys.executable, "-m", "kgroup", *words, "-b", self.proxy.bootstrap],
             stdout=subprocess.DEVNULL,
-            # a background job of a shell ignores SIGINT, and so would what it starts
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=default_signals,
         ) as process:
             try:
                 deadline = time.monotonic() + 60

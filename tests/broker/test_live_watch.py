@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.broker.servers import Broker, broker
+from tests.default_signals import default_signals
 from tests.record.clients import java, join_java, settle
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.recording import Recording
@@ -56,7 +57,7 @@ class Watch:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=default_signals,
         )
         self.seen: list[dict[str, Any]] = []
         self.errors: list[str] = []

@@ -31,6 +31,7 @@ from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
 from tests.cli.test_completion import suggested
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.saved import saved
+from tests.default_signals import default_signals
 from tests.record.raw import commit
 from tests.record.wire import Wire
 from tests.record.zookeeper_tree import read_tree
@@ -417,7 +418,10 @@ def test_watching(live: Live) -> None:
     """Who joins, who leaves, and what changes hands by it, as JSON lines."""
     command = [sys.executable, "-m", "kgroup", "describe", "orders", "--zookeeper", live.connect]
     with subprocess.Popen(
-        [*command, "--watch", "0.2", "--timeout", "20"], stdout=subprocess.PIPE, text=True
+        [*command, "--watch", "0.2", "--timeout", "20"],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=default_signals,
     ) as process:
         assert process.stdout is not None
         seen: list[dict[str, Any]] = []

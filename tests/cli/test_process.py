@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.columnar.log_writer import batch
+from tests.default_signals import default_signals
 from tests.examples import some_of
 from tests.operation.log_files import Log, commit, end, transaction
 
@@ -111,44 +114,59 @@ def test_closed_standard_streams(closed: str, args: str, status: int, shown: str
     assert "bug" not in done.stderr
 
 
-@pytest.fixture
-def waiting(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
-    """A process that waits for the rest of its standard input, and its folder for files."""
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+@contextmanager
+def waiting(
+    folder: Path, start: Callable[[], object] = default_signals
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that waits for the rest of its standard input, with a folder for files."""
+    environment = {**os.environ, "TMPDIR": str(folder)}
     process = subprocess.Popen(
         [*COMMAND, "decode-offsets", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
-        # a background job of a shell ignores SIGINT, and so would what it starts
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=start,
     )
     assert process.stdin is not None
     process.stdin.write(b"\0" * 100)
     process.stdin.flush()
     deadline = time.monotonic() + TIMEOUT_S
-    while not list(tmp_path.glob("kgroup-*/stdin")):
+    while not list(folder.glob("kgroup-*/stdin")):
         assert process.poll() is None, process.stderr.read() if process.stderr else b""
         assert time.monotonic() < deadline
         time.sleep(0.02)
     time.sleep(0.5)  # Python loses sight of a signal that comes just before a call that blocks
-    yield process, tmp_path
-    process.kill()
-    process.communicate()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_it_quietly_and_leave_no_file(
-    waiting: tuple["subprocess.Popen[bytes]", Path], number: signal.Signals, status: int
+    tmp_path: Path, number: signal.Signals, status: int
 ) -> None:
-    process, folder = waiting
-    process.send_signal(number)
-    assert process.wait(TIMEOUT_S) == status
-    assert process.stderr is not None
-    assert process.stdout is not None
-    assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
-    assert list(folder.iterdir()) == []
+    with waiting(tmp_path) as process:
+        process.send_signal(number)
+        assert process.wait(TIMEOUT_S) == status
+        assert process.stderr is not None
+        assert process.stdout is not None
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ignored_signals_stay_ignored(tmp_path: Path, number: signal.Signals) -> None:
+    """As SIGINT is in what a shell runs in the background: the input is read to its end."""
+    with waiting(tmp_path, partial(signal.signal, number, signal.SIG_IGN)) as process:
+        process.send_signal(number)
+        out, err = process.communicate(batch([commit(0, "late")]), TIMEOUT_S)
+    assert process.returncode == 4
+    assert b"late" in out
+    assert b"100 zero bytes" in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_threads_that_are_still_at_work_do_not_outlast_it() -> None:

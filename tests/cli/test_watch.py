@@ -22,6 +22,7 @@ import pytest
 from kgroup.operation.change import ChangeKind
 from tests.cli.conftest import Cli
 from tests.columnar.log_writer import batch
+from tests.default_signals import default_signals
 from tests.operation.log_files import commit
 
 COMMAND = [sys.executable, "-m", "kgroup", "describe"]
@@ -88,7 +89,7 @@ def piped(log: Log) -> Iterator[Piped]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=default_signals,
     )
     yield Piped(process)
     process.kill()
@@ -191,7 +192,7 @@ class Terminal:
             stdout=child,
             stderr=child,
             env=environment,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=default_signals,
         )
         os.close(child)
         self.text = ""

@@ -481,6 +481,8 @@ def decode(state: int) -> int:
             record = end
             left -= 1
             last_delta = delta
+        if reason == GROW and keep != 0:
+            keep -= 8  # the record is not begun, and still wanted
         put(state, memory.ROWS, row)
         put(state, memory.KEEP, keep)
         if reason in (GROW, ODD):

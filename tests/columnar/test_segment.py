@@ -29,7 +29,7 @@ from kgroup.kernel.memory import PADDING
 from kgroup.protocol.batch import batch as protocol_batch
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.transaction import TransactionIndex
-from kgroup.protocol.record.coordinator_record import encode_value
+from kgroup.protocol.record.coordinator_record import encode_key, encode_value
 from tests.columnar.log_writer import (
     CODECS,
     Plain,
@@ -49,7 +49,7 @@ from tests.columnar.random_member import (
 )
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
-from tests.operation.log_files import commit, tombstone
+from tests.operation.log_files import commit, commit_key, tombstone
 
 ROOT = Path(__file__).parents[2]
 RECORDED = [
@@ -520,6 +520,24 @@ def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
     expected = {group: at for at, group in enumerate(groups)}
     assert {row["group"]: row["offset"] for row in rows} == expected
+
+
+def test_wanted_records_are_kept_where_dictionaries_grow(tmp_path: Path) -> None:
+    """Of groups, topics, metadata and topic ids; each makes room for itself now and then."""
+    records = []
+    for i in range(9000):
+        metadata = bytes([1 + 4]) + f"{i:04}".encode()
+        topic_id = b"\1\0\x10" + struct.pack(">qq", 7, i)  # one tagged field
+        value = struct.pack(">hqi", 4, i, 0) + metadata + struct.pack(">q", 5) + topic_id
+        records.append(Plain(3 * i, 5, commit_key("g", "t", i), value))
+        records.append(commit(3 * i + 1, f"group-{i}", f"topic-{i}"))
+        other = encode_key("GroupMetadata", {"group": f"other-{i}"})
+        records.append(Plain(3 * i + 2, 5, other, None))
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(batch(records[i : i + 50]) for i in range(0, len(records), 50)))
+    (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
+    rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    assert [row["offset"] for row in rows] == list(range(len(records)))
 
 
 @pytest.fixture

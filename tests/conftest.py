@@ -33,7 +33,7 @@ def _no_power_cut() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def recorded_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Gives the warehouse of a recorded log, of cluster "c"; each is built once."""
-    from tests.history.test_build import build
+    from tests.history.builds import build
 
     @cache
     def built(directory: Path) -> Path:

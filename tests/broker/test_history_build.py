@@ -15,9 +15,9 @@ from kgroup.history.warehouse.warehouse import write_warehouse
 from kgroup.source.config.client_config import client_config
 from kgroup.source.log.folder import read_topic_names
 from tests.broker.servers import CLUSTER_ID, Broker
+from tests.history.builds import SAMPLE, build
 from tests.history.log_copy import read_log
 from tests.history.table_oracle import differences, expected_tables, read_tables
-from tests.history.test_build import SAMPLE, build
 from tests.record.raw import commit_each
 
 

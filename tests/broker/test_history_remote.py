@@ -26,7 +26,7 @@ from kgroup.model.segment import Segment
 from kgroup.protocol.batch.batch import Damage
 from kgroup.sample import sample_log_dir
 from tests.broker.process import HOST, free_port
-from tests.history.test_cut import BASE, BATCHES, STARTS, index_of
+from tests.history.cut_log import BASE, BATCHES, STARTS, index_of
 
 DATA = Path(__file__).parents[1] / "data"
 SPLIT_SIZE = 1 << 19

@@ -13,7 +13,7 @@ import pytest
 from tests.broker.live_groups import MODERN_CONFIG
 from tests.broker.maven import version_tuple
 from tests.broker.servers import broker
-from tests.history.test_ownership import decoded, derived, tables
+from tests.history.derived import decoded, derived, tables
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics
 from tests.record.recording import Recording
 from tests.record.session import Session

@@ -28,7 +28,7 @@ from tests.broker.old_consumers import Black, OldConsumers, Streams, White, old_
 from tests.broker.servers import Broker, broker
 from tests.broker.zookeeper_proxy import READS, ZookeeperProxy
 from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
-from tests.cli.test_completion import suggested
+from tests.cli.suggested import suggested
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.saved import saved
 from tests.default_signals import default_signals

@@ -13,10 +13,10 @@ import pytest
 from kgroup.errors import KgroupError
 from kgroup.spark.session import run_on
 from tests.broker.killed_task import run_and_kill
+from tests.history.build_file import files_on_disk, files_that_count, write_halves
+from tests.history.builds import RECORDED, SAMPLE, build
 from tests.history.random_history import RandomHistory
 from tests.history.table_oracle import read_tables
-from tests.history.test_build import RECORDED, SAMPLE, build
-from tests.history.test_build_fault import files_on_disk, files_that_count, write_halves
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,9 +19,9 @@ from kgroup.spark.session import run_on, spark_session
 from tests.broker.killed_task import run_and_kill
 from tests.broker.quick_spark import OPTIONS, QUICK
 from tests.broker.spark_cluster import SparkCluster, spark_cluster
+from tests.history.build_file import files_on_disk, files_that_count
+from tests.history.builds import RECORDED, SAMPLE, build
 from tests.history.table_oracle import read_tables
-from tests.history.test_build import RECORDED, SAMPLE, build
-from tests.history.test_build_fault import files_on_disk, files_that_count
 
 ROOT = Path(__file__).parents[2]
 PLACES = [path for path in RECORDED if path.name in ("kafka-4.3.1", "kafka-1.1.1")]

@@ -18,7 +18,7 @@ from kgroup.cli.command.history import COMMANDS
 from kgroup.history.sql.engine import DuckEngine, Engine
 from kgroup.spark.engine import SparkEngine
 from tests.cli.conftest import Cli, cli
-from tests.history.test_build import RECORDED, build
+from tests.history.builds import RECORDED, build
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

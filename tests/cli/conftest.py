@@ -4,6 +4,9 @@ from dataclasses import dataclass
 import pytest
 
 from kgroup.cli.main import status_of
+from tests.cli.fake_cluster import cluster
+
+__all__ = ["Cli", "Result", "cli", "cluster"]
 
 Cli = Callable[..., "Result"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import time
 from collections.abc import Collection, Mapping
@@ -20,12 +19,11 @@ from kgroup.sample import sample_log_dir
 from kgroup.source.log.source import LogDir
 from tests.cli.commands import EVERY_COMMAND
 from tests.cli.conftest import Cli
-from tests.cli.test_main import loaded_by
+from tests.cli.loaded import loaded_by
+from tests.cli.suggested import BREAKS, suggested
 from tests.examples import some_of
 from tests.history.recorded import Built
 
-BREAKS = " \t\n\"'@><=;|&(:"
-"""$COMP_WORDBREAKS of bash."""
 FILES = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
 
 
@@ -39,18 +37,6 @@ def test_scripts_in_the_repository_are_those_that_are_printed(cli: Cli, shell: s
     file = Path(__file__).parents[2] / "completions" / FILES[shell]
     command = f"kgroup completion {shell} > completions/{FILES[shell]}"
     assert cli("completion", shell).out == file.read_text("utf-8"), f"run: {command}"
-
-
-def suggested(cli: Cli, line: str, shell: str = "zsh") -> tuple[str, list[str]]:
-    """Give the kind, and the words or what bash is to type."""
-    if shell == "bash":
-        result = cli("completion", "bash", "--", line, BREAKS)
-    else:
-        words = shlex.split(line)[1:] + ([""] if line.endswith(" ") else [])
-        result = cli("completion", shell, "--", *words)
-    assert (result.status, result.err) == (0, "")
-    kind, *words = result.out.splitlines() or [""]
-    return kind, [word.split("\t")[0] for word in words]
 
 
 def groups_by_id() -> Mapping[str, Group]:

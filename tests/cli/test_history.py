@@ -11,8 +11,8 @@ import pytest
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
 from tests.columnar.log_writer import Plain, batch
+from tests.history.owner_story import STORY, T, generation, interval
 from tests.history.recorded import Built, log_of, time_of
-from tests.history.test_owner import STORY, T, generation, interval
 from tests.history.warehouse_files import make_warehouse
 from tests.operation.log_files import Log, commit, group_metadata, tombstone
 

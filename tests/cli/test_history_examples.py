@@ -21,7 +21,7 @@ from kgroup.history.rebalance.storm import Starter, Storm
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
 from tests.examples import some_of
-from tests.history.test_build import build
+from tests.history.builds import build
 
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
 ASKING = PAGE.split("## Asking\n")[1].split("\n## ")[0]

@@ -7,8 +7,8 @@ from kgroup.history.rebalance.storm import storms_of
 from kgroup.render.history.rebalance import STORM_COLUMNS, storm_sheet
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
+from tests.history.rebalance_case import ALONE, STATIC, A, B, T, ask, ask_cases, classic, member
 from tests.history.recorded import Ask, Built
-from tests.history.test_rebalance import ALONE, STATIC, A, B, T, ask, ask_cases, classic, member
 
 CASES = [
     ([1, 2, 3], [(1, 3, 3)]),

@@ -19,6 +19,7 @@ from kgroup.cli.main import COMMANDS
 from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
 from tests.cli.commands import EVERY_COMMAND
 from tests.cli.conftest import Cli
+from tests.cli.loaded import loaded_by
 
 
 def process(*args: str, **options: object) -> "subprocess.CompletedProcess[str]":
@@ -169,19 +170,6 @@ def test_a_traceback_only_where_it_is_asked_for(cli: Cli, monkeypatch: pytest.Mo
     monkeypatch.setenv("KGROUP_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         cli("list", "--sample")
-
-
-def loaded_by(*args: str) -> set[str]:
-    """Modules that a process has imported when it has run a command."""
-    code = (
-        "import sys\n"
-        "from kgroup.cli.main import status_of\n"
-        "status_of(sys.argv[1:])\n"
-        "print(*sorted(sys.modules), sep='\\n', file=sys.stderr)\n"
-    )
-    command = [sys.executable, "-c", code, *args]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return set(done.stderr.split())
 
 
 @pytest.mark.parametrize("args", [["--help"], ["list", "--help"], ["describe", "--help"]])

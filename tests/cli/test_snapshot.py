@@ -13,7 +13,7 @@ import pytest
 from kgroup.errors import BrokerError
 from kgroup.model.problem import Problem
 from tests.cli.conftest import Cli, Result
-from tests.cli.test_source import FakeCluster, cluster  # noqa: F401, a fixture
+from tests.cli.fake_cluster import FakeCluster
 from tests.examples import some_of
 
 DATA = Path(__file__).parents[1] / "data"
@@ -226,7 +226,7 @@ def test_the_environment_does_not_matter(
 # --- a cluster ---
 
 
-def test_of_a_cluster(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+def test_of_a_cluster(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
     file, origin = tmp_path / "a.json", ["-b", "h:1", "-X", "ssl.key.password=hush-hush"]
     assert cli("snapshot", *origin, "--all", "-f", file) == Result(0, "", "")
     assert cluster.made[-1]["of_silence"] is True
@@ -239,7 +239,7 @@ def test_of_a_cluster(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  
     assert (row["offsets_partition"], row["leader"]["id"], row["replicas"]) == (0, 7, [7, 8])
 
 
-def test_how_much_of_the_log_is_read(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+def test_how_much_of_the_log_is_read(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
     file, origin = tmp_path / "a.json", ["-b", "h:1"]
     for words, budget in ((["--all"], 0), (["live"], 32), (["--all", "--log-budget", "7"], 7)):
         cluster.asked.clear()
@@ -251,7 +251,7 @@ def test_how_much_of_the_log_is_read(cli: Cli, cluster: FakeCluster, tmp_path: P
         assert ("--log-budget" in described.err) == (not budget)
 
 
-def test_what_could_not_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+def test_what_could_not_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.problems = (Problem("silent", "Broker 3 did not answer.", broker=3),)
     file, origin = tmp_path / "a.json", ["-b", "h:1"]
     result = cli("snapshot", *origin, "--all", "-f", file)
@@ -261,7 +261,7 @@ def test_what_could_not_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path
     assert same(cli, origin, file, "list", "--members", "-o", "json").status == 4
 
 
-def test_nothing_could_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+def test_nothing_could_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.problems = (Problem("denied", "The cluster says no.", group_id="g"),)
     file = tmp_path / "a.json"
     result = cli("snapshot", "-b", "h:1", "g", "-f", file)
@@ -270,7 +270,7 @@ def test_nothing_could_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_cluster_that_does_not_answer(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:  # noqa: F811
+def test_a_cluster_that_does_not_answer(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.error = BrokerError("silent", "h:1 did not answer within 10 s")
     file = tmp_path / "a.json"
     result = cli("snapshot", "-b", "h:1", "--all", "-f", file)

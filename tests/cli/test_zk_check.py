@@ -12,7 +12,7 @@ from kgroup.operation.zookeeper.fault import FaultKind
 from kgroup.render.group.zookeeper import FINDING_COLUMNS
 from kgroup.source.snapshot.file import snapshot_lines
 from tests.cli.conftest import Cli, Result
-from tests.cli.test_completion import suggested
+from tests.cli.suggested import suggested
 from tests.recorded_tree import recorded_snapshot
 
 NO_KAFKA = (

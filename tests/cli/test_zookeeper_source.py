@@ -13,7 +13,7 @@ from kgroup.protocol.zookeeper.tree import tree_of
 from tests.cli.conftest import Cli
 from tests.recorded_tree import recorded_tree
 from tests.source.fake_zookeeper import FakeZookeeper, fake_zookeeper
-from tests.source.test_zookeeper import refused
+from tests.source.refusal import refused
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from kgroup.protocol.batch.batch import MAX_BATCH_SIZE
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
+from tests.columnar.equality import check_equal
 from tests.columnar.log_writer import Plain, batch
-from tests.columnar.test_segment import check_equal
-from tests.columnar.test_work import cut
+from tests.columnar.work import cut
 from tests.examples import some_of
 from tests.operation.log_files import commit, commit_key
 

@@ -22,7 +22,7 @@ from kgroup.columnar import buffer, chunk_reader, column_chunk, key_chunk, log_c
 from kgroup.columnar.batch_key import Limits
 from kgroup.columnar.batch_scan import scan_transactions
 from kgroup.columnar.last_record import last_records
-from kgroup.columnar.schema import DECODED, decoded_cells
+from kgroup.columnar.schema import decoded_cells
 from kgroup.columnar.segment import decode_chunks, map_chunks
 from kgroup.kernel import compiled
 from kgroup.kernel.memory import PADDING
@@ -30,6 +30,7 @@ from kgroup.protocol.batch import batch as protocol_batch
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import encode_key, encode_value
+from tests.columnar.equality import check_equal, decoded
 from tests.columnar.log_writer import (
     CODECS,
     Plain,
@@ -56,32 +57,6 @@ RECORDED = [
     *sorted(path for path in (ROOT / "tests/data").iterdir() if any(path.rglob("*.log"))),
     ROOT / "kgroup/sample",
 ]
-
-PLAIN = pa.schema(
-    [
-        pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
-        for f in DECODED
-    ]
-)
-
-
-def decoded(path: Path, *, by_kernel: bool) -> tuple[pa.Table, list[Damage]]:
-    """All rows, with texts instead of dictionaries, and the damage."""
-    parts = list(decode_chunks(path, partition=7, compiled=by_kernel))
-    table = pa.Table.from_batches((p for p in parts if not isinstance(p, Damage)), schema=DECODED)
-    table.validate(full=True)
-    return table.cast(PLAIN).combine_chunks(), [p for p in parts if isinstance(p, Damage)]
-
-
-def check_equal(path: Path) -> pa.Table:
-    expected, expected_damages = decoded(path, by_kernel=False)
-    found, damages = decoded(path, by_kernel=True)
-    assert damages == expected_damages, path
-    if not found.equals(expected):
-        for name in DECODED.names:
-            assert found[name].to_pylist() == expected[name].to_pylist(), (path, name)
-    assert found.equals(expected), path
-    return found
 
 
 @pytest.fixture

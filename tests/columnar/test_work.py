@@ -16,6 +16,7 @@ from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import RecordBatch, read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
 from tests.columnar.log_writer import Plain, batch
+from tests.columnar.work import cut
 from tests.operation.log_files import commit, text
 
 
@@ -160,11 +161,6 @@ def test_more_is_read_slowly_behind_frequent_damage(
     assert 80 * len(log[0]) > 8 * 1024
     _, _, begun = restarts(log, tmp_path / "log", monkeypatch)
     assert 4 <= len(begun) <= 8
-
-
-def cut(path: Path) -> list[log_chunk.Chunk]:
-    with path.open("rb", buffering=0) as file:
-        return list(iter(log_chunk.Cutter(file).next, None))
 
 
 @pytest.mark.parametrize("first", [2, 100])

@@ -15,8 +15,7 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError
 from kgroup.history.build import build as module
 from kgroup.history.build import derivation, merge
-from kgroup.history.build.build import Build, ClusterReport
-from kgroup.history.build.task import Run, run_here
+from kgroup.history.build.build import Build
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.input.segment_source import SegmentSource, find_sources
 from kgroup.history.warehouse.warehouse import (
@@ -25,39 +24,14 @@ from kgroup.history.warehouse.warehouse import (
     read_warehouse,
     write_warehouse,
 )
-from kgroup.operation.report import Report
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import client_config
 from kgroup.source.log.folder import read_topic_names
 from tests.examples import examples, some_of
+from tests.history.builds import RECORDED, ROOT, SAMPLE, build
 from tests.history.log_copy import Replica, read_log, write_log
 from tests.history.random_history import RandomHistory
 from tests.history.table_oracle import Tables, differences, expected_tables, read_tables
-
-ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "kgroup" / "sample" / "log-dir"
-RECORDED = [
-    SAMPLE,
-    *sorted(
-        {
-            path.parent.parent
-            for path in (ROOT / "tests" / "data").glob("*/__consumer_offsets-*/*.log")
-        }
-    ),
-]
-
-
-def build(
-    root: Path, *places: Path, cluster: str = "c", run: Run = run_here
-) -> Report[ClusterReport]:
-    with write_warehouse(root) as writer:
-        made = Build(writer, run)
-        sources = find_sources([str(place) for place in places], cluster)
-        assert not sources.problems
-        for name, names in sources.topic_names.items():
-            made.add_topic_names(name, names)
-        made.read(sources.segments)
-        return made.commit()
 
 
 def assert_same(root: Path, directory: Path, cluster: str = "c") -> Tables:

@@ -8,33 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kgroup.history.warehouse.warehouse import read_warehouse
 from tests.examples import some_of
+from tests.history.build_file import files_on_disk, files_that_count, write_halves
+from tests.history.builds import SAMPLE, build
 from tests.history.killed_build import COMMITTED, STAGES
-from tests.history.log_copy import read_log, write_log
 from tests.history.paused_command import await_paused, paused_command
 from tests.history.table_oracle import read_tables
-from tests.history.test_build import SAMPLE, build
-
-
-def write_halves(early: Path, late: Path) -> None:
-    """Write a part of the sample as it once was, and as it is, in some segments."""
-    log = {number: batches for number, batches in read_log(SAMPLE).items() if number > 1}
-    write_log(early, {number: batches[: len(batches) // 2] for number, batches in log.items()}, 1)
-    write_log(late, log, 1)
-
-
-def files_on_disk(root: Path) -> set[str]:
-    return {path.relative_to(root).as_posix() for path in root.rglob("*.parquet")}
-
-
-def files_that_count(root: Path) -> set[str]:
-    with read_warehouse(root) as found:
-        tables = {path for paths in found.files().values() for path in paths}
-        states = [found.state(name) for name in found.clusters]
-    members = {each.members for state in states for each in state.partitions.values()}
-    paths = tables | {root / path for path in members if path}
-    return {path.relative_to(root).as_posix() for path in paths}
 
 
 def test_killed_at_every_stage(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from kgroup.history.warehouse.warehouse import (
 )
 from kgroup.protocol.batch.record_batch import RecordBatch
 from kgroup.source.config.client_config import client_config
+from tests.history.builds import SAMPLE, build
 from tests.history.log_copy import read_log, write_log
-from tests.history.test_build import SAMPLE, build
 
 CONFIG = client_config(environment={}, bootstrap_server="127.0.0.1:9")
 

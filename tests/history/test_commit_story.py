@@ -11,10 +11,10 @@ from kgroup.history.query.commit_summary import CommitStory, commit_story
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.record import DecodedRecord
 from tests.examples import examples, some_of
+from tests.history.owner_story import interval
+from tests.history.past_log import LOGS, T, commit
 from tests.history.random_history import RandomHistory
 from tests.history.recorded import Ask, engine_of_log, log_of, time_of
-from tests.history.test_owner import interval
-from tests.history.test_past_group import LOGS, T, commit
 from tests.history.warehouse_files import write_rows
 
 

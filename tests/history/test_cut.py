@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -21,16 +21,8 @@ from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
 from tests.columnar.log_writer import Plain, batch
 from tests.examples import some_of
+from tests.history.cut_log import BASE, BATCHES, STARTS, index_of
 from tests.operation.log_files import Log, commit, commit_key
-
-BASE = 5000
-BATCHES = [
-    batch([commit(BASE + 3 * n + i, f"group-{n % 7}", metadata="m" * (n % 50)) for i in range(3)])
-    for n in range(400)
-]
-"""About 100 KB of a log, three records a batch."""
-
-STARTS = [sum(map(len, BATCHES[:n])) for n in range(len(BATCHES))]
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +38,6 @@ def only_index(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the index was not taken")
 
     monkeypatch.setattr(segment_source, "cut_by_lengths", refuse)
-
-
-def index_of(batches: Sequence[bytes], interval: int = 1000) -> bytes:
-    """As Kafka writes it: an entry before an append when so many bytes came since the last one."""
-    entries = []
-    position = since = 0
-    for data in batches:
-        if since > interval:
-            first, last_delta = struct.unpack_from(">q15xi", data)
-            entries.append(struct.pack(">ii", first + last_delta - BASE, position))
-            since = 0
-        position += len(data)
-        since += len(data)
-    return b"".join(entries)
 
 
 def segment(root: Path, data: bytes, index: bytes | None = None) -> SegmentSource:

@@ -20,8 +20,8 @@ from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.model.problem import Problem
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import client_config
+from tests.history.builds import SAMPLE, build
 from tests.history.log_copy import read_log, write_log
-from tests.history.test_build import SAMPLE, build
 
 
 def row(position: int | None, kind: str = "bad-crc", path: str = "a.log") -> DamageRow:

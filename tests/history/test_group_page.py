@@ -16,9 +16,9 @@ from kgroup.history.sql.engine import DuckEngine
 from kgroup.render.cell import age, rfc3339
 from kgroup.render.history.page import group_html
 from kgroup.sample import sample_log_dir
+from tests.history.owner_story import generation, interval
+from tests.history.past_log import T, commit, end
 from tests.history.recorded import Ask, log_of, time_of
-from tests.history.test_owner import generation, interval
-from tests.history.test_past_group import T, commit, end
 from tests.history.warehouse_files import write_rows
 
 

@@ -11,9 +11,9 @@ from kgroup.history.query.past_group import PastGroups
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.history.sql.log_ends import LogEnd
 from tests.examples import examples, some_of
+from tests.history.past_log import LOGS, T, commit, end
 from tests.history.random_history import RandomHistory
 from tests.history.recorded import Ask, engine_of_log, log_of, time_of
-from tests.history.test_past_group import LOGS, T, commit, end
 from tests.history.warehouse_files import write_rows
 
 ROWS = {

@@ -10,9 +10,9 @@ from kgroup.history.query.owner import owners
 from kgroup.history.query.past_group import PastGroups
 from kgroup.history.sql.engine import DuckEngine
 from tests.examples import examples
+from tests.history.past_log import LOGS, expected_groups
 from tests.history.random_history import RandomHistory
 from tests.history.recorded import Ask, engine_of_log, log_of, time_of
-from tests.history.test_past_group import LOGS, expected_groups
 
 Owned = dict[tuple[str, int], set[tuple[str, str]]]
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from kgroup.columnar.schema import records
-from kgroup.columnar.segment import decode_chunks
-from kgroup.history.build.fact import facts_of
-from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
-from kgroup.history.warehouse.table import TABLES
-from kgroup.model.delta import Delta
-from kgroup.model.record import DecodedRecord
 from tests.examples import examples, some_of
+from tests.history.derived import decoded, derived, in_order, tables, topic_names
 from tests.history.owner_oracle import assignments
 from tests.history.random_history import RandomHistory
 
@@ -33,40 +27,6 @@ LOGS = sorted(
     }
 )
 
-Row = dict[str, Any]
-
-
-def decoded(folder: Path) -> list[pa.RecordBatch]:
-    """All rows of a partition's segments, in order."""
-    return [
-        batch
-        for path in sorted(folder.glob("*.log"))
-        for batch in decode_chunks(path, partition=int(folder.name.split("-")[-1]), compiled=False)
-        if isinstance(batch, pa.RecordBatch)
-    ]
-
-
-def tables(batches: Iterable[pa.RecordBatch]) -> dict[str, pa.Table]:
-    """The tables that `derive` needs."""
-    facts = [facts_of(batch) for batch in batches]
-    return {
-        name: pa.concat_tables(
-            [
-                TABLES[name].schema.empty_table(),
-                *(each[name].cast(TABLES[name].schema) for each in facts if name in each),
-            ]
-        )
-        for name in NEEDED
-    }
-
-
-def topic_names(log: Iterable[DecodedRecord]) -> dict[str, str]:
-    """Names of topics by id, as far as records tell."""
-    delta = Delta()
-    for record in log:
-        delta.replay(record)
-    return delta.topic_names
-
 
 def by_time(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Rows that may have been written at once; in `make check` those of three instants."""
@@ -80,25 +40,6 @@ def by_time(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         batch.slice(start, end - start)
         for start, end in pairwise([0, *some_of(cuts, 3), len(times)])
     ]
-
-
-def derived(
-    partition: int, parts: Iterable[dict[str, pa.Table]], topic_names: Mapping[str, str]
-) -> list[Row]:
-    """All rows of `assignments`, part after part."""
-    owned, rows = Ownership.none(), list[Row]()
-    for part in parts:
-        found = derive(partition, owned, part, topic_names)
-        rows += found.closed.to_pylist()
-        before, now = (in_order(each.open.to_pylist()) for each in (owned, found.now))
-        assert found.is_changed == (now != before)
-        owned = found.now
-    rows += owned.open.to_pylist()
-    return rows
-
-
-def in_order(rows: Iterable[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: repr(sorted(row.items(), key=lambda item: item[0])))
 
 
 @pytest.mark.parametrize(

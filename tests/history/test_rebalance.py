@@ -17,15 +17,24 @@ from kgroup.history.sql.engine import DuckEngine
 from kgroup.sample import sample_log_dir
 from tests.examples import examples, some_of
 from tests.history.random_history import Happening, RandomHistory
+from tests.history.rebalance_case import (
+    ALONE,
+    STATIC,
+    A,
+    B,
+    Row,
+    T,
+    ask,
+    ask_cases,
+    classic,
+    member,
+)
 from tests.history.recorded import Ask, engine_of_log
 from tests.history.warehouse_files import write_rows
 
 DATA = Path(__file__).parents[1] / "data"
-T = 1_700_000_000_000
 CAME = {Kind.JOINED, Kind.RESTARTED}
 WENT = {Kind.LEFT, Kind.EXPIRED, Kind.GONE}
-
-Row = dict[str, Any]
 
 
 # --- recorded groups: what their clients did is in the manifests ---------------------------------
@@ -170,46 +179,6 @@ def check(found: Sequence[Rebalance], story: Iterable[Happening]) -> None:
     assert next(rest, None) is None
 
 
-# --- cases by hand -------------------------------------------------------------------------------
-
-
-def member(name: str, owned: str | None = "", **more: object) -> Row:
-    """A member of a classic group; it owns partitions of "orders" by their digits."""
-    assigned: list[Row] | None = None
-    if owned is not None:
-        numbers = [int(digit) for digit in owned]
-        nothing = {"topic_id": None, "subtopology": None, "role": None}
-        assigned = [{"topic": "orders", "partitions": numbers, **nothing}]
-    return {
-        "member_id": name,
-        "client_id": f"client-{name[0]}",
-        "client_host": "/10.0.0.1",
-        "group_type": "classic",
-        "subscribed_topics": ["orders"],
-        "session_timeout_ms": 45_000,
-        "rebalance_timeout_ms": 300_000,
-        "assignment": assigned,
-    } | more
-
-
-def classic(number: int, at_s: float, *members: Row, **more: object) -> tuple[Row, list[Row]]:
-    """A generation, complete 5 ms after all members had joined; log offsets are seconds."""
-    place: Row = {
-        "offsets_partition": 7,
-        "log_offset": int(at_s * 10),
-        "time_ms": T + int(at_s * 1000),
-        "log_leader_epoch": more.pop("log_leader_epoch", 0),
-        "group_id": "g",
-    }
-    row = place | {
-        "generation_id": number,
-        "protocol": "range" if members else None,
-        "state_timestamp_ms": place["time_ms"] - 5,
-        "member_count": len(members),
-    }
-    return row | more, [place | {"generation_id": number} | each for each in members]
-
-
 def commits(partition: int, *at_s: float) -> list[Row]:
     return [
         {
@@ -225,42 +194,7 @@ def commits(partition: int, *at_s: float) -> list[Row]:
     ]
 
 
-def ask(
-    folder: Path, *generations: tuple[Row, list[Row]], **tables: Iterable[Row]
-) -> tuple[Rebalance, ...]:
-    rows: dict[str, Iterable[Row]] = {
-        "group_generations": [row for row, _ in generations],
-        "members": [each for _, members in generations for each in members],
-        **tables,
-    }
-    with DuckEngine(write_rows(folder, rows)) as engine:
-        return rebalances(engine, "g").data
-
-
-def ask_cases(
-    folder: Path, cases: Mapping[str, Iterable[tuple[Row, list[Row]] | list[Row]]]
-) -> Mapping[str, Sequence[Rebalance]]:
-    """Ask once about many groups: each has the generations and commits of a case, and its name."""
-    rows = defaultdict[str, list[Row]](list)
-    for number, (case, given) in enumerate(cases.items()):
-        place = {"group_id": case, "offsets_partition": number}
-        for each in given:
-            if isinstance(each, list):
-                rows["offset_commits"] += [row | place for row in each]
-            else:
-                rows["group_generations"].append(each[0] | place)
-                rows["members"] += [row | place for row in each[1]]
-    found = defaultdict[str, list[Rebalance]](list)
-    with DuckEngine(write_rows(folder, rows)) as engine:
-        for rebalance in rebalances(engine).data:
-            found[rebalance.group_id].append(rebalance)
-    return found
-
-
-A, B = member("a1", "01"), member("b1", "23")
-ALONE = member("a1", "0123")
 FIRST = classic(1, 1, A, B)
-STATIC = {"instance_id": "pod-1"}
 
 CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
     # generations (and commits), then the cause of the last one, its certainty

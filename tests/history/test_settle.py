@@ -7,8 +7,8 @@ import pytest
 
 from kgroup.protocol.record.coordinator_record import encode_key, encode_value
 from tests.columnar.log_writer import TRANSACTIONAL, Plain, batch, marker
+from tests.history.builds import build
 from tests.history.table_oracle import read_tables
-from tests.history.test_build import build
 
 
 def committed(offset: int, producer_id: int) -> bytes:

@@ -8,7 +8,7 @@ import orjson
 
 from kgroup.history.query.stale import StaleOffset, stale_offsets
 from kgroup.history.sql.engine import DuckEngine
-from tests.history.test_past_group import T, commit
+from tests.history.past_log import T, commit
 from tests.history.warehouse_files import write_rows
 
 HOUR = 3_600_000

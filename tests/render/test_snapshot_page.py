@@ -7,7 +7,7 @@ import pytest
 
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
 from kgroup.source.base import Capability
-from tests.render.test_output_page import field_names, reachable, rows_under, tables
+from tests.render.output_page import field_names, reachable, rows_under, tables
 
 PAGE = (Path(__file__).parents[2] / "docs" / "snapshot.md").read_text("utf-8")
 

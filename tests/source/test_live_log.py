@@ -20,7 +20,7 @@ from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import batch, message_set
 from tests.operation.log_files import commit, transaction
 from tests.source.fake_broker import HOST, FakeBroker, fake_broker
-from tests.source.test_next_record import FakeLog
+from tests.source.fake_log import FakeLog
 
 TOPIC = "__consumer_offsets"
 EVERYTHING = Start()

@@ -10,8 +10,8 @@ import pytest
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import batch
 from tests.operation.log_files import commit as commit_record
+from tests.source.broker_answers import committed, coordinator, ends, metadata, topic
 from tests.source.fake_broker import FakeBroker, fake_broker
-from tests.source.test_broker import committed, coordinator, ends, metadata, topic
 
 GROUP_DENIED = 29
 

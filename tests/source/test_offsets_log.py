@@ -13,9 +13,9 @@ from kgroup.source.broker import offsets_log
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import Plain, batch
 from tests.operation.log_files import commit, group_metadata
+from tests.source.broker_answers import committed, coordinator, described, ends, metadata, offsets
 from tests.source.fake_broker import FakeBroker, fake_broker
-from tests.source.test_broker import committed, coordinator, described, ends, metadata, offsets
-from tests.source.test_next_record import FakeLog
+from tests.source.fake_log import FakeLog
 
 NUMBER = 1  # "g".hashCode() is 103, of 3 partitions
 BUDGET = 1 << 20

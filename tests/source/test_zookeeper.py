@@ -36,9 +36,7 @@ from tests.source.fake_zookeeper import (
     FakeZookeeper,
     fake_zookeeper,
 )
-from tests.source.test_broker import broker  # noqa: F401, a fixture
-
-HOST = "127.0.0.1"
+from tests.source.refusal import HOST, refused
 
 
 @pytest.fixture
@@ -229,11 +227,6 @@ def listening(answer: bytes | None = None) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
     for connection in kept:
         connection.close()
-
-
-def refused() -> str:
-    with socket.create_server((HOST, 0)) as listener:
-        return f"{HOST}:{listener.getsockname()[1]}"
 
 
 def test_a_server_that_never_answers_costs_its_part_of_the_time(server: FakeZookeeper) -> None:
@@ -506,7 +499,7 @@ def test_nothing_is_known_of_coordinators_of_transactions(server: FakeZookeeper)
 
 def test_what_brokers_have_not_learnt_of_is_not_gone(
     server: FakeZookeeper,
-    broker: FakeBroker,  # noqa: F811
+    broker: FakeBroker,
 ) -> None:
     """The broker says that it has no payments, and two partitions of orders, one led by nobody."""
     options = {"bootstrap_servers": [broker.bootstrap]}

@@ -1,0 +1,3 @@
+from tests.source.broker_answers import broker
+
+__all__ = ["broker"]

@@ -11,10 +11,9 @@ import threading
 from typing import IO, Any
 
 from tests.default_signals import default_signals
+from tests.waiting import PATIENCE_S
 
 __all__ = ["Follower"]
-
-TIMEOUT_S = 60
 
 
 class Follower:
@@ -56,7 +55,7 @@ class Follower:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         try:
-            self.status = self._process.wait(TIMEOUT_S)
+            self.status = self._process.wait(PATIENCE_S)
         finally:
             self._process.kill()
         for thread in self._threads:
@@ -64,7 +63,7 @@ class Follower:
 
     def row(self) -> dict[str, Any]:
         """Wait for the next line of standard output."""
-        self.seen.append(json.loads(self._rows.get(timeout=TIMEOUT_S)))
+        self.seen.append(json.loads(self._rows.get(timeout=PATIENCE_S)))
         return self.seen[-1]
 
     def rows(self, count: int) -> list[dict[str, Any]]:
@@ -86,7 +85,7 @@ class Follower:
 
     def note(self) -> str:
         """Wait for the next line of standard error."""
-        return self._errors.get(timeout=TIMEOUT_S).decode()
+        return self._errors.get(timeout=PATIENCE_S).decode()
 
     @property
     def notes(self) -> list[str]:

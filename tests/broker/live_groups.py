@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from tests.record.raw import RawMember, commit, configure_group, join, knock
 from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
+from tests.waiting import until
 
 __all__ = [
     "MODERN_CONFIG",
@@ -151,11 +151,10 @@ def start_streams(apps: Session, work: Path) -> None:
 
 def _await_lag_0(server: Broker, group_id: str) -> None:
     """Wait until a group has committed all there is: nothing changes after that."""
-    deadline = time.monotonic() + 60
     with Cluster(server.bootstrap, of_silence=True) as source:
-        while True:
+
+        def lags() -> set[int | None]:
             (group,) = describe(source, [group_id], log_budget=0).data
-            if {offset.lag for offset in group.offsets} == {0}:
-                return
-            assert time.monotonic() < deadline, group
-            time.sleep(0.5)
+            return {offset.lag for offset in group.offsets}
+
+        until(lambda: lags() == {0}, every_s=0.5)

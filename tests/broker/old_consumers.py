@@ -24,6 +24,7 @@ from kazoo.exceptions import NoNodeError
 
 from tests.broker.maven import version_tuple
 from tests.record.session import Session, session
+from tests.waiting import PATIENCE_S
 
 __all__ = ["Black", "Fetch", "OldConsumer", "OldConsumers", "Streams", "White", "old_consumers"]
 
@@ -33,7 +34,6 @@ SESSION_TIMEOUT_MS = 3000
 """ZooKeeper misses a crashed consumer after this, where nothing else is configured."""
 QUIET_S = 0.6
 """Nothing moves for so long: then everybody has what they will keep."""
-SETTLE_DEADLINE_S = 60.0
 FIRST_HOST = "first"
 
 
@@ -214,7 +214,7 @@ class OldConsumers:
 
     def settled_fetches(self, name: str) -> list[Fetch]:
         """The same, once it seeks no leader any more."""
-        deadline = time.monotonic() + SETTLE_DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             fetches = self.fetches(name)
             if all(fetch.thread for fetch in fetches):
@@ -224,7 +224,7 @@ class OldConsumers:
 
     def settle(self) -> None:
         """Wait until the living consumers, and they alone, own everything and nothing moves."""
-        deadline = time.monotonic() + SETTLE_DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         seen, since = None, time.monotonic()
         while seen is None or time.monotonic() < since + QUIET_S:
             assert time.monotonic() < deadline, f"not settled: {self.alive}, {seen}"

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,7 +19,6 @@ __all__ = [
     "START_DEADLINE_S",
     "Server",
     "ServerError",
-    "await_true",
     "free_port",
     "running",
 ]
@@ -218,11 +217,3 @@ def _kill_launched() -> None:
     """Kill, as the last resort, a server whose context was never left."""
     for process in _launched:
         process.kill()
-
-
-def await_true(condition: Callable[[], bool]) -> None:
-    """Wait for something to be so."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "still not so after 60 s"
-        time.sleep(0.1)

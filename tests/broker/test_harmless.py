@@ -11,7 +11,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from tests.record.raw import (
     join,
 )
 from tests.record.wire import Wire
+from tests.waiting import PATIENCE_S, until
 
 VERSIONS = ("4.3.1", "2.8.2", "0.10.2.2", "0.9.0.1", "0.8.2.2")
 CONFIG = {"auto.create.topics.enable": "true", "group.max.session.timeout.ms": "600000"}
@@ -131,10 +131,7 @@ class Watched:
 
     def await_topics(self, topics: set[str]) -> None:
         """Wait until these are all that there are."""
-        deadline = time.monotonic() + 60
-        while self.topics() != topics:
-            assert time.monotonic() < deadline, self.topics()
-            time.sleep(0.2)
+        until(lambda: self.topics() == topics)
 
     def run_all(self, run: Cli) -> dict[str, str]:
         """Run every command, and check what each has sent.
@@ -179,13 +176,10 @@ class Watched:
             preexec_fn=default_signals,
         ) as process:
             try:
-                deadline = time.monotonic() + 60
-                while sent() < before + 6:
-                    assert process.poll() is None, words
-                    assert time.monotonic() < deadline, words
-                    time.sleep(0.1)
+                until(lambda: process.poll() is not None or sent() >= before + 6)
+                assert process.poll() is None, words
                 process.send_signal(signal.SIGINT)
-                process.wait(60)
+                process.wait(PATIENCE_S)
             finally:
                 process.kill()
 

@@ -22,12 +22,12 @@ from kgroup.history.query.group_page import group_page
 from kgroup.model.instant import rfc3339
 from kgroup.render.history.page import group_html
 from kgroup.sample import sample_log_dir
-from tests.broker.process import await_true
 from tests.broker.servers import Broker
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.history.recorded import Ask
 from tests.record.raw import create_topics
 from tests.record.wire import Wire
+from tests.waiting import until
 
 REPORTER = """<script>
 const found = {errors: [], fetched: []};
@@ -150,8 +150,8 @@ def moments(server: Broker, run: Cli, folder: Path) -> list[Moment]:
             return len(consumer.assignment()) == 2
 
         # kafka-python that joins before it knows of a topic may never be given its partitions.
-        await_true(lambda: consumer.partitions_for_topic("behind") == {0, 1})
-        await_true(is_assigned)
+        until(lambda: consumer.partitions_for_topic("behind") == {0, 1})
+        until(is_assigned)
         for number, (counts, commits) in enumerate([((10, 6), (4, 1)), ((7, 0), (5, 6))]):
             for place, count, commit in zip(places, counts, commits, strict=True):
                 for _ in range(count):

@@ -13,9 +13,10 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
 from tests.record.raw import RawMember, await_coordinator, commit, create_topics, join, knock
 from tests.record.wire import Wire
+from tests.waiting import until
 
 VERSION = "4.3.1"
 CONFIG = {
@@ -76,10 +77,11 @@ def test_marks(server: Broker, cli: Cli) -> None:  # noqa: F811
             topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": 3}]}],
         )
         wire.call("DeleteTopics", 5, timeout_ms=30_000, topic_names=["gone"])
-        deadline = time.monotonic() + 30
-        while "gone" in {t["name"] for t in wire.call("Metadata", 1, topics=None)["topics"]}:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+
+        def topics() -> set[str]:
+            return {topic["name"] for topic in wire.call("Metadata", 1, topics=None)["topics"]}
+
+        until(lambda: "gone" not in topics())
         group = described(cli, server, "marks")
         assert group["state"] == "Stable"
         assert [
@@ -195,11 +197,13 @@ def test_records_that_may_not_be_read(server: Broker, cli: Cli) -> None:  # noqa
             ],
         )
         assert [row["error_code"] for row in answer["results"]] == [0, 0]
-        deadline = time.monotonic() + 30
-        while True:
-            result = cli("describe", "-b", server.bootstrap, "outside", "--time-lag", "-o", "json")
-            if result.status or time.monotonic() > deadline:
-                break
+
+        def incomplete() -> Result | None:
+            words = ("-b", server.bootstrap, "outside", "--time-lag", "-o", "json")
+            found = cli("describe", *words)
+            return found if found.status else None
+
+        result = until(incomplete)
     assert result.status == 4
     document = json.loads(result.out)
     (error,) = document["errors"]
@@ -220,11 +224,12 @@ def test_membership_before_the_rebalance_in_flight(server: Broker, cli: Cli) -> 
         stack.callback(second.close)
         join(first, "moving", {"range": subscription("orders")}, assignment([("orders", 1)]))
         knock(second, "moving", {"range": subscription("orders")})
-        deadline = time.monotonic() + 30
-        while (group := described(cli, server, "moving"))["state"] != "PreparingRebalance":
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        before = group["last_stable"]
+
+        def moving() -> dict[str, Any] | None:
+            group = described(cli, server, "moving")
+            return group if group["state"] == "PreparingRebalance" else None
+
+        before = until(moving)["last_stable"]
         assert (before["generation_id"], before["leader_id"]) == (1, first.member_id)
         assert began_ms <= before["recorded_ms"] <= time.time_ns() // 1_000_000
         (member,) = before["members"]

@@ -17,6 +17,7 @@ from tests.history.derived import decoded, derived, tables
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics
 from tests.record.recording import Recording
 from tests.record.session import Session
+from tests.waiting import PATIENCE_S
 
 Row = dict[str, Any]
 Owned = frozenset[tuple[str, int]]
@@ -86,7 +87,7 @@ class _Rounds:
 
     def rest(self) -> None:
         """Wait until all partitions have an owner and nothing has moved for a second."""
-        deadline, steady, before = time.monotonic() + 60, 0, None
+        deadline, steady, before = time.monotonic() + PATIENCE_S, 0, None
         while steady < 5:
             notes = [self._diary(name)[-1] for name in self._where]
             state = [(note.member_id, note.generation, note.owned) for note in notes]

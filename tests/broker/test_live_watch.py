@@ -22,10 +22,10 @@ from tests.record.raw import await_coordinator, create_topics
 from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
+from tests.waiting import PATIENCE_S
 
 VERSION = "4.3.1"
 GROUP = "watched"
-TIMEOUT_S = 90
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ class Watch:
             thread.start()
 
     def until(self, is_so: Callable[[], object]) -> None:
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + PATIENCE_S
         while not is_so():
             assert self.process.poll() is None, self.errors
             assert time.monotonic() < deadline, (self.seen[-30:], self.errors)
@@ -87,9 +87,9 @@ class Watch:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        status = self.process.wait(TIMEOUT_S)
+        status = self.process.wait(PATIENCE_S)
         for thread in self._threads:
-            thread.join(TIMEOUT_S)
+            thread.join(PATIENCE_S)
         return status
 
     def _read_changes(self) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from kgroup.source.base import GroupSource, Question
 from kgroup.source.zookeeper.address import parse_address
 from kgroup.source.zookeeper.source import Zookeeper
 from tests.broker.maven import run_java
-from tests.broker.old_consumers import Black, OldConsumers, Streams, White, old_consumers
+from tests.broker.old_consumers import Black, Fetch, OldConsumers, Streams, White, old_consumers
 from tests.broker.servers import Broker, broker
 from tests.broker.zookeeper_proxy import READS, ZookeeperProxy
 from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
@@ -35,6 +36,7 @@ from tests.default_signals import default_signals
 from tests.record.raw import commit
 from tests.record.wire import Wire
 from tests.record.zookeeper_tree import read_tree
+from tests.waiting import PATIENCE_S, until
 
 VERSION = "0.8.2.2"
 TOPICS = {"orders": 4, "payments": 2}
@@ -273,14 +275,15 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
         ["zk", "check", "orders"],
     )
     assert {line[1] for line in lines if line[0] == "zk"} == set(zk.COMMANDS)
+
+    def has_closed(proxy: ZookeeperProxy) -> bool:
+        return proxy.opcodes[-1] == -11
+
     for line in lines:
         with ZookeeperProxy(live.server.zookeeper.port) as proxy:
             result = cli(*line, "--zookeeper", proxy.connect)
             assert result.status == 0, result.err
-            deadline = time.monotonic() + 30
-            while proxy.opcodes[-1] != -11:  # the end of the session is on its way
-                assert time.monotonic() < deadline, proxy.opcodes[-10:]
-                time.sleep(0.01)
+            until(partial(has_closed, proxy), every_s=0.01)
             assert proxy.sessions == 1
             assert set(proxy.opcodes) <= set(READS), line
             assert {4, 12} <= set(proxy.opcodes)
@@ -444,7 +447,7 @@ def test_watching(live: Live) -> None:
             partition: thread.rpartition("-")[0]
             for (_, partition), thread in live.consumers.owners("orders").items()
         }
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while owners != settled or len(seen) < 4:
             assert time.monotonic() < deadline
             line = json.loads(process.stdout.readline())
@@ -487,12 +490,12 @@ def test_where_fetchers_begin(live: Live, ask: Any) -> None:
     assert (result.status, result.err) == (0, "")
     rows = json.loads(result.out)["data"]
     assert {row["partition"]: row["reset"] for row in rows} == {0: "no-commit", 1: "past-end"}
-    deadline = time.monotonic() + 30
-    now = live.consumers.settled_fetches("late-1")
-    while 99 in {each.offset for each in now}:  # that it is past the end, a first fetch tells
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+
+    def fetched() -> list[Fetch] | None:  # that it is past the end, a first fetch tells
         now = live.consumers.settled_fetches("late-1")
+        return None if 99 in {each.offset for each in now} else now
+
+    now = until(fetched)
     assert {(each.partition, each.thread, each.offset) for each in now} == {
         (row["partition"], row["fetcher"], row["fetch_offset"]) for row in rows
     }

@@ -18,8 +18,8 @@ from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartitio
 
 from tests.broker import maven, process
 from tests.broker.maven import JavaError, compile_java, run_java, version_tuple
-from tests.broker.process import await_true
 from tests.broker.servers import Broker, ServerError, broker, cluster, zookeeper
+from tests.waiting import until
 
 
 def produce(server: Broker, topic: str, value: bytes) -> int:
@@ -149,7 +149,7 @@ def test_three_brokers_form_a_cluster(version: str, tmp_path: Path) -> None:
         assert consume(brokers[1], "records", 1) == [b"copied"]
         brokers[0].restart()
         brokers[0].await_cluster(3)
-        await_true(lambda: all(b"note of readers" in offsets_log(server) for server in brokers))
+        until(lambda: all(b"note of readers" in offsets_log(server) for server in brokers))
         pids = [server.pid for server in brokers]
     assert not any(pid is None or is_alive(pid) for pid in pids)
 
@@ -258,7 +258,7 @@ def test_killed_pytest_leaves_no_process(tmp_path: Path) -> None:
         pid = int(parent.stdout.readline())
         assert is_alive(pid)
         parent.send_signal(signal.SIGKILL)
-    await_true(lambda: not is_alive(pid))
+    until(lambda: not is_alive(pid))
 
 
 def test_server_that_cannot_start_fails_with_its_log(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from kgroup.source.base import Question
@@ -14,6 +12,7 @@ from tests.broker.maven import version_tuple
 from tests.broker.servers import KAFKA_VERSIONS, Broker
 from tests.record.raw import commit
 from tests.record.wire import Wire
+from tests.waiting import until
 
 VERSIONS = (
     "0.8.0-beta1",
@@ -26,13 +25,12 @@ TOPIC = "of-every-version"
 
 def await_leaders(wire: Wire) -> None:
     """Wait until the topic has leaders: before, 0.8.0 does not even name the brokers."""
-    deadline = time.monotonic() + 30
-    while True:
+
+    def are_there() -> bool:
         (topic,) = wire.call("Metadata", 0, topics=[{"name": TOPIC}])["topics"]
-        if [each["error_code"] for each in topic["partitions"]] == [0, 0, 0]:
-            return
-        assert time.monotonic() < deadline, topic
-        time.sleep(0.1)
+        return [each["error_code"] for each in topic["partitions"]] == [0, 0, 0]
+
+    until(are_there)
 
 
 @pytest.mark.parametrize("every_broker", VERSIONS, indirect=True)

@@ -24,6 +24,7 @@ from tests.cli.conftest import Cli
 from tests.columnar.log_writer import batch
 from tests.default_signals import default_signals
 from tests.operation.log_files import commit
+from tests.waiting import until
 
 COMMAND = [sys.executable, "-m", "kgroup", "describe"]
 SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"
@@ -56,14 +57,6 @@ def log(tmp_path: Path) -> Log:
     log.folder.mkdir(parents=True)
     shutil.copy(SAMPLE / log.folder.name / SEGMENT, log.folder / SEGMENT)
     return log
-
-
-def until(is_so: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not (found := is_so()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return found
 
 
 @dataclass

@@ -1,0 +1,21 @@
+"""Waits of tests: over as soon as what they wait for is there, and long on a busy machine."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["PATIENCE_S", "until"]
+
+_T = TypeVar("_T")
+
+PATIENCE_S = 180.0
+"""Nothing that comes at all takes longer, sessions that run out and JVMs that start among it."""
+
+
+def until(look: Callable[[], _T | None], *, every_s: float = 0.1) -> _T:
+    """Look again and again until there is something that is true, and give it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"nothing but {found!r} for {PATIENCE_S:g} s"
+        time.sleep(every_s)
+    return found

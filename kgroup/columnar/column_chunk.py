@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 import pyarrow as pa
 
 from kgroup.columnar.buffer import ColumnBuffer
-from kgroup.columnar.locator import Places, numbers_in
+from kgroup.columnar.locator import Places, between, numbers_in
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
@@ -42,7 +42,9 @@ def decode_chunk(
 
     def decode(packed: Container[int]) -> tuple[list[pa.RecordBatch | Damage], int | None]:
         walk = Walk(chunk, kernels().decode, packed=packed, places=places)
-        rows = 1 if places is not None else chunk.size // _ROW_SIZE
+        rows = chunk.size // _ROW_SIZE
+        if places is not None:
+            rows = len(between(places, chunk.position, chunk.end))
         # a power of two, so that memory of one size serves one chunk after another
         rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), _MOST_ROWS)
         return _Decoder(walk, rows, partition, transactions, places).decode()

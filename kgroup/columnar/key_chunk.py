@@ -141,7 +141,10 @@ class CompiledSearch:
     def places(self) -> Places:
         """Give the places in the log of what was found, in order."""
         last = self._table[self._table[:, 0] != 0, 1]
-        return np.unique(np.concatenate([last, *self._open]))
+        # not `np.unique`, whose hash table takes fifty times as long as to sort
+        found = np.sort(np.concatenate([last, *self._open]))
+        distinct: Places = found[np.diff(found, prepend=-1) != 0]
+        return distinct
 
     def _note(self, hashes: _Array, places: _Array) -> None:
         while self._used + len(hashes) > _FULL * len(self._table):

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kgroup.columnar import buffer, chunk_reader, column_chunk, log_chunk
 from kgroup.columnar.buffer import ColumnBuffer
-from kgroup.columnar.segment import decode_chunks
+from kgroup.columnar.segment import decode_chunks, map_chunks
+from kgroup.kernel.memory import PLACE_SHIFT
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import RecordBatch, read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
@@ -72,6 +74,18 @@ def test_damage_in_many_batches_takes_no_buffer_each(
     assert sum(isinstance(part, Damage) for part in parts) == 1000
     assert sum(part.num_rows for part in parts if not isinstance(part, Damage)) == 2000
     assert len(rooms) == 1  # up to the first damage; the reference reads what is behind it
+
+
+def test_the_wanted_rows_of_a_chunk_take_one_buffer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has its cost: columns, dictionaries, a row group of what is written."""
+    log = [batch([commit(offset, "g"), commit(offset + 1, "h")]) for offset in range(0, 20000, 2)]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(log))
+    positions = np.arange(len(log)) * len(log[0])
+    parts = list(map_chunks(path, len, places=positions << PLACE_SHIFT | 1, compiled=True))
+    assert parts == [len(log)]
 
 
 def metadata_value(protocol: str) -> bytes:

@@ -1,9 +1,11 @@
 """One value as the text of one table cell."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from kgroup.model.instant import rfc3339
@@ -19,6 +21,7 @@ __all__ = [
     "cell",
     "cells",
     "harmless",
+    "ranges",
     "rfc3339",
     "unmarked",
     "visible",
@@ -162,6 +165,24 @@ def age(ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit} {seconds % size // part} {smaller}"
     return f"{seconds // 60} min {seconds % 60} s"
+
+
+def ranges(partitions: Iterable[tuple[str, int]]) -> str:
+    """Write an assignment, with neighbours as ranges: ``orders 0-3,7; payments 1``.
+
+    Args:
+        partitions: by topic and number, in order.
+    """
+    return "; ".join(
+        f"{topic} {','.join(_runs(number for _, number in own))}"
+        for topic, own in groupby(partitions, key=itemgetter(0))
+    )
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[str]:
+    for _, run in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
+        own = [number for _, number in run]
+        yield str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}"
 
 
 _WRITERS: Mapping[Kind, Callable[[int], str]] = {

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.render.cell import Column, Kind, age, cell, rfc3339, visible
+from kgroup.render.cell import Column, Kind, age, cell, ranges, rfc3339, visible
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,28 @@ def test_a_time_column_has_a_title_without_its_unit() -> None:
 )
 def test_age(ms: int, expected: str) -> None:
     assert age(ms) == cell(ms, Kind.AGE) == expected
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [
+        ([], ""),
+        ([("t", 7)], "t 7"),
+        ([("t", 0), ("t", 1)], "t 0-1"),
+        ([("t", 0), ("t", 1), ("t", 2), ("t", 7), ("u", 8), ("u", 10)], "t 0-2,7; u 8,10"),
+        ([("u", 0), ("t", 1), ("t", 1), ("t", 2)], "u 0; t 1,1-2"),
+    ],
+)
+def test_ranges(partitions: list[tuple[str, int]], expected: str) -> None:
+    assert ranges(partitions) == expected
+
+
+@given(st.sets(st.tuples(st.sampled_from(["t", "u", "v"]), st.integers(0, 20))))
+def test_ranges_tell_each_partition(partitions: set[tuple[str, int]]) -> None:
+    found = set()
+    for part in filter(None, ranges(sorted(partitions)).split("; ")):
+        topic, numbers = part.split()
+        for run in numbers.split(","):
+            first, _, last = run.partition("-")
+            found |= {(topic, number) for number in range(int(first), int(last or first) + 1)}
+    assert found == partitions

@@ -103,7 +103,7 @@ def test_members_that_shall_own_what_nobody_owns_yet() -> None:
     )
     assert title == "Members"
     assert head.split() == ["member_id", "target_assignment"]
-    assert [row.split() for row in rows] == [["a", "orders(0)"], ["b", "orders(1)"]]
+    assert [row.split() for row in rows] == [["a", "orders", "0"], ["b", "orders", "1"]]
 
 
 def test_a_target_that_is_reached_is_said_in_the_title() -> None:

@@ -11,7 +11,7 @@ from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.overlap import Overlap
 from kgroup.operation.assign.ownership import Ownership
 from kgroup.operation.assign.run import Bounce, Run
-from kgroup.render.cell import Column, Kind, cell
+from kgroup.render.cell import Column, Kind, cell, ranges
 from kgroup.render.group.grid import grid_text
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
@@ -270,7 +270,7 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
             member.after,
             member.kept,
             member.depends_on_id,
-            _ranges((plan.assignment or {})[member.member_id]),
+            ranges(sorted((plan.assignment or {})[member.member_id])),
         )
         for member in sorted(plan.members, key=lambda member: member.member_id)
     )
@@ -306,7 +306,7 @@ def _unowned_sheet(plan: AssignPlan) -> Sheet:
 def _threads_sheet(plan: AssignPlan) -> Sheet:
     """Make a row for each thread of ZooKeeper consumers."""
     rows = (
-        (thread_name(thread), len(partitions), _ranges(partitions))
+        (thread_name(thread), len(partitions), ranges(sorted(partitions)))
         for thread, partitions in sorted((plan.threads or {}).items())
     )
     return Sheet(_THREAD_COLUMNS, rows)
@@ -422,21 +422,3 @@ def _overlaps(overlaps: Sequence[Overlap]) -> str:
 def _list(names: Sequence[str]) -> str:
     shown = ", ".join(cell(name, Kind.NAME) for name in names[:_MOST_NAMES])
     return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
-
-
-def _ranges(partitions: Sequence[tuple[str, int]]) -> str:
-    """Write partitions by topic, neighbours as ranges: ``orders 0-3,7; payments 1``."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        by_topic.setdefault(topic, []).append(number)
-    parts = []
-    for topic, numbers in sorted(by_topic.items()):
-        runs: list[list[int]] = []
-        for number in sorted(numbers):
-            if runs and number == runs[-1][1] + 1:
-                runs[-1][1] = number
-            else:
-                runs.append([number, number])
-        texts = (str(a) if a == b else f"{a}-{b}" for a, b in runs)
-        parts.append(f"{topic} {','.join(texts)}")
-    return "; ".join(parts)

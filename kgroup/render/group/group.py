@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kgroup.render.cell import Column, Kind
+from kgroup.render.cell import Column, Kind, ranges
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:  # each command has its own, and takes time to load
@@ -155,7 +154,7 @@ MEMBER_COLUMNS = (
     Column(
         "assignment",
         Kind.TEXT,
-        "what it owns: topic(0,1) topic(2), or tasks subtopology_0",
+        "what it owns: orders 0-3,7; payments 1, or tasks subtopology_0",
         lambda item: _owned(item.assignment, item.tasks),
     ),
     Column(
@@ -343,11 +342,8 @@ def _owned(
         return " ".join(f"{word}{_task(task)}" for word, tasks_ in kinds for task in tasks_)
     if partitions is None:
         return None
-    by_topic = groupby(
-        sorted(partitions, key=lambda owned: owned.sort_key),
-        key=lambda owned: owned.topic or owned.topic_id or "?",
-    )
-    return " ".join(f"{topic}({_ids(p.partition for p in owned)})" for topic, owned in by_topic)
+    ordered = sorted(partitions, key=attrgetter("sort_key"))
+    return ranges((each.topic or each.topic_id or "?", each.partition) for each in ordered)
 
 
 def _task(task: Task) -> str:

@@ -5,6 +5,7 @@ Segments are written once by Kafka's own `MemoryRecordsBuilder` (see `java/Write
 """
 
 import shutil
+import statistics
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from zlib import crc32
 
 from bench.measure import (
@@ -25,8 +27,11 @@ from bench.measure import (
     print_heads,
     print_row,
 )
+from kgroup.columnar.segment import decode_chunks
+from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_record
+from kgroup.render.record.parquet import write_parquet
 from tests.broker import maven
 
 __all__ = ["VARIANTS", "bench"]
@@ -89,6 +94,20 @@ def _bench_decoding(variant: Variant, size: int, runs: int) -> None:
                 f"{dump.wall / measured.wall:.0f}",
                 f"{measured.memory:.0f}",
             )
+        alone = f"{_pyarrow_alone(segment, folder / 'alone.parquet', runs):.2f}"
+        print_row("", "", "pyarrow alone, rows in memory to Parquet", "", alone, "", "")
+
+
+def _pyarrow_alone(segment: Path, file: Path, runs: int) -> float:
+    """Tell what of Parquet is the library's: seconds in which all rows are written once decoded."""
+    batches = [part for part in decode_chunks(segment) if not isinstance(part, Damage)]
+    seconds = []
+    for _ in range(runs):
+        file.unlink(missing_ok=True)
+        begin = perf_counter()
+        write_parquet(file, lambda function: map(function, batches), ())
+        seconds.append(perf_counter() - begin)
+    return statistics.median(seconds)
 
 
 def _measure_anew(command: Sequence[str], folder: Path) -> Measurement:

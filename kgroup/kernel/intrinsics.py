@@ -32,9 +32,7 @@ __all__ = [
     "equal",
     "flagged_bytes",
     "get",
-    "halve_native32",
     "inlined",
-    "lessen_native32",
     "load_int16",
     "load_int32",
     "load_int64",
@@ -44,19 +42,9 @@ __all__ = [
     "load_word",
     "mix",
     "move",
-    "narrow_native16",
-    "narrow_native32",
-    "narrow_uint8",
-    "narrow_words",
-    "pick_native16",
-    "pick_native32",
-    "pick_uint8",
-    "pick_words",
     "prefetch",
     "put",
-    "put_native16",
     "put_native32",
-    "put_uint8",
     "read_at",
     "store_native16",
     "store_native32",
@@ -157,8 +145,6 @@ def _put(width: Any) -> Any:
 
 
 put: Callable[[int, int, int], None] = _put(_INT64)
-put_uint8: Callable[[int, int, int], None] = _put(_INT8)
-put_native16: Callable[[int, int, int], None] = _put(_INT16)
 put_native32: Callable[[int, int, int], None] = _put(_INT32)
 
 
@@ -221,72 +207,6 @@ def _copy_block(typing_context: Any, target: Any, source: Any) -> Any:
 
 copy_block: Callable[[int, int], None] = intrinsic(_copy_block)
 """Copy a block to an address, from another."""
-
-
-def _pick_eight(width: Any) -> Any:
-    """An intrinsic that copies those of eight numbers whose bit is set side by side.
-
-    Eight are written to the target in any case.
-    """
-
-    def pick(typing_context: Any, target: Any, source: Any, bits: Any) -> Any:
-        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-            numbers = ir.VectorType(width, 8)
-            wide = ir.VectorType(_INT16 if width is _INT8 else width, 8)  # LLVM picks no bytes
-            mask = ir.VectorType(ir.IntType(1), 8)
-            target, source, bits = arguments
-            found = builder.load(builder.inttoptr(source, numbers.as_pointer()), align=1)
-            function = builder.module.declare_intrinsic(
-                f"llvm.experimental.vector.compress.v8i{wide.element.width}",
-                fnty=ir.FunctionType(wide, [wide, mask, wide]),
-            )
-            is_wanted = builder.bitcast(builder.trunc(bits, _INT8), mask)
-            rest = ir.Constant(wide, ir.Undefined)
-            picked = builder.call(function, [builder.zext(found, wide), is_wanted, rest])
-            stored = builder.trunc(picked, numbers)
-            builder.store(stored, builder.inttoptr(target, numbers.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64, types.int64), generate
-
-    return intrinsic(pick)
-
-
-pick_uint8: Callable[[int, int, int], None] = _pick_eight(_INT8)
-pick_native16: Callable[[int, int, int], None] = _pick_eight(_INT16)
-pick_native32: Callable[[int, int, int], None] = _pick_eight(_INT32)
-pick_words: Callable[[int, int, int], None] = _pick_eight(_INT64)
-
-
-def _narrow(width: Any, narrower: Any) -> Any:
-    """An intrinsic that loads as many numbers as fill a word when they are narrowed.
-
-    A number is taken away from each; its low bits are what is left of the difference.
-    """
-
-    def narrow(typing_context: Any, source: Any, less: Any) -> Any:
-        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-            numbers = ir.VectorType(width, 64 // narrower.width)
-            source, less = arguments
-            found = builder.load(builder.inttoptr(source, numbers.as_pointer()), align=1)
-            if width.width < 64:
-                less = builder.trunc(less, width)
-            found = builder.sub(found, _everywhere(builder, less, numbers))
-            if width is not narrower:
-                found = builder.trunc(found, ir.VectorType(narrower, numbers.count))
-            return builder.bitcast(found, _INT64)
-
-        return types.int64(types.int64, types.int64), generate
-
-    return intrinsic(narrow)
-
-
-narrow_uint8: Callable[[int, int], int] = _narrow(_INT8, _INT8)
-narrow_native16: Callable[[int, int], int] = _narrow(_INT16, _INT8)
-narrow_native32: Callable[[int, int], int] = _narrow(_INT32, _INT8)
-narrow_words: Callable[[int, int], int] = _narrow(_INT64, _INT8)
-halve_native32: Callable[[int, int], int] = _narrow(_INT32, _INT16)
-lessen_native32: Callable[[int, int], int] = _narrow(_INT32, _INT32)
 
 
 def _everywhere(builder: _Builder, number: Any, numbers: Any) -> Any:

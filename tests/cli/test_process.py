@@ -82,6 +82,21 @@ def test_a_full_disk_is_an_error() -> None:
     assert done.stderr == b"kgroup: error: standard output: No space left on device\n"
 
 
+def test_no_room_for_a_parquet_file_leaves_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    file.write_bytes(b"old")
+    done = subprocess.run(
+        [*COMMAND, "decode-offsets", "--sample", "--parquet", str(file)],
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, SMALL)),
+    )
+    told = f"kgroup: error: {file}: File too large\n"
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", told)
+    assert [(found, found.read_bytes()) for found in tmp_path.iterdir()] == [(file, b"old")]
+
+
 def test_no_room_for_a_copy_of_standard_input_is_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "decode-offsets", "-"],

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kgroup.columnar.recycled import recycled
 from kgroup.columnar.schema import DECODED, decoded_cells, record_size
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
@@ -136,7 +135,7 @@ class ColumnBuffer:
         self.state = state
         state[memory.ROWS : memory.USED_END] = 0
         self._allocate(rows)
-        self._texts = [recycled(size + PADDING) for size in _TEXT_SIZES]
+        self._texts = [_room(size + PADDING) for size in _TEXT_SIZES]
         self._dictionaries = [_Dictionary() for _ in range(4)]
         self._numbers: dict[tuple[int, str], int] = {}
         self._added: tuple[bytes | None, bytes | None, bool] | None = None
@@ -147,7 +146,7 @@ class ColumnBuffer:
     def _allocate(self, rows: int) -> None:
         sizes = [rows * np.dtype(kind).itemsize for kind in _ROW_TYPES]
         starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
-        memory = recycled(starts[-1])
+        memory = _room(starts[-1])
         self._rows = Rows(
             *(
                 memory[start : start + size].view(kind)
@@ -359,7 +358,7 @@ class ColumnBuffer:
                 return _known_column(name, np.repeat(numbers, sizes), values)
             if numbers[0] == -1:
                 return _nulls(name, count)
-            same = recycled(count * numbers.itemsize).view(numbers.dtype)
+            same = _room(count * numbers.itemsize).view(numbers.dtype)
             same[:] = numbers
             return _column(name, same, values=values)
 
@@ -406,7 +405,7 @@ class ColumnBuffer:
         columns = {}
         for index, name in enumerate(names):
             ends = self._others[2 + index][:found]
-            offsets = recycled(4 * (count + 1)).view(np.int32)
+            offsets = _room(4 * (count + 1)).view(np.int32)
             size = kernels().spread_ends(
                 row.ctypes.data, ends.ctypes.data, found, offsets.ctypes.data, count
             )
@@ -417,6 +416,11 @@ class ColumnBuffer:
             kind = DECODED.field(name).type
             columns[name] = pa.Array.from_buffers(kind, count, buffers, count - known_count)
         return columns
+
+
+def _room(size: int) -> _Array:
+    """Give so many bytes of Arrow's memory, which keeps for the next what is given back."""
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
 def _resized(array: _Array, size: int) -> _Array:

@@ -15,7 +15,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from kgroup.columnar.recycled import keep_freed_memory
+from kgroup.columnar.huge_page import refuse_huge_pages
 from kgroup.kernel.memory import PLACE_SHIFT
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import Damage, Inflation, RecordBatch, read_file_batches
@@ -69,7 +69,7 @@ def read_chunks(
     from kgroup.kernel.compiled import kernels
 
     kernels(announce)
-    keep_freed_memory()
+    refuse_huge_pages()
 
     if workers is None:
         workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from kgroup.columnar.locator import Places, between
-from kgroup.columnar.recycled import recycled
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.memory import PADDING
@@ -267,7 +266,7 @@ class Walk:
     def _take_memory(self, size: int) -> None:
         """Take memory for a piece of so many bytes; what was read of it stays."""
         state = self.state
-        larger = recycled(size + PADDING)
+        larger = np.empty(size + PADDING, np.uint8)
         used = int(state[memory.READ_END] - state[memory.PIECE])
         larger[:used] = self._memory[:used]
         shift = larger.ctypes.data - state[memory.PIECE]

@@ -1,13 +1,18 @@
 """What every operation returns: rows, the errors beside them, and remarks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kgroup.errors import ExitStatus
 from kgroup.model.problem import Problem
 
-__all__ = ["Report"]
+__all__ = ["Report", "outcome"]
 
 Row = TypeVar("Row", covariant=True)
+
+_USELESS = frozenset({"unreadable", "not-a-segment", "other-topic", "bad-spec"})
+"""Kinds of errors of files that nothing at all was learnt from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +21,36 @@ class Report(Generic[Row]):
 
     Attributes:
         data: the rows, in the order that the operation documents.
-        errors: what is missing from them or may be wrong with them; not empty means exit status 4.
+        errors: what is missing from them or may be wrong with them.
         notes: remarks for people (assumptions made, what the source cannot know), to be shown on
             standard error; they do not change the exit status.
+        verdict: exit status, where there is more to it than rows and errors tell.
     """
 
     data: tuple[Row, ...]
     errors: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    verdict: ExitStatus | None = None
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """What the operation comes to."""
+        return outcome(self.data, self.errors) if self.verdict is None else self.verdict
+
+
+def outcome(rows: Sequence[object], errors: Sequence[Problem]) -> ExitStatus:
+    """Return what rows and the errors beside them come to.
+
+    Returns:
+        DONE; PARTLY where there are errors; NOT_FOUND where they say that none of what was named
+        exists, FAILED where nothing could be learnt of any of it.
+    """
+    if errors and not rows:
+        if all(error.kind == "not-found" for error in errors):
+            return ExitStatus.NOT_FOUND
+        if all(
+            (error.group_id is not None and error.offset is None) or error.kind in _USELESS
+            for error in errors
+        ):
+            return ExitStatus.FAILED
+    return ExitStatus.PARTLY if errors else ExitStatus.DONE

@@ -24,7 +24,7 @@ from kgroup.model.snapshot import (
     SnapshotTopic,
 )
 from kgroup.operation.commit import kafka_offsets
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, outcome
 from kgroup.operation.select_groups import read_chosen
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
@@ -64,7 +64,8 @@ def take_snapshot(
 
     Returns:
         One snapshot, of all that could be learnt; what could not is among its own problems. The
-        errors are these, and groups that were named and do not exist.
+        errors are these, and groups that were named and do not exist; what it comes to depends on
+        whether there is any group.
 
     Raises:
         InputError: the source has nothing to read.
@@ -119,10 +120,12 @@ def take_snapshot(
         kafka_problems=kafka.problems,
     )
     learnt = snapshot.problems if tree is None else reading.problems
+    errors = missing + learnt + snapshot.log_problems + snapshot.kafka_problems
     return Report(
         (snapshot,),
-        errors=missing + learnt + snapshot.log_problems + snapshot.kafka_problems,
-        notes=snapshot.notes,
+        errors,
+        snapshot.notes,
+        outcome(snapshot.group_ids, errors),
     )
 
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, TypeAlias
 
@@ -137,11 +138,6 @@ def sheet_of(function: Callable[..., Sheet], rows: Rows) -> Sheet:
     return make(rows)
 
 
-def _describe(groups: Rows, form: str, **how: Any) -> Iterator[str]:
-    for each in groups:
-        yield from description_text(each, SECTIONS, form, now_ms=NOW_MS, **how)
-
-
 def _watch(groups: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
     """Show groups with the changes since each was what the group behind it is."""
     was = {each.group_id: other for each, other in pairwise(groups)}
@@ -166,7 +162,10 @@ def _grids(runs: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[
 
 
 PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = {
-    description_text: (GroupDescription, _describe),
+    description_text: (
+        GroupDescription,
+        partial(description_text, sections=SECTIONS, now_ms=NOW_MS),
+    ),
     watch_text: (GroupDescription, _watch),
     assignment.runs_text: (
         Run,
@@ -175,10 +174,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     assignment.bounces_text: (Bounce, assignment.bounces_text),
     grid_text: (Run, _grids),
     zookeeper.findings_text: (Finding, zookeeper.findings_text),
-    statistics.stats_page: (
-        Count,
-        lambda counts, form, **how: statistics.stats_page(form, **how)(counts),
-    ),
+    statistics.stats_text: (Count, statistics.stats_text),
     answer.commit_text: (CommitStory, answer.commit_text),
     rebalance.rebalance_text: (Rebalance, rebalance.rebalance_text),
     picture.picture_text: (Interval, lambda rows, form, **how: picture.picture_text(rows, 80)),

@@ -29,7 +29,13 @@ RECORDED_MS = 1_700_000_000_004
 
 def page(group: GroupDescription, now_ms: int, changes: Sequence[Change] = ()) -> list[str]:
     text = description_text(
-        group, SECTIONS, "table", now_ms=now_ms, headers=True, terminal=False, changes=changes
+        [group],
+        "table",
+        sections=SECTIONS,
+        now_ms=now_ms,
+        headers=True,
+        terminal=False,
+        changes=changes,
     )
     return "".join(text).splitlines()
 

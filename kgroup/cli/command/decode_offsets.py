@@ -398,13 +398,12 @@ def _write(
 def _show_stats(decoding: "Decoding", output: Output, progress: Progress) -> None:
     from kgroup.operation.decode.statistics import count_records
     from kgroup.operation.report import Report
-    from kgroup.render.record.statistics import stats_page, stats_sheet
+    from kgroup.render.record.statistics import stats_sheet, stats_text
 
     counts = count_records(decoding.map(lambda batch: batch), decoding.log)
     progress.finish()
     report = Report(counts, errors=decoding.problems())
-    page = stats_page(output.form, headers=output.headers, terminal=is_terminal())
-    show("decode-offsets", report, output, stats_sheet, page)
+    show("decode-offsets", report, output, stats_sheet, stats_text)
 
 
 def _status(decoding: "Decoding") -> ExitStatus:

@@ -9,7 +9,7 @@ import click
 from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_option
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import complain, complain_of, outcome, write
+from kgroup.cli.output.context import complain, complain_of, write
 from kgroup.errors import ExitStatus, InputError, NotFoundError
 from kgroup.model.pattern import Pattern
 
@@ -91,7 +91,7 @@ def command(
             complain(f"note: {note}")
         complain_of(report.errors)
         (snapshot,) = report.data
-        status = outcome(snapshot.group_ids, report.errors)
+        status = report.exit_status
         if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
             error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
             raise error(f"nothing to save; {path} is not written")

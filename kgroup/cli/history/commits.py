@@ -1,19 +1,13 @@
 """`kgroup history commits`."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import click
 
 from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.history import group_argument, length_option, time_options, topic_option
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
-from kgroup.cli.output.context import documented, is_terminal, show
+from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-if TYPE_CHECKING:
-    from kgroup.history.query.commit_summary import CommitStory
 
 __all__ = ["command"]
 
@@ -60,9 +54,6 @@ def command(
     from kgroup.history.query.commit_summary import commit_story
     from kgroup.render.history.answer import commit_sheet, commit_text, jump_sheet, pause_sheet
 
-    def page(rows: "tuple[CommitStory, ...]") -> Iterator[str]:
-        return commit_text(rows, output.form, headers=output.headers, terminal=is_terminal())
-
     with documented("history commits", output), warehouse.open() as engine:
         report = commit_story(
             engine,
@@ -74,4 +65,5 @@ def command(
             cluster=warehouse.cluster,
         )
     sheet = pause_sheet if pauses else jump_sheet if jumps else commit_sheet
-    return show("history commits", report, output, sheet, None if pauses or jumps else page)
+    page = None if pauses or jumps else commit_text
+    return show("history commits", report, output, sheet, page)

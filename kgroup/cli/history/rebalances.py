@@ -1,19 +1,13 @@
 """`kgroup history rebalances`."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import click
 
 from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.history import any_group_argument, time_options
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
-from kgroup.cli.output.context import documented, is_terminal, show
+from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-if TYPE_CHECKING:
-    from kgroup.history.rebalance.rebalance import Rebalance
 
 __all__ = ["command"]
 
@@ -49,14 +43,9 @@ def command(
     from kgroup.history.rebalance.query import rebalances
     from kgroup.render.history.rebalance import rebalance_sheet, rebalance_text
 
-    def page(rows: "tuple[Rebalance, ...]") -> Iterator[str]:
-        terminal = is_terminal()
-        return rebalance_text(rows, output.form, headers=output.headers, terminal=terminal)
-
     with documented("history rebalances", output), warehouse.open() as engine:
         report = rebalances(
             engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
         )
-    return show(
-        "history rebalances", report, output, rebalance_sheet, page if report.data else None
-    )
+    page = rebalance_text if report.data else None
+    return show("history rebalances", report, output, rebalance_sheet, page)

@@ -53,7 +53,7 @@ def command(
     is_drawn = is_terminal() and output.form == "table"
     last_ms = None
 
-    def picture(rows: "tuple[Interval, ...]") -> Iterator[str]:
+    def picture(rows: "tuple[Interval, ...]", form: str, /, **_: bool) -> Iterator[str]:
         columns = get_terminal_size().columns
         return picture_text(rows, columns, since_ms=since_ms, until_ms=until_ms, last_ms=last_ms)
 

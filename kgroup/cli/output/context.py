@@ -4,7 +4,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kgroup.cli.output.form import Output
 from kgroup.errors import BrokerError, ExitStatus, KgroupError, UsageError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kgroup.render.sheet import Sheet
 
 __all__ = [
+    "Page",
     "check_reader",
     "complain",
     "complain_notes",
@@ -23,17 +24,21 @@ __all__ = [
     "flush",
     "is_terminal",
     "naming",
-    "outcome",
     "show",
     "uncollected",
     "write",
 ]
 
-_USELESS = frozenset({"unreadable", "not-a-segment", "other-topic", "bad-spec"})
-"""Kinds of errors of files that nothing at all was learnt from."""
-
 MAX_LINES = 20
 """Problems of one kind of trouble told one by one on standard error."""
+
+
+class Page(Protocol):
+    """Writes rows for people, as one of the forms that have titles between tables."""
+
+    def __call__(self, rows: Any, form: str, /, *, headers: bool, terminal: bool) -> Iterable[str]:
+        """Write them, with the names of columns or without, for a terminal or not."""
+        ...
 
 
 def is_terminal() -> bool:
@@ -168,7 +173,8 @@ def show(
     report: "Report[Any]",
     output: Output,
     sheet: "Callable[[tuple[Any, ...]], Sheet]",
-    page: "Callable[[tuple[Any, ...]], Iterable[str]] | None" = None,
+    page: Page | None = None,
+    row: Callable[[Any], object] | None = None,
 ) -> ExitStatus:
     """Write a report in the form that the user chose.
 
@@ -178,17 +184,18 @@ def show(
         output: form, columns and heads.
         sheet: makes rows and columns of the report's data.
         page: writes table and markdown instead of the sheet, where no columns are chosen.
+        row: makes the object of a row for JSON, where the row is not that itself.
 
     Returns:
-        As `outcome`.
+        What the report comes to.
     """
     if output.form in ("json", "jsonl"):
         from kgroup.render.document import document, json_rows
 
-        lines = json_rows(report.data)
+        lines = json_rows(map(row, report.data) if row else report.data)
         write(lines if output.form == "jsonl" else document(command, lines, report.errors))
     elif page is not None and output.form in ("table", "markdown") and not output.columns:
-        write(page(report.data))
+        write(page(report.data, output.form, headers=output.headers, terminal=is_terminal()))
     else:
         from kgroup.render.sheet import sheet_text
 
@@ -201,22 +208,4 @@ def show(
     flush()
     complain_notes(report.notes)
     complain_of(report.errors)
-    return outcome(report.data, report.errors)
-
-
-def outcome(rows: Sequence[object], errors: "Sequence[Problem]") -> ExitStatus:
-    """Return what rows and the errors beside them come to.
-
-    Returns:
-        DONE; PARTLY where there are errors; NOT_FOUND where they say that none of what was named
-        exists, FAILED where nothing could be learnt of any of it.
-    """
-    if errors and not rows:
-        if all(error.kind == "not-found" for error in errors):
-            return ExitStatus.NOT_FOUND
-        if all(
-            (error.group_id is not None and error.offset is None) or error.kind in _USELESS
-            for error in errors
-        ):
-            return ExitStatus.FAILED
-    return ExitStatus.PARTLY if errors else ExitStatus.DONE
+    return report.exit_status

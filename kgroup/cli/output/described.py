@@ -1,12 +1,12 @@
 """How a command shows groups that it describes: which sections, in which form."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.output.context import is_terminal, show
+from kgroup.cli.output.context import show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -63,23 +63,12 @@ def show_groups(
         now_ms: epoch milliseconds, for the age of what is old.
 
     Returns:
-        As `context.outcome`.
+        What the report comes to.
     """
     from kgroup.render.group.description import SECTIONS, description_text
     from kgroup.render.group.group import members_sheet, offsets_sheet, state_sheet
 
-    def page(descriptions: "tuple[GroupDescription, ...]") -> Iterator[str]:
-        for number, group in enumerate(descriptions):
-            yield "\n" if number else ""
-            yield from description_text(
-                group,
-                sections or SECTIONS,
-                output.form,
-                now_ms=now_ms,
-                headers=output.headers,
-                terminal=is_terminal(),
-            )
-
+    page = partial(description_text, sections=sections or SECTIONS, now_ms=now_ms)
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
     return show(command, report, output, sheets[_one(sections)], page)
 

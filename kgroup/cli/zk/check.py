@@ -1,19 +1,15 @@
 """`kgroup zk check`."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
 from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.source import Source, zookeeper_source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented, is_terminal, show
+from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-if TYPE_CHECKING:
-    from kgroup.operation.zookeeper.fault import Finding
 
 __all__ = ["command"]
 
@@ -52,14 +48,4 @@ def command(
     with documented("zk check", output), source.open() as found:
         now_ms = source.instant_ms(found)
         report = check_groups(found, groups, now_ms=now_ms, strategy=strategy)
-
-    def page(findings: "Sequence[Finding]") -> Iterable[str]:
-        return findings_text(findings, output.form, headers=output.headers, terminal=is_terminal())
-
-    show("zk check", report, output, finding_sheet, page)
-    if report.data:
-        return ExitStatus.PROBLEM
-    missing = {each.group_id for each in report.errors if each.kind == "not-found"}
-    if missing and missing >= set(groups):
-        return ExitStatus.NOT_FOUND
-    return ExitStatus.PARTLY if report.errors else ExitStatus.DONE
+    return show("zk check", report, output, finding_sheet, findings_text)

@@ -15,7 +15,7 @@ from kgroup.assignor.base import AssignorError, Topic
 from kgroup.assignor.spec import OF_ZOOKEEPER, GroupSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.errors import UsageError
+from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.group import Group
 from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
@@ -95,8 +95,22 @@ def check_groups(
     if not findings:
         notes = (*notes, f"{len(ids)} group{'' if len(ids) == 1 else 's'} checked, nothing found")
     paths = {each.path for each in findings}
-    errors = tuple(each for each in found.problems if each.path not in paths)
-    return Report(tuple(findings), (*errors, *logs.problems, *problems), (*found.notes, *notes))
+    unread = (each for each in found.problems if each.path not in paths)
+    errors = (*unread, *logs.problems, *problems)
+    verdict = _verdict(findings, errors, group_ids)
+    return Report(tuple(findings), errors, (*found.notes, *notes), verdict)
+
+
+def _verdict(
+    findings: Sequence[Finding], errors: Sequence[Problem], group_ids: Collection[str]
+) -> ExitStatus:
+    """Say what a check comes to: that groups have no findings does not mean that none is there."""
+    if findings:
+        return ExitStatus.PROBLEM
+    missing = {each.group_id for each in errors if each.kind == "not-found"}
+    if missing and missing.issuperset(group_ids):
+        return ExitStatus.NOT_FOUND
+    return ExitStatus.PARTLY if errors else ExitStatus.DONE
 
 
 class _Audit:

@@ -1,6 +1,6 @@
 """Descriptions of groups as a page for people: what is going on first, then members and offsets."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from kgroup.model.group import GroupState, GroupType, Membership
 from kgroup.model.log_range import OffsetMark
@@ -38,51 +38,63 @@ _FACT_COLUMNS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, "
 
 
 def description_text(
-    group: GroupDescription,
-    sections: Collection[str],
+    groups: Iterable[GroupDescription],
     form: str,
     *,
+    sections: Collection[str],
     now_ms: int,
     headers: bool,
     terminal: bool,
-    changes: Collection[Change] = (),
+    changes: Iterable[Change] = (),
 ) -> Iterator[str]:
-    """Write one group as a page.
+    """Write groups as a page, one below the other.
 
     Args:
-        group: to describe.
-        sections: of `SECTIONS`.
+        groups: to describe.
         form: "table" or "markdown".
+        sections: of `SECTIONS`.
         now_ms: epoch milliseconds, for the age of what is old.
         headers: whether the tables have heads.
         terminal: whether to write for a terminal.
-        changes: of the group, to be marked.
+        changes: of the groups, to be marked.
     """
+    by_group: dict[str, list[Change]] = {}
+    for change in changes:
+        by_group.setdefault(change.group_id, []).append(change)
 
-    def part(title: str, sheet: Sheet) -> Iterator[str]:
-        rows = list(sheet.rows)
-        if rows:
-            yield "\n"
-            short, common = _abridge(Sheet(sheet.columns, rows))
-            title = f"{title} (all: {common})" if common else title
-            yield from title_text(title, form, level=3, terminal=terminal)
-            yield from sheet_text(short, form, headers=headers, terminal=terminal)
+    for number, group in enumerate(groups):
+        yield "\n" if number else ""
+        title = f"Group {cell(group.group_id, Kind.NAME)}"
+        yield from title_text(title, form, level=2, terminal=terminal)
+        own = by_group.get(group.group_id, ())
+        if "state" in sections:
+            facts = mark_facts(Sheet(_FACT_COLUMNS, _facts(group, now_ms)), own)
+            yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+        for title, sheet in _sheets(group, sections, own):
+            rows = list(sheet.rows)
+            if rows:
+                yield "\n"
+                short, common = _abridge(Sheet(sheet.columns, rows))
+                title = f"{title} (all: {common})" if common else title
+                yield from title_text(title, form, level=3, terminal=terminal)
+                yield from sheet_text(short, form, headers=headers, terminal=terminal)
 
-    title = f"Group {cell(group.group_id, Kind.NAME)}"
-    yield from title_text(title, form, level=2, terminal=terminal)
+
+def _sheets(
+    group: GroupDescription, sections: Collection[str], changes: Collection[Change]
+) -> Iterator[tuple[str, Sheet]]:
+    """Give the tables of a group, with their titles."""
     if "state" in sections:
-        facts = mark_facts(Sheet(_FACT_COLUMNS, _facts(group, now_ms)), changes)
-        yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
-        yield from part("Topology", topology_sheet(group))
+        yield "Topology", topology_sheet(group)
     if "members" in sections:
-        yield from part("Members", mark_members(members_sheet([group]), changes))
+        yield "Members", mark_members(members_sheet([group]), changes)
         if group.last_stable is not None:
             before = f"generation {_or_unknown(group.last_stable.generation_id)}"
-            yield from part(f"Members of {before}, the last one", last_stable_sheet(group))
+            yield f"Members of {before}, the last one", last_stable_sheet(group)
     if "offsets" in sections:
-        yield from part("Offsets", mark_offsets(offsets_sheet([group]), changes))
-        yield from part("Offsets of open transactions, not visible yet", pending_sheet(group))
-        yield from part("Share offsets", mark_offsets(share_sheet(group), changes))
+        yield "Offsets", mark_offsets(offsets_sheet([group]), changes)
+        yield "Offsets of open transactions, not visible yet", pending_sheet(group)
+        yield "Share offsets", mark_offsets(share_sheet(group), changes)
 
 
 def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:

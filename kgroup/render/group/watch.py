@@ -1,6 +1,6 @@
 """One round of a watch as a page on a terminal."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from kgroup.model.problem import Problem
 from kgroup.operation.change import Change, ChangeKind
@@ -33,7 +33,7 @@ def is_event(change: Change) -> bool:
 
 
 def watch_text(
-    groups: Iterable[GroupDescription],
+    groups: Collection[GroupDescription],
     changes: Collection[Change],
     events: Sequence[Change],
     problems: Sequence[Problem],
@@ -60,18 +60,14 @@ def watch_text(
     if len(problems) > _MAX_PROBLEMS:
         parts.append(f"! and {len(problems) - _MAX_PROBLEMS} more\n")
     parts += [f"{change_line(event)}\n" for event in reversed(events)]
-    by_group: dict[str, list[Change]] = {}
-    for change in changes:
-        by_group.setdefault(change.group_id, []).append(change)
-    for group in groups:
-        parts.append("\n")
-        parts += description_text(
-            group,
-            sections,
-            "table",
-            now_ms=now_ms,
-            headers=headers,
-            terminal=True,
-            changes=by_group.get(group.group_id, ()),
-        )
+    parts += "\n" if groups else ""
+    parts += description_text(
+        groups,
+        "table",
+        sections=sections,
+        now_ms=now_ms,
+        headers=headers,
+        terminal=True,
+        changes=changes,
+    )
     return "".join(parts)

@@ -1,13 +1,13 @@
 """What a log holds, in numbers: one sheet, or a table for each thing that is counted."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from kgroup.operation.decode.statistics import Count
 from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
-__all__ = ["MAX_ROWS", "STATS_COLUMNS", "stats_page", "stats_sheet"]
+__all__ = ["MAX_ROWS", "STATS_COLUMNS", "stats_sheet", "stats_text"]
 
 MAX_ROWS = 100
 """Groups and the like in a table; csv, tsv and json have all of them."""
@@ -33,21 +33,17 @@ def stats_sheet(counts: Sequence[Count]) -> Sheet:
     return Sheet.of(STATS_COLUMNS, counts)
 
 
-def stats_page(
-    form: str, *, headers: bool, terminal: bool
-) -> Callable[[Sequence[Count]], Iterator[str]]:
-    """Make a function that writes a table for each thing that is counted."""
-
-    def page(counts: Sequence[Count]) -> Iterator[str]:
-        for by, found in groupby(counts, key=lambda count: count.by):
-            rows = list(found)
-            yield "" if by == counts[0].by else "\n"
-            yield from title_text(_title(by, len(rows)), form, level=2, terminal=terminal)
-            sheet = stats_sheet(rows[:MAX_ROWS]).without_blank()
-            names = [column.name for column in sheet.columns if column.name != "by"]
-            yield from sheet_text(sheet.select(names), form, headers=headers, terminal=terminal)
-
-    return page
+def stats_text(
+    counts: Sequence[Count], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write a table for each thing that is counted."""
+    for by, found in groupby(counts, key=lambda count: count.by):
+        rows = list(found)
+        yield "" if by == counts[0].by else "\n"
+        yield from title_text(_title(by, len(rows)), form, level=2, terminal=terminal)
+        sheet = stats_sheet(rows[:MAX_ROWS]).without_blank()
+        names = [column.name for column in sheet.columns if column.name != "by"]
+        yield from sheet_text(sheet.select(names), form, headers=headers, terminal=terminal)
 
 
 def _title(by: str, rows: int) -> str:

@@ -94,6 +94,7 @@ class GroupSpec:
         departed: members that have left since the assignment before, with what they owned.
         leader_id: of a classic group the member that will assign; None where that is not known.
         member_order: ids in that order, if it is another one; who is not among them comes last.
+        lags: records by which the group is behind in partitions, for which that is known.
     """
 
     strategy: str
@@ -106,6 +107,7 @@ class GroupSpec:
     departed: tuple[MemberSpec, ...] = ()
     leader_id: str | None = None
     member_order: tuple[str, ...] = ()
+    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def members_as_sent(self) -> list[MemberSpec]:

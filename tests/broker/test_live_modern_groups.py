@@ -227,7 +227,7 @@ def test_a_dry_run_reads_of_the_log_only_what_it_needs(live: Live) -> None:
     server, _ = live
     with RecordingProxy([server.port]) as proxy, Cluster(proxy.bootstrap) as source:
         read = read_group(source, "racks")
-        assert {member.client_id for member in read.spec.members} == {"racks-1", "racks-2"}
+        assert {member.client_id for member in read.data[0].members} == {"racks-1", "racks-2"}
         assert FETCH not in {request.api_key for request in proxy.requests}
         source.read(["racks"])
         assert FETCH in {request.api_key for request in proxy.requests}

@@ -100,7 +100,7 @@ class Play:
         self.source.renew()
         found = read_group(self.source, group.name, strategy=group.strategy, topics=topics)
         assert found.errors == ()
-        return found.spec
+        return found.data[0]
 
     def join(self, group: OldGroup) -> Owners | None:
         """Start a consumer; give what was foretold, None where there was no group before."""

@@ -248,9 +248,9 @@ def test_a_bad_spec_is_told_by_the_path_of_the_field(change: dict[str, Any], mes
 def test_one_bad_line_does_not_spoil_the_others() -> None:
     good = b'{"id": "%d", "topics": {}, "members": [{"member_id": "a", "topics": []}]}'
     text = b"\n".join([good % 1, b'{"topics": {', b"", b'{"members": 7}', good % 5])
-    found = list(read_specs(text, "f"))
-    assert [each.id for each in found if isinstance(each, GroupSpec)] == ["1", "5"]
-    reasons = [each.reason for each in found if not isinstance(each, GroupSpec)]
+    found = read_specs(text, "f")
+    assert [each.id for each in found.data] == ["1", "5"]
+    reasons = [each.reason for each in found.errors]
     assert reasons[0].startswith("line 2: expected JSON, found ")
     assert reasons[1] == "line 4: topics: expected an object, found nothing."
 

@@ -64,7 +64,7 @@ def test_subscriptions_of_a_custom_assignor_go_with_a_chosen_strategy() -> None:
     with pytest.raises(UsageError, match="the group's strategy is 'mystery'; known for classic"):
         read_group(LogDir([RECORDED]), "raw-trailing")
     read = read_group(LogDir([RECORDED]), "raw-trailing", strategy="range")
-    assert read.spec.strategy == "range"
+    assert read.data[0].strategy == "range"
 
 
 def test_one_member_that_cannot_be_read_is_named_among_the_others() -> None:
@@ -100,14 +100,14 @@ def test_topics_of_a_regex_that_only_the_coordinator_resolved() -> None:
         ),
     )
     read = read_group(FakeSource(given), "g")
-    assert {each.member_id: each.topics for each in read.spec.members} == {
+    assert {each.member_id: each.topics for each in read.data[0].members} == {
         "a": ("orders", "payments", "paypal"),
         "b": ("returns", "orders", "payments", "paypal"),
         "c": ("repayments",),
         "d": (),
     }
     told = replace(given, resolved_regexes={"orders|pay.*": ("payroll",)})
-    assert read_group(FakeSource(told), "g").spec.members[0].topics == ("payroll",)
+    assert read_group(FakeSource(told), "g").data[0].members[0].topics == ("payroll",)
 
 
 def test_a_rebalance_in_flight_takes_the_members_before_it() -> None:
@@ -116,10 +116,10 @@ def test_a_rebalance_in_flight_takes_the_members_before_it() -> None:
     stable = Membership(7, "a", "sticky", None, (member("a", 0), member("b", 1)))
     given = replace(group(joining, state=GroupState.PREPARING_REBALANCE), last_stable=stable)
     read = read_group(FakeSource(given), "g")
-    assert [each.member_id for each in read.spec.members] == ["a", "b"]
-    assert [each.generation for each in read.spec.members] == [7, 7]
-    assert [each.owned for each in read.spec.members] == [(("t", 0),), (("t", 1),)]
-    assert (read.spec.leader_id, read.spec.strategy) == ("a", "sticky")
+    assert [each.member_id for each in read.data[0].members] == ["a", "b"]
+    assert [each.generation for each in read.data[0].members] == [7, 7]
+    assert [each.owned for each in read.data[0].members] == [(("t", 0),), (("t", 1),)]
+    assert (read.data[0].leader_id, read.data[0].strategy) == ("a", "sticky")
     (note,) = [note for note in read.notes if "rebalance" in note]
     assert note == (
         "g is in a rebalance (PreparingRebalance); taken are the members and the assignment "
@@ -138,7 +138,7 @@ def test_a_rebalance_in_flight_of_unknown_members_is_said() -> None:
 
 def test_the_leader_is_that_of_the_group() -> None:
     read = read_group(FakeSource(group(member("a", 0), member("b", 1))), "g")
-    assert read.spec.leader_id == "b"
+    assert read.data[0].leader_id == "b"
 
 
 def test_groups_without_members_and_groups_that_are_not_there() -> None:

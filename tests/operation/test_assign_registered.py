@@ -45,8 +45,8 @@ def with_nodes(*nodes: tuple[str, str | None], without: str | None = None) -> Zo
 def test_the_algorithm_gives_what_the_consumers_own(tree: str, name: str) -> None:
     read = read_group(TreeSource(recorded_tree(tree)), name, strategy=STRATEGIES[name])
     assert read.errors == ()
-    assert (read.spec.protocol, read.spec.kafka_version) == ("zookeeper", "0.8.2.2")
-    plan = dry_run(read.spec)
+    assert (read.data[0].protocol, read.data[0].kafka_version) == ("zookeeper", "0.8.2.2")
+    plan = dry_run(read.data[0])
     assert plan.moves == ()
     unknown = "Topics that members subscribe to, and of which no partitions are known: orderz."
     assert [each.startswith(unknown) for each in plan.warnings] == [True] * (name == "typo")
@@ -70,8 +70,8 @@ def test_the_algorithm_gives_what_the_consumers_own(tree: str, name: str) -> Non
 def test_the_default_is_what_gives_what_is_owned() -> None:
     """The consumers of "pricing" had `partition.assignment.strategy=roundrobin`."""
     read = read_group(TreeSource(recorded_tree()), "pricing")
-    assert read.spec.strategy == "roundrobin"
-    assert dry_run(read.spec).moves == ()
+    assert read.data[0].strategy == "roundrobin"
+    assert dry_run(read.data[0]).moves == ()
     assert read.notes == (
         "no node in ZooKeeper tells partition.assignment.strategy; taken is roundrobin; it gives "
         "what is owned now, as range does not",
@@ -83,7 +83,7 @@ def test_the_default_is_range_where_nothing_is_owned() -> None:
     owners = "/consumers/pricing/owners/"
     tree = tree_of(node for node in nodes if not node.path.startswith(owners))
     read = read_group(TreeSource(tree), "pricing")
-    assert read.spec.strategy == "range"
+    assert read.data[0].strategy == "range"
     assert read.notes[0].endswith("taken is range, Kafka's default; nothing is owned now")
 
 
@@ -112,7 +112,7 @@ def test_consumers_are_called_by_their_host_or_without_their_group() -> None:
     some = recorded_tree().nodes[f"{prefix}{NAMES['billing-1']}"].data
     assert some is not None
     tree = with_nodes(*((f"{prefix}{each}", some.decode()) for each in ids.values()))
-    spec = read_group(TreeSource(tree), "billing").spec
+    spec = read_group(TreeSource(tree), "billing").data[0]
     everybody = {member.member_id for member in spec.members}
     for name, member_id in ids.items():
         left = {member.member_id for member in what_if.remove_member(spec, name).members}
@@ -128,7 +128,7 @@ def test_owners_that_no_algorithm_gives_are_told() -> None:
     tree = with_nodes((owner, f"{NAMES['billing-2']}-1"))
     read = read_group(TreeSource(tree), "billing")
     assert read.notes[0].endswith("what is owned now is what no strategy gives: see owners")
-    plan = dry_run(read.spec)
+    plan = dry_run(read.data[0])
     assert plan.owners is not None
     (other,) = [each for each in plan.owners if not each.is_as_given]
     assert (other.topic, other.partition) == ("orders", 0)
@@ -140,8 +140,8 @@ def test_what_nobody_owns_and_what_a_consumer_owns_that_is_gone() -> None:
     gone = "billing_elsewhere-1700000000000-0000abcd"
     tree = with_nodes((owner, f"{gone}-1"), without="/consumers/billing/owners/payments/2")
     read = read_group(TreeSource(tree), "billing")
-    assert [member.member_id for member in read.spec.departed] == [gone]
-    plan = dry_run(read.spec)
+    assert [member.member_id for member in read.data[0].departed] == [gone]
+    plan = dry_run(read.data[0])
     (move,) = plan.moves
     assert (move.from_member, move.from_thread) == (gone, 1)
     assert (move.to_member, move.to_thread) == (NAMES["billing-1"], 0)
@@ -155,14 +155,14 @@ def test_an_owner_without_the_number_of_a_thread_counts_as_its_consumer() -> Non
     """As clients in other languages write it."""
     owners = "/consumers/billing/owners/orders"
     tree = with_nodes((f"{owners}/0", NAMES["billing-1"]), (f"{owners}/5", NAMES["billing-1"]))
-    plan = dry_run(read_group(TreeSource(tree), "billing").spec)
+    plan = dry_run(read_group(TreeSource(tree), "billing").data[0])
     assert [(move.partition, move.from_thread, move.to_thread) for move in plan.moves] == [
         (5, None, 1)
     ]
 
 
 def test_what_ifs() -> None:
-    spec = read_group(TreeSource(recorded_tree()), "billing").spec
+    spec = read_group(TreeSource(recorded_tree()), "billing").data[0]
     alone = dry_run(what_if.remove_member(spec, NAMES["billing-1"]))
     assert alone.assignment is not None
     assert Counter(topic for topic, _ in alone.assignment[NAMES["billing-2"]]) == {
@@ -181,7 +181,7 @@ def test_what_ifs() -> None:
 
 
 def test_a_list_has_all_its_streams_for_each_of_its_topics() -> None:
-    spec = read_group(TreeSource(recorded_tree()), "warehouse").spec
+    spec = read_group(TreeSource(recorded_tree()), "warehouse").data[0]
     assert {member.member_id: member.streams for member in spec.members} == {
         NAMES["warehouse-1"]: {"returns": 2, "shipments": 2},
         NAMES["warehouse-2"]: {"returns": 1, "shipments": 1},

@@ -93,7 +93,9 @@ def test_fetchers() -> None:
 
 def test_dry_runs_tell_the_lag_of_the_same_commits() -> None:
     read = read_group(SOURCE, "g")
-    assert read.lags == {("t", number): 20 - offset for number, (offset, _) in SHOWN.items()}
+    assert read.data[0].lags == {
+        ("t", number): 20 - offset for number, (offset, _) in SHOWN.items()
+    }
     assert NOTE in read.notes
 
 

@@ -59,7 +59,6 @@ __all__ = [
 
 Rows: TypeAlias = Sequence[Any]
 NOW_MS = 1_700_000_000_004
-LAGS = {("orders", 0): 7, ("a.b", 1): 1 << 40}
 
 
 def _of_each(sheet: Callable[[Any], Sheet]) -> Callable[[Rows], Sheet]:
@@ -125,8 +124,6 @@ _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
     group.pending_sheet: _of_each(group.pending_sheet),
     group.share_sheet: _of_each(group.share_sheet),
     group.topology_sheet: _of_each(group.topology_sheet),
-    assignment.moves_sheet: lambda runs: assignment.moves_sheet(runs, LAGS),
-    assignment.compared_sheet: lambda runs: assignment.compared_sheet([runs]),
     answer.answer_sheet: _answer_sheet,
 }
 """How to call those that take something else than rows."""
@@ -167,10 +164,8 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
         partial(description_text, sections=SECTIONS, now_ms=NOW_MS),
     ),
     watch_text: (GroupDescription, _watch),
-    assignment.runs_text: (
-        Run,
-        lambda runs, form, **how: assignment.runs_text(runs, LAGS, form, **how),
-    ),
+    assignment.runs_text: (Run, assignment.runs_text),
+    assignment.compared_text: (Run, assignment.compared_text),
     assignment.bounces_text: (Bounce, assignment.bounces_text),
     grid_text: (Run, _grids),
     zookeeper.findings_text: (Finding, zookeeper.findings_text),
@@ -240,7 +235,9 @@ def check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[s
 
 def check_json(rows: Rows) -> None:
     """Write rows as JSON lines and as a document, and read them back."""
-    objects = [_object(row) for row in rows]
+    objects = [
+        assignment.assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows
+    ]
     found = [json.loads(line) for line in json_rows(objects)]
     whole = b"".join(document("list", json_rows(objects), []))
     assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found
@@ -248,12 +245,6 @@ def check_json(rows: Rows) -> None:
     for row, each in zip(rows, found, strict=True):
         if is_dataclass(row) and not isinstance(row, Run | Bounce):
             assert list(each) == [field.name for field in fields(row)]
-
-
-def _object(row: Any) -> Any:
-    if isinstance(row, Run):
-        return assignment.run_object(row, LAGS)
-    return assignment.bounce_object(row, LAGS) if isinstance(row, Bounce) else row
 
 
 def check_records(batch: pa.RecordBatch) -> None:

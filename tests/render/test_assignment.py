@@ -1,9 +1,11 @@
 """Dry runs as objects for programs."""
 
+from dataclasses import replace
+
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.run import settled
 from kgroup.operation.assign.spec import read_spec
-from kgroup.render.group.assignment import run_object
+from kgroup.render.group.assignment import assign_object
 
 
 def test_the_lag_of_what_moves_from_a_member_that_has_left() -> None:
@@ -12,11 +14,11 @@ def test_the_lag_of_what_moves_from_a_member_that_has_left() -> None:
         for number, name in enumerate("abc")
     ]
     spec = read_spec({"strategy": "sticky", "topics": {"t": {"partitions": 3}}, "members": members})
-    run = settled(what_if.changed(spec, what_if.Changes(remove=["a"], leader="b")))
-    row = run_object(run, {("t", 0): 7, ("t", 1): 100})
+    spec = what_if.changed(spec, what_if.Changes(remove=["a"], leader="b"))
+    row = assign_object(settled(replace(spec, lags={("t", 0): 7, ("t", 1): 100})))
     (move,) = row["moves"]
     assert (move["partition"], move["from"], move["lag"]) == (0, "a", 7)
     assert row["lag_moved"] == 7
     assert row["leader_id"] == "b"
-    unknown = run_object(run, {})
+    unknown = assign_object(settled(spec))
     assert (unknown["moves"][0]["lag"], unknown["lag_moved"]) == (None, None)

@@ -70,9 +70,15 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
         is_group = params.get("kind") != "transaction"
         columns = of_groups.LOCATION_COLUMNS if is_group else of_groups.TRANSACTION_COLUMNS
     elif name == "assign":
-        from kgroup.render.group.assignment import columns_of
+        from kgroup.render.group import assignment
 
-        columns = columns_of(next((m for m in ("compare", "bounce") if params.get(m)), "run"))
+        columns = (
+            assignment.COMPARE_COLUMNS
+            if params.get("compare")
+            else assignment.BOUNCE_COLUMNS
+            if params.get("bounce")
+            else assignment.MOVE_COLUMNS
+        )
     elif ctx.parent is not None and ctx.parent.command.name == "history" and name != "as-of":
         columns = _history_columns(name or "", params)
     elif name in ("ids", "owners", "tree", "fetchers", "check"):

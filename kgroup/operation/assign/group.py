@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
@@ -21,30 +21,14 @@ from kgroup.operation.assign.zookeeper import (
     with_strategy,
 )
 from kgroup.operation.commit import with_kafka_commits
+from kgroup.operation.report import Report
 from kgroup.operation.select_groups import read_chosen
 from kgroup.source.base import ClusterSource, GroupSource, Question
 
-__all__ = ["GroupToAssign", "read_group"]
+__all__ = ["read_group"]
 
 _MOST_NAMES = 10
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupToAssign:
-    """A group before its next assignment.
-
-    Attributes:
-        spec: of it.
-        lags: of the partitions for which it is known.
-        errors: what could not be read and may matter.
-        notes: what was assumed, for people.
-    """
-
-    spec: GroupSpec
-    lags: Mapping[TopicPartition, int]
-    errors: tuple[Problem, ...]
-    notes: tuple[str, ...]
 
 
 def read_group(
@@ -54,7 +38,7 @@ def read_group(
     strategy: str | None = None,
     kafka_version: str | None = None,
     topics: Collection[str] = (),
-) -> GroupToAssign:
+) -> Report[GroupSpec]:
     """Read a group, and what its members would send at the next rebalance.
 
     Args:
@@ -65,35 +49,25 @@ def read_group(
         kafka_version: whose assignor is to be imitated; None: the newest that has such groups.
         topics: that matter beside those of the group, because members shall subscribe to them.
 
+    Returns:
+        The group; errors are what could not be read and may matter, notes what was assumed.
+
     Raises:
         NotFoundError: there is no such group.
         InputError: nobody can tell what the group's members subscribe to.
         UsageError: the strategy is none for such a group.
     """
     reading, missing = read_chosen(source, [group_id], Question(commit_times=False))
-    group = reading.image.groups.get(group_id)
-    if group is None:
+    found = reading.image.groups.get(group_id)
+    if found is None:
         if missing:
             raise NotFoundError(f"group {group_id}: {missing[0].reason}", group_id=group_id)
         reason = reading.problems[0].reason
         raise InputError(f"group {group_id}: {reason}", group_id=group_id)
     notes = list(reading.notes)
-    if group.last_stable is not None:
-        before = group.last_stable
-        notes.append(
-            f"{group_id} is in a rebalance ({group.state}); taken are the members and the "
-            f"assignment before it, of generation {_known(before.generation_id)}"
-        )
-        group = replace(
-            group,
-            members=before.members,
-            assignor=before.assignor,
-            generation_id=before.generation_id,
-            leader_id=before.leader_id,
-        )
-    members, assignor = group.members, group.assignor
+    group = _before_rebalance(found, notes)
     protocol = _protocol(group)
-    if not members:
+    if not group.members:
         raise InputError(
             f"group {group_id}: expected members that subscribe, found none (state "
             f"{_known(group.state)}); --spec takes members from a file",
@@ -102,35 +76,20 @@ def read_group(
     if protocol == "zookeeper":
         check_registrations(group, reading.problems)
     _check_subscriptions(group)
-    version = kafka_version or versions(protocol)[0]
-    if version not in versions(protocol):
-        raise UsageError(
-            f"{protocol} groups are not imitated as in Kafka {version}, but as in "
-            f"{' or '.join(versions(protocol))}; leave out --kafka-version"
-        )
-    names = strategies(protocol, version)
-    chosen = strategy or assignor or names[0]
-    if chosen not in names:
-        what = f"no strategy {chosen!r}" if strategy else f"the group's strategy is {chosen!r}"
-        raise UsageError(
-            f"{what}; known for {protocol} groups of Kafka {version}: {', '.join(names)}. "
-            "Choose one with --strategy"
-        )
-    if strategy is None and assignor is None and protocol != "zookeeper":
-        notes.append(f"the group's strategy is not known; {chosen} is taken")
+    version, chosen = _assignor(group, protocol, strategy, kafka_version, notes)
     resolved = _resolved(group)
-    specs = tuple(_member(member, group, protocol, resolved) for member in members)
-    found, ids = _topics(source, specs, topics, notes)
+    members = tuple(_member(member, group, protocol, resolved) for member in group.members)
+    known, ids = _topics(source, members, topics, notes)
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
-    for name in {topic for member in specs for topic, _ in member.owned or ()} | found.keys():
+    for name in {topic for member in members for topic, _ in member.owned or ()} | known.keys():
         if protocol in ("consumer", "share") and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is not known; the order may be another one")
     spec = GroupSpec(
         chosen,
-        specs,
-        found,
+        members,
+        known,
         protocol,
         version,
         ids,
@@ -142,6 +101,59 @@ def read_group(
     if protocol == "zookeeper":
         spec, note = with_strategy(spec, strategy)
         notes.append(note)
+    lags, problems = _lags(source, group, notes)
+    return Report((replace(spec, lags=lags),), (*reading.problems, *problems), tuple(notes))
+
+
+def _before_rebalance(group: Group, notes: list[str]) -> Group:
+    """Give a group that is in a rebalance as its last complete one left it, where that is known."""
+    before = group.last_stable
+    if before is None:
+        return group
+    notes.append(
+        f"{group.group_id} is in a rebalance ({group.state}); taken are the members and the "
+        f"assignment before it, of generation {_known(before.generation_id)}"
+    )
+    return replace(
+        group,
+        members=before.members,
+        assignor=before.assignor,
+        generation_id=before.generation_id,
+        leader_id=before.leader_id,
+    )
+
+
+def _assignor(
+    group: Group,
+    protocol: str,
+    strategy: str | None,
+    kafka_version: str | None,
+    notes: list[str],
+) -> tuple[str, str]:
+    """Choose the version of Kafka that is imitated, and the strategy."""
+    version = kafka_version or versions(protocol)[0]
+    if version not in versions(protocol):
+        raise UsageError(
+            f"{protocol} groups are not imitated as in Kafka {version}, but as in "
+            f"{' or '.join(versions(protocol))}; leave out --kafka-version"
+        )
+    names = strategies(protocol, version)
+    chosen = strategy or group.assignor or names[0]
+    if chosen not in names:
+        what = f"no strategy {chosen!r}" if strategy else f"the group's strategy is {chosen!r}"
+        raise UsageError(
+            f"{what}; known for {protocol} groups of Kafka {version}: {', '.join(names)}. "
+            "Choose one with --strategy"
+        )
+    if strategy is None and group.assignor is None and protocol != "zookeeper":
+        notes.append(f"the group's strategy is not known; {chosen} is taken")
+    return version, chosen
+
+
+def _lags(
+    source: GroupSource, group: Group, notes: list[str]
+) -> tuple[Mapping[TopicPartition, int], tuple[Problem, ...]]:
+    """Tell how far a group is behind, as far as that is known, and what could not be learnt."""
     committing = with_kafka_commits(source, [group])
     (group,) = committing.groups
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
@@ -150,8 +162,8 @@ def read_group(
         end = ends.ranges.get((offset.topic, offset.partition))
         if end is not None and end.end is not None:
             lags[offset.topic, offset.partition] = end.end - offset.committed_offset
-    problems = (*reading.problems, *committing.problems, *ends.problems)
-    return GroupToAssign(spec, lags, problems, (*notes, *committing.notes))
+    notes += committing.notes
+    return lags, (*committing.problems, *ends.problems)
 
 
 def _protocol(group: Group) -> str:

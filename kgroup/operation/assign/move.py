@@ -12,7 +12,7 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import MemberSpec
 from kgroup.assignor.zookeeper import ThreadAssignment
 
-__all__ = ["Move", "find_moves", "with_threads"]
+__all__ = ["Move", "find_moves", "with_lags", "with_threads"]
 
 
 class Move(NamedTuple):
@@ -27,6 +27,7 @@ class Move(NamedTuple):
             it was not found out.
         from_thread: of a ZooKeeper consumer, the number of the thread that had it, where known.
         to_thread: of a ZooKeeper consumer, the number of the thread that gets it.
+        lag: records that whoever gets it has to catch up with; None where that is not known.
     """
 
     topic: str
@@ -36,6 +37,7 @@ class Move(NamedTuple):
     depends_on_id: bool | None = False
     from_thread: int | None = None
     to_thread: int | None = None
+    lag: int | None = None
 
 
 def find_moves(
@@ -129,3 +131,10 @@ def with_threads(
             [*moves, *inside], key=lambda each: java_order((each.topic, each.partition))
         )
     )
+
+
+def with_lags(moves: tuple[Move, ...], lags: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
+    """Say how far the group is behind in what moves, as far as that is known."""
+    if not lags:
+        return moves
+    return tuple(move._replace(lag=lags.get((move.topic, move.partition))) for move in moves)

@@ -20,7 +20,7 @@ from kgroup.assignor.strategy import (
     is_cooperative,
 )
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.operation.assign.move import Move, find_moves, with_threads
+from kgroup.operation.assign.move import Move, find_moves, with_lags, with_threads
 from kgroup.operation.assign.overlap import Overlap, overlaps
 from kgroup.operation.assign.ownership import Ownership, ownership
 
@@ -224,7 +224,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
             )
             for member_id, partitions in assignment.items()
         ),
-        moves=moves,
+        moves=with_lags(moves, spec.lags),
         kept=staying,
         balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),

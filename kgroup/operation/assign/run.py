@@ -24,11 +24,13 @@ class Run:
         first: the rebalance.
         following: those after it; only cooperative ones need any.
         what: why it happens, in a rolling restart.
+        rank: of its strategy among those that were compared, 1 is the best; None: none were.
     """
 
     first: AssignPlan
     following: tuple[AssignPlan, ...] = ()
     what: str | None = None
+    rank: int | None = None
 
     @property
     def plans(self) -> tuple[AssignPlan, ...]:
@@ -113,11 +115,11 @@ def compared(spec: GroupSpec) -> list[Run]:
         for name in strategies(spec.protocol, spec.kafka_version)
     ]
 
-    def rank(run: Run) -> tuple[bool, int, float]:
+    def cost(run: Run) -> tuple[bool, int, float]:
         balance = run.last.balance
         return balance is None, len(run.first.moves), balance.deviation if balance else 0.0
 
-    return sorted(runs, key=rank)
+    return [replace(run, rank=rank) for rank, run in enumerate(sorted(runs, key=cost), 1)]
 
 
 def bounced(spec: GroupSpec) -> Bounce:

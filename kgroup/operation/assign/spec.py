@@ -19,6 +19,7 @@ from kgroup.assignor.strategy import strategies, versions
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.user_data import read_user_data
+from kgroup.operation.report import Report
 
 __all__ = ["SpecError", "as_asked", "made_up_topic_id", "read_spec", "read_specs"]
 
@@ -43,24 +44,26 @@ class SpecError(ValueError):
     """A field of a spec is wrong; the message begins with its path."""
 
 
-def read_specs(text: bytes, path: str) -> Iterator[GroupSpec | Problem]:
-    """Read one group from JSON, or many from JSON lines; what is none becomes a problem.
+def read_specs(text: bytes, path: str) -> Report[GroupSpec]:
+    """Read one group from JSON, or many from JSON lines; what is none is an error.
 
     Args:
         text: of the file.
-        path: its name, for problems.
+        path: its name, for errors.
     """
     text = text.removeprefix(BOM_UTF8)  # some editors begin a file with it
     if not text.strip():
-        yield Problem("bad-spec", "Expected JSON, found nothing.", path=path)
-        return
+        return Report((), (Problem("bad-spec", "Expected JSON, found nothing.", path=path),))
+    specs: list[GroupSpec] = []
+    problems: list[Problem] = []
     for where, spec in _objects(text):
         try:
             if isinstance(spec, orjson.JSONDecodeError):
                 raise SpecError(f"expected JSON, found {spec}")
-            yield read_spec(spec)
+            specs.append(read_spec(spec))
         except SpecError as error:
-            yield Problem("bad-spec", f"{where}{error}.", path=path)
+            problems.append(Problem("bad-spec", f"{where}{error}.", path=path))
+    return Report(tuple(specs), tuple(problems))
 
 
 def _objects(text: bytes) -> Iterator[tuple[str, object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kgroup.assignor.zookeeper import thread_name
@@ -16,18 +16,19 @@ from kgroup.render.group.grid import grid_text
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 __all__ = [
-    "bounce_object",
+    "BOUNCE_COLUMNS",
+    "COMPARE_COLUMNS",
+    "MOVE_COLUMNS",
+    "assign_object",
     "bounces_sheet",
     "bounces_text",
-    "columns_of",
     "compared_sheet",
+    "compared_text",
     "moves_sheet",
-    "run_object",
     "runs_text",
 ]
 
 _MOST_NAMES = 10
-Lags = Mapping[tuple[str, int], int]
 _FACTS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
 _MEMBER_COLUMNS = (
     Column("member_id", Kind.NAME, "id; one that begins with new- stands for an unknown one"),
@@ -50,7 +51,7 @@ _UNOWNED_COLUMNS = (
     Column("partition", Kind.NUMBER, "partition"),
     Column("given", Kind.NAME, "thread that the algorithm gives it to"),
 )
-_MOVE_COLUMNS = (
+MOVE_COLUMNS = (
     Column("id", Kind.NAME, "of the group"),
     Column("rebalance", Kind.NUMBER, "1, or that of one that follows"),
     Column("topic", Kind.NAME, "topic"),
@@ -62,7 +63,7 @@ _MOVE_COLUMNS = (
     Column("from_thread", Kind.NAME, "thread of a ZooKeeper consumer that has it"),
     Column("to_thread", Kind.NAME, "thread of a ZooKeeper consumer that gets it"),
 )
-_BOUNCE_COLUMNS = (
+BOUNCE_COLUMNS = (
     Column("id", Kind.NAME, "of the group"),
     Column("rebalance", Kind.NUMBER, "its number"),
     Column("what", Kind.TEXT, "why it happens"),
@@ -70,7 +71,7 @@ _BOUNCE_COLUMNS = (
     Column("moves", Kind.NUMBER, "partitions that change hands or are given up"),
     Column("kept", Kind.NUMBER, "partitions that stay"),
 )
-_COMPARE_COLUMNS = (
+COMPARE_COLUMNS = (
     Column("id", Kind.NAME, "of the group"),
     Column("rank", Kind.NUMBER, "by moves, then by balance"),
     Column("strategy", Kind.NAME, "assignor"),
@@ -84,22 +85,29 @@ _COMPARE_COLUMNS = (
     Column("rebalance", Kind.TEXT, "eager: everybody stops; else only what moves"),
     Column("error", Kind.TEXT, "exception of Kafka's own assignor"),
 )
-_MOVES_SHOWN = [column.name for column in _MOVE_COLUMNS[2:]]
-_BOUNCE_SHOWN = [column.name for column in _BOUNCE_COLUMNS[1:]]
+_MOVES_SHOWN = [column.name for column in MOVE_COLUMNS[2:]]
+_COMPARED_SHOWN = [column.name for column in COMPARE_COLUMNS[1:]]
+_BOUNCE_SHOWN = [column.name for column in BOUNCE_COLUMNS[1:]]
 
 
-def run_object(run: Run, lags: Lags) -> dict[str, Any]:
-    """Make the JSON object of a run: that of its first rebalance, and those that follow."""
-    made = _plan_object(run.first, lags)
+def assign_object(row: Run | Bounce) -> dict[str, Any]:
+    """Make the JSON object of a run or of a rolling restart.
+
+    That of a run is the one of its first rebalance, with those that follow inside.
+    """
+    return _run_object(row) if isinstance(row, Run) else _bounce_object(row)
+
+
+def _run_object(run: Run) -> dict[str, Any]:
+    made = _plan_object(run.first)
     if run.what is not None:
         made["what"] = run.what
     if run.following:
-        made["following"] = [_plan_object(each, lags) for each in run.following]
+        made["following"] = [_plan_object(each) for each in run.following]
     return made
 
 
-def bounce_object(bounce: Bounce, lags: Lags) -> dict[str, Any]:
-    """Make the JSON object of a rolling restart."""
+def _bounce_object(bounce: Bounce) -> dict[str, Any]:
     return {
         "id": bounce.id,
         "protocol": bounce.protocol,
@@ -111,11 +119,11 @@ def bounce_object(bounce: Bounce, lags: Lags) -> dict[str, Any]:
         "rebalances": len(bounce.plans),
         "moves": bounce.moves,
         "with_static_members": {"rebalances": 0, "moves": 0} if bounce.can_be_static else None,
-        "steps": [run_object(run, lags) for run in bounce.runs],
+        "steps": [_run_object(run) for run in bounce.runs],
     }
 
 
-def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
+def _plan_object(plan: AssignPlan) -> dict[str, Any]:
     return {
         "id": plan.id,
         "protocol": plan.protocol,
@@ -126,11 +134,11 @@ def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
         "error": plan.error,
         "assignment": plan.assignment,
         "members": plan.members,
-        "moves": None if plan.assignment is None else [_move(move, lags) for move in plan.moves],
+        "moves": None if plan.assignment is None else [_move_object(move) for move in plan.moves],
         "kept": plan.kept,
         "balance": plan.balance,
         "rack_local": plan.rack_local,
-        "lag_moved": _lag_moved(plan, lags),
+        "lag_moved": _lag_moved(plan),
         "warnings": plan.warnings,
         "threads": plan.threads and {thread_name(each): got for each, got in plan.threads.items()},
         "owners": plan.owners and [_ownership(each) for each in plan.owners],
@@ -138,25 +146,19 @@ def _plan_object(plan: AssignPlan, lags: Lags) -> dict[str, Any]:
     }
 
 
-def columns_of(mode: str) -> tuple[Column, ...]:
-    """Give the columns of csv, tsv and ``--columns``: of "compare", "bounce", or single runs."""
-    return {"compare": _COMPARE_COLUMNS, "bounce": _BOUNCE_COLUMNS}.get(mode, _MOVE_COLUMNS)
-
-
-def moves_sheet(runs: Sequence[Run], lags: Lags) -> Sheet:
+def moves_sheet(runs: Sequence[Run]) -> Sheet:
     """Make a row for each partition that moves."""
     rows = (
-        (plan.id, number, *_move(move, lags).values())
+        (plan.id, number, *_move_object(move).values())
         for run in runs
         for number, plan in enumerate(run.plans, 1)
         for move in plan.moves
     )
-    return Sheet(_MOVE_COLUMNS, rows)
+    return Sheet(MOVE_COLUMNS, rows)
 
 
 def runs_text(
     runs: Sequence[Run],
-    lags: Lags,
     form: str,
     *,
     headers: bool,
@@ -167,7 +169,6 @@ def runs_text(
 
     Args:
         runs: of one group, or several.
-        lags: by partition, as far as they are known.
         form: "table" or "markdown".
         headers: whether the tables have heads.
         terminal: whether to write for a terminal.
@@ -183,10 +184,10 @@ def runs_text(
                 name = "" if plan.id is None else f" {cell(plan.id, Kind.NAME)}"
                 title = f"Dry run of group{name}"
                 yield from title_text(title, form, level=2, terminal=terminal)
-            facts = Sheet(_FACTS, _facts(plan, lags))
+            facts = Sheet(_FACTS, _facts(plan))
             yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
             if grid_width is None:
-                yield from _tables_text(plan, lags, form, headers=headers, terminal=terminal)
+                yield from _tables_text(plan, form, headers=headers, terminal=terminal)
             elif plan.assignment is not None:
                 yield "\n"
                 yield from grid_text(plan, grid_width, terminal=terminal)
@@ -229,25 +230,19 @@ def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
         yield "warning", f"The restart ends early: Kafka's own assignor fails with {error}"
 
 
-def _lag_moved(plan: AssignPlan, lags: Lags) -> int | None:
+def _lag_moved(plan: AssignPlan) -> int | None:
     """Sum up the known lags of what moves; None where none is known."""
-    if not lags:
-        return None
-    known = [
-        lags[move.topic, move.partition]
-        for move in plan.moves
-        if (move.topic, move.partition) in lags
-    ]
+    known = [move.lag for move in plan.moves if move.lag is not None]
     return sum(known) if known else None
 
 
-def _move(move: Move, lags: Lags) -> dict[str, Any]:
+def _move_object(move: Move) -> dict[str, Any]:
     return {
         "topic": move.topic,
         "partition": move.partition,
         "from": move.from_member,
         "to": move.to_member,
-        "lag": lags.get((move.topic, move.partition)) if lags else None,
+        "lag": move.lag,
         "depends_on_id": move.depends_on_id,
         "from_thread": _thread(move.from_member, move.from_thread),
         "to_thread": _thread(move.to_member, move.to_thread),
@@ -312,16 +307,16 @@ def _threads_sheet(plan: AssignPlan) -> Sheet:
     return Sheet(_THREAD_COLUMNS, rows)
 
 
-def compared_sheet(groups: Sequence[Sequence[Run]]) -> Sheet:
+def compared_sheet(runs: Sequence[Run]) -> Sheet:
     """Make a row for each group and strategy, the best strategy of a group first."""
     rows = []
-    for rank, run in (each for runs in groups for each in enumerate(runs, 1)):
+    for run in runs:
         error = run.error
         balance = run.last.balance
         rows.append(
             (
                 run.first.id,
-                rank,
+                run.rank,
                 run.first.strategy,
                 len(run.first.moves) if error is None else None,
                 run.first.kept,
@@ -334,7 +329,18 @@ def compared_sheet(groups: Sequence[Sequence[Run]]) -> Sheet:
                 error and ": ".join(filter(None, (error.type, error.message))),
             )
         )
-    return Sheet(_COMPARE_COLUMNS, rows)
+    return Sheet(COMPARE_COLUMNS, rows)
+
+
+def compared_text(
+    runs: Sequence[Run], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write strategies as a table, in which a group that is the only one is not named."""
+    sheet = compared_sheet(runs)
+    if form == "table":
+        is_one = sum(run.rank == 1 for run in runs) == 1
+        sheet = sheet.select(_COMPARED_SHOWN if is_one else ()).without_blank()
+    yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
 
 
 def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
@@ -350,14 +356,12 @@ def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
             (bounce.id, number, what, len(plan.members), len(plan.moves), plan.kept)
             for number, (what, plan) in enumerate(steps, 1)
         )
-    return Sheet(_BOUNCE_COLUMNS, rows)
+    return Sheet(BOUNCE_COLUMNS, rows)
 
 
-def _tables_text(
-    plan: AssignPlan, lags: Lags, form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
+def _tables_text(plan: AssignPlan, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
     for name, sheet in (
-        ("Moves", moves_sheet([Run(plan)], lags).select(_MOVES_SHOWN)),
+        ("Moves", moves_sheet([Run(plan)]).select(_MOVES_SHOWN)),
         ("Members", _members_sheet(plan)),
         ("Threads", _threads_sheet(plan)),
         ("Partitions that nobody owns now", _unowned_sheet(plan)),
@@ -370,7 +374,7 @@ def _tables_text(
             yield from sheet_text(shown, form, headers=headers, terminal=terminal)
 
 
-def _facts(plan: AssignPlan, lags: Lags) -> Iterator[tuple[str, str]]:
+def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     yield "strategy", f"{plan.strategy}, computed as {plan.computed_as}"
     stops = {
         "eager": "eager: every member gives up all its partitions and waits for the new ones",
@@ -383,7 +387,7 @@ def _facts(plan: AssignPlan, lags: Lags) -> Iterator[tuple[str, str]]:
     if plan.error is None:
         waiting = sum(move.to_member is None for move in plan.moves)
         later = f", {waiting} of them given up without a new owner" if waiting else ""
-        moved = _lag_moved(plan, lags)
+        moved = _lag_moved(plan)
         lag = "" if moved is None else f", with a lag of {moved}"
         yield "moves", f"{len(plan.moves)}{later}{lag}"
         yield "stay", str(plan.kept)

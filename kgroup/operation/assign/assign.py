@@ -1,0 +1,101 @@
+"""Dry runs as they are asked for: of a group or of specs, changed first, by one strategy or all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from kgroup.assignor.spec import GroupSpec
+from kgroup.errors import ExitStatus
+from kgroup.operation.assign.group import read_group
+from kgroup.operation.assign.run import Bounce, Run, bounced, compared, settled
+from kgroup.operation.assign.spec import as_asked, read_specs
+from kgroup.operation.assign.what_if import Changes, changed
+from kgroup.operation.report import Report
+from kgroup.source.base import GroupSource
+
+__all__ = ["AssignRequest", "Mode", "assign_group", "assign_specs"]
+
+
+class Mode(Enum):
+    """Which rebalances are computed."""
+
+    ONCE = auto()
+    """The next one."""
+    SETTLE = auto()
+    """Also those that follow of themselves."""
+    COMPARE = auto()
+    """These, with every strategy."""
+    BOUNCE = auto()
+    """Those of a rolling restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignRequest:
+    """What is asked about groups.
+
+    Attributes:
+        mode: which rebalances.
+        strategy: name of an assignor; None: each group's own.
+        kafka_version: whose assignor is to be imitated; None: each group's own, or the newest.
+        changes: what happens to the groups first.
+    """
+
+    mode: Mode = Mode.ONCE
+    strategy: str | None = None
+    kafka_version: str | None = None
+    changes: Changes = field(default_factory=Changes)
+
+
+def assign_group(
+    source: GroupSource, group_id: str, request: AssignRequest
+) -> Report[Run | Bounce]:
+    """Run the assignor of a source's group dry.
+
+    Returns:
+        One run, one for each strategy, best first, or one rolling restart; it is partly done where
+        Kafka's own assignor fails.
+
+    Raises:
+        NotFoundError: there is no such group, or none of its members or topics is so called.
+        InputError: nobody can tell what the group's members subscribe to.
+        UsageError: there is no such strategy for the group, or a change makes no sense.
+    """
+    group = read_group(
+        source,
+        group_id,
+        strategy=request.strategy,
+        kafka_version=request.kafka_version,
+        topics=request.changes.subscribed_topics,
+    )
+    return _assign(group, request)
+
+
+def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run | Bounce]:
+    """Run the assignors of specs dry, as `assign_group` does; what is no spec is an error.
+
+    Args:
+        text: JSON or JSON lines, see `read_specs`.
+        path: what to call it in errors.
+        request: what is asked.
+    """
+    read = read_specs(text, path)
+    specs = (as_asked(spec, request.strategy, request.kafka_version) for spec in read.data)
+    return _assign(replace(read, data=tuple(specs)), request)
+
+
+def _assign(read: Report[GroupSpec], request: AssignRequest) -> Report[Run | Bounce]:
+    specs = [changed(spec, request.changes) for spec in read.data]
+    run = _RUNS[request.mode]
+    rows = tuple(row for spec in specs for row in run(spec))
+    has_failed = any(row.error is not None for row in rows)
+    return Report(rows, read.errors, read.notes, ExitStatus.PARTLY if has_failed else None)
+
+
+_RUNS: Mapping[Mode, Callable[[GroupSpec], Sequence[Run] | Sequence[Bounce]]] = {
+    Mode.ONCE: lambda spec: [settled(spec, alone=True)],
+    Mode.SETTLE: lambda spec: [settled(spec)],
+    Mode.COMPARE: compared,
+    Mode.BOUNCE: lambda spec: [bounced(spec)],
+}

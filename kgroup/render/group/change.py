@@ -116,7 +116,7 @@ def _values(change: Change) -> Iterator[str]:
 
 def _value(change: Change, value: Any) -> str | None:
     if isinstance(value, Broker):
-        return value.label
+        return cell(value.label, Kind.TEXT)
     if isinstance(value, Mapping | tuple) or is_dataclass(value):
         return None
     if change.change is ChangeKind.TIME_LAG and isinstance(value, int):

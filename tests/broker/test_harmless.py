@@ -81,8 +81,8 @@ ELSEWHERE = {
     *("key", "value", "include"),  # likewise
     *("form", "columns", "no_headers", "parquet"),  # are about output
     *("follow", "watch_s"),  # never end: tried on their own
-    *("spec", "settle", "compare", "bounce", "added", "removed", "restarted", "grown"),  # of what
-    *("added_topics", "dropped", "subscribed", "fresh"),  # is known: assign
+    *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what
+    *("add_topics", "drop_topics", "subscribe", "fresh"),  # is known: assign
     *("grid", "leader"),  # likewise
 }
 """Options that change nothing in what is asked."""

@@ -322,7 +322,7 @@ def subscribed(group_id: str) -> dict[str, Any]:
 def test_a_description_asks_for_each_topic_once(broker: FakeBroker) -> None:
     """Whose partitions are asked for their ends, and for generations, and such as nobody owns."""
     broker.handlers |= {
-        "Metadata": metadata(broker, offsets(), orders(), topic("payments", 1)),
+        "Metadata": metadata(broker, offsets(), topic("orders", 1, 1), topic("payments", 1)),
         "DescribeGroups": lambda request: {"groups": list(map(subscribed, request.groups))},
         "Fetch": nothing,
     }
@@ -335,10 +335,21 @@ def test_a_description_asks_for_each_topic_once(broker: FakeBroker) -> None:
             ("orders", 1, OffsetMark.NO_OWNER),
             ("payments", 0, OffsetMark.NO_OWNER),
         ]
-        broker.handlers["Metadata"] = metadata(broker, offsets(), orders(), topic("payments", 1, 1))
+        grown = topic("orders", 1, 1), topic("payments", 1, 1)
+        broker.handlers["Metadata"] = metadata(broker, offsets(), *grown)
         source.renew()
         (again,) = describe(source, ["g"]).data
     assert len(again.offsets) == len(group.offsets) + 1
+
+
+def test_a_leader_that_was_missing_is_asked_for_again(broker: FakeBroker) -> None:
+    """One may have been chosen since: as of `__consumer_offsets` after its broker was lost."""
+    with Cluster(broker.bootstrap) as source:
+        before = source.log_ranges({("orders", 1)})
+        broker.handlers["Metadata"] = metadata(broker, offsets(), topic("orders", 1, 1))
+        after = source.log_ranges({("orders", 1)})
+    assert before.ranges == {("orders", 1): LogRange(mark=OffsetMark.NO_LEADER)}
+    assert after.ranges == {("orders", 1): LogRange(3, 9)}
 
 
 def asked_of(broker: FakeBroker) -> list[str]:

@@ -335,13 +335,16 @@ class BrokerClient:
         return view
 
     async def topics(self, names: Iterable[str]) -> Mapping[str, Topic]:
-        """Give topics as they were when they were asked for last; ask for those that never were.
+        """Give topics as they were when they were asked for last, if all was well with them then.
+
+        Those that were never asked for, or had an error or a partition without leader, are asked
+        for: leaders may have been chosen since.
 
         Raises:
             BrokerError: no broker answers.
         """
-        if unknown := set(names) - self._topics.keys():
-            await self.metadata(unknown)
+        if unsettled := {name for name in names if not _is_settled(self._topics.get(name))}:
+            await self.metadata(unsettled)
         return self._topics
 
     def _adopt_bootstrap(self) -> None:
@@ -534,6 +537,15 @@ def error_name(code: int) -> str:
 
 def _api_name(kind: Any) -> str:
     return str(kind.__name__).removesuffix("Request")
+
+
+def _is_settled(topic: Topic | None) -> bool:
+    """Tell whether a topic was there, and all its partitions had leaders."""
+    return (
+        topic is not None
+        and topic.error is None
+        and all(each.leader is not None for each in topic.partitions.values())
+    )
 
 
 def _view(answer: Any) -> ClusterView:

@@ -209,10 +209,11 @@ async def read_details(
     if not by_partition:
         return dict(groups), []
     numbers = sorted(by_partition)
-    topic = (await client.topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC, _NO_TOPIC)
     ranges = await read_log_ranges(
         client, {(OFFSETS_TOPIC, number) for number in numbers}, committed=False
     )
+    # Only now: who leads may have been looked for anew.
+    topic = (await client.topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC, _NO_TOPIC)
     logs = [
         _Log(
             client,

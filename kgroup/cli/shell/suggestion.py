@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -131,12 +130,11 @@ def suggest_record_types(ctx: click.Context, param: click.Parameter, incomplete:
 
 def suggest_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Suggest profiles of kgroup's configuration file."""
-    from kgroup.source.config.profile import CONFIG_FILE, profile_names
+    from kgroup.source.config.profile import config_file, profile_names
 
     names: Iterable[str] = ()
     with suppress(Exception):
-        file = Path(os.environ.get("KGROUP_CONFIG") or CONFIG_FILE).expanduser()
-        names = profile_names(file)
+        names = profile_names(config_file(os.environ))
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kgroup.errors import UsageError
 from kgroup.source.config.client_key import PASSED_TO_KAFKA_PYTHON, notes_on_keys
 from kgroup.source.config.client_setting import Setting, Settings
-from kgroup.source.config.profile import CONFIG_FILE, read_profile
+from kgroup.source.config.profile import config_file, read_profile
 from kgroup.source.config.properties_file import read_properties
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ def client_config(
         UsageError: something is missing or is not as it should be; no secret is told.
     """
     profile_name = profile or environment.get("KGROUP_PROFILE")
-    file = Path(environment.get("KGROUP_CONFIG") or CONFIG_FILE).expanduser()
-    from_profile = read_profile(profile_name, file) if profile_name else []
+    from_profile = read_profile(profile_name, config_file(environment)) if profile_name else []
     server = environment.get("KGROUP_BOOTSTRAP_SERVER")
     from_environment = (
         [Setting("bootstrap.servers", server, "$KGROUP_BOOTSTRAP_SERVER")] if server else []

@@ -8,12 +8,27 @@ from dataclasses import dataclass, field
 
 from kgroup.errors import UsageError
 
-__all__ = ["Secret", "Setting", "Settings", "is_secret"]
+__all__ = [
+    "MOST_INT",
+    "MOST_LONG",
+    "Secret",
+    "Setting",
+    "Settings",
+    "is_secret",
+    "whole_number",
+]
 
 HIDDEN = "[hidden]"
 
 JAVA_BLANK = "".join(map(chr, range(33)))
 """What String.trim() takes away, and Kafka's ConfigDef with it from every value."""
+
+MOST_INT = (1 << 31) - 1
+MOST_LONG = (1 << 63) - 1
+"""The greatest of Java's numbers, which Kafka's settings are."""
+
+_SHOWN = 200
+"""Characters of a wrong value that a message shows."""
 
 _SECRET_ENDINGS = (
     "password",
@@ -42,6 +57,15 @@ class Secret(str):
 
     def __format__(self, spec: str) -> str:
         return format(HIDDEN, spec)
+
+
+def whole_number(text: str, most: int) -> int | None:
+    """Read a number from 0 to `most`; None for any other text, however long."""
+    digits = text.lstrip("0") or text[-1:]
+    if not (text.isascii() and text.isdigit() and len(digits) <= len(str(most))):
+        return None
+    number = int(digits)
+    return number if number <= most else None
 
 
 def is_secret(key: str) -> bool:
@@ -74,7 +98,8 @@ class Setting:
 
     def expected(self, what: str) -> UsageError:
         """Make the error of a value that is not what it should be."""
-        found = "something else" if isinstance(self.value, Secret) else repr(self.value)
+        shown = repr(self.value[:_SHOWN]) + ("…" if len(self.value) > _SHOWN else "")
+        found = "something else" if isinstance(self.value, Secret) else shown
         return UsageError(f"{self.place}: expected {what}, found {found}")
 
 
@@ -127,8 +152,8 @@ class Settings:
             raise setting.expected(" or ".join(choices))
         return value
 
-    def whole_number(self, key: str) -> int | None:
-        """Give a number that is not negative, None where it is not set.
+    def whole_number(self, key: str, most: int = MOST_LONG) -> int | None:
+        """Give a number from 0 to `most`, None where it is not set.
 
         Raises:
             UsageError: it is no such number.
@@ -136,9 +161,11 @@ class Settings:
         setting = self.get(key)
         if setting is None:
             return None
-        if not (setting.value.isascii() and setting.value.isdigit()):
-            raise setting.expected("a whole number")
-        return int(setting.value)
+        number = whole_number(setting.value, most)
+        if number is None:
+            limit = f" up to {most}" if setting.value.isdigit() else ""
+            raise setting.expected(f"a whole number{limit}")
+        return number
 
     def missing(self, key: str, why: str) -> UsageError:
         """Make the error of a key that must be set."""

@@ -8,19 +8,43 @@ command-config = "prod.properties"     # beside this file, or an absolute path
 "client.id" = "night-shift"
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kgroup.errors import InputError, UsageError
-from kgroup.source.config.client_setting import Setting
+from kgroup.errors import UsageError
+from kgroup.source.config.client_setting import MOST_LONG, Setting
 from kgroup.source.config.properties_file import read_properties
+from kgroup.source.config.user_file import read_user_file, user_path
 
-__all__ = ["CONFIG_FILE", "profile_names", "read_profile"]
+__all__ = ["config_file", "profile_names", "read_profile"]
 
-CONFIG_FILE = Path("~/.config/kgroup/config.toml")
+_CONFIG_FILE = "~/.config/kgroup/config.toml"
+
+_MOST_LEVELS = 20
+_MOST_DIGITS = 1000
+_TOKEN = re.compile(
+    r"""
+      \"{3} (?:[^\\]|\\.?)*? (?:\"{3}|\Z) | '{3} .*? (?:'{3}|\Z)
+    | " (?:[^"\\\n]|\\.)*+ "? | '[^'\n]*+'? | \#[^\n]*
+    | [][{}.=,\n] | (?<![0-9A-Za-z_-])[0-9][0-9_]{1000,}
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""What counts levels in TOML, and the texts and comments in which nothing does. Each begins where
+it can end, so that a text without its end is not looked through again and again."""
 
 _KEYS = ("bootstrap-server", "command-config", "properties")
+
+
+def config_file(environment: Mapping[str, str]) -> Path:
+    """Give kgroup's configuration file, which the environment may name.
+
+    Raises:
+        UsageError: it lies in the home folder of somebody who has none.
+    """
+    return user_path(environment.get("KGROUP_CONFIG") or _CONFIG_FILE, "$KGROUP_CONFIG")
 
 
 def read_profile(name: str, file: Path) -> list[Setting]:
@@ -49,7 +73,8 @@ def read_profile(name: str, file: Path) -> list[Setting]:
     settings = []
     command_config = profile.get("command-config")
     if command_config is not None:
-        path = file.parent / Path(_text(command_config, f"{origin}: command-config")).expanduser()
+        place = f"{origin}: command-config"
+        path = file.parent / user_path(_text(command_config, place), place)
         settings += read_properties(path, f"profile {name!r}, ")
     server = profile.get("bootstrap-server")
     if server is not None:
@@ -69,20 +94,40 @@ def profile_names(file: Path) -> list[str]:
 def _profiles(file: Path, name: str) -> Mapping[str, Any]:
     import tomllib
 
+    absent = f"expected a table [profiles.{name}] in it, found no such file"
     try:
-        document = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            f"{file}: expected a table [profiles.{name}] in it, found no such file",
-            path=str(file),
-        ) from None
-    except OSError as error:
-        raise InputError(f"{file}: cannot read it: {error.strerror}", path=str(file)) from None
+        text = read_user_file(file, str(file), absent).decode()
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        _check_limits(text, file)
+        document = tomllib.loads(text)
     except UnicodeDecodeError:
         raise UsageError(f"{file}: expected TOML, found bytes that are no UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: expected TOML: {error}") from None
     return _table(document.get("profiles", {}), f"{file}: profiles: expected a table")
+
+
+def _check_limits(text: str, file: Path) -> None:
+    """Refuse what tomllib takes quadratic memory for, or more calls or digits than Python allows.
+
+    Raises:
+        UsageError: a key of too many parts, too many brackets within each other, a long number.
+    """
+    line, depth, dots = 1, 0, 0
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token[0].isdecimal():
+            raise UsageError(
+                f"{file}:{line}: expected numbers of at most {_MOST_DIGITS} digits, found a longer"
+            )
+        line += token.count("\n")
+        depth += (token in ("[", "{")) - (token in ("]", "}") and depth > 0)
+        dots = dots + 1 if token == "." else dots if token[0] in "\"'" else 0
+        if max(depth, dots + 1) > _MOST_LEVELS:
+            raise UsageError(
+                f"{file}:{line}: expected at most {_MOST_LEVELS} levels of tables and lists, "
+                "found more"
+            )
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:
@@ -105,6 +150,6 @@ def _table(value: object, expected: str) -> Mapping[str, Any]:
 def _text(value: object, place: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str | int):
+    if isinstance(value, str) or (isinstance(value, int) and -MOST_LONG <= value <= MOST_LONG):
         return str(value)
-    raise UsageError(f"{place}: expected a text or a whole number, found neither")
+    raise UsageError(f"{place}: expected a text or a whole number of 64 bits, found neither")

@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import UsageError
 from kgroup.source.config.client_setting import Setting
+from kgroup.source.config.user_file import read_user_file
 
 __all__ = ["parse_properties", "read_properties"]
 
@@ -34,15 +35,10 @@ def read_properties(path: Path, origin: str = "") -> list[Setting]:
         origin: said before ``FILE:LINE``, where another file names this one.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: it cannot be read, or is too large.
         UsageError: it has a malformed escape.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"{origin}{path}: cannot read it: {error.strerror}", path=str(path)
-        ) from None
+    data = read_user_file(path, f"{origin}{path}")
     settings = []
     for line, key, value in parse_properties(data.decode("latin-1"), f"{origin}{path}"):
         settings.append(Setting(key, value, f"{origin}{path}:{line}"))
@@ -74,10 +70,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         joined = line.lstrip(_BLANKS)
         if joined.startswith(("#", "!")) or joined in ("", "\\"):
             continue
-        while _is_continued(joined):
+        parts = [joined]
+        while _is_continued(parts[-1]):
             _, following = next(lines, (0, ""))
-            joined = joined[:-1] + following.lstrip(_BLANKS)
-        yield number, joined
+            parts[-1] = parts[-1][:-1]
+            parts.append(following.lstrip(_BLANKS))
+        yield number, "".join(parts)
 
 
 def _is_continued(line: str) -> bool:

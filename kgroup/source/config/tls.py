@@ -2,12 +2,12 @@
 
 import ssl
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import UsageError
 from kgroup.source.config.client_setting import Setting, Settings
 from kgroup.source.config.key_store import KeyStore, KeyStoreError, pem, read_key_store, read_pem
+from kgroup.source.config.user_file import read_user_file, user_path
 
 __all__ = ["Tls"]
 
@@ -49,14 +49,12 @@ class Store:
         try:
             if self.pem is not None:
                 return read_pem(self.pem)
-            data = Path(self.source.value).expanduser().read_bytes()
+            data = read_user_file(user_path(self.source.value, self._place), place)
             if self.is_pem:
                 return read_pem(data)
             return read_key_store(data, self.password, self.key_password, with_key=with_key)
         except KeyStoreError as error:
             raise UsageError(f"{place}: {error}") from None
-        except OSError as error:
-            raise InputError(f"{place}: cannot read it: {error.strerror}") from None
 
     @property
     def _place(self) -> str:

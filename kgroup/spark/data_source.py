@@ -45,6 +45,7 @@ from kgroup.history.input.segment_source import SPLIT_SIZE, find_sources
 from kgroup.history.input.split import Split, read_split
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import ClientConfig, client_config
+from kgroup.source.config.number import MOST_LONG, whole_number
 from kgroup.source.log.segment_file import OFFSETS_TOPIC
 
 __all__ = ["ROWS", "KgroupDataSource", "KgroupStreamReader", "await_live"]
@@ -293,6 +294,7 @@ def _check_options(options: Mapping[str, str], what: str, known: Sequence[str]) 
 def _split_size(text: str | None) -> int:
     if text is None:
         return SPLIT_SIZE
-    if not text.isdecimal() or int(text) == 0:
+    size = whole_number(text, MOST_LONG)
+    if not size:
         raise UsageError(f"expected a number of bytes as splitSize, found {text!r}")
-    return int(text)
+    return size

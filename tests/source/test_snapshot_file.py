@@ -284,5 +284,16 @@ def test_more_than_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "more than" in complaint(file)
 
 
+@pytest.mark.parametrize("content", [b" " * (1 << 22), b"", b"[]"])
+def test_gzip_of_something_else(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "a.json"
+    with file.open("wb") as out:
+        write_gzip(out, iter([content]))
+    found = "an empty file" if not content else f"bytes {content[:8].hex(' ')}"
+    assert complaint(file).endswith(
+        f"expected a snapshot (JSON, or gzip with JSON in it), found {found}"
+    )
+
+
 def test_a_folder(tmp_path: Path) -> None:
     assert complaint(tmp_path) == "Is a directory"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")
+_LARGEST_SPEC = 1 << 30
+"""Bytes of a spec; groups of a million members have some hundred million."""
+
 _PIPE_WIDTH = 80
 
 
@@ -145,6 +149,12 @@ def _width() -> int:
 
 def _contents(path: Path) -> bytes:
     try:
-        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
+            data = file.read(_LARGEST_SPEC + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
+    if len(data) > _LARGEST_SPEC:
+        raise InputError(
+            f"{path}: expected at most {_LARGEST_SPEC:,} bytes, found more", path=str(path)
+        )
+    return data

@@ -9,6 +9,7 @@ from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
+from kgroup.source.config.number import MOST_LONG, whole_number
 
 __all__ = ["command"]
 
@@ -16,9 +17,10 @@ __all__ = ["command"]
 def _parse_rate(text: str) -> tuple[int, int]:
     """Read ``5/10m``: a number of rebalances, and a length of time in milliseconds."""
     count, _, length = text.partition("/")
-    if not (count.isascii() and count.isdigit() and length) or int(count) < 2:
+    number = whole_number(count, MOST_LONG) if count.isascii() else None
+    if number is None or number < 2 or not length:
         raise ValueError(f"expected a number of 2 or more and a time, like 5/10m; found {text!r}")
-    return int(count), parse_duration(length)
+    return number, parse_duration(length)
 
 
 @click.command(

@@ -32,7 +32,7 @@ _UNITS: Mapping[str, int] = {
     "d": 86_400_000,
     "w": 604_800_000,
 }
-_DURATION = re.compile(r"(?:\d+(?:ms|[smhdw]))+")
+_DURATION = re.compile(r"(?:\d{1,400}(?:ms|[smhdw]))+")
 _DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
 
 

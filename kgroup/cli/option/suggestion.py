@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import source_of, with_sample_zookeeper
 from kgroup.cli.shell.suggestion import PART, Items
 
@@ -153,7 +154,7 @@ def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) ->
 
 def _patience_s() -> float:
     with suppress(ValueError):
-        return float(os.environ.get("KGROUP_COMPLETION_TIMEOUT", PATIENCE_S))
+        return parse_seconds(os.environ.get("KGROUP_COMPLETION_TIMEOUT", str(PATIENCE_S)))
     return PATIENCE_S
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.suggestion import suggest_members, suggest_topics_of_group
+from kgroup.source.config.number import whole_number
 
 if TYPE_CHECKING:
     from kgroup.operation.assign.what_if import AddedMembers
@@ -39,7 +40,8 @@ def _added(text: str) -> "AddedMembers":
     count, _, rest = text.partition(":")
     if "=" in count and not rest:
         count, rest = "", count
-    if count and not (count.isdecimal() and 1 <= int(count) <= _MOST_ADDED):
+    number = whole_number(count, _MOST_ADDED) if count else 1
+    if not number:
         raise ValueError(f"expected a number from 1 to {_MOST_ADDED}, found {count!r}")
     known = {
         "client": "client_id",
@@ -58,16 +60,17 @@ def _added(text: str) -> "AddedMembers":
                 f"between, found {part!r}"
             )
         fields[known[name]] = _added_value(name, value)
-    return AddedMembers(int(count or 1), **fields)
+    return AddedMembers(number, **fields)
 
 
 def _added_value(name: str, value: str) -> object:
     if name == "topics":
         return tuple(value.split("+"))
     if name == "streams":
-        if not (value.isdecimal() and 1 <= int(value) <= _MOST_ADDED):
+        number = whole_number(value, _MOST_ADDED)
+        if not number:
             raise ValueError(f"streams=: expected 1 to {_MOST_ADDED}, found {value!r}")
-        return int(value)
+        return number
     return value
 
 

@@ -343,5 +343,8 @@ def _number(value: object, path: str, allowed: range) -> int:
 def _shown(value: object) -> str:
     if value is None:
         return "nothing"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:  # nested just less deep than the reader of JSON allows
+        return "lists or objects of many levels"
     return text if len(text) <= 60 else f"{text[:57]}..."

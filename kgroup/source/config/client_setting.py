@@ -7,25 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kgroup.errors import UsageError
+from kgroup.source.config.number import MOST_LONG, whole_number
 
-__all__ = [
-    "MOST_INT",
-    "MOST_LONG",
-    "Secret",
-    "Setting",
-    "Settings",
-    "is_secret",
-    "whole_number",
-]
+__all__ = ["Secret", "Setting", "Settings", "is_secret"]
 
 HIDDEN = "[hidden]"
 
 JAVA_BLANK = "".join(map(chr, range(33)))
 """What String.trim() takes away, and Kafka's ConfigDef with it from every value."""
-
-MOST_INT = (1 << 31) - 1
-MOST_LONG = (1 << 63) - 1
-"""The greatest of Java's numbers, which Kafka's settings are."""
 
 _SHOWN = 200
 """Characters of a wrong value that a message shows."""
@@ -57,15 +46,6 @@ class Secret(str):
 
     def __format__(self, spec: str) -> str:
         return format(HIDDEN, spec)
-
-
-def whole_number(text: str, most: int) -> int | None:
-    """Read a number from 0 to `most`; None for any other text, however long."""
-    digits = text.lstrip("0") or text[-1:]
-    if not (text.isascii() and text.isdigit() and len(digits) <= len(str(most))):
-        return None
-    number = int(digits)
-    return number if number <= most else None
 
 
 def is_secret(key: str) -> bool:
@@ -161,7 +141,7 @@ class Settings:
         setting = self.get(key)
         if setting is None:
             return None
-        number = whole_number(setting.value, most)
+        number = whole_number(setting.value, most) if setting.value.isascii() else None
         if number is None:
             limit = f" up to {most}" if setting.value.isdigit() else ""
             raise setting.expected(f"a whole number{limit}")

@@ -14,6 +14,8 @@ from urllib.parse import quote_plus, unquote, urlsplit
 
 from kgroup.errors import KgroupError, UsageError
 from kgroup.source.config.client_setting import Secret, Setting, Settings
+from kgroup.source.config.number import MOST_INT, MOST_LONG, whole_number
+from kgroup.source.config.user_file import read_user_file, user_path
 
 if TYPE_CHECKING:
     from kgroup.source.config.jaas import LoginModule
@@ -101,10 +103,11 @@ class FileToken:
     def token(self) -> str:
         """Read the file."""
         try:
-            token = self.path.read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-            raise KgroupError(f"{self.place}: cannot read {self.path}: {why}") from None
+            token = read_user_file(self.path, f"{self.place}: {self.path}").decode().strip()
+        except UnicodeDecodeError:
+            raise KgroupError(
+                f"{self.place}: cannot read {self.path}: it is no UTF-8 text"
+            ) from None
         if not token:
             raise KgroupError(f"{self.place}: expected a token in {self.path}, found nothing")
         return token
@@ -150,6 +153,7 @@ class EndpointToken:
                 raise self._error("an access_token in the answer", "none")
             lifetime_s = answer.get("expires_in")
             seconds = lifetime_s if isinstance(lifetime_s, int | float) else 0
+            seconds = min(max(seconds, 0), MOST_INT)  # a number in JSON may be longer than a float
             self._renew_at = asked_at + seconds - _RENEW_BEFORE_S
             self._token = Secret(found.strip())
         return _plain(self._token)
@@ -186,13 +190,13 @@ class EndpointToken:
             connection.request("POST", path, body.encode(), headers)
             response = connection.getresponse()
             data = response.read(1 << 20)
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, UnicodeError) as error:  # the last of a host's name
             raise self._error("an answer", f"{type(error).__name__}: {error}") from None
         finally:
             connection.close()
         try:
             answer = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if response.status not in (200, 201):
             # RFC 6749, 5.2: the error's name is one of a few words and tells no secret.
@@ -223,9 +227,10 @@ def _unsecured(jaas: "LoginModule", place: str) -> UnsecuredToken:
             f"(or {_HANDLER_KEY}, to ask a token endpoint), found neither"
         )
     lifetime = _plain(jaas.options.get("unsecuredLoginLifetimeSeconds")) or "3600"
-    if not (lifetime.isascii() and lifetime.isdigit()):
+    lifetime_s = whole_number(lifetime, MOST_LONG) if lifetime.isascii() else None
+    if lifetime_s is None:
         raise UsageError(f"{place}: unsecuredLoginLifetimeSeconds: expected a whole number")
-    return UnsecuredToken(claims, int(lifetime), _extensions(jaas, "unsecuredLoginExtension_"))
+    return UnsecuredToken(claims, lifetime_s, _extensions(jaas, "unsecuredLoginExtension_"))
 
 
 def _claim(kind: str, value: Secret, place: str) -> object:
@@ -247,10 +252,14 @@ def _secured(settings: Settings, jaas: "LoginModule", place: str) -> TokenProvid
     if url is None:
         raise settings.missing(_URL_KEY, f"{_HANDLER_KEY} needs a token endpoint")
     extensions = _extensions(jaas, "extension_")
-    parts = urlsplit(url.value)
+    try:
+        parts = urlsplit(url.value)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that are no IPv6 address, or a port that is none
+        raise url.expected("https://HOST/PATH, http or file:") from None
     if parts.scheme == "file":
-        return FileToken(Path(unquote(parts.path)), url.place, extensions)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.password:
+        return FileToken(user_path(unquote(parts.path), url.place), url.place, extensions)
+    if parts.scheme not in ("http", "https") or not has_host or parts.password:
         raise UsageError(f"{url.place}: expected https://HOST/PATH, http or file: without password")
     client_id = settings.text(_ID_KEY) or _plain(jaas.options.get("clientId"))
     client_secret = settings.text(_SECRET_KEY) or _plain(jaas.options.get("clientSecret"))
@@ -262,7 +271,7 @@ def _secured(settings: Settings, jaas: "LoginModule", place: str) -> TokenProvid
     if settings.choice("sasl.oauthbearer.header.urlencode", ("TRUE", "FALSE"), "FALSE") == "TRUE":
         client_id, client_secret = quote_plus(client_id), quote_plus(_plain(client_secret))
         scope = None if scope is None else quote_plus(scope)
-    timeout_ms = settings.whole_number("sasl.login.connect.timeout.ms")
+    timeout_ms = settings.whole_number("sasl.login.connect.timeout.ms", MOST_INT)
     return EndpointToken(
         url=url.value,
         client_id=client_id,

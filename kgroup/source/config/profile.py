@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.errors import UsageError
-from kgroup.source.config.client_setting import MOST_LONG, Setting
+from kgroup.source.config.client_setting import Setting
+from kgroup.source.config.number import MOST_LONG
 from kgroup.source.config.properties_file import read_properties
 from kgroup.source.config.user_file import read_user_file, user_path
 

@@ -273,6 +273,6 @@ def _is_known(name: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.set_ciphers(name)
-    except ssl.SSLError:
+    except (ssl.SSLError, ValueError):  # a NUL
         return False
     return any(cipher["name"] == name for cipher in context.get_ciphers())

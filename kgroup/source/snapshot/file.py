@@ -26,7 +26,7 @@ __all__ = ["is_snapshot", "read_snapshot", "snapshot_lines", "write_gzip"]
 _STDIN = Path("-")
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_SIZE = 1 << 12
-_LARGEST = 4 << 30
+_LARGEST = 1 << 30
 """Bytes of JSON that are read at most; a cluster of 50,000 groups has some hundred million."""
 
 _SENTENCES = (
@@ -108,19 +108,29 @@ def _encode(value: Any) -> bytes:
 def _contents(file: BinaryIO) -> bytes:
     """Read and decompress all of a file that may be a snapshot."""
     head = file.read(_HEAD_SIZE)
-    is_compressed = head.startswith(_GZIP_MAGIC)
-    if not is_compressed and not head.lstrip().startswith(b"{"):
+    if not head.startswith(_GZIP_MAGIC):
+        return _object(head, file)
+    whole = _limited(head, file)
+    try:
+        with gzip.GzipFile(fileobj=BytesIO(whole)) as unpacked:
+            return _object(unpacked.read(_HEAD_SIZE), unpacked)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"expected whole gzip data, found damage: {error}") from None
+
+
+def _object(head: bytes, file: BinaryIO | gzip.GzipFile) -> bytes:
+    """Read the rest of what must begin as a JSON object does; blanks without end do not."""
+    if not head.lstrip().startswith(b"{"):
         found = f"bytes {head[:8].hex(' ')}" if head else "an empty file"
         raise InputError(f"expected a snapshot (JSON, or gzip with JSON in it), found {found}")
-    data = head + file.read(_LARGEST)
-    if is_compressed:
-        try:
-            data = gzip.GzipFile(fileobj=BytesIO(data)).read(_LARGEST + 1)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise InputError(f"expected whole gzip data, found damage: {error}") from None
-    if len(data) > _LARGEST:
-        raise InputError(f"expected a snapshot, found more than {_LARGEST >> 30} GiB of it")
-    return data
+    return _limited(head, file)
+
+
+def _limited(head: bytes, file: BinaryIO | gzip.GzipFile) -> bytes:
+    rest = file.read(max(_LARGEST + 1 - len(head), 0))
+    if len(head) + len(rest) > _LARGEST:
+        raise InputError(f"expected a snapshot of at most {_LARGEST:,} bytes, found more than that")
+    return head + rest
 
 
 def _decode(data: bytes) -> Snapshot:

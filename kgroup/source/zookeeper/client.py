@@ -296,6 +296,8 @@ class _Link:
                 raise
         except OSError as error:
             raise self._trouble(error) from None
+        except UnicodeError:  # what the codec of host names refuses, such as two dots in a row
+            raise self._trouble(socket.gaierror()) from None
 
     def _write(self, frames: bytes | bytearray) -> None:
         try:

@@ -77,15 +77,13 @@ def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
 
 
 def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    """Write a sheet as table, markdown, csv or tsv."""
+    """Write a sheet as table, csv, tsv or one of `MARKUPS`."""
     if form in ("csv", "tsv"):
         from kgroup.render.delimited import delimited, delimited_table
 
         style = delimited(form, terminal=terminal)
         yield from delimited_table(style, sheet.columns, sheet.rows, headers=headers)
         return
-    from kgroup.render.table import markdown_table, plain_table, rich_table
-
     columns = sheet.columns
     texts = zip(
         *(
@@ -94,18 +92,25 @@ def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Ite
         ),
         strict=True,
     )
-    if form == "markdown":
-        yield from markdown_table(columns, texts, headers=headers)
-    elif terminal:
+    if form != "table":
+        from kgroup.render.markup import markup_table
+
+        yield from markup_table(form, columns, texts, headers=headers)
+        return
+    from kgroup.render.table import plain_table, rich_table
+
+    if terminal:
         yield from rich_table(columns, texts, headers=headers)
     else:
         yield plain_table(columns, texts, headers=headers)
 
 
 def title_text(title: str, form: str, *, level: int, terminal: bool) -> Iterator[str]:
-    """Write the title of a table or of a part, in table or markdown."""
-    if form == "markdown":
-        yield f"{'#' * level} {title}\n\n"
+    """Write the title of a table or of a part, as table or one of `MARKUPS`."""
+    if form != "table":
+        from kgroup.render.markup import markup_title
+
+        yield markup_title(form, title, level)
     elif terminal:
         from kgroup.render.table import rich_title
 

@@ -1,4 +1,4 @@
-"""Tables for people: rich on a terminal, plain text in a pipe, markdown for documents.
+"""Tables for people: rich on a terminal, plain text in a pipe; `markup` has those of documents.
 
 Rows come as texts, see `cell`. On a terminal a long table is written page by page.
 """
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RIGHT",
-    "markdown_table",
-    "markdown_text",
+    "Row",
     "plain_table",
     "rich_lines",
     "rich_table",
@@ -83,22 +82,6 @@ def _aligned(texts: Sequence[str], *, right: bool) -> list[str]:
     widths = [cell_len(text) for text in texts]
     gaps = [" " * (max(widths) - width) for width in widths]
     return [gap + text if right else text + gap for gap, text in zip(gaps, texts, strict=True)]
-
-
-def markdown_table(
-    columns: Sequence[Column], rows: Iterable[Row], *, headers: bool = True
-) -> Iterator[str]:
-    """Write a GitHub table; as `plain_table`, and without `headers` the rows alone."""
-    if headers:
-        yield _markdown_line([column.title for column in columns])
-        yield _markdown_line(["--:" if column.kind in RIGHT else "---" for column in columns])
-    for row in rows:
-        yield _markdown_line([markdown_text(text) for text in row])
-
-
-def markdown_text(text: str) -> str:
-    """Keep a text within its cell."""
-    return text.replace("|", "\\|")
 
 
 def rich_table(
@@ -297,7 +280,3 @@ def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
     yield page
     while page := list(islice(rest, RICH_PAGE)):
         yield page
-
-
-def _markdown_line(texts: Iterable[str]) -> str:
-    return f"| {' | '.join(texts)} |\n"

@@ -45,6 +45,7 @@ from kgroup.render.history import answer, build, picture, rebalance
 from kgroup.render.record import statistics
 from kgroup.render.record.record import RECORD_COLUMNS, record_text
 from kgroup.render.sheet import Sheet, sheet_text
+from tests.render.read_markup import NEED_ROWS, read, squeezed
 
 __all__ = [
     "ONLY_TABLES",
@@ -182,8 +183,8 @@ ONLY_TABLES = frozenset({watch_text, grid_text, picture.picture_text})
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def check_sheet(sheet: Sheet, *, headers: bool) -> None:
-    """Write a sheet in every form, and read back what has a form to be read."""
+def check_sheet(sheet: Sheet, markup: str, *, headers: bool) -> None:
+    """Write a sheet in every form, of documents in one, and read back what can be read."""
     rows = list(sheet.rows)
     texts = [[cell(*pair) for pair in _with_kinds(sheet.columns, row)] for row in rows]
 
@@ -200,9 +201,12 @@ def check_sheet(sheet: Sheet, *, headers: bool) -> None:
     for line, row in zip(plain[headers:], texts, strict=True):
         _harmless(line)
         assert re.search(r"\s*".join(re.escape(text.strip()) for text in row), line)
-    markdown = lines("markdown")
-    assert len(markdown) == len(rows) + 2 * headers
-    _harmless(written("markdown"))
+    _harmless(written(markup))
+    if headers:
+        (table,) = read(markup, written(markup))
+        head = [column.title for column in sheet.columns]
+        blank = [] if texts or markup not in NEED_ROWS else [[""] * len(head)]
+        assert table == [[*map(squeezed, row)] for row in [head, *texts, *blank]]
     tsv = [line.split("\t") for line in lines("tsv")]
     assert len(tsv) == len(rows) + headers
     assert all(len(fields) == len(sheet.columns) for fields in tsv)
@@ -228,9 +232,13 @@ def _harmless(text: str) -> None:
 
 
 def check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[str]) -> None:
-    """Write a page in every form that it has, for a pipe and for a terminal."""
+    """Write a page in some forms, for a pipe and for a terminal, and read documents back."""
     for form, terminal, headers in product(forms, (True, False), (True, False)):
-        _harmless("".join(page(rows, form, terminal=terminal, headers=headers)))
+        text = "".join(page(rows, form, terminal=terminal, headers=headers))
+        _harmless(text)
+        if form != "table" and headers:
+            found = read(form, text)
+            assert bool(found) == bool(text)
 
 
 def check_json(rows: Rows) -> None:
@@ -247,8 +255,8 @@ def check_json(rows: Rows) -> None:
             assert list(each) == [field.name for field in fields(row)]
 
 
-def check_records(batch: pa.RecordBatch) -> None:
-    """Write decoded records in every form, and read back what has a form to be read."""
+def check_records(batch: pa.RecordBatch, markup: str) -> None:
+    """Write decoded records in every form, of documents in one, and read back what can be read."""
 
     def text(form: str, *, terminal: bool = False) -> str:
         written = record_text(
@@ -263,13 +271,15 @@ def check_records(batch: pa.RecordBatch) -> None:
             block.encode() if isinstance(block, str) else bytes(block) for block in written
         ).decode()
 
-    for form, terminal in (("table", False), ("table", True), ("markdown", False), ("tsv", False)):
-        shown = text(form, terminal=terminal)
+    _harmless(text("table", terminal=True))
+    for form in ("table", "tsv", markup):
+        shown = text(form)
         _harmless(shown.replace("\t", "") if form == "tsv" else shown)
-        assert terminal or shown.count("\n") == len(batch) + 1 + (form == "markdown")
-    names, *rows = csv.reader(io.StringIO(text("csv"), newline=""))
+        rows = read(form, shown)[0] if form == markup else shown.split("\n")[:-1]
+        assert len(rows) == max(len(batch), form in NEED_ROWS) + 1
+    names, *found = csv.reader(io.StringIO(text("csv"), newline=""))
     assert names == [column.name for column in RECORD_COLUMNS]
-    assert rows == [[*map(_csv_field, row.values())][: len(names)] for row in batch.to_pylist()]
+    assert found == [[*map(_csv_field, row.values())][: len(names)] for row in batch.to_pylist()]
     lines = [json.loads(line) for line in text("jsonl").split("\n")[:-1]]
     assert [line["offset"] for line in lines] == batch["offset"].to_pylist()
     assert json.loads(text("json"))["data"] == lines

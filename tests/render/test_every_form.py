@@ -13,6 +13,7 @@ import pytest
 
 from kgroup import render
 from kgroup.render.group.watch import watch_text  # shows the same as description_text
+from kgroup.render.markup import MARKUPS
 from kgroup.render.sheet import Sheet
 from tests.examples import examples, some_of
 from tests.render.every_form import (
@@ -50,18 +51,18 @@ def test_every_sheet(function: Callable[..., Sheet]) -> None:
         names = [column.name for column in sheet.columns]
         some = whole.select(draw.sample(names, draw.randint(1, len(names))))
         for each in (whole, whole.without_blank(), some):
-            check_sheet(each, headers=draw.random() < 0.8)
+            check_sheet(each, draw.choice([*MARKUPS]), headers=draw.random() < 0.8)
         check_json(rows)
 
 
 @pytest.mark.parametrize("function", PAGES, ids=name_of)
 def test_every_page(function: Callable[..., object]) -> None:
     kind, page = PAGES[function]
-    forms = ("table",) if function in ONLY_TABLES else ("table", "markdown")
     for seed in SEEDS:
         draw = Random(f"{name_of(function)} {seed}")
         rows: Sequence[object] = RandomReport(draw).rows(kind)
-        check_page(page, rows, forms)
+        others = () if function in ONLY_TABLES else draw.sample([*MARKUPS], 2)
+        check_page(page, rows, ("table", *others))
 
 
 def parts_of(kind: Any) -> Iterator[Any]:
@@ -91,7 +92,8 @@ def test_every_page_with_any_field_blank_and_any_other_common(
 
 def test_records() -> None:
     for seed in range(5 * len(SEEDS)):
-        check_records(RandomReport(Random(seed)).records())
+        draw = Random(seed)
+        check_records(RandomReport(draw).records(), draw.choice([*MARKUPS]))
 
 
 def test_every_sheet_and_page_is_tried() -> None:

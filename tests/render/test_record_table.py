@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from kgroup.columnar.schema import ColumnBuilder
 from kgroup.render.cell import Kind, cell, rfc3339
+from kgroup.render.markup import MARKUPS
+from kgroup.render.record import record_table
 from kgroup.render.record.record import RECORD_COLUMNS, record_text
 from kgroup.render.record.record_table import DETAIL, MAX_DETAIL, PAGE, page_fields
 from kgroup.render.text_column import as_times
 from tests.operation.log_files import commit, commit_key, group_metadata, tombstone
+from tests.render.read_markup import read
 
 T = TypeVar("T")
 
@@ -124,11 +127,27 @@ def test_a_number_in_the_last_column_is_right() -> None:
 def test_markdown() -> None:
     batch = build(commit(0, "a|b", committed=5), tombstone(1, "\x1b"))
     assert table(batch, form="markdown", names=NAMES).splitlines() == [
-        "| group | committed_offset | metadata |",
-        "| --- | --: | --- |",
-        "| a\\|b | 5 |  |",
-        "| \\x1b | - | - |",
+        "| group   |   committed_offset | metadata   |",
+        "|:--------|-------------------:|:-----------|",
+        "| a\\|b    |                  5 |            |",
+        "| \\\\x1b   |                  - | -          |",
     ]
+
+
+@pytest.mark.parametrize("form", MARKUPS)
+def test_documents_have_a_table_for_many_rows_or_for_those_that_come_together(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [build(*(commit(offset, "g") for offset in some)) for some in ((0, 1), (2,), (3, 4))]
+
+    def offsets(**how: bool) -> list[list[str]]:
+        tables = read(form, table(*batches, form=form, names=("offset", "group"), **how))
+        return [[str(row[0]) for row in each[1:]] for each in tables]
+
+    assert offsets() == [["0", "1", "2", "3", "4"]]
+    assert offsets(at_once=True) == [["0", "1"], ["2"], ["3", "4"]]
+    monkeypatch.setattr(record_table, "PAGE", 3)
+    assert offsets() == [["0", "1", "2"], ["3", "4"]]
 
 
 def test_terminal() -> None:

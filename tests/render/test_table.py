@@ -5,7 +5,7 @@ import pytest
 from rich.cells import cell_len
 
 from kgroup.render.cell import Column, Kind, cell
-from kgroup.render.table import RICH_PAGE, markdown_table, plain_table, rich_table
+from kgroup.render.table import RICH_PAGE, plain_table, rich_table
 
 COLUMNS = (
     Column("group_id", Kind.TEXT, ""),
@@ -55,15 +55,6 @@ def test_plain_table_keeps_numbers_as_they_are() -> None:
     lines = plain_table(COLUMNS, texts(rows)).splitlines()
     assert lines[1].split() == ["007", "9223372036854775807", "-"]
     assert lines[2].split() == ["1e3", "-1", "-"]
-
-
-def test_markdown_table() -> None:
-    assert "".join(markdown_table(COLUMNS, texts(ROWS))).splitlines() == [
-        "| group_id | lag | commit_timestamp |",
-        "| --- | --: | --- |",
-        "| orders | 5 | 2023-11-14T22:13:20.004Z |",
-        r"| a\|b\x1b[31m\n | - | - |",
-    ]
 
 
 def test_rich_table_is_bold_at_the_head_and_lets_no_escape_through() -> None:

@@ -100,7 +100,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
                 if is_given:
                     raise click.UsageError(
-                        f"{option} is for table, csv, tsv and markdown; {form} has no columns"
+                        f"{option} is for tables, csv and tsv; {form} has no columns"
                     )
         return command(output=Output(form, columns or (), not no_headers), **rest)
 
@@ -120,7 +120,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="A,B,...",
             callback=parsed(_parse_columns),
             shell_complete=suggest_columns,
-            help="Columns of table, csv, tsv and markdown, in this order.",
+            help="Columns of tables, csv and tsv, in this order.",
         ),
         click.option("--no-headers", is_flag=True, help="Leave out the names of the columns."),
     )

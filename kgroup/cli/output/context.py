@@ -183,7 +183,7 @@ def show(
         report: rows, errors and notes.
         output: form, columns and heads.
         sheet: makes rows and columns of the report's data.
-        page: writes table and markdown instead of the sheet, where no columns are chosen.
+        page: writes tables instead of the sheet, where no columns are chosen.
         row: makes the object of a row for JSON, where the row is not that itself.
 
     Returns:
@@ -194,7 +194,7 @@ def show(
 
         lines = json_rows(map(row, report.data) if row else report.data)
         write(lines if output.form == "jsonl" else document(command, lines, report.errors))
-    elif page is not None and output.form in ("table", "markdown") and not output.columns:
+    elif page is not None and output.form not in ("csv", "tsv") and not output.columns:
         write(page(report.data, output.form, headers=output.headers, terminal=is_terminal()))
     else:
         from kgroup.render.sheet import sheet_text

@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 __all__ = ["FORMS", "Output"]
 
-FORMS = ("table", "json", "jsonl", "csv", "tsv", "markdown")
+FORMS = (
+    *("table", "json", "jsonl", "csv", "tsv"),
+    *("markdown", "github", "html", "rst", "latex", "jira", "mediawiki", "asciidoc", "grid"),
+)
+"""Tables of the second row are for documents; see `kgroup.render.markup.MARKUPS`."""
 
 
 @dataclass(frozen=True, slots=True)

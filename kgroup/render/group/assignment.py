@@ -169,7 +169,7 @@ def runs_text(
 
     Args:
         runs: of one group, or several.
-        form: "table" or "markdown".
+        form: "table" or one of `MARKUPS`.
         headers: whether the tables have heads.
         terminal: whether to write for a terminal.
         grid_width: how wide a drawing in place of moves and members may be; None: the tables.
@@ -185,7 +185,7 @@ def runs_text(
                 title = f"Dry run of group{name}"
                 yield from title_text(title, form, level=2, terminal=terminal)
             facts = Sheet(_FACTS, _facts(plan))
-            yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+            yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
             if grid_width is None:
                 yield from _tables_text(plan, form, headers=headers, terminal=terminal)
             elif plan.assignment is not None:
@@ -203,7 +203,7 @@ def bounces_text(
         title = f"Dry run of a rolling restart of group{name}"
         yield from title_text(title, form, level=2, terminal=terminal)
         facts = Sheet(_FACTS, _bounce_facts(bounce))
-        yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+        yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
         sheet = bounces_sheet([bounce])
         rows = list(sheet.rows)
         if rows:

@@ -51,7 +51,7 @@ def description_text(
 
     Args:
         groups: to describe.
-        form: "table" or "markdown".
+        form: "table" or one of `MARKUPS`.
         sections: of `SECTIONS`.
         now_ms: epoch milliseconds, for the age of what is old.
         headers: whether the tables have heads.
@@ -69,7 +69,7 @@ def description_text(
         own = by_group.get(group.group_id, ())
         if "state" in sections:
             facts = mark_facts(Sheet(_FACT_COLUMNS, _facts(group, now_ms)), own)
-            yield from sheet_text(facts, form, headers=form == "markdown", terminal=terminal)
+            yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
         for title, sheet in _sheets(group, sections, own):
             rows = list(sheet.rows)
             if rows:

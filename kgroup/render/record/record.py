@@ -55,7 +55,7 @@ _PAGE_NAMES = (
     "topic_partition",
     "committed_offset",
 )
-"""The columns of table and markdown that people look at first, but for the last, `DETAIL`."""
+"""The columns of tables that people look at first, but for the last, `DETAIL`."""
 
 
 class Rows(Protocol):
@@ -80,7 +80,7 @@ def record_text(
 
     Args:
         rows: to write.
-        form: table, json, jsonl, csv, tsv or markdown.
+        form: table, json, jsonl, csv, tsv or one of `MARKUPS`.
         names: of columns, in order; empty: those that the form has by default.
         headers: whether there is a line with the names of the columns.
         terminal: whether to write for a terminal.
@@ -136,8 +136,8 @@ def _page(
     indices = choose(known, names or [*_PAGE_NAMES, record_table.DETAIL.name])
     columns = [known[index] for index in indices]
     pages = rows(lambda batch: record_table.page_fields(batch, columns))
-    if form == "markdown":
-        return record_table.markdown_page(pages, columns, headers=headers)
+    if form != "table":
+        return record_table.markup_page(form, pages, columns, headers=headers, at_once=at_once)
     if terminal and not at_once:  # fitted to many rows at a time: none would be seen for long
         return record_table.terminal_page(pages, columns, headers=headers)
     return record_table.plain_page(pages, columns, headers=headers, at_once=at_once)

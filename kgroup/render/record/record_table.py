@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -12,7 +13,8 @@ import pyarrow.compute as pc
 
 from kgroup.operation.decode.selection import NOT_COMMITTED
 from kgroup.render.cell import UNKNOWN, Column, Kind, cell, visible
-from kgroup.render.table import RIGHT, markdown_table, markdown_text, rich_table
+from kgroup.render.markup import markup_table
+from kgroup.render.table import RIGHT, Row, rich_table
 from kgroup.render.text_column import (
     TEXT,
     as_text,
@@ -23,14 +25,14 @@ from kgroup.render.text_column import (
     text,
 )
 
-__all__ = ["DETAIL", "markdown_page", "page_fields", "plain_page", "terminal_page"]
+__all__ = ["DETAIL", "markup_page", "page_fields", "plain_page", "terminal_page"]
 
 MAX_DETAIL = 160
 """Characters of a record's contents in a table; csv, tsv and json have all of it."""
 PAGE = 10_000
 """Rows from which the widths of columns are judged at a time."""
 
-DETAIL = Column("detail", Kind.TEXT, "table and markdown only: what else there is to say")
+DETAIL = Column("detail", Kind.TEXT, "tables only: what else there is to say")
 
 _SPECIAL = {Kind.TEXT: r"[^ -\[\]-~]", Kind.NAME: r"[^ -\[\]-~]|^-?$|^ | $"}
 """What `cell` may change, of the texts of a kind."""
@@ -76,26 +78,31 @@ def plain_page(
         yield _head(titles, widths, is_right)
 
 
-def markdown_page(
-    pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool
-) -> Iterator[str | memoryview]:
-    """Write a GitHub table."""
-    yield from markdown_table(columns, [], headers=headers)
-    for fields in pages:
-        texts = [escape_where(pc.match_substring(f, "|"), f, markdown_text) for f in fields]
-        yield join_lines(texts, " | ", unknown=UNKNOWN, head="| ", tail=" |\n")
+def markup_page(
+    form: str, pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool, at_once: bool
+) -> Iterator[str]:
+    """Write tables of a document: they are not made a row at a time, and memory has an end.
+
+    With `at_once` no row waits for others, but those that come together have a table.
+    """
+    gap = ""
+    for fields in _slices(pages) if at_once else _together(_slices(pages)):
+        yield gap
+        yield from markup_table(form, columns, _rows(fields), headers=headers)
+        gap = "\n"
+    if not gap:
+        yield from markup_table(form, columns, [], headers=headers)
 
 
 def terminal_page(
     pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool
 ) -> Iterator[str]:
     """Write tables for a terminal."""
-    texts = (
-        row
-        for fields in _slices(pages)
-        for row in zip(*(pc.fill_null(field, UNKNOWN).to_pylist() for field in fields), strict=True)
-    )
-    return rich_table(columns, texts, headers=headers)
+    return rich_table(columns, chain.from_iterable(map(_rows, _slices(pages))), headers=headers)
+
+
+def _rows(fields: Fields) -> Iterable[Row]:
+    return zip(*(pc.fill_null(field, UNKNOWN).to_pylist() for field in fields), strict=True)
 
 
 def _slices(pages: Iterable[Fields]) -> Iterator[Fields]:

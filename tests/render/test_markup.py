@@ -1,0 +1,225 @@
+"""Documents: their readers show what tables show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import pytest
+
+from kgroup.cli.output.form import FORMS
+from kgroup.render.cell import Column, Kind, cell
+from kgroup.render.markup import MARKUPS
+from kgroup.render.sheet import Sheet, sheet_text, title_text
+from tests.examples import examples
+from tests.render.random_report import RandomReport
+from tests.render.read_markup import NEED_ROWS, Part, read, squeezed
+
+COLUMNS = (
+    Column("group_id", Kind.NAME, ""),
+    Column("lag", Kind.NUMBER, ""),
+    Column("metadata", Kind.TEXT, ""),
+)
+ROWS = [("orders", 5, "a|b"), ("日本", None, ""), ("c", 1234, "*")]
+
+
+def test_all_of_them_are_forms_of_output() -> None:
+    assert set(FORMS) == {"table", "json", "jsonl", "csv", "tsv", *MARKUPS}
+
+
+def document(form: str, parts: Sequence[str | Sheet], *, headers: bool = True) -> str:
+    """Write tables, and headings, the first of them of level 2, with a blank line before others."""
+    written = ""
+    for part in parts:
+        if isinstance(part, Sheet):
+            text = sheet_text(part, form, headers=headers, terminal=False)
+        else:
+            text = title_text(part, form, level=3 if written else 2, terminal=False)
+            written += "\n" if written else ""
+        written += "".join(text)
+    return written
+
+
+def shown(parts: Sequence[str | Sheet], *, headers: bool = True) -> Iterator[Part]:
+    """What people see of them."""
+    for part in parts:
+        if isinstance(part, str):
+            yield squeezed(part)
+            continue
+        kinds = [column.kind for column in part.columns]
+        head = [[column.title for column in part.columns]] if headers else []
+        rows = [[cell(*pair) for pair in zip(row, kinds, strict=True)] for row in part.rows]
+        yield [[*map(squeezed, row)] for row in head + rows]
+
+
+WRITTEN = {
+    "markdown": r"""
+## Group \*
+
+| group_id   |   lag | metadata   |
+|:-----------|------:|:-----------|
+| orders     |     5 | a\|b       |
+| 日本       |     - |            |
+| c          |  1234 | \*         |
+""",
+    "html": """
+<h2>Group *</h2>
+<table>
+<thead>
+<tr><th>group_id  </th><th style="text-align: right;">  lag</th><th>metadata  </th></tr>
+</thead>
+<tbody>
+<tr><td>orders    </td><td style="text-align: right;">    5</td><td>a|b       </td></tr>
+<tr><td>日本      </td><td style="text-align: right;">    -</td><td>          </td></tr>
+<tr><td>c         </td><td style="text-align: right;"> 1234</td><td>*         </td></tr>
+</tbody>
+</table>
+""",
+    "rst": r"""
+Group \*
+========
+
+==========  =====  ==========
+group_id      lag  metadata
+==========  =====  ==========
+orders          5  a\|b
+日本           \-  ..
+c            1234  \*
+==========  =====  ==========
+""",
+    "latex": r"""
+\section*{Group *}
+
+\begin{tabular}{lrl}
+\hline
+ group\_id   &   lag & metadata     \\
+\hline
+ orders      &     5 & a\textbar{}b \\
+ 日本        &     - &              \\
+ c           &  1234 & {*}          \\
+\hline
+\end{tabular}
+""",
+    "jira": """
+h2. Group &#42;
+
+|| group_id   ||   lag || metadata   ||
+| orders     |     5 | a&#124;b   |
+| 日本       |     - |            |
+| c          |  1234 | &#42;      |
+""",
+    "mediawiki": """
+== Group * ==
+
+{| class="wikitable" style="text-align: left;"
+|+ <!-- caption -->
+|-
+! group_id   !! style="text-align: right;"|   lag !! metadata
+|-
+| orders     || style="text-align: right;"|     5 || a&#124;b
+|-
+| 日本       || style="text-align: right;"|     - ||
+|-
+| c          || style="text-align: right;"|  1234 || *
+|}
+""",
+    "asciidoc": """
+== Group &#42;
+
+[cols="<12,>7,<12",options="header"]
+|====
+| group_id   |   lag | metadata   
+| orders     |     5 | a&#124;b   
+| 日本       |     - |            
+| c          |  1234 | &#42;      
+|====
+""",  # noqa: W291
+    "grid": """
+Group *
+
++------------+-------+------------+
+| group_id   |   lag | metadata   |
++============+=======+============+
+| orders     |     5 | a|b        |
++------------+-------+------------+
+| 日本       |     - |            |
++------------+-------+------------+
+| c          |  1234 | *          |
++------------+-------+------------+
+""",
+}
+WRITTEN["github"] = WRITTEN["markdown"]
+
+
+@pytest.mark.parametrize("form", MARKUPS)
+def test_a_document(form: str) -> None:
+    parts = ("Group *", Sheet(COLUMNS, ROWS))
+    text = document(form, parts)
+    assert text == WRITTEN[form].removeprefix("\n")
+    assert read(form, text) == [*shown(parts)]
+
+
+MEANING = (
+    *re.split(
+        "(?:  |\n)+",
+        r"""-  --  ---  ----  - a  -a  --a  -a-  a -- b  a--b  +  + a  +a+  ++a++  *  **  * a
+*a*  **a**  /orders.*/  a*b*c  _  _a_  __a__  a_  a__  a_b_c  __TOC__  __consumer_offsets  `  `a`
+``a``  `a`_  'a'  ''a''  '''a'''  "a"  a's  #  # a  a #  ##a##  1. a  1.  a. b  (1) a  iv) a  #. a
+. a  ..  .. a::  ...  :  ::  a::  :a: b  ;  ; a  >  >>> a  > a  <a>  <!--  <<a>>  <http://a.b>  =
+==  ====  = a =  a =  ~  ~~a~~  ~a~  ~~~~  ^  ^a^  ^^^^  |  ||  |-  |}  |+  |====  !  !!  !a!
+![a](b)  [a](b)  [a]  [[a]]  [a]_  [^1]  [a  ]  {  }  {a}  {{a}}  {{{a}}}  {|  -{a}-  {code}  $
+$a$  $$a$$  %  %a  &  &amp;  &#42;  &nbsp;  \  \\  \\\\  \*  a\  \n  \ a  h1. a  bq. a  :)  ;-)
+&)  (!)  (y)  (C)  (TM)  ((a))  :D  :P  ??a??  ->  =>  <=  http://a.b/?c&d_  a@b.c  a,,b  ?`a  2+
+3*  a|  .2+  <.>m  @  /  //a//""",
+    ),
+    *("\u00a0", "a  b", "e\u0301", "e\u0301_", "日_本_", "\U0001f600"),
+)
+"""Texts that mean something in one of the languages."""
+
+
+@pytest.mark.parametrize("form", MARKUPS)
+def test_what_means_something_is_a_text(form: str) -> None:
+    parts: list[str | Sheet] = []
+    for text in MEANING:
+        rows = [(text, 5, text), ("a", None, f"{text} b"), (f"a{text}", 5, f"a {text}")]
+        parts += [f"Group {text}", Sheet(COLUMNS, rows)]
+        parts += [f"{text}.", Sheet((Column(text, Kind.TEXT, ""),), [(text,)])]
+    found = read(form, document(form, parts))
+    for part, expected in zip(found, shown(parts), strict=True):
+        assert part == expected
+
+
+@pytest.mark.parametrize("form", MARKUPS)
+def test_any_document(form: str) -> None:
+    for seed in range(examples(40)):
+        report = RandomReport(Random(seed))
+        rows = [(report.text(), seed, report.text()) for _ in range(3)]
+        titles = [cell(f"Group {report.text()}", Kind.TEXT) for _ in range(2)]
+        names = (Column(f"n{report.text()}", Kind.TEXT, ""), *COLUMNS[:2])
+        parts = (titles[0], Sheet(COLUMNS, rows), titles[1], Sheet(names, rows[:1]))
+        written = document(form, parts)
+        assert read(form, written) == [*shown(parts)], written
+
+
+@pytest.mark.parametrize("form", MARKUPS)
+def test_a_table_without_rows(form: str) -> None:
+    """A language that has no such tables has a blank row."""
+    (table,) = read(form, document(form, [Sheet(COLUMNS, [])]))
+    assert table[0] == [column.title for column in COLUMNS]
+    assert table[1:] == ([[""] * 3] if form in NEED_ROWS else [])
+
+
+@pytest.mark.parametrize("form", sorted(MARKUPS.keys() - {"markdown", "github"}))
+def test_a_table_without_a_head(form: str) -> None:
+    parts = [Sheet(COLUMNS, ROWS)]
+    assert read(form, document(form, parts, headers=False)) == [*shown(parts, headers=False)]
+
+
+@pytest.mark.parametrize("form", ["markdown", "github"])
+def test_rows_of_markdown_without_a_head_stand_alone(form: str) -> None:
+    text = document(form, [Sheet(COLUMNS, ROWS)], headers=False)
+    assert len(text.splitlines()) == len(ROWS)
+    head = "| a | b | c |\n| --- | --- | --- |\n"
+    (table,) = read(form, head + text)
+    assert [table[1:]] == [*shown([Sheet(COLUMNS, ROWS)], headers=False)]

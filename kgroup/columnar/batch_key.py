@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kgroup.columnar.locator import place
+from kgroup.kernel.memory import PLACE_SHIFT
 from kgroup.protocol.batch.record_batch import Damage, Record, RecordBatch, read_records
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_record
 
-__all__ = ["Keyed", "Limits", "Place", "keys_in"]
+__all__ = ["Keyed", "KeyedRecord", "Limits", "keys_in"]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Which records of a log count.
 
     Attributes:
@@ -47,16 +46,22 @@ class Limits:
         return time_ms <= self.time_ms
 
 
-class Place(NamedTuple):
-    """A record with a key, and where it stands."""
+class KeyedRecord(NamedTuple):
+    """A record with a key, where in the log it stands, and whether its transaction is open."""
 
     key: bytes
     place: int
-    is_tombstone: bool
+    is_open: bool
+    batch: RecordBatch
+    record: Record
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it says that what has the key is gone."""
+        return self.record.value is None
 
 
-@dataclass(slots=True)
-class Keyed:
+class Keyed(NamedTuple):
     """What counts in a batch.
 
     Attributes:
@@ -66,32 +71,31 @@ class Keyed:
         keyless: how many records have no key.
     """
 
-    last: list[Place]
-    open: list[Place]
+    last: list[KeyedRecord]
+    open: list[KeyedRecord]
     damages: list[Damage]
     keyless: int = 0
 
 
-def keys_in(batch: RecordBatch, limits: Limits) -> Keyed:
-    """Read the keys in a batch with the reference reader."""
-    keyed = Keyed([], [], [])
-    number = -1
+def keys_in(batch: RecordBatch, limits: Limits, base: int = 0) -> Keyed:
+    """Read the keys in a batch of a file whose first byte is at `base` of the log."""
+    status = None
+    if batch.is_transactional and batch.producer_id is not None and not batch.is_control:
+        status = limits.transactions().status(batch.producer_id, batch.base_offset or 0)
+    is_open = status == "open"
+    counts = not batch.is_control and status != "aborted" and (limits.with_open or not is_open)
+    is_limited = limits.offset is not None or limits.time_ms is not None
+    found: list[KeyedRecord] = []
+    damages: list[Damage] = []
+    keyless = 0
+    at = place(batch, 0) + (base << PLACE_SHIFT)
     for record in read_records(batch):
         if isinstance(record, Damage):
-            keyed.damages.append(record)
+            damages.append(record)
             continue
-        number += 1
-        if record.key is None and not batch.is_control:
-            keyed.keyless += 1
-        if record.key is None or batch.is_control or not limits.has(record):
-            continue
-        found = Place(record.key, place(batch, number), record.value is None)
-        status = None
-        if batch.is_transactional and batch.producer_id is not None:
-            status = limits.transactions().status(batch.producer_id, batch.base_offset or 0)
-        if status == "open":
-            if limits.with_open:
-                keyed.open.append(found)
-        elif status != "aborted":
-            keyed.last.append(found)
-    return keyed
+        if record.key is None:
+            keyless += not batch.is_control
+        elif counts and (not is_limited or limits.has(record)):
+            found.append(KeyedRecord(record.key, at, is_open, batch, record))
+        at += 1
+    return Keyed([] if is_open else found, found if is_open else [], damages, keyless)

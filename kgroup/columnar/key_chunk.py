@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -138,13 +139,14 @@ class CompiledSearch:
                 if len(found.places):
                     watch(base + (int(found.places[-1]) >> PLACE_SHIFT))
 
-    def places(self) -> Places:
-        """Give the places in the log of what was found, in order."""
+    def found(self, bases: Sequence[int]) -> list[Places]:
+        """Give what was found in each of the files that begin there, in order."""
         last = self._table[self._table[:, 0] != 0, 1]
         # not `np.unique`, whose hash table takes fifty times as long as to sort
         found = np.sort(np.concatenate([last, *self._open]))
-        distinct: Places = found[np.diff(found, prepend=-1) != 0]
-        return distinct
+        places = found[np.diff(found, prepend=-1) != 0]
+        starts = places.searchsorted(np.array(bases, np.int64) << PLACE_SHIFT).tolist()
+        return [places[start:end] for start, end in pairwise([*starts, len(places)])]
 
     def _note(self, hashes: _Array, places: _Array) -> None:
         while self._used + len(hashes) > _FULL * len(self._table):

@@ -7,38 +7,46 @@ of records.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from kgroup.columnar.batch_key import Limits, keys_in
+from kgroup.columnar.batch_key import KeyedRecord, Limits, keys_in
 from kgroup.columnar.input_size import is_large
 from kgroup.columnar.locator import Places
 from kgroup.kernel.memory import PLACE_SHIFT
-from kgroup.protocol.batch.record_batch import (
-    Damage,
-    read_file_batches,
-)
+from kgroup.protocol.batch.record_batch import Damage, read_file_batches
 
 __all__ = ["KeySearch", "LastRecords", "last_records"]
 
 
-@dataclass(frozen=True, slots=True)
-class LastRecords:
-    """Where the last records stand in one segment of a log.
+class LastRecords(NamedTuple):
+    """The last records in one segment of a log.
 
     Attributes:
         path: the segment.
-        places: of the records, in order.
+        base: where in the log its first byte stands.
+        found: where in the log the records stand, in order; of a small log they themselves.
         damages: what could not be read.
         keyless: how many records have no key: compaction keeps none of them.
     """
 
     path: Path
-    places: Places
+    base: int
+    found: Places | tuple[KeyedRecord, ...]
     damages: tuple[Damage, ...]
     keyless: int
+
+    @property
+    def places(self) -> Places:
+        """Where in the segment the records stand, in order."""
+        import numpy as np
+
+        found = self.found
+        if isinstance(found, tuple):
+            found = np.array([each.place for each in found], np.int64)
+        return found - (self.base << PLACE_SHIFT)
 
 
 def last_records(
@@ -65,31 +73,22 @@ def last_records(
     Raises:
         OSError: a file cannot be read.
     """
-    import numpy as np
-
     if compiled is None:
         compiled = is_large(paths)
-    find = _compiled(announce) if compiled else _Reference()
+    search = _compiled(announce) if compiled else _Reference()
     bases: list[int] = []
     damages: list[tuple[Damage, ...]] = []
     keyless: list[int] = []
     base = 0
     for path in paths:
         bases.append(base)
-        before = find.keyless
-        damages.append(tuple(find.read(path, base, limits, watch)))
-        keyless.append(find.keyless - before)
+        before = search.keyless
+        damages.append(tuple(search.read(path, base, limits, watch)))
+        keyless.append(search.keyless - before)
         base += path.stat().st_size
         watch(base)
-    places = find.places()
-    starts = places.searchsorted(np.array(bases, np.int64) << PLACE_SHIFT).tolist()
-    ends = [*starts[1:], len(places)]
-    return [
-        LastRecords(path, places[start:end] - (base << PLACE_SHIFT), found, without)
-        for path, base, start, end, found, without in zip(
-            paths, bases, starts, ends, damages, keyless, strict=True
-        )
-    ]
+    columns = (paths, bases, search.found(bases), damages, keyless)
+    return [LastRecords(*each) for each in zip(*columns, strict=True)]
 
 
 class KeySearch(Protocol):
@@ -107,8 +106,8 @@ class KeySearch(Protocol):
         """Read the keys of a file whose first byte is at `base` of the log."""
         ...
 
-    def places(self) -> Places:
-        """Give the places in the log of what was found, in order."""
+    def found(self, bases: Sequence[int]) -> Sequence[Places | tuple[KeyedRecord, ...]]:
+        """Give what was found in each of the files that begin there, in order."""
         ...
 
 
@@ -120,8 +119,8 @@ def _compiled(announce: Callable[[], None] | None) -> KeySearch:
 
 class _Reference:
     def __init__(self) -> None:
-        self._last: dict[bytes, int] = {}
-        self._open: list[int] = []
+        self._last: dict[bytes, KeyedRecord] = {}
+        self._open: list[KeyedRecord] = []
         self._open_keys: set[bytes] = set()
         self.keyless = 0
 
@@ -133,21 +132,23 @@ class _Reference:
                 if isinstance(item, Damage):
                     yield item
                     continue
-                keyed = keys_in(item, limits)
-                at = base << PLACE_SHIFT
-                self._last.update((each.key, at + each.place) for each in keyed.last)
-                self._open += [at + each.place for each in keyed.open]
+                keyed = keys_in(item, limits, base)
+                self._open += keyed.open
                 self._open_keys.update(each.key for each in keyed.open)
+                for each in keyed.last:
+                    self._last[each.key] = each
                 if limits.with_removals and self._open_keys:
                     self._open += [
-                        at + each.place
+                        each
                         for each in keyed.last
                         if each.is_tombstone and each.key in self._open_keys
                     ]
                 self.keyless += keyed.keyless
                 yield from keyed.damages
 
-    def places(self) -> Places:
-        import numpy as np
-
-        return np.array(sorted({*self._last.values(), *self._open}), np.int64)
+    def found(self, bases: Sequence[int]) -> list[tuple[KeyedRecord, ...]]:
+        found = {each.place: each for each in (*self._last.values(), *self._open)}
+        files: list[list[KeyedRecord]] = [[] for _ in bases]
+        for place in sorted(found):
+            files[bisect_right(bases, place >> PLACE_SHIFT) - 1].append(found[place])
+        return [tuple(file) for file in files]

@@ -117,16 +117,42 @@ class Delta:
             _HANDLERS[record.type](self, record, record.key["data"], value)
 
     def commit(
-        self, group_id: str, offset: CommittedOffset, pending: Producer | None = None
+        self,
+        group_id: str,
+        topic: str,
+        partition: int,
+        committed_offset: int,
+        leader_epoch: int | None,
+        metadata: str | None,
+        commit_timestamp_ms: int | None,
+        expire_timestamp_ms: int | None,
+        topic_id: str | None,
+        log_offset: int,
+        *,
+        pending: Producer | None = None,
     ) -> None:
-        """Apply an offset commit, also one that waits for the end of a producer's transaction."""
+        """Apply an offset commit as its record has it: None, -1 and the id of zeros are unknown.
+
+        With `pending` it waits for the end of that producer's transaction.
+        """
+        offset = CommittedOffset(
+            topic,
+            partition,
+            committed_offset,
+            known(leader_epoch),
+            metadata,
+            known(commit_timestamp_ms),
+            known(expire_timestamp_ms),
+            None if topic_id == _ZERO_UUID else topic_id,
+            log_offset,
+        )
         log = self._log(group_id, offset.commit_timestamp_ms)
         if offset.topic_id is not None:
-            self.topic_names[offset.topic_id] = offset.topic
+            self.topic_names[offset.topic_id] = topic
         if pending is None:
-            log.offsets[offset.topic, offset.partition] = offset
+            log.offsets[topic, partition] = offset
         else:
-            key = (group_id, offset.topic, offset.partition)
+            key = (group_id, topic, partition)
             self._pending.setdefault(pending.id, {})[key] = (offset, pending.epoch)
             self._waiting.setdefault(key, set()).add(pending.id)
 
@@ -201,21 +227,20 @@ class Delta:
         if value is None:
             self.remove_offset(group_id, topic, partition)
             return
-        topic_id = value.get("topicId")
-        offset = CommittedOffset(
+        is_open = record.transaction is not None
+        self.commit(
+            group_id,
             topic,
             partition,
             value["offset"],
-            known(value.get("leaderEpoch")),
+            value.get("leaderEpoch"),
             value["metadata"],
-            known(value["commitTimestamp"]),
-            known(value.get("expireTimestamp")),
-            None if topic_id == _ZERO_UUID else topic_id,
+            value["commitTimestamp"],
+            value.get("expireTimestamp"),
+            value.get("topicId"),
             record.offset,
+            pending=Producer(record.producer_id, record.producer_epoch) if is_open else None,
         )
-        is_open = record.transaction is not None
-        producer = Producer(record.producer_id, record.producer_epoch) if is_open else None
-        self.commit(group_id, offset, producer)
 
     def _end_transaction(self, record: DecodedRecord, *, committed: bool) -> None:
         ended = self._pending.pop(record.producer_id, {})

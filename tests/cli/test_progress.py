@@ -7,7 +7,7 @@ from kgroup.cli.command import decode_offsets
 from kgroup.cli.main import status_of
 from kgroup.cli.output import progress, watch
 from kgroup.cli.output.progress import Progress
-from kgroup.operation.decode.log_reader import FileLogs, LogReader
+from kgroup.columnar.log_reader import FileLogs, LogReader
 
 
 class Terminal(io.StringIO):

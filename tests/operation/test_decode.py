@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgroup.columnar import log_reader
+from kgroup.columnar.log_reader import Cut
 from kgroup.columnar.segment_check import LARGEST_TYPE
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log as ReadLog
 from kgroup.model.segment import Segment
 from kgroup.operation.decode.decode import Decoding, decode, decode_message
-from kgroup.operation.decode.log_reader import Cut
 from kgroup.operation.decode.selection import NOT_COMMITTED, Selection
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import LogDir
@@ -380,6 +381,19 @@ def test_a_file_that_goes_away_is_a_problem(log: Log) -> None:
     decoding = decode(segments, Selection())
     assert places(decoding) == [(0, 0)]
     assert [problem.kind for problem in decoding.problems()] == ["unreadable"]
+
+
+def test_without_the_keys_of_all_files_none_is_known_to_be_the_last(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file goes away between the look at it and the search."""
+    paths = [log.add(at, batch([commit(at, "g")]), partition=0) for at in (0, 1)]
+    log.add(0, batch([commit(0, "g")]), partition=1)
+    decoding = decode(log.segments(), Selection(), last_only=True)
+    monkeypatch.setattr(log_reader, "why_unusable", lambda _: paths[1].unlink(missing_ok=True))
+    assert places(decoding) == [(1, 0)]
+    (problem,) = decoding.problems()
+    assert (problem.kind, problem.offsets_partition) == ("unreadable", 0)
 
 
 def test_names_that_the_log_does_not_have(mixed: Log) -> None:

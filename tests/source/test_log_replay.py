@@ -6,6 +6,7 @@ record of each key, in one pass; and those found and decoded by compiled code.
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,15 @@ from tests.columnar.log_writer import Plain, batch
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
-from tests.operation.log_files import Log, commit, end, group_metadata, tombstone, transaction
+from tests.operation.log_files import (
+    Log,
+    commit,
+    commit_key,
+    end,
+    group_metadata,
+    tombstone,
+    transaction,
+)
 from tests.source.scenarios import SCENARIOS, scenario
 
 DATA = Path(__file__).parents[1] / "data"
@@ -132,6 +141,16 @@ def test_what_an_open_transaction_committed_ends_with_its_key(tmp_path: Path) ->
     group = assert_same(log.segments()).groups()["g"]
     assert [(o.partition, o.committed_offset) for o in group.offsets] == [(0, 3)]
     assert [(o.partition, o.committed_offset) for o in group.pending_offsets] == [(1, 2)]
+
+
+def test_a_topic_id_of_zeros_is_none(tmp_path: Path) -> None:
+    """Value version 4: offset, leader epoch, metadata (compact), time, tag 0 of 16 bytes."""
+    value = struct.pack(">hqi", 4, 7, -1) + b"\1" + bytes(8) + b"\1\0\x10" + bytes(16)
+    log = Log(tmp_path)
+    log.add(0, batch([Plain(0, -1, commit_key("g"), value)]))
+    delta = assert_same(log.segments())
+    assert [offset.topic_id for offset in delta.groups()["g"].offsets] == [None]
+    assert delta.topic_names == {}
 
 
 def test_records_without_a_key_are_counted(tmp_path: Path) -> None:

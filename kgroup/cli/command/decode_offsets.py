@@ -268,8 +268,8 @@ def command(
     if is_live and include:
         raise click.UsageError("--include is about files; a cluster has none that it would remove")
 
+    from kgroup.columnar.log_reader import Cut
     from kgroup.operation.decode.decode import decode, decode_message
-    from kgroup.operation.decode.log_reader import Cut
     from kgroup.operation.decode.selection import NOT_COMMITTED, Selection
 
     if key is not None:

@@ -13,9 +13,9 @@ from kgroup.cli.output.context import check_reader, complain, complain_notes
 from kgroup.errors import InputError
 
 if TYPE_CHECKING:
+    from kgroup.columnar.log_reader import Logs
     from kgroup.model.problem import Problem
     from kgroup.model.segment import Segment
-    from kgroup.operation.decode.log_reader import Logs
     from kgroup.source.broker.live_log import LiveLog
 
 __all__ = ["LiveChoice", "file_records", "live_records"]

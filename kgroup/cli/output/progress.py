@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kgroup.cli.output.context import complain, is_terminal
 
 if TYPE_CHECKING:
-    from kgroup.operation.decode.log_reader import LogReader
+    from kgroup.columnar.log_reader import LogReader
     from kgroup.source.broker.live_log import LiveLog
 
 __all__ = ["Progress"]

@@ -29,9 +29,8 @@ from kgroup.model.group import Group
 from kgroup.model.image import Image
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange, LogReading
-from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
-from kgroup.model.record import DecodedRecord, known
+from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import GroupDescription, describe
 from kgroup.operation.report import Report
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
@@ -53,10 +52,18 @@ _REGEX = "ConsumerGroupRegularExpression"
 """Type of records of which the tables do not have the whole key; describing needs none of them."""
 
 _COMMIT = (
-    "offsets_partition, group_id, topic, partition, committed_offset, leader_epoch, metadata, "
-    "commit_timestamp_ms, expire_timestamp_ms, topic_id, log_offset, producer_epoch"
+    "group_id",
+    "topic",
+    "partition",
+    "committed_offset",
+    "leader_epoch",
+    "metadata",
+    "commit_timestamp_ms",
+    "expire_timestamp_ms",
+    "topic_id",
+    "log_offset",
 )
-"""Columns of a commit that a replay looks at."""
+"""Columns of a commit, in the order of what `Delta.commit` takes."""
 
 _LATEST = "offsets_partition AS latest_partition, MAX(log_offset) AS latest_offset"
 _IS_LATEST = "offsets_partition = latest_partition AND log_offset = latest_offset"
@@ -251,7 +258,9 @@ class PastGroups:
             rows = (row for table in tables for row in table.get(partition, _NOTHING).to_pylist())
             for row in sorted(rows, key=lambda row: int(row["log_offset"])):
                 if "committed_offset" in row:
-                    _replay_commit(delta, row)
+                    producer = Producer(row["pending_for"], row["producer_epoch"])
+                    pending = None if producer.id is None else producer
+                    delta.commit(*[row[name] for name in _COMMIT], pending=pending)
                 elif row.get("topic") is not None:
                     delta.remove_offset(row["group_id"], row["topic"], row["partition"])
                 else:
@@ -300,7 +309,8 @@ class PastGroups:
             f"latest AS (SELECT {_LATEST}, pending_for FROM commits "
             "WHERE pending_for IS NOT NULL OR transaction IS NULL OR transaction <> 'aborted' "
             "GROUP BY offsets_partition, group_id, topic, partition, pending_for) "
-            f"SELECT {_COMMIT}, pending_for FROM offset_commits JOIN latest ON {_IS_LATEST} "
+            f"SELECT offsets_partition, {', '.join(_COMMIT)}, pending_for, producer_epoch "
+            f"FROM offset_commits JOIN latest ON {_IS_LATEST} "
             "WHERE cluster = ? ORDER BY offsets_partition, log_offset"
         )
         return self._engine.query(sql, [*parameters, *of_groups, self._cluster])
@@ -310,23 +320,6 @@ def _named(group_ids: Collection[str] | None) -> str:
     if group_ids is None:
         return ""
     return f" AND group_id IN ({marks(group_ids)})"
-
-
-def _replay_commit(delta: Delta, row: Row) -> None:
-    commit = CommittedOffset(
-        row["topic"],
-        row["partition"],
-        row["committed_offset"],
-        row["leader_epoch"],
-        row["metadata"],
-        known(row["commit_timestamp_ms"]),
-        row["expire_timestamp_ms"],
-        row["topic_id"],
-        row["log_offset"],
-    )
-    pending_for = row["pending_for"]
-    producer = None if pending_for is None else Producer(pending_for, row["producer_epoch"])
-    delta.commit(row["group_id"], commit, producer)
 
 
 def _record(row: Row) -> DecodedRecord:

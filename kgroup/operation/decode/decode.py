@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from kgroup.columnar.log_reader import Cut, FileLogs, LogReader, Logs, logs_of
 from kgroup.columnar.schema import ColumnBuilder, records
 from kgroup.errors import UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment
-from kgroup.operation.decode.log_reader import Cut, FileLogs, LogReader, Logs
 from kgroup.operation.decode.selection import Names, Selection
 
 __all__ = ["Decoding", "decode", "decode_message"]
@@ -142,7 +142,7 @@ def decode(
         UsageError: an offset to cut at, and segments of several partitions.
     """
     if isinstance(source, Sequence):
-        source = FileLogs(source, from_offset=selection.from_offset or 0, problems=problems)
+        source = FileLogs(logs_of(source, selection.from_offset or 0), problems)
     log = LogReader(
         source,
         cut=cut,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kgroup.operation.decode.log_reader import LogReader
+from kgroup.columnar.log_reader import LogReader
 
 __all__ = ["Count", "count_records"]
 
@@ -56,10 +56,7 @@ def count_records(batches: Iterable[pa.RecordBatch], log: LogReader) -> tuple[Co
     order = ("type", "transaction", "group")
     counts = [Count(*key, *total) for key, total in totals.items()]
     counts.sort(key=lambda c: (order.index(c.by), -c.count, c.name, c.version is None, c.version))
-    counts += (
-        Count("batch", kind.compression, kind.magic, kind.batches, kind.bytes)
-        for kind in log.batch_counts()
-    )
+    counts += (Count("batch", *kind, count, size) for kind, count, size in log.batch_counts())
     counts += (Count("damage", kind, None, n, None) for kind, n in log.damage_kinds.most_common())
     return tuple(counts)
 

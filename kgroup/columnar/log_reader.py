@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-import pyarrow as pa
-
-from kgroup.columnar.batch_key import Limits
+from kgroup.columnar.batch_key import KeyedRecord, Limits
 from kgroup.columnar.batch_scan import scan_batches, scan_transactions
-from kgroup.columnar.last_record import last_records
-from kgroup.columnar.locator import Places
+from kgroup.columnar.last_record import LastRecords, last_records
 from kgroup.columnar.scan import BatchKind, Marker
-from kgroup.columnar.segment import map_chunks
 from kgroup.columnar.segment_check import why_unusable
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Log, Segment
@@ -25,13 +20,17 @@ from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex, once
 
-__all__ = ["BatchCount", "Cut", "FileLogs", "LogReader", "Logs"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgroup.columnar.locator import Places
+
+__all__ = ["Cut", "FileLogs", "LogReader", "Logs", "logs_of"]
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """Where the log is taken to end: behind a record, or behind an instant.
 
     Attributes:
@@ -47,23 +46,6 @@ class Cut:
         if self.offset is not None and marker.last_offset > self.offset:
             return False
         return self.time_ms is None or marker.time_ms is None or marker.time_ms <= self.time_ms
-
-
-@dataclass(frozen=True, slots=True)
-class BatchCount:
-    """How many batches of one kind there are.
-
-    Attributes:
-        compression: codec.
-        magic: message format.
-        batches: number of them.
-        bytes: that they take in the log.
-    """
-
-    compression: str
-    magic: int
-    batches: int
-    bytes: int
 
 
 class Logs(Protocol):
@@ -90,30 +72,15 @@ class FileLogs:
 
     is_sought = False
 
-    def __init__(
-        self,
-        segments: Iterable[Segment],
-        *,
-        from_offset: int = 0,
-        problems: Iterable[Problem] = (),
-    ) -> None:
-        """Put together what is of one folder, and named after offsets.
-
-        Args:
-            segments: sorted, see `find_segments`; those that are not loaded are passed over.
-            from_offset: segments that end before it are passed over.
-            problems: what could not be found out about the files.
-        """
-        self._logs = _logs(segments, from_offset)
-        self._problems = tuple(problems)
-        self.log_count = len(self._logs)
-        self.file_count = sum(len(log) for log in self._logs)
+    def __init__(self, logs: Sequence[Log], problems: Iterable[Problem] = ()) -> None:
+        """Take logs, and what could not be found out about the files."""
+        self._items: tuple[Log | Problem, ...] = (*problems, *logs)
+        self.log_count = len(logs)
+        self.file_count = sum(len(log.segments) for log in logs)
 
     def __iter__(self) -> Iterator[Log | Problem]:
         """Yield the logs in order, behind what could not be found."""
-        yield from self._problems
-        for log in self._logs:
-            yield Log(tuple(log))
+        yield from self._items
 
 
 class LogReader:
@@ -135,11 +102,14 @@ class LogReader:
         *,
         cut: Cut | None = None,
         last_only: bool = False,
+        for_replay: bool = False,
         strict: bool = False,
         with_batches: bool = False,
+        compiled: bool | None = None,
         name: Callable[[Path], str] = str,
         announce: Callable[[], None] | None = None,
         watch: Callable[[LogReader], None] = lambda log: None,
+        search: Callable[[int], None] = lambda size: None,
         tell: Callable[[Problem], None] = lambda problem: None,
     ) -> None:
         """Prepare.
@@ -148,20 +118,28 @@ class LogReader:
             logs: to read.
             cut: end of the log for transactions: what has its marker behind it is open.
             last_only: whether only the last record of each key is wanted, of those before the cut.
+            for_replay: whether groups are made of these: then the tombstones come too that end what
+                an open transaction would do, and records without a key are a problem.
             strict: whether to stop at the first problem.
             with_batches: whether to count batches.
+            compiled: whether to use compiled code; by default where there is much to read.
             name: what to call a file in problems.
             announce: called before code is compiled, see `columnar.segment.decode_chunks`.
             watch: called after each batch of rows.
+            search: called now and then, while last records are looked for, with the bytes of the
+                log that have been read.
             tell: called with each problem when it is met.
         """
         self._logs = logs
         self._cut = cut or Cut()
         self._last_only = last_only
+        self._for_replay = for_replay
         self._strict = strict
+        self._compiled = compiled
         self._name = name
         self._announce = announce
         self._watch = watch
+        self._search = search
         self._tell = tell
         self._problems = ProblemLog()
         self._batches: Counter[BatchKind] | None = Counter() if with_batches else None
@@ -179,11 +157,16 @@ class LogReader:
         """What could not be read; beyond a limit only the number of the rest."""
         return self._problems.problems()
 
-    def map(self, function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
+    def map(
+        self,
+        function: Callable[[pa.RecordBatch], T],
+        of_small: Callable[[Sequence[KeyedRecord]], T] | None = None,
+    ) -> Iterator[T]:
         """Yield what a function makes of each batch of rows of `DECODED`.
 
         The batches come in the order of each partition's log, and are read as they are asked for.
-        The function may run in several threads at once, some batches ahead.
+        The function may run in several threads at once, some batches ahead. Another may take the
+        last records of a log that is so small that they were kept, in place of columns.
         """
         try:
             for log in self._logs:
@@ -193,20 +176,25 @@ class LogReader:
                 self._count(log)
                 usable = [segment for segment in log.segments if self._is_usable(segment)]
                 transactions = once(partial(self._markers, usable, log.aborted))
-                places = self._last_places(usable, transactions) if self._last_only else {}
-                for segment in usable:
-                    wanted = places.get(segment.path)
-                    yield from self._map_segment(segment, transactions, function, wanted)
+                if not self._last_only:
+                    for segment in usable:
+                        yield from self._map_segment(segment, transactions, function)
+                    continue
+                for segment, last in self._last_records(usable, transactions):
+                    if of_small is not None and isinstance(last.found, tuple):
+                        yield of_small(last.found)
+                    else:
+                        yield from self._map_segment(segment, transactions, function, last.places)
         except _StoppedError:
             return
 
-    def batch_counts(self) -> list[BatchCount]:
-        """Give the batches that were counted, of what was read so far; the most first.
+    def batch_counts(self) -> list[tuple[BatchKind, int, int]]:
+        """Give kind, number and bytes of the batches that were read so far; the most first.
 
         As many of one kind as of another come by name and format.
         """
         counts = sorted((self._batches or {}).items(), key=lambda item: (-item[1], item[0]))
-        return [BatchCount(*kind, n, self._batch_bytes[kind]) for kind, n in counts]
+        return [(kind, count, self._batch_bytes[kind]) for kind, count in counts]
 
     def _count(self, log: Log) -> None:
         if self._batches is not None:
@@ -233,28 +221,40 @@ class LogReader:
             announce=self._announce,
         )
 
-    def _last_places(
+    def _last_records(
         self, log: Sequence[Segment], transactions: Callable[[], TransactionIndex]
-    ) -> dict[Path, Places]:
+    ) -> Iterator[tuple[Segment, LastRecords]]:
         """Find the last records in each segment of a log; report what of it cannot be read."""
-        limits = Limits(transactions, self._cut.offset, self._cut.time_ms, self._cut == Cut())
+        cut = self._cut
+        limits = Limits(transactions, cut.offset, cut.time_ms, cut == Cut(), self._for_replay)
         try:
-            found = last_records([s.path for s in log], limits, announce=self._announce)
+            found = last_records(
+                [segment.path for segment in log],
+                limits,
+                compiled=self._compiled,
+                announce=self._announce,
+                watch=self._search,
+            )
         except OSError as error:
             self._report(log[0], "unreadable", _unreadable(error))
-            return {}
+            return
         for segment, last in zip(log, found, strict=True):
             for damage in last.damages:
                 self._report_damage(segment, damage)
-        return {last.path: last.places for last in found}
+            if self._for_replay and last.keyless:
+                count = f"{last.keyless} record{'s' if last.keyless > 1 else ''}"
+                self._report(segment, "unknown-record", f"{count} without a key left out.")
+        yield from zip(log, found, strict=True)
 
     def _map_segment(
         self,
         segment: Segment,
         transactions: Callable[[], TransactionIndex],
         function: Callable[[pa.RecordBatch], T],
-        places: Places | None,
+        places: Places | None = None,
     ) -> Iterator[T]:
+        from kgroup.columnar.segment import map_chunks
+
         self.files_read += 1
         try:
             for part in map_chunks(
@@ -263,6 +263,7 @@ class LogReader:
                 partition=segment.partition,
                 transactions=transactions,
                 places=places,
+                compiled=self._compiled,
                 announce=self._announce,
             ):
                 if isinstance(part, Damage):
@@ -324,14 +325,19 @@ def _batches(segments: Iterable[Segment]) -> Iterator[RecordBatch]:
             yield from (item for item in read_file_batches(file) if isinstance(item, RecordBatch))
 
 
-def _logs(segments: Iterable[Segment], from_offset: int) -> list[list[Segment]]:
-    """Put together the segments of one log: of one folder, and named after their offsets."""
+def logs_of(segments: Iterable[Segment], from_offset: int = 0) -> list[Log]:
+    """Put together the segments of one log: of one folder, and named after their offsets.
+
+    Args:
+        segments: sorted, see `find_segments`; those that are not loaded are passed over.
+        from_offset: segments that end before it are passed over.
+    """
     logs: dict[tuple[int | None, Path], list[Segment]] = {}
     for segment in segments:
         if segment.is_loaded:
-            place = segment.path if segment.base_offset is None else segment.path.parent
-            logs.setdefault((segment.partition, place), []).append(segment)
-    return [log[_first(log, from_offset) :] for log in logs.values()]
+            folder = segment.path if segment.base_offset is None else segment.path.parent
+            logs.setdefault((segment.partition, folder), []).append(segment)
+    return [Log(tuple(log[_first(log, from_offset) :])) for log in logs.values()]
 
 
 def _first(log: Sequence[Segment], from_offset: int) -> int:

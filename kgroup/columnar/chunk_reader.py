@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from kgroup.columnar.huge_page import refuse_huge_pages
 from kgroup.kernel.memory import PLACE_SHIFT
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
-from kgroup.protocol.batch.record_batch import Damage, Inflation, RecordBatch, read_file_batches
+from kgroup.protocol.batch.record_batch import Damage, Effort, RecordBatch, read_file_batches
 
 if TYPE_CHECKING:
     from kgroup.columnar.locator import Places
@@ -78,7 +78,7 @@ def read_chunks(
     started = part.start
     least_sound, most_sound = _SOUND_SIZES
     sound_size = least_sound
-    inflation = Inflation()
+    effort = Effort(part.start)
     with path.open("rb", buffering=0) as file, _pool(workers) as pool:
         cutter = Cutter(file, part)
         try:
@@ -105,7 +105,7 @@ def read_chunks(
                 is_soon = stop - started < _SOON * sound_size
                 sound_size = min(2 * sound_size, most_sound) if is_soon else least_sound
                 left = ByteRange(stop, part.end)
-                resumed = yield from _read_over(file, left, sound_size, in_batch, inflation)
+                resumed = yield from _read_over(file, left, sound_size, in_batch, effort)
                 if resumed is None:
                     return
                 cutter.seek(resumed)
@@ -120,7 +120,7 @@ def _read_over(
     part: ByteRange,
     sound_size: int,
     in_batch: Callable[[RecordBatch], Iterator[_T]],
-    inflation: Inflation,
+    effort: Effort,
 ) -> Generator[_T | Damage, None, int | None]:
     """Read what compiled code cannot; give where it can go on, None at the end of the part.
 
@@ -128,7 +128,7 @@ def _read_over(
     """
     file.seek(part.start)
     sound = 0
-    batches = read_file_batches(file, part=part, chunk_size=_SEARCH_SIZE, inflation=inflation)
+    batches = read_file_batches(file, part=part, chunk_size=_SEARCH_SIZE, effort=effort)
     for item in batches:
         if isinstance(item, Damage):
             yield item

@@ -18,7 +18,7 @@ from kgroup.columnar.locator import Places, between
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.memory import PADDING
-from kgroup.protocol.batch.batch import CODECS, MAX_BATCH_SIZE, MOST_RECORDS, Inflation
+from kgroup.protocol.batch.batch import CODECS, MAX_BATCH_SIZE, MOST_RECORDS, Effort
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.compression import CompressionError, UndecidedError, decompress
@@ -250,7 +250,7 @@ class Walk:
             self.batch,
             base_position=self.position,
             final=False,
-            inflation=Inflation(is_known=False),
+            effort=Effort(is_known=False),
         )
         item = next(batches, None)
         if not isinstance(item, RecordBatch) or (item.record_count or 0) > most_records:
@@ -292,7 +292,7 @@ class Walk:
         if self._packed is None or self._run in self._packed:
             return
         codec = int(self._memory[starts[0] - state[memory.PIECE] + 22]) & memory.COMPRESSED
-        limit = Inflation(is_known=False).limit(int((ends - starts).sum()))
+        limit = Effort(is_known=False).limit(int((ends - starts).sum()))
         try:
             unpacked = _unpack(starts, ends, codec, limit)
         except (CompressionError, OSError, pa.ArrowException) as error:

@@ -177,6 +177,24 @@ def test_more_is_read_slowly_behind_frequent_damage(
     assert 4 <= len(begun) <= 8
 
 
+def test_wrong_checksums_cost_a_log_so_much_and_no_more(tmp_path: Path) -> None:
+    """However often compiled code begins anew between them: 256 MiB, and some for each byte."""
+    size = 1_000_000
+    header = bytearray(batch([commit(0, "g")])[:61])
+    header[8:12] = size.to_bytes(4, "big")  # all of these bytes are summed, if any
+    sound = batch([commit(1, "g")]) * 700
+    path = tmp_path / "log"
+    path.write_bytes((bytes(header) * 100 + bytes(99) + sound) * 5 + b"\xff" * size)
+    found = []
+    for compiled in (True, False):
+        parts = list(decode_chunks(path, compiled=compiled))
+        assert sum(part.num_rows for part in parts if not isinstance(part, Damage)) == 5 * 700
+        found.append([part for part in parts if isinstance(part, Damage)])
+    assert found[0] == found[1]
+    passed = ["passed over" in damage.reason for damage in found[0]]
+    assert passed == [False, False, True, True, True, False]
+
+
 @pytest.mark.parametrize("first", [2, 100])
 def test_chunks_begin_small(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many batches fit into the first one, twice as many into the next, ten at most."""

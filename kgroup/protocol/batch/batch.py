@@ -12,7 +12,7 @@ __all__ = [
     "MOST_TIMES",
     "Damage",
     "DamageKind",
-    "Inflation",
+    "Effort",
     "Record",
     "RecordBatch",
 ]
@@ -55,8 +55,8 @@ DamageKind = Literal[
 ]
 
 
-class Inflation:
-    """How much the batches of one log have become when they were decompressed.
+class Effort:
+    """What the bytes of one log have cost so far that were made to cost much.
 
     A kilobyte of compressed data can stand for 64 MiB of records, a log of such batches for more
     than anybody can wait for. Those of coordinators become ten times as large, rarely a hundred
@@ -66,10 +66,14 @@ class Inflation:
     Attributes:
         is_known: whether it is known what the batches before have become. Where it is not, what
             becomes larger is left to who reads the log in order.
+        start: position where the reading of the log began.
+        summed: bytes behind it that were summed for checksums that were wrong.
     """
 
-    def __init__(self, *, is_known: bool = True) -> None:
+    def __init__(self, start: int = 0, *, is_known: bool = True) -> None:
         self.is_known = is_known
+        self.start = start
+        self.summed = 0
         self._inflated = 0
 
     def limit(self, size: int) -> int:
@@ -107,7 +111,7 @@ class RecordBatch:
         is_control: whether it holds a control record: a transaction's marker.
         record_count: how many records it holds; None for a compressed message of v0/v1.
         data: all of its bytes; they keep the chunk that they were read with in memory.
-        inflation: of the log that it is from.
+        effort: of reading the log that it is from.
     """
 
     position: int
@@ -128,7 +132,7 @@ class RecordBatch:
     is_control: bool
     record_count: int | None
     data: memoryview
-    inflation: Inflation = field(default_factory=Inflation, compare=False, repr=False)
+    effort: Effort = field(default_factory=Effort, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

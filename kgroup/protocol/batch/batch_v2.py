@@ -33,7 +33,7 @@ from kgroup.protocol.batch.batch import (
     MOST_RECORDS,
     Damage,
     DamageKind,
-    Inflation,
+    Effort,
     Record,
     RecordBatch,
 )
@@ -100,7 +100,7 @@ def has_right_crc(data: memoryview) -> bool:
     return right == int.from_bytes(data[17:21], "big")
 
 
-def decode_batch(data: memoryview, position: int, inflation: Inflation) -> RecordBatch:
+def decode_batch(data: memoryview, position: int, effort: Effort) -> RecordBatch:
     """Decode the batch in `data`, which has a whole one's size and right checksum."""
     (
         base_offset,
@@ -138,7 +138,7 @@ def decode_batch(data: memoryview, position: int, inflation: Inflation) -> Recor
         is_control=bool(attributes & 0x20),
         record_count=count,
         data=data,
-        inflation=inflation,
+        effort=effort,
     )
 
 

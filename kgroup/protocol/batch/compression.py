@@ -46,7 +46,7 @@ class CompressionError(ValueError):
 
 
 class UndecidedError(Exception):
-    """Whether there is room for what a batch becomes is not known, see `Inflation.is_known`."""
+    """Whether there is room for what a batch becomes is not known, see `Effort.is_known`."""
 
 
 def decompress(
@@ -77,7 +77,7 @@ def decompress(
 
 
 def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> bytes:
-    """Decompress data in a batch as far as its log leaves room for it, see `Inflation`.
+    """Decompress data in a batch as far as its log leaves room for it, see `Effort`.
 
     Args:
         batch: that they belong to.
@@ -88,19 +88,19 @@ def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> b
         CompressionError: see `decompress`.
         UndecidedError: the batch becomes large, and what those before have become is not known.
     """
-    limit = min(limit, batch.inflation.limit(batch.size))
+    limit = min(limit, batch.effort.limit(batch.size))
     made = 0
     try:
         records = decompress(batch.compression, data, magic=batch.magic, limit=limit)
         made = len(records)
         return records
     except CompressionError as error:
-        if error.kind == "too-large" and not batch.inflation.is_known:
+        if error.kind == "too-large" and not batch.effort.is_known:
             raise UndecidedError from None
         made = limit if error.kind == "too-large" else 0
         raise
     finally:
-        batch.inflation.note(batch.size, made)
+        batch.effort.note(batch.size, made)
 
 
 def _too_large(codec: str, limit: int) -> CompressionError:

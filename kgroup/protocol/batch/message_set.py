@@ -24,7 +24,7 @@ from kgroup.protocol.batch.batch import (
     LOG_OVERHEAD,
     MOST_RECORDS,
     Damage,
-    Inflation,
+    Effort,
     Record,
     RecordBatch,
 )
@@ -74,7 +74,7 @@ def has_right_crc(data: memoryview) -> bool:
     return zlib.crc32(data[16:]) == int.from_bytes(data[12:16], "big")
 
 
-def decode_message(data: memoryview, position: int, inflation: Inflation) -> RecordBatch:
+def decode_message(data: memoryview, position: int, effort: Effort) -> RecordBatch:
     """Decode the outer message in `data`, which has a whole one's size and right checksum."""
     offset, _size, _crc, magic, attributes = _PREFIX.unpack_from(data)
     codec = attributes & 0x07
@@ -102,7 +102,7 @@ def decode_message(data: memoryview, position: int, inflation: Inflation) -> Rec
         is_control=False,
         record_count=None if codec else 1,
         data=data,
-        inflation=inflation,
+        effort=effort,
     )
 
 

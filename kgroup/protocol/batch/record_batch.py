@@ -36,7 +36,7 @@ from kgroup.protocol.batch.batch import (
     MAX_UNCOMPRESSED,
     Damage,
     DamageKind,
-    Inflation,
+    Effort,
     Record,
     RecordBatch,
 )
@@ -49,7 +49,7 @@ __all__ = [
     "MAX_UNCOMPRESSED",
     "Damage",
     "DamageKind",
-    "Inflation",
+    "Effort",
     "Record",
     "RecordBatch",
     "read_batches",
@@ -73,7 +73,7 @@ def read_batches(
     base_position: int = 0,
     final: bool = True,
     max_batch_size: int = MAX_BATCH_SIZE,
-    inflation: Inflation | None = None,
+    effort: Effort | None = None,
 ) -> Iterator[RecordBatch | Damage]:
     """Yield the batches in a buffer and the damage between them, in order, every byte once.
 
@@ -83,10 +83,10 @@ def read_batches(
         final: whether the buffer ends where its source ends. Otherwise, as in a fetch response,
             a batch that is cut off at the end is left out and no damage.
         max_batch_size: a batch that claims to be larger is damage.
-        inflation: of the log that the buffer is a part of; by default it is one of its own.
+        effort: of reading the log that the buffer is a part of; by default it is one of its own.
     """
     window = ByteWindow(memoryview(buffer).cast("B"), base_position)
-    return _Reader(window, final, max_batch_size, inflation).read()
+    return _Reader(window, final, max_batch_size, effort).read()
 
 
 def read_file_batches(
@@ -95,7 +95,7 @@ def read_file_batches(
     part: ByteRange = WHOLE,
     chunk_size: int = _CHUNK_SIZE,
     max_batch_size: int = MAX_BATCH_SIZE,
-    inflation: Inflation | None = None,
+    effort: Effort | None = None,
 ) -> Iterator[RecordBatch | Damage]:
     """Like `read_batches`, a part of a file, with bounded memory.
 
@@ -106,13 +106,13 @@ def read_file_batches(
         part: what of the file is wanted.
         chunk_size: bytes that are read at a time.
         max_batch_size: see `read_batches`.
-        inflation: likewise.
+        effort: likewise.
 
     Raises:
         OSError: the file cannot be read.
     """
     window = ByteWindow(memoryview(b""), part.start, file, chunk_size)
-    reader = _Reader(window, True, max_batch_size, inflation)
+    reader = _Reader(window, True, max_batch_size, effort)
     return takewhile(lambda item: part.has(item.position), reader.read())
 
 
@@ -148,16 +148,15 @@ class _Reader:
     """Walks a source once; `read` is its only use."""
 
     def __init__(
-        self, window: ByteWindow, final: bool, max_batch_size: int, inflation: Inflation | None
+        self, window: ByteWindow, final: bool, max_batch_size: int, effort: Effort | None
     ) -> None:
         self._window = window
         self._start = window.base
         self._final = final
         self._max_batch_size = max_batch_size
         self._search = BatchSearch(window, max_batch_size)
-        self._crc_work = 0
         self._unchecked = 0
-        self._inflation = inflation or Inflation()
+        self._effort = effort or Effort(window.base)
 
     def read(self) -> Iterator[RecordBatch | Damage]:
         window = self._window
@@ -229,23 +228,24 @@ class _Reader:
             )
         data = window.view(position, size)
         if magic < 2:
-            batch = message_set.decode_message(data, position, self._inflation)
+            batch = message_set.decode_message(data, position, self._effort)
         else:
-            batch = batch_v2.decode_batch(data, position, self._inflation)
+            batch = batch_v2.decode_batch(data, position, self._effort)
         if offset < 0 or batch.last_offset > _MAX_OFFSET:
             return _Flaw("bad-offset", f"Expected an offset, found {offset}.", end=position + size)
         return batch
 
     def _may_sum(self, position: int, size: int) -> bool:
         """Whether the work on wrong checksums so far leaves room for one more."""
-        allowed = 4 * self._max_batch_size + _CRC_WORK_PER_BYTE * (position - self._start)
-        return self._crc_work + size <= allowed
+        behind = position - self._effort.start
+        allowed = 4 * self._max_batch_size + _CRC_WORK_PER_BYTE * behind
+        return self._effort.summed + size <= allowed
 
     def _has_right_crc(self, position: int, size: int, magic: int) -> bool:
         data = self._window.view(position, size)
         is_right: bool = (message_set if magic < 2 else batch_v2).has_right_crc(data)
         if not is_right:
-            self._crc_work += size
+            self._effort.summed += size
         return is_right
 
     def _skip(self, position: int, flaw: _Flaw) -> Damage:

@@ -18,7 +18,6 @@ __all__ = [
     "GroupLocation",
     "TransactionLocation",
     "locate",
-    "locate_live",
     "locate_transactions",
 ]
 
@@ -84,21 +83,25 @@ class TransactionLocation:
 
 def locate(
     group_ids: Collection[str],
+    source: GroupSource | None = None,
     *,
     partition_count: int | None = None,
-    source: GroupSource | None = None,
 ) -> Report[GroupLocation]:
     """Locate groups, which need not exist, in the order given.
 
     Args:
         group_ids: names.
-        partition_count: partitions of `__consumer_offsets`; None for what the source knows, or
-            else Kafka's default.
-        source: tells where it found the groups; None to compute only.
+        source: a cluster to ask; what else has groups tells where it found them; None to compute
+            only.
+        partition_count: partitions of `__consumer_offsets`, with which no cluster is asked; None
+            for what the source knows, or else Kafka's default.
 
     Raises:
         InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
+    if partition_count is None and isinstance(source, CoordinatorSource):
+        return _locate_live(group_ids, source)
     reading = source.read(group_ids) if source else None
     notes = list(reading.notes) if reading else []
     known = reading.image.offsets_partition_count if reading else None
@@ -128,12 +131,7 @@ def locate(
     return Report(tuple(rows), errors=reading.problems if reading else (), notes=tuple(notes))
 
 
-def locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Report[GroupLocation]:
-    """Ask a cluster for the coordinators of groups, in the order given.
-
-    Raises:
-        BrokerError: no broker answers.
-    """
+def _locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Report[GroupLocation]:
     placements = source.placements(group_ids)
     rows, problems = [], []
     for group_id in dict.fromkeys(group_ids):
@@ -161,17 +159,17 @@ def locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Report
 
 def locate_transactions(
     transactional_ids: Collection[str],
+    source: CoordinatorSource | None = None,
     *,
     partition_count: int | None = None,
-    source: CoordinatorSource | None = None,
 ) -> Report[TransactionLocation]:
     """Find the coordinators of transactional ids, which need not exist, in the order given.
 
     Args:
         transactional_ids: as producers are configured with.
+        source: a cluster to ask; None to compute only.
         partition_count: partitions of `__transaction_state`; None for what the cluster says, or
             else Kafka's default.
-        source: a cluster to ask; None to compute only.
 
     Raises:
         BrokerError: no broker answers.

@@ -168,6 +168,7 @@ class GroupSource(Protocol):
         ...
 
 
+@runtime_checkable
 class CoordinatorSource(Protocol):
     """A live cluster, where coordinators can be asked for."""
 

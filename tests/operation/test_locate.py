@@ -5,7 +5,7 @@ import pytest
 from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker, Group, GroupType
 from kgroup.model.offsets_partition import offsets_partition
-from kgroup.operation.locate import locate, locate_live, locate_transactions
+from kgroup.operation.locate import locate, locate_transactions
 from tests.operation.sources import FakeSource
 
 
@@ -45,14 +45,14 @@ def test_with_a_count() -> None:
 
 def test_count_of_the_source_is_taken_unless_another_is_given() -> None:
     source = FakeSource(group("a", 1), partition_count=4)
-    row = locate(["a"], source=source).data[0]
+    row = locate(["a"], source).data[0]
     assert (row.offsets_partition, row.found_in, row.agrees) == (1, 1, True)
-    assert locate(["a"], source=source).notes == ()
-    assert locate(["a"], source=source, partition_count=50).data[0].offsets_partition == 47
+    assert locate(["a"], source).notes == ()
+    assert locate(["a"], source, partition_count=50).data[0].offsets_partition == 47
 
 
 def test_group_found_elsewhere() -> None:
-    report = locate(["a", "b"], source=FakeSource(group("a", 3), partition_count=4))
+    report = locate(["a", "b"], FakeSource(group("a", 3), partition_count=4))
     assert [(row.found_in, row.agrees) for row in report.data] == [(3, False), (None, None)]
     (note,) = report.notes
     assert note.startswith("1 of 2 groups")
@@ -61,13 +61,14 @@ def test_group_found_elsewhere() -> None:
 def test_coordinator_of_a_live_source() -> None:
     broker = Broker(1, "h", 9092)
     live = Group("a", GroupType.CLASSIC, None, coordinator=broker)
-    assert locate(["a"], source=FakeSource(live)).data[0].coordinator == broker
+    assert locate(["a"], FakeSource(live)).data[0].coordinator == broker
 
 
-class FakeCluster:
-    """Implements `CoordinatorSource`."""
+class FakeCluster(FakeSource):
+    """Implements `CoordinatorSource` too."""
 
     def __init__(self, *, of_transactions: bool = False, **placements: Placement) -> None:
+        super().__init__()
         self._of_transactions = of_transactions
         self._placements = placements
 
@@ -85,7 +86,7 @@ def test_live_cluster() -> None:
         moving=Placement(6, two, None, one, (1, 2), (1, 2)),
         lost=Placement(6, None, "COORDINATOR_NOT_AVAILABLE", None, (1, 2), ()),
     )
-    report = locate_live(["same", "lost", "moving", "same"], cluster)
+    report = locate(["same", "lost", "moving", "same"], cluster)
     assert [(row.group_id, row.agrees, row.coordinator, row.leader) for row in report.data] == [
         ("same", True, one, one),
         ("lost", None, None, None),
@@ -100,7 +101,7 @@ def test_live_cluster() -> None:
 
 
 def test_live_cluster_without_the_topic() -> None:
-    report = locate_live(["g"], FakeCluster())
+    report = locate(["g"], FakeCluster())
     (row,) = report.data
     assert (row.partition_count, row.coordinator, row.agrees) == (50, None, None)
     assert report.errors == ()
@@ -115,7 +116,7 @@ def test_transactions() -> None:
         moving=Placement(6, two, None, one, (1, 2), (1, 2)),
         lost=Placement(6, None, "COORDINATOR_NOT_AVAILABLE", None, (1, 2), ()),
     )
-    report = locate_transactions(["same", "lost", "moving", "same"], source=cluster)
+    report = locate_transactions(["same", "lost", "moving", "same"], cluster)
     assert [(r.transactional_id, r.agrees, r.coordinator, r.leader) for r in report.data] == [
         ("same", True, one, one),
         ("lost", None, None, None),
@@ -140,7 +141,7 @@ def test_transactions_without_a_cluster(count: int | None, partition: int, notes
 
 
 def test_transactions_where_the_cluster_has_none() -> None:
-    report = locate_transactions(["a"], source=FakeCluster(of_transactions=True))
+    report = locate_transactions(["a"], FakeCluster(of_transactions=True))
     assert [(row.transaction_partition, row.leader) for row in report.data] == [(47, None)]
     assert "no topic __transaction_state" in report.notes[0]
     assert report.errors == ()

@@ -1,6 +1,7 @@
 """`kgroup coordinator`."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import click
 
@@ -88,30 +89,13 @@ def command(
 def _groups(
     group_ids: Sequence[str], source: Source, count: int | None, output: Output
 ) -> ExitStatus:
-    from kgroup.operation.locate import locate, locate_live
+    from kgroup.operation.locate import locate
     from kgroup.render.group.group import location_sheet
-    from kgroup.source.base import ClusterSource
 
     source = source.that_has(group_ids)
-    connection = _connection(source, count, "--offsets-partitions")
-    with documented("coordinator", output):
-        if source.zookeeper is not None and connection is not None:
-            with connection.open_zookeeper(source.zookeeper) as zookeeper:
-                report = locate_live(group_ids, zookeeper)
-        elif connection is not None:
-            with connection.open() as cluster:
-                report = locate_live(group_ids, cluster)
-        elif source.snapshot is not None:
-            saved = source.open_snapshot()
-            if isinstance(saved, ClusterSource) and count is None:
-                report = locate_live(group_ids, saved)
-            else:
-                report = locate(group_ids, partition_count=count, source=saved)
-        elif source.paths:
-            with source.open() as found:
-                report = locate(group_ids, partition_count=count, source=found)
-        else:
-            report = locate(group_ids, partition_count=count)
+    is_asked = _connection(source, count, "--offsets-partitions") or source.paths or source.snapshot
+    with documented("coordinator", output), source.open() if is_asked else nullcontext() as found:
+        report = locate(group_ids, found, partition_count=count)
     return show("coordinator", report, output, location_sheet)
 
 
@@ -127,12 +111,11 @@ def _transactions(
             "(--transaction-partitions N); files and ZooKeeper do not tell who coordinates them"
         )
     connection = _connection(source, count, "--transaction-partitions")
-    with documented("coordinator", output):
-        if connection is not None:
-            with connection.open() as cluster:
-                report = locate_transactions(transactional_ids, source=cluster)
-        else:
-            report = locate_transactions(transactional_ids, partition_count=count)
+    with (
+        documented("coordinator", output),
+        connection.open() if connection else nullcontext() as cluster,
+    ):
+        report = locate_transactions(transactional_ids, cluster, partition_count=count)
     return show("coordinator", report, output, transaction_sheet)
 
 

@@ -61,7 +61,9 @@ addEventListener("load", () => setTimeout(() => {
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, recorded_engine: Ask) -> Path:
-    html = "".join(group_html(group_page(recorded_engine(sample_log_dir()), "order-service")))
+    html = "".join(
+        group_html(group_page(recorded_engine(sample_log_dir()), "order-service").data[0])
+    )
     path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(html, "utf-8")
     return path

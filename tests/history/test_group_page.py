@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kgroup.history.query import group_page as module
-from kgroup.history.query.group_page import group_page
+from kgroup.history.query.group_page import GroupPage, group_page
 from kgroup.history.query.timeline import timeline
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.render.cell import age, rfc3339
@@ -22,6 +22,12 @@ from tests.history.recorded import Ask, log_of, time_of
 from tests.history.warehouse_files import write_rows
 
 
+def page_of(
+    engine: DuckEngine, group_id: str, since_ms: int | None = None, until_ms: int | None = None
+) -> GroupPage:
+    return group_page(engine, group_id, since_ms=since_ms, until_ms=until_ms).data[0]
+
+
 def figure_of(html: str) -> Any:
     found = re.search(r"const figure = (.*);\n", html)
     assert found
@@ -30,7 +36,7 @@ def figure_of(html: str) -> Any:
 
 def test_page_of_a_recorded_group(recorded_engine: Ask) -> None:
     engine = recorded_engine(sample_log_dir())
-    page = group_page(engine, "order-service")
+    page = page_of(engine, "order-service")
     rows = timeline(engine, "order-service").data
     assert page.stretches == rows
     assert [each.generation_id for each in page.rebalances] == [1, 2, 3, 4, 5]
@@ -60,7 +66,7 @@ def test_the_end_of_what_goes_on_is_that_of_the_records(recorded_engine: Ask) ->
     stretches = timeline(engine, "order-service").data
     begin_ms = {each.from_ms or 0 for each in stretches if each.to_ms is None}
     for until_ms in (None, last_ms - 1_000, last_ms + 10**9):
-        html = "".join(group_html(group_page(engine, "order-service", until_ms=until_ms)))
+        html = "".join(group_html(page_of(engine, "order-service", until_ms=until_ms)))
         open_ones = [text.split("<br>") for text in hovers_of(html) if "not over" in text]
         ends = [lines[4:] for lines in open_ones if lines[0].startswith("<b>")]
         told = f"not over at {rfc3339(last_ms)}, the last record that is known"
@@ -84,7 +90,7 @@ def test_one_of_something_is_no_plural(tmp_path: Path) -> None:
         "log_ends": [end(2, 11)],
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        page = group_page(engine, "g")
+        page = page_of(engine, "g")
         html = "".join(group_html(page))
     assert (len(page.lives), len(page.rebalances), len(page.stretches)) == (1, 1, 1)
     summary = html.partition("<p>")[2].partition("</p>")[0]
@@ -98,7 +104,7 @@ def test_one_of_something_is_no_plural(tmp_path: Path) -> None:
 
 
 def test_nothing_is_fetched(recorded_engine: Ask) -> None:
-    html = "".join(group_html(group_page(recorded_engine(sample_log_dir()), "order-service")))
+    html = "".join(group_html(page_of(recorded_engine(sample_log_dir()), "order-service")))
     head = html.split("<script>")[0]
     assert not re.findall(r"(?:src|href)=|@import|url\(", head)
     assert html.count("<script>") == html.count("</script>") == 2
@@ -110,7 +116,7 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
     with DuckEngine(
         write_rows(tmp_path, {**rows, "tombstones": [{"group_id": evil, "type": "GroupMetadata"}]})
     ) as engine:
-        html = "".join(group_html(group_page(engine, evil)))
+        html = "".join(group_html(page_of(engine, evil)))
     assert "<img" not in html.split("<script>")[0]
     assert html.count("</script>") == 2
     assert figure_of(html)["data"][0]["y"] == ["&lt;b&gt;t-3"]
@@ -121,7 +127,7 @@ def test_big_groups_are_bounded(recorded_engine: Ask, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "MOST_STRETCHES", 3)
     monkeypatch.setattr(module, "MOST_REBALANCES", 2)
     monkeypatch.setattr(module, "MOST_LIVES", 1)
-    page = group_page(recorded_engine(sample_log_dir()), "order-service")
+    page = page_of(recorded_engine(sample_log_dir()), "order-service")
     assert (len(page.stretches), len(page.rebalances), len(page.lives)) == (3, 2, 1)
     assert [text.split(" ")[0] for text in page.left_out[:1]] == ["2"]
     assert len(page.left_out) == 4
@@ -129,7 +135,7 @@ def test_big_groups_are_bounded(recorded_engine: Ask, monkeypatch: pytest.Monkey
 
 
 def test_group_that_only_commits(recorded_engine: Ask) -> None:
-    page = group_page(recorded_engine(sample_log_dir()), "search-index")
+    page = page_of(recorded_engine(sample_log_dir()), "search-index")
     html = "".join(group_html(page))
     assert (page.stretches, page.rebalances) == ((), ())
     assert sum(each.commits for each in page.rates) > 0
@@ -138,10 +144,10 @@ def test_group_that_only_commits(recorded_engine: Ask) -> None:
 
 def test_part_of_the_time(recorded_engine: Ask) -> None:
     engine = recorded_engine(sample_log_dir())
-    whole = group_page(engine, "order-service")
+    whole = page_of(engine, "order-service")
     times = [each.time_ms or 0 for each in whole.rebalances]
     begin, end = times[2] + 1, times[3] + 1
-    page = group_page(engine, "order-service", since_ms=begin, until_ms=end)
+    page = page_of(engine, "order-service", since_ms=begin, until_ms=end)
     assert (page.since_ms, page.until_ms) == (begin, end)
     assert [each.generation_id for each in page.rebalances] == [4]
     # The first two members were there before; the third one came.
@@ -160,13 +166,13 @@ def test_part_of_the_time(recorded_engine: Ask) -> None:
 
 def test_time_of_which_nothing_is_known(recorded_engine: Ask) -> None:
     engine = recorded_engine(sample_log_dir())
-    whole = group_page(engine, "order-service")
+    whole = page_of(engine, "order-service")
     assert whole.since_ms is not None
     assert whole.until_ms is not None
     early, late = whole.since_ms - 5_000, whole.until_ms + 5_000
-    before = group_page(engine, "order-service", until_ms=early)
+    before = page_of(engine, "order-service", until_ms=early)
     assert (before.since_ms, before.until_ms, before.stretches) == (early, early, ())
-    behind = group_page(engine, "order-service", since_ms=late)
+    behind = page_of(engine, "order-service", since_ms=late)
     assert (behind.since_ms, behind.until_ms) == (late, late)
     assert {each.to_ms for each in behind.stretches} == {None}  # as the last rebalance left it
     assert "(0 ms): 0 rebalances" in "".join(group_html(behind))
@@ -183,7 +189,7 @@ def test_what_has_no_time_or_did_not_count_is_left_out(tmp_path: Path) -> None:
         ],
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        page = group_page(engine, "g")
+        page = page_of(engine, "g")
     assert [each.member_id for each in page.stretches] == ["a"]
     assert page.left_out == ("1 stretch without times",)
     assert sum(each.commits for each in page.rates) == 2
@@ -199,8 +205,8 @@ def test_lag_of_part_of_the_time(tmp_path: Path) -> None:
         ],
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        page = group_page(engine, "g")
-        part = group_page(engine, "g", since_ms=T + 6, until_ms=T + 25)
+        page = page_of(engine, "g")
+        part = page_of(engine, "g", since_ms=T + 6, until_ms=T + 25)
     assert [(each.time_ms - T, each.lag, each.partitions) for each in page.lags] == [
         (5, 170, 2),
         (15, 170, 2),

@@ -28,7 +28,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.assign.run import Bounce, Run
 from kgroup.operation.change import compare
 from kgroup.operation.decode.statistics import Count
-from kgroup.operation.describe import GroupDescription
+from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.report import Report
@@ -80,7 +80,7 @@ def _answer_sheet(rows: Rows) -> Sheet:
     }
     data = ({name: getattr(row, field) for field, name in names.items()} for row in rows)
     deep = tuple({**row, names["role"]: [row[names["role"]], {"a": 1}]} for row in data)
-    return answer.answer_sheet(Answer(types, Report(deep)))
+    return answer.answer_sheet(Answer(deep, columns=types))
 
 
 SHEETS: Mapping[Callable[..., Sheet], type] = {

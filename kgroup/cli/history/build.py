@@ -1,9 +1,7 @@
 """`kgroup history build`."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,13 +13,7 @@ from kgroup.cli.option.warehouse import said_if_failed
 from kgroup.cli.output.context import complain, documented, show
 from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
-from kgroup.errors import ExitStatus, InputError
-
-if TYPE_CHECKING:
-    from kgroup.history.build.build import Build, ClusterReport
-    from kgroup.operation.report import Report
-
-    _Read = Callable[[Build], Report[ClusterReport]]
+from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
 
@@ -97,6 +89,7 @@ def command(
         places = (str(sample_log_dir()),)
 
     from kgroup.history.build.build import Build
+    from kgroup.history.build.source import build_from_cluster, build_from_files
     from kgroup.history.warehouse.warehouse import write_warehouse
     from kgroup.render.history.build import build_sheet
     from kgroup.spark.runner import runner
@@ -108,78 +101,15 @@ def command(
         complain(f"note: {text}")
 
     with documented("history build", output):
-        read = _files(places, cluster) if places else _cluster(connection, cluster)
+        if places:
+            build_from = build_from_files(places, cluster)
+        else:
+            build_from = build_from_cluster(connection.client_config(), cluster)
         with (
             said_if_failed(root),
             write_warehouse(root) as writer,
             runner(spark.master, spark.settings, note, progress.announce_compiling) as run,
         ):
-            report = read(Build(writer, run, progress.tell_share))
+            report = build_from(Build(writer, run, progress.tell_share))
         progress.finish()
     return show("history build", report, output, build_sheet)
-
-
-def _files(places: Sequence[str], cluster: str | None) -> "_Read":
-    from kgroup.history.input.segment_source import Sources, find_sources
-    from kgroup.history.sql.log_ends import ends_of
-    from kgroup.source.snapshot.file import is_snapshot, read_snapshot
-
-    files = [Path(place) for place in places if is_snapshot(Path(place))]
-    snapshots = [read_snapshot(file) for file in files]
-    names = [
-        _name_of(file, cluster or snapshot.cluster_id)
-        for file, snapshot in zip(files, snapshots, strict=True)
-    ]
-    others = [place for place in places if Path(place) not in files]
-    sources = find_sources(others, cluster) if others else Sources((), {}, (), ())
-    if sources.problems and not (sources.segments or files):
-        problem = sources.problems[0]
-        raise InputError(f"{problem.path}: {problem.reason}", path=problem.path)
-
-    def read(build: "Build") -> "Report[ClusterReport]":
-        for name, snapshot in zip(names, snapshots, strict=True):
-            build.add_topic_names(name, snapshot.topic_names)
-            build.add_log_ends(name, ends_of(snapshot))
-        for name, topic_names in sources.topic_names.items():
-            build.add_topic_names(name, topic_names)
-        build.read(sources.segments)
-        report = build.commit()
-        summaries = _summaries(report, "segment") if others else ()
-        return replace(
-            report,
-            errors=(*sources.problems, *report.errors),
-            notes=(*report.notes, *sources.notes, *summaries),
-        )
-
-    return read
-
-
-def _name_of(file: Path, cluster: str | None) -> str:
-    if cluster is None:
-        raise InputError(
-            f"{file}: expected the id of a cluster, found none; name it with --cluster NAME",
-            path=str(file),
-        )
-    return cluster
-
-
-def _cluster(connection: Connection, cluster: str | None) -> "_Read":
-    from kgroup.history.input.live_source import ask_live
-
-    config = connection.client_config()
-    for note in config.notes:
-        complain(f"note: {note}")
-    ask_live(config, cluster)  # who does not answer leaves no new warehouse behind
-
-    def read(build: "Build") -> "Report[ClusterReport]":
-        build.read_live(ask_live(config, cluster))  # until now others may have read on
-        report = build.commit()
-        return replace(report, notes=(*report.notes, *_summaries(report, "partition")))
-
-    return read
-
-
-def _summaries(report: "Report[ClusterReport]", what: str) -> Iterator[str]:
-    for each in report.data:
-        count = f"{each.segments_read:,} {what}{'' if each.segments_read == 1 else 's'}"
-        yield f"{each.cluster}: {count} read, {each.segments_skipped:,} had nothing new."

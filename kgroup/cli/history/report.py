@@ -7,7 +7,7 @@ import click
 from kgroup.cli.option.common import PATH, examples
 from kgroup.cli.option.history import group_argument, time_options
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
-from kgroup.cli.output.context import complain
+from kgroup.cli.output.context import complain_notes
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
@@ -46,16 +46,11 @@ def command(
     from kgroup.render.history.page import group_html
 
     with warehouse.open() as engine:
-        page = group_page(
+        report = group_page(
             engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
         )
+    (page,) = report.data
     with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.writelines(group_html(page))
-    if not (page.rebalances or page.rates):
-        complain(
-            f"note: Group {group_id!r} neither rebalanced nor committed in that time, as far as "
-            "the warehouse knows."
-        )
-    for each in page.left_out:
-        complain(f"note: left out: {each}")
-    return ExitStatus.DONE
+    complain_notes(report.notes)
+    return report.exit_status

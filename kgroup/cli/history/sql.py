@@ -53,4 +53,4 @@ def command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitStatu
             raise click.UsageError(str(error)) from None
     # All columns, also those that have no value in any row: they were asked for.
     output = replace(output, columns=output.columns or tuple(answer.columns))
-    return show("history sql", answer.report, output, lambda rows: answer_sheet(answer))
+    return show("history sql", answer, output, lambda rows: answer_sheet(answer))

@@ -55,14 +55,17 @@ def command(
     A row for each storm: when it began and ended, how many rebalances it had, and the clients that
     joined, left or changed most often in it.
     """
-    from kgroup.history.rebalance.query import rebalances
-    from kgroup.history.rebalance.storm import storms_of
-    from kgroup.operation.report import Report
+    from kgroup.history.rebalance.storm import find_storms
     from kgroup.render.history.rebalance import storm_sheet
 
     with documented("history storms", output), warehouse.open() as engine:
-        found = rebalances(
-            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
+        report = find_storms(
+            engine,
+            group_id,
+            count=rate[0],
+            within_ms=rate[1],
+            since_ms=since_ms,
+            until_ms=until_ms,
+            cluster=warehouse.cluster,
         )
-    report = Report(tuple(storms_of(found.data, *rate)), found.errors, found.notes)
     return show("history storms", report, output, storm_sheet)

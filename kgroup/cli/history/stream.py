@@ -61,8 +61,6 @@ def command(
     from kgroup.spark.session import spark_session
 
     config = connection.client_config()
-    for note in config.notes:
-        complain(f"note: {note}")
     with (
         said_if_failed(root, "The tables have what the batches before have written."),
         spark_session(spark.master, spark.settings, only_tasks=True) as session,
@@ -75,10 +73,9 @@ def command(
 
 
 def _tell(report: "Report[ClusterReport]") -> None:
+    from kgroup.render.history.build import build_line
+
     for each in report.data:
-        tables = (
-            f"{table.new_row_count:,} {table.table}" for table in each.tables if table.new_row_count
-        )
-        complain(f"{each.cluster}: {', '.join(tables) or 'nothing new'}")
+        complain(build_line(each))
     for problem in report.errors:
         complain(f"error: {problem.reason}")

@@ -46,17 +46,10 @@ def command(
     terminal a picture instead, unless columns are chosen.
     """
     from kgroup.history.query.timeline import timeline
-    from kgroup.history.sql.question import span_of
     from kgroup.render.history.answer import interval_sheet
     from kgroup.render.history.picture import picture_text
 
     is_drawn = is_terminal() and output.form == "table"
-    last_ms = None
-
-    def picture(rows: "tuple[Interval, ...]", form: str, /, **_: bool) -> Iterator[str]:
-        columns = get_terminal_size().columns
-        return picture_text(rows, columns, since_ms=since_ms, until_ms=until_ms, last_ms=last_ms)
-
     with documented("history timeline", output), warehouse.open() as engine:
         report = timeline(
             engine,
@@ -65,7 +58,11 @@ def command(
             until_ms=until_ms,
             topic=topic,
             cluster=warehouse.cluster,
+            with_last=is_drawn,
         )
-        if is_drawn and report.data:
-            last_ms = span_of(engine, report.data[0].cluster).last_ms
+
+    def picture(rows: "tuple[Interval, ...]", form: str, /, **_: bool) -> Iterator[str]:
+        span = {"since_ms": since_ms, "until_ms": until_ms, "last_ms": report.last_ms}
+        return picture_text(rows, get_terminal_size().columns, **span)
+
     return show("history timeline", report, output, interval_sheet, picture if is_drawn else None)

@@ -71,7 +71,7 @@ class Connection:
     def client_config(
         self, *, needs_server: bool = True, with_environment: bool = True
     ) -> "ClientConfig":
-        """Put the configuration together, with the environment and the profiles.
+        """Put the configuration together, with environment and profiles; tell what has no effect.
 
         Args:
             needs_server: whether it must say which brokers to ask.
@@ -87,7 +87,7 @@ class Connection:
         if not with_environment:
             environment.pop("KGROUP_BOOTSTRAP_SERVER", None)
             environment.pop("KGROUP_PROFILE", None)
-        return client_config(
+        config = client_config(
             environment=environment,
             bootstrap_server=self.bootstrap_server,
             overrides=self.overrides,
@@ -95,6 +95,9 @@ class Connection:
             profile=self.profile,
             needs_server=needs_server,
         )
+        for note in config.notes:
+            complain(f"note: {note}")
+        return config
 
     @contextmanager
     def open_zookeeper(
@@ -110,8 +113,6 @@ class Connection:
             UsageError: the configuration is not as it should be.
         """
         config = self.client_config(needs_server=False, with_environment=False)
-        for note in config.notes:
-            complain(f"note: {note}")
         tls = config.zookeeper_tls
         from kgroup.source.zookeeper.source import Zookeeper
 
@@ -127,7 +128,7 @@ class Connection:
 
     @contextmanager
     def open(self, *, of_silence: bool = False) -> "Iterator[Cluster]":
-        """Give the cluster, for as long as the context lasts; tell what has no effect.
+        """Give the cluster, for as long as the context lasts.
 
         Args:
             of_silence: let the timeout bound the time in which no broker answers, not all.
@@ -137,8 +138,6 @@ class Connection:
             UsageError: the configuration is not as it should be.
         """
         config = self.client_config()
-        for note in config.notes:
-            complain(f"note: {note}")
         options = config.kafka_options()
         from kgroup.source.broker.source import Cluster
 

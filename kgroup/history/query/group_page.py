@@ -13,6 +13,7 @@ from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.interval import Interval
 from kgroup.history.sql.question import SETTLED, cluster_of_group, first_times, rows_of, span_of
 from kgroup.model.instant import rfc3339
+from kgroup.operation.report import Report
 
 __all__ = ["CommitRate", "GroupLag", "GroupPage", "Life", "counted", "group_page", "name_of_thing"]
 
@@ -104,7 +105,7 @@ def group_page(
     since_ms: int | None = None,
     until_ms: int | None = None,
     cluster: str | None = None,
-) -> GroupPage:
+) -> Report[GroupPage]:
     """Gather what a page shows.
 
     Args:
@@ -113,6 +114,9 @@ def group_page(
         since_ms: only from then on,
         until_ms: and before then.
         cluster: that has the group.
+
+    Returns:
+        One page; notes say what it does not show.
 
     Raises:
         NotFoundError: the group is not there.
@@ -156,7 +160,7 @@ def group_page(
         left_out.append(counted(len(lives) - MOST_LIVES, *first))
         lives = lives[-MOST_LIVES:]
     length_ms = _length_ms(since, until)
-    return GroupPage(
+    page = GroupPage(
         cluster,
         group_id,
         since,
@@ -170,6 +174,14 @@ def group_page(
         _lags(engine, cluster, group_id, since_ms, until_ms),
         tuple(left_out),
     )
+    notes = [f"left out: {each}" for each in left_out]
+    if not (page.rebalances or page.rates):
+        notes.insert(
+            0,
+            f"Group {group_id!r} neither rebalanced nor committed in that time, as far as the "
+            "warehouse knows.",
+        )
+    return Report((page,), notes=tuple(notes))
 
 
 def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:

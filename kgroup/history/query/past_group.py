@@ -31,7 +31,8 @@ from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import Problem
 from kgroup.model.record import DecodedRecord
-from kgroup.operation.describe import GroupDescription, describe
+from kgroup.operation.describe import describe
+from kgroup.operation.description import GroupDescription
 from kgroup.operation.report import Report
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log.replay import decode_subscriptions

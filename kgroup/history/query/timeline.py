@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.interval import Interval, overlaps, read_intervals
 from kgroup.history.sql.known_topic import check_topic
-from kgroup.history.sql.question import cluster_of_group, where
+from kgroup.history.sql.question import cluster_of_group, span_of, where
 from kgroup.operation.report import Report
 
-__all__ = ["timeline"]
+__all__ = ["Timeline", "timeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline(Report[Interval]):
+    """Stretches of time.
+
+    Attributes:
+        last_ms: time of the cluster's last record; None where that is not known, or was not asked.
+    """
+
+    last_ms: int | None = None
 
 
 def timeline(
@@ -19,7 +32,8 @@ def timeline(
     until_ms: int | None = None,
     topic: str | None = None,
     cluster: str | None = None,
-) -> Report[Interval]:
+    with_last: bool = False,
+) -> Timeline:
     """Give the stretches of time in which members of a group owned partitions.
 
     Args:
@@ -29,6 +43,7 @@ def timeline(
         until_ms: leave out what began then or later.
         topic: only its partitions; a name, or an id.
         cluster: that has the group.
+        with_last: whether it matters up to when anything is known.
 
     Returns:
         The stretches by topic, partition and time; those whose times are not known are never left
@@ -53,7 +68,8 @@ def timeline(
     untimed = sum(not interval.is_timed for interval in found)
     if untimed:
         notes.append(f"The log has no times for {untimed} of the stretches, only offsets.")
-    return Report(found, notes=tuple(notes))
+    last_ms = span_of(engine, cluster).last_ms if with_last and found else None
+    return Timeline(found, notes=tuple(notes), last_ms=last_ms)
 
 
 def _why_none(engine: Engine, cluster: str, group_id: str) -> str:

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.rebalance import Rebalance
+from kgroup.history.sql.engine import Engine
+from kgroup.operation.report import Report
 
-__all__ = ["Starter", "Storm", "storms_of"]
+__all__ = ["Starter", "Storm", "find_storms", "storms_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,35 @@ class Storm:
     rebalance_count: int
     started_by: tuple[Starter, ...]
     without_member_count: int
+
+
+def find_storms(
+    engine: Engine,
+    group_id: str | None = None,
+    *,
+    count: int,
+    within_ms: int,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    cluster: str | None = None,
+) -> Report[Storm]:
+    """Find the storms of a group, or of all.
+
+    Args:
+        engine: to ask.
+        group_id: the group; None: every group.
+        count: see `storms_of`, and so is
+        within_ms: the time.
+        since_ms: only rebalances from then on,
+        until_ms: and before then.
+        cluster: that has the group.
+
+    Raises:
+        NotFoundError: the group is not there.
+        UsageError: it is in several clusters.
+    """
+    found = rebalances(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
+    return Report(tuple(storms_of(found.data, count, within_ms)), found.errors, found.notes)
 
 
 def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> list[Storm]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -20,16 +21,14 @@ __all__ = ["Answer", "ask_sql"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a query gave.
+class Answer(Report[Row]):
+    """What a query gave: rows with values that JSON has.
 
     Attributes:
         columns: their types, by name, in order.
-        report: rows; values are those that JSON has.
     """
 
-    columns: dict[str, pa.DataType]
-    report: Report[Row]
+    columns: Mapping[str, pa.DataType] = field(default_factory=dict)
 
 
 def ask_sql(engine: Engine, query: str) -> Answer:
@@ -46,7 +45,7 @@ def ask_sql(engine: Engine, query: str) -> Answer:
             raise UsageError(f"two columns are called {name}; name one of them otherwise, by AS")
     rows = [{name: _plain(value) for name, value in row.items()} for row in found.to_pylist()]
     columns = dict(zip(names, found.schema.types, strict=True))
-    return Answer(columns, Report(tuple(rows)))
+    return Answer(tuple(rows), columns=columns)
 
 
 def _plain(value: Any) -> Any:

@@ -292,7 +292,7 @@ def answer_sheet(answer: Answer) -> Sheet:
         Column(name, _kind(name, type_), "column of the query")
         for name, type_ in answer.columns.items()
     )
-    rows = [[_text(row[name]) for name in answer.columns] for row in answer.report.data]
+    rows = [[_text(row[name]) for name in answer.columns] for row in answer.data]
     return Sheet(columns, rows)
 
 

@@ -12,7 +12,7 @@ from kgroup.render.sheet import Sheet
 if TYPE_CHECKING:
     from kgroup.history.build.build import ClusterReport
 
-__all__ = ["BUILD_COLUMNS", "build_sheet"]
+__all__ = ["BUILD_COLUMNS", "build_line", "build_sheet"]
 
 BUILD_COLUMNS = (
     CLUSTER,
@@ -35,3 +35,11 @@ def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
             if table.row_count
         ],
     )
+
+
+def build_line(report: ClusterReport) -> str:
+    """Say in a line what is new in a cluster's tables."""
+    tables = (
+        f"{table.new_row_count:,} {table.table}" for table in report.tables if table.new_row_count
+    )
+    return f"{report.cluster}: {', '.join(tables) or 'nothing new'}"

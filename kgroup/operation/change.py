@@ -14,11 +14,7 @@ from typing import Any
 from kgroup.model.group import GroupState, GroupType, Member
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
-from kgroup.operation.describe import (
-    GroupDescription,
-    OffsetDescription,
-    ShareOffsetDescription,
-)
+from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
 
 __all__ = ["Change", "ChangeKind", "changes", "compare"]

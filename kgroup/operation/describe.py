@@ -4,22 +4,29 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Membership, Topology
+from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
-from kgroup.model.offset import CommitStore, CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.offset import CommitStore, CommittedOffset, ShareOffset
 from kgroup.model.pattern import Pattern
 from kgroup.operation.commit import with_kafka_commits
+from kgroup.operation.description import (
+    GroupDescription,
+    OffsetDescription,
+    ShareOffsetDescription,
+)
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import read_chosen
+from kgroup.operation.time_lag import with_time_lags
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
     Capability,
     ClusterSource,
     GroupSource,
+    NextRecordSource,
     Question,
 )
 
-__all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "describe"]
+__all__ = ["describe"]
 
 _SETTLED = (GroupState.STABLE, GroupState.RECONCILING)
 """States in which what nobody owns shall have no owner, or has none yet."""
@@ -48,119 +55,6 @@ class _Owner:
 _NOBODY = _Owner()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDescription:
-    """One partition that a group has committed, that a member owns, or that nobody owns but should.
-
-    Attributes:
-        topic: name of the user's topic; None where only its id is known (a partition that is owned
-            and not committed).
-        partition: its partition.
-        committed_offset: offset of the next record to read; None: nothing committed.
-        leader_epoch: epoch of the last record read.
-        metadata: text that the client stored with the offset.
-        commit_timestamp_ms: when the coordinator took the commit.
-        expire_timestamp_ms: only where the commit carried an explicit retention.
-        log_end_offset: offset that the next record written to the partition gets; for readers of
-            committed records that of the first one in an open transaction.
-        lag: `log_end_offset` minus `committed_offset`; negative where the commit lies past the end.
-        member_id: the member that owns the partition, None where nobody does.
-        topic_id: of the assignment, or else of the commit.
-        owned_since_epoch: epoch in which that member got the partition, or the task that reads it
-            (consumer and streams groups of Kafka 4.3 and later).
-        log_start_offset: offset of the first record that the partition still has.
-        mark: what is wrong with the partition or the commit; None where nothing is known to be.
-        next_timestamp_ms: time of the next record to read; None where that was not asked, there
-            is none, or it has no time.
-        time_lag_ms: how long ago that was; 0 where nothing is left to read.
-        owner_thread: ZooKeeper consumers: number of the owner's stream that reads the partition.
-        owned_since_ms: ZooKeeper consumers: when the owner took it.
-        committed_in: ZooKeeper consumers: where the commit was found; see `with_kafka_commits`.
-    """
-
-    topic: str | None
-    partition: int
-    committed_offset: int | None
-    leader_epoch: int | None
-    metadata: str | None
-    commit_timestamp_ms: int | None
-    expire_timestamp_ms: int | None
-    log_end_offset: int | None
-    lag: int | None
-    member_id: str | None
-    topic_id: str | None
-    owned_since_epoch: int | None
-    log_start_offset: int | None
-    mark: OffsetMark | None
-    next_timestamp_ms: int | None = None
-    time_lag_ms: int | None = None
-    owner_thread: int | None = None
-    owned_since_ms: int | None = None
-    committed_in: CommitStore | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShareOffsetDescription:
-    """One partition that a share group works on; more attributes as in `ShareOffset`.
-
-    Attributes:
-        log_end_offset: offset that the next record written to the partition gets.
-        lag: records that the group has not finished: `log_end_offset` minus `start_offset` minus
-            `delivery_complete_count`, as Kafka's DescribeShareGroupOffsets has it (KIP-1226); None
-            before Kafka 4.2, which kept no count.
-        next_timestamp_ms: time of the first record that is not finished; as in
-            `OffsetDescription`.
-        time_lag_ms: likewise.
-    """
-
-    topic: str | None
-    partition: int | None
-    state: str | None
-    start_offset: int | None
-    delivery_complete_count: int | None
-    log_end_offset: int | None
-    lag: int | None
-    leader_epoch: int | None
-    state_epoch: int | None
-    topic_id: str
-    next_timestamp_ms: int | None = None
-    time_lag_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
-    """One group; attributes as in `kgroup.model.group.Group`, in the order of the JSON output.
-
-    Attributes:
-        offsets: commits, owned partitions, and (from a cluster or ZooKeeper) partitions of
-            subscribed topics that nobody owns, sorted by topic and partition.
-        total_lag: sum of the known lags of `offsets` and `share_offsets`, of which those below 0
-            count as 0: a commit past the end does not make up for others; None where none is known.
-        max_time_lag_ms: largest of their known lags in time; likewise.
-    """
-
-    group_id: str
-    type: GroupType
-    state: GroupState | None
-    protocol_type: str | None
-    assignor: str | None
-    generation_id: int | None
-    group_epoch: int | None
-    assignment_epoch: int | None
-    leader_id: str | None
-    coordinator: Broker | None
-    offsets_partition: int | None
-    state_timestamp_ms: int | None
-    members: tuple[Member, ...]
-    offsets: tuple[OffsetDescription, ...]
-    pending_offsets: tuple[PendingOffset, ...]
-    total_lag: int | None
-    topology: Topology | None
-    share_offsets: tuple[ShareOffsetDescription, ...] | None
-    last_stable: Membership | None
-    max_time_lag_ms: int | None = None
-
-
 def describe(
     source: GroupSource,
     group_ids: Collection[str] = (),
@@ -168,6 +62,7 @@ def describe(
     regex: Pattern | None = None,
     committed: bool = False,
     log_budget: int = DEFAULT_LOG_BUDGET,
+    times: NextRecordSource | None = None,
 ) -> Report[GroupDescription]:
     """Describe the groups of these ids, those whose whole id matches, or all.
 
@@ -178,6 +73,8 @@ def describe(
         committed: let partitions end before the first record of an open transaction, as they do
             for consumers of isolation level read_committed.
         log_budget: see `Question`.
+        times: tells when the records were made that are read next; None where the lag in time does
+            not matter.
 
     Returns:
         Groups sorted by id. A group that was named and does not exist is an error in the report,
@@ -185,6 +82,7 @@ def describe(
 
     Raises:
         InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     question = Question(regex=regex, log_budget=log_budget)
     reading, missing = read_chosen(source, group_ids, question)
@@ -204,7 +102,7 @@ def describe(
             "Start offsets of share groups are not known: they are kept in the topic "
             "__share_group_state, which this source does not have.",
         )
-    return Report(
+    report = Report(
         data=tuple(
             _describe(group, logs.ranges, forgotten.get(group.group_id, ()), committing.stores)
             for group in chosen
@@ -212,6 +110,7 @@ def describe(
         errors=missing + reading.problems + committing.problems + logs.problems,
         notes=notes,
     )
+    return report if times is None else with_time_lags(report, times, committed=committed)
 
 
 def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Iterable[_At]]:

@@ -6,11 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from kgroup.model.next_record import NextReading, Position
-from kgroup.operation.describe import (
-    GroupDescription,
-    OffsetDescription,
-    ShareOffsetDescription,
-)
+from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
 from kgroup.source.base import NextRecordSource
 

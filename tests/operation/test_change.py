@@ -12,7 +12,8 @@ from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.change import Change, ChangeKind, changes, compare
-from kgroup.operation.describe import GroupDescription, describe
+from kgroup.operation.describe import describe
+from kgroup.operation.description import GroupDescription
 from kgroup.operation.report import Report
 from tests.operation.sources import FakeSource
 

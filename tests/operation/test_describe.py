@@ -19,12 +19,8 @@ from kgroup.model.group import (
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.describe import (
-    GroupDescription,
-    OffsetDescription,
-    ShareOffsetDescription,
-    describe,
-)
+from kgroup.operation.describe import describe
+from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.source.base import Capability
 from tests.operation.sources import FakeSource
 

@@ -10,7 +10,7 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.change import Change, ChangeKind
 from kgroup.operation.decode.statistics import Count
-from kgroup.operation.describe import GroupDescription
+from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.zookeeper.fault import FaultKind, Finding

@@ -1,6 +1,7 @@
 """`kgroup describe`."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -23,9 +24,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.describe import GroupDescription
-    from kgroup.operation.report import Report
-    from kgroup.source.base import GroupSource
+    pass
 
 __all__ = ["command"]
 
@@ -109,27 +108,12 @@ def command(
             "has no other forms, and no --columns"
         )
     from kgroup.operation.describe import describe
-    from kgroup.operation.time_lag import with_time_lags
-    from kgroup.render.group.description import SECTIONS
     from kgroup.source.base import DEFAULT_LOG_BUDGET, NextRecordSource, RenewableSource
 
     if log_budget_mib is None:
         log_budget = 0 if every else DEFAULT_LOG_BUDGET
     else:
         log_budget = log_budget_mib << 20
-    committed = isolation == "read-committed"
-
-    def read(found: "GroupSource") -> "Report[GroupDescription]":
-        report = describe(found, groups, regex=regex, committed=committed, log_budget=log_budget)
-        if not time_lag:
-            return report
-        if not isinstance(found, NextRecordSource):
-            raise click.UsageError(
-                "--time-lag reads records of the topics from a cluster: choose "
-                "--bootstrap-server or --profile"
-            )
-        return with_time_lags(report, found, committed=committed)
-
     in_rounds = watch_s is not None
     source = source.that_has(groups)
     of_silence = every or regex is not None or in_rounds
@@ -137,11 +121,28 @@ def command(
         documented("describe", output),
         source.open(of_silence=of_silence, in_rounds=in_rounds) as found,
     ):
+        times = found if isinstance(found, NextRecordSource) else None
+        if time_lag and times is None:
+            raise click.UsageError(
+                "--time-lag reads records of the topics from a cluster: choose "
+                "--bootstrap-server or --profile"
+            )
+        read = partial(
+            describe,
+            found,
+            groups,
+            regex=regex,
+            committed=isolation == "read-committed",
+            log_budget=log_budget,
+            times=times if time_lag else None,
+        )
         if watch_s is not None:
-            from kgroup.cli.output.watch import is_screen, watch
+            from kgroup.cli.output.watch import is_screen, show_rounds
+            from kgroup.operation.watch import watch
+            from kgroup.render.group.description import SECTIONS
 
-            watch(
-                lambda: read(found),
+            show_rounds(
+                watch(read),
                 lambda failed: (
                     found.renew(anew=failed) if isinstance(found, RenewableSource) else None
                 ),
@@ -150,5 +151,5 @@ def command(
                 headers=output.headers,
                 lines=output.form == "jsonl" or not is_screen(),
             )
-        report, now_ms = read(found), source.instant_ms(found)
+        report, now_ms = read(), source.instant_ms(found)
     return show_groups("describe", report, output, sections, now_ms)

@@ -11,7 +11,7 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kgroup.operation.describe import GroupDescription
+    from kgroup.operation.description import GroupDescription
     from kgroup.operation.report import Report
 
 __all__ = ["check_sections", "section_options", "show_groups"]

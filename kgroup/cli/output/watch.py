@@ -1,23 +1,21 @@
-"""Describe groups again and again: redrawn on a terminal, a JSON line a change in a pipe."""
+"""Rounds of a watch: redrawn on a terminal, a JSON line a change in a pipe."""
 
 import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from kgroup.cli.output.context import complain, complain_of, is_terminal, write
-from kgroup.errors import BrokerError, KgroupError
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.change import Change
-    from kgroup.operation.describe import GroupDescription
-    from kgroup.operation.report import Report
+    from kgroup.operation.watch import Round
 
-__all__ = ["is_screen", "watch"]
+__all__ = ["is_screen", "show_rounds"]
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 """Take the alternate screen, hide the cursor, let long lines end at the edge."""
@@ -31,13 +29,7 @@ _END_OF_LINE = "\x1b[0m\x1b[K"
 class _View(Protocol):
     """Where rounds are shown."""
 
-    def show(
-        self,
-        groups: "Mapping[str, GroupDescription]",
-        changes: "Sequence[Change]",
-        report: "Report[GroupDescription]",
-        now_ms: int,
-    ) -> None:
+    def show(self, found: "Round") -> None:
         """Show a round."""
         ...
 
@@ -51,8 +43,8 @@ def is_screen() -> bool:
     return is_terminal() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
-def watch(
-    read: "Callable[[], Report[GroupDescription]]",
+def show_rounds(
+    rounds: "Iterator[Round]",
     again: Callable[[bool], None],
     interval_s: float,
     *,
@@ -60,10 +52,10 @@ def watch(
     headers: bool,
     lines: bool,
 ) -> NoReturn:
-    """Describe groups in rounds, until interrupted.
+    """Show rounds of a watch, until interrupted.
 
     Args:
-        read: describes them once.
+        rounds: each read when it is asked for.
         again: prepares the source for another round; told whether the last one failed.
         interval_s: seconds from the beginning of a round to that of the next.
         sections: of the page on a terminal.
@@ -74,36 +66,20 @@ def watch(
         KgroupError: the first round fails; what later ones meet is told and passed over.
         BrokenPipeError: nobody reads the lines any more.
     """
-    from kgroup.model.problem import Problem
-    from kgroup.operation.change import compare
-    from kgroup.operation.report import Report
-
     with ExitStack() as stack:
         view: _View | None = None
-        known: dict[str, GroupDescription] = {}
         while True:
             begun = time.monotonic()
-            failed = False
-            try:
-                report = read()
-            except (KgroupError, OSError) as error:
-                if view is None:
-                    raise
-                failed = True
-                kind = error.kind if isinstance(error, KgroupError) else "unreadable"
-                broker = error.broker_id if isinstance(error, BrokerError) else None
-                report = Report((), errors=(Problem(kind, f"{error}", broker=broker),))
-            now_ms = time.time_ns() // 1_000_000
-            changes, known = compare(known, report, now_ms)
+            found = next(rounds)
             if view is None:
                 view = (
                     _Lines()
                     if lines
                     else stack.enter_context(_Screen(interval_s, sections, headers))
                 )
-            view.show(known, changes, report, now_ms)
+            view.show(found)
             view.wait(begun + interval_s - time.monotonic())
-            again(failed)
+            again(found.has_failed)
 
 
 class _Lines:
@@ -113,27 +89,22 @@ class _Lines:
         self._told: tuple[Problem, ...] = ()
         self._notes: set[str] = set()
 
-    def show(
-        self,
-        groups: "Mapping[str, GroupDescription]",
-        changes: "Sequence[Change]",
-        report: "Report[GroupDescription]",
-        now_ms: int,
-    ) -> None:
+    def show(self, found: "Round") -> None:
         """See `_View`."""
         from kgroup.render.document import json_rows
 
-        write(json_rows(changes))
+        write(json_rows(found.changes))
         sys.stdout.flush()
-        for note in report.notes:
+        for note in found.report.notes:
             if note not in self._notes:
                 self._notes.add(note)
                 complain(f"note: {note}")
-        if report.errors != self._told:
-            complain_of([problem for problem in report.errors if problem not in self._told])
-            if not report.errors:
+        errors = found.report.errors
+        if errors != self._told:
+            complain_of([problem for problem in errors if problem not in self._told])
+            if not errors:
                 complain("note: no errors any more")
-            self._told = report.errors
+            self._told = errors
 
     def wait(self, seconds: float) -> None:
         """Wait, and notice when the reader of a pipe has gone."""
@@ -169,25 +140,19 @@ class _Screen:
         write([_LEAVE, self._page])
         sys.stdout.flush()
 
-    def show(
-        self,
-        groups: "Mapping[str, GroupDescription]",
-        changes: "Sequence[Change]",
-        report: "Report[GroupDescription]",
-        now_ms: int,
-    ) -> None:
+    def show(self, found: "Round") -> None:
         """See `_View`."""
         from kgroup.render.group.watch import is_event, watch_text
 
-        self._events.extend(filter(is_event, changes))
+        self._events.extend(filter(is_event, found.changes))
         self._page = watch_text(
-            groups.values(),
-            changes,
+            found.groups,
+            found.changes,
             tuple(self._events),
-            report.errors,
+            found.report.errors,
             sections=self._sections,
             interval_s=self._interval_s,
-            now_ms=now_ms,
+            now_ms=found.time_ms,
             headers=self._headers,
         )
         write([_BEGIN, "\n".join(_cut(self._page.splitlines())), _END])

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from kgroup.model.group import GroupState, GroupType, Membership
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.change import Change
-from kgroup.operation.describe import GroupDescription
+from kgroup.operation.description import GroupDescription
 from kgroup.render.cell import Column, Kind, age, cell, rfc3339, unmarked
 from kgroup.render.group.change import mark_facts, mark_members, mark_offsets
 from kgroup.render.group.group import (

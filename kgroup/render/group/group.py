@@ -12,7 +12,7 @@ from kgroup.render.sheet import Sheet
 if TYPE_CHECKING:  # each command has its own, and takes time to load
     from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
     from kgroup.model.group import Broker, Subscription
-    from kgroup.operation.describe import GroupDescription
+    from kgroup.operation.description import GroupDescription
     from kgroup.operation.list_groups import ListedGroup
     from kgroup.operation.locate import GroupLocation, TransactionLocation
 

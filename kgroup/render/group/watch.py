@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from kgroup.model.problem import Problem
 from kgroup.operation.change import Change, ChangeKind
-from kgroup.operation.describe import GroupDescription
+from kgroup.operation.description import GroupDescription
 from kgroup.render.cell import harmless, rfc3339
 from kgroup.render.group.change import change_line
 from kgroup.render.group.description import description_text

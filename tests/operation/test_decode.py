@@ -434,9 +434,9 @@ def test_files_of_no_partition_are_logs_of_their_own(tmp_path: Path) -> None:
 
 
 def test_one_message() -> None:
-    rows, problems = decode_message(commit_key("g", "t", 3), commit(0, "g", committed=7).value)
-    assert problems == ()
-    (row,) = rows.to_pylist()
+    report = decode_message(commit_key("g", "t", 3), commit(0, "g", committed=7).value)
+    assert report.errors == ()
+    (row,) = report.data[0].to_pylist()
     assert (row["group"], row["topic"], row["topic_partition"]) == ("g", "t", 3)
     assert (row["committed_offset"], row["offset"], row["partition"]) == (7, None, None)
 

@@ -88,7 +88,7 @@ VALUE = 2 + 8 + 4 + 2 + 8
 
 def test_counts(log: Log) -> None:
     decoding = decode(log.segments(), Selection(), with_batches=True)
-    counts = count_records(decoding.map(lambda rows: rows), decoding.log)
+    counts = count_records(decoding).data
     data = log.segments()[0].path.read_bytes()
     sizes: Counter[str] = Counter()
     for found in read_batches(data):
@@ -111,7 +111,7 @@ def test_counts(log: Log) -> None:
 
 def test_counts_of_a_selection(log: Log) -> None:
     decoding = decode(log.segments(), Selection(groups=frozenset({"b"})), with_batches=True)
-    counts = count_records(decoding.map(lambda rows: rows), decoding.log)
+    counts = count_records(decoding).data
     assert [(count.by, count.name, count.count) for count in counts] == [
         ("type", "OffsetCommit", 2),
         ("transaction", "open", 1),
@@ -133,7 +133,7 @@ def test_as_many_batches_of_one_kind_as_of_another(
     log.add(0, *(batch([commit(at, "g")], codec=codec) for at, codec in enumerate(codecs)))
     log.add(6, message_set([commit(6, "g")], magic=0, codec="lz4"))
     decoding = decode(log.segments(), Selection(), with_batches=True)
-    counts = count_records(decoding.map(lambda rows: rows), decoding.log)
+    counts = count_records(decoding).data
     assert [(count.name, count.version) for count in counts if count.by == "batch"] == [
         ("gzip", 2),
         ("none", 2),
@@ -157,7 +157,7 @@ def test_counts_of_many_rows_add_up_over_batches(
         ),
     )
     decoding = decode(log.segments(), Selection(), with_batches=True)
-    counts = count_records(decoding.map(lambda rows: rows), decoding.log)
+    counts = count_records(decoding).data
     assert counts[0] == Count("type", "OffsetCommit", 3, count, count * (KEY + 1 + VALUE))
     groups = {found.name: found.count for found in counts if found.by == "group"}
     assert groups == {f"g{n}": len(range(n, count, 7)) for n in range(7)}

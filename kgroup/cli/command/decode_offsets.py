@@ -275,10 +275,10 @@ def command(
     if key is not None:
         if surplus := [option for name, option in given.items() if name not in _FOR_ONE_RECORD]:
             raise click.UsageError(f"--key decodes one record; leave out {', '.join(surplus)}")
-        row, problems = decode_message(key, value)
-        _write(lambda function: map(function, [row]), lambda: problems, parquet, output)
-        complain_of(problems)
-        return ExitStatus.PARTLY if problems else ExitStatus.DONE
+        one = decode_message(key, value)
+        _write(lambda function: map(function, one.data), lambda: one.errors, parquet, output)
+        complain_of(one.errors)
+        return one.exit_status
     selection = Selection(
         groups=frozenset(groups),
         group_pattern=regex,
@@ -330,7 +330,7 @@ def command(
             complain_of(() if follow else decoding.problems())
     for missing in decoding.unseen:
         complain(f"note: nothing about {missing!r} was met; what stands before was not looked at")
-    return _status(decoding)
+    return decoding.exit_status
 
 
 def _is_live(places: Sequence[Path], key: bytes | None, connection: Connection) -> bool:
@@ -397,19 +397,8 @@ def _write(
 
 def _show_stats(decoding: "Decoding", output: Output, progress: Progress) -> None:
     from kgroup.operation.decode.statistics import count_records
-    from kgroup.operation.report import Report
     from kgroup.render.record.statistics import stats_sheet, stats_text
 
-    counts = count_records(decoding.map(lambda batch: batch), decoding.log)
+    report = count_records(decoding)
     progress.finish()
-    report = Report(counts, errors=decoding.problems())
     show("decode-offsets", report, output, stats_sheet, stats_text)
-
-
-def _status(decoding: "Decoding") -> ExitStatus:
-    log = decoding.log
-    if log.file_count == log.unusable_count > 0:
-        return ExitStatus.FAILED
-    if not log.problems and decoding.nothing_named_exists:
-        return ExitStatus.NOT_FOUND
-    return ExitStatus.PARTLY if decoding.problems() else ExitStatus.DONE

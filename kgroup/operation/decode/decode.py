@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from kgroup.columnar.log_reader import Cut, FileLogs, LogReader, Logs, logs_of
 from kgroup.columnar.schema import ColumnBuilder, records
-from kgroup.errors import UsageError
+from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment
 from kgroup.operation.decode.selection import Names, Selection
+from kgroup.operation.report import Report
 
 __all__ = ["Decoding", "decode", "decode_message"]
 
@@ -78,6 +79,15 @@ class Decoding:
     def unseen(self) -> tuple[str, ...]:
         """Groups and topics that were not met where only a part of the log was looked at."""
         return (*self._groups.missing, *self._topics.missing) if self.log.is_sought else ()
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """What the run comes to, when it is over."""
+        if self.log.file_count == self.log.unusable_count > 0:
+            return ExitStatus.FAILED
+        if not self.log.problems and self.nothing_named_exists:
+            return ExitStatus.NOT_FOUND
+        return ExitStatus.PARTLY if self.problems() else ExitStatus.DONE
 
     def problems(self) -> tuple[Problem, ...]:
         """Say what could not be read, and which names the log does not have."""
@@ -162,15 +172,16 @@ def decode(
     return Decoding(log, selection, without_tombstones=cut is not None)
 
 
-def decode_message(key: bytes, value: bytes | None) -> tuple[pa.RecordBatch, tuple[Problem, ...]]:
-    """Decode one record whose place in a log is not known; give its row and what is wrong."""
+def decode_message(key: bytes, value: bytes | None) -> Report[pa.RecordBatch]:
+    """Decode one record whose place in a log is not known; give its row, and what is wrong."""
     builder = ColumnBuilder()
     builder.add(key, value)
     row = builder.finish()
     (record,) = records(row)
     parts = (("key", record.key), ("value", record.value))
-    return row, tuple(
+    problems = tuple(
         Problem("bad-record", f"The {part} cannot be read: {tree['error']}.")
         for part, tree in parts
         if tree is not None and "error" in tree
     )
+    return Report((row,), problems)

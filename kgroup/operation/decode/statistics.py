@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kgroup.columnar.log_reader import LogReader
+from kgroup.operation.decode.decode import Decoding
+from kgroup.operation.report import Report
 
 __all__ = ["Count", "count_records"]
 
@@ -35,15 +36,15 @@ class Count:
     bytes: int | None
 
 
-def count_records(batches: Iterable[pa.RecordBatch], log: LogReader) -> tuple[Count, ...]:
-    """Count the records of batches of `DECODED`, and, at their end, the batches and the damage.
+def count_records(decoding: Decoding) -> Report[Count]:
+    """Count the records that are wanted, and, at their end, the batches and the damage.
 
     Returns:
         Counts in the order of `Count.by`, the most first; batches and damage are of the whole run,
         whatever rows were passed on.
     """
     totals: dict[tuple[str, str, int | None], list[int]] = defaultdict(lambda: [0, 0])
-    for batch in batches:
+    for batch in decoding.map(lambda batch: batch):
         for by, name, version in (
             ("type", "type", batch["value_version"]),
             ("transaction", "transaction", None),
@@ -56,9 +57,10 @@ def count_records(batches: Iterable[pa.RecordBatch], log: LogReader) -> tuple[Co
     order = ("type", "transaction", "group")
     counts = [Count(*key, *total) for key, total in totals.items()]
     counts.sort(key=lambda c: (order.index(c.by), -c.count, c.name, c.version is None, c.version))
+    log = decoding.log
     counts += (Count("batch", *kind, count, size) for kind, count, size in log.batch_counts())
     counts += (Count("damage", kind, None, n, None) for kind, n in log.damage_kinds.most_common())
-    return tuple(counts)
+    return Report(tuple(counts), decoding.problems(), verdict=decoding.exit_status)
 
 
 def _count(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kgroup.columnar.locator import place
-from kgroup.kernel.memory import PLACE_SHIFT
+from kgroup.columnar.locator import locator
+from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.record_batch import Damage, Record, RecordBatch, read_records
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_record
@@ -50,7 +50,7 @@ class KeyedRecord(NamedTuple):
     """A record with a key, where in the log it stands, and whether its transaction is open."""
 
     key: bytes
-    place: int
+    locator: int
     is_open: bool
     batch: RecordBatch
     record: Record
@@ -88,7 +88,7 @@ def keys_in(batch: RecordBatch, limits: Limits, base: int = 0) -> Keyed:
     found: list[KeyedRecord] = []
     damages: list[Damage] = []
     keyless = 0
-    at = place(batch, 0) + (base << PLACE_SHIFT)
+    at = locator(batch, 0) + (base << LOCATOR_SHIFT)
     for record in read_records(batch):
         if isinstance(record, Damage):
             damages.append(record)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from kgroup.columnar.huge_page import refuse_huge_pages
-from kgroup.kernel.memory import PLACE_SHIFT
+from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import Damage, Effort, RecordBatch, read_file_batches
 
 if TYPE_CHECKING:
-    from kgroup.columnar.locator import Places
+    from kgroup.columnar.locator import Locators
     from kgroup.columnar.log_chunk import Chunk, Cutter
 
 __all__ = ["read_chunks"]
@@ -49,7 +49,7 @@ def read_chunks(
     in_batch: Callable[[RecordBatch], Iterator[_T]],
     *,
     part: ByteRange = WHOLE,
-    places: Places | None = None,
+    locators: Locators | None = None,
     workers: int | None = None,
     announce: Callable[[], None] | None = None,
 ) -> Iterator[_T | Damage]:
@@ -61,7 +61,7 @@ def read_chunks(
             None where it comes to the end; called in several threads at once.
         in_batch: gives what is found in a batch that is read where no chunk can be.
         part: what of the file is wanted.
-        places: of the records that are wanted; by default all.
+        locators: of the records that are wanted; by default all.
         workers: see `decode_chunks`.
         announce: called before code is compiled.
     """
@@ -85,7 +85,7 @@ def read_chunks(
             while True:
                 while (
                     len(pending) <= ahead
-                    and _go_to_wanted(cutter, places)
+                    and _go_to_wanted(cutter, locators)
                     and (chunk := cutter.next()) is not None
                 ):
                     pending.append(pool.submit(in_chunk, chunk))
@@ -98,8 +98,8 @@ def read_chunks(
                     _cancel(pending)
                 else:
                     stop = cutter.position
-                # what is wanted stands where its place says: lengths that lie may have led past it
-                stop = _first_wanted(places, stop)
+                # it stands where its locator says: lengths that lie may have led past it
+                stop = _first_wanted(locators, stop)
                 if stop is None or not part.has(stop):
                     return
                 is_soon = stop - started < _SOON * sound_size
@@ -144,20 +144,20 @@ def _read_over(
     return None
 
 
-def _go_to_wanted(cutter: Cutter, places: Places | None) -> bool:
+def _go_to_wanted(cutter: Cutter, locators: Locators | None) -> bool:
     """Pass over a part of the file in which nothing is wanted; False if nothing is any more."""
-    wanted = _first_wanted(places, cutter.position)
+    wanted = _first_wanted(locators, cutter.position)
     if wanted is not None and wanted > cutter.position + _GAP:
         cutter.seek(wanted)
     return wanted is not None
 
 
-def _first_wanted(places: Places | None, position: int) -> int | None:
+def _first_wanted(locators: Locators | None, position: int) -> int | None:
     """Find where, from a position on, the first batch stands of which a record is wanted."""
-    if places is None:
+    if locators is None:
         return position
-    at = int(places.searchsorted(position << PLACE_SHIFT))
-    return None if at == len(places) else int(places[at]) >> PLACE_SHIFT
+    at = int(locators.searchsorted(position << LOCATOR_SHIFT))
+    return None if at == len(locators) else int(locators[at]) >> LOCATOR_SHIFT
 
 
 class _Here(Executor):

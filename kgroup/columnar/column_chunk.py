@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 import pyarrow as pa
 
 from kgroup.columnar.buffer import ColumnBuffer
-from kgroup.columnar.locator import Places, between, numbers_in
+from kgroup.columnar.locator import Locators, between, numbers_in
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
@@ -31,23 +31,23 @@ def decode_chunk(
     chunk: Chunk,
     partition: int | None,
     transactions: Callable[[], TransactionIndex],
-    places: Places | None = None,
+    locators: Locators | None = None,
 ) -> tuple[list[pa.RecordBatch | Damage], int | None]:
     """Decode a chunk; give its rows, damage inside batches, and where it cannot go on.
 
     That is where damage between the batches begins, behind a batch with damage in it, or where a
     chunk of compressed batches has become too large. The position is None where the chunk was
-    decoded to its end. With `places` only the records that stand there are decoded.
+    decoded to its end. With `locators` only the records that stand there are decoded.
     """
 
     def decode(packed: Container[int]) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-        walk = Walk(chunk, kernels().decode, packed=packed, places=places)
+        walk = Walk(chunk, kernels().decode, packed=packed, locators=locators)
         rows = chunk.size // _ROW_SIZE
-        if places is not None:
-            rows = len(between(places, chunk.position, chunk.end))
+        if locators is not None:
+            rows = len(between(locators, chunk.position, chunk.end))
         # a power of two, so that memory of one size serves one chunk after another
         rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), _MOST_ROWS)
-        return _Decoder(walk, rows, partition, transactions, places).decode()
+        return _Decoder(walk, rows, partition, transactions, locators).decode()
 
     return unpacked_or_not(decode)
 
@@ -61,13 +61,13 @@ class _Decoder:
         rows: int,
         partition: int | None,
         transactions: Callable[[], TransactionIndex],
-        places: Places | None,
+        locators: Locators | None,
     ) -> None:
         self._walk = walk
         self._rows = rows
         self._partition = partition
         self._transactions = transactions
-        self._places = places
+        self._locators = locators
         self._block = machine_block()
         self._walk.state[memory.MACHINE] = self._block.ctypes.data
         self._buffer = self._new_buffer()
@@ -133,4 +133,4 @@ class _Decoder:
         return self._walk.state[memory.ROWS] < self._rows or self._make_room()
 
     def _add_batch(self, batch: RecordBatch) -> None:
-        self._damages = self._buffer.add_batch(batch, numbers_in(self._places, batch))
+        self._damages = self._buffer.add_batch(batch, numbers_in(self._locators, batch))

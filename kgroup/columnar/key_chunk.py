@@ -13,11 +13,11 @@ import numpy as np
 
 from kgroup.columnar.batch_key import Limits, keys_in
 from kgroup.columnar.chunk_reader import read_chunks
-from kgroup.columnar.locator import Places
+from kgroup.columnar.locator import Locators
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
-from kgroup.kernel.memory import PADDING, PLACE_SHIFT, TRANSACTIONAL, Batches
+from kgroup.kernel.memory import LOCATOR_SHIFT, PADDING, TRANSACTIONAL, Batches
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch
 
 __all__ = ["CompiledSearch"]
@@ -36,22 +36,22 @@ _FULL = 0.8
 
 @dataclass(frozen=True, slots=True)
 class _Hashed:
-    """Records with keys: hashes of the keys and places, in order.
+    """Records with keys: hashes of the keys and locators, in order.
 
     Attributes:
         hashes: of the records that count.
-        places: of them.
+        locators: of them.
         tombstones: whether each of them is one.
         open_hashes: of the records of open transactions.
-        open_places: of them.
+        open_locators: of them.
         keyless: how many records have no key.
     """
 
     hashes: _Array
-    places: _Array
+    locators: _Array
     tombstones: _Array
     open_hashes: _Array
-    open_places: _Array
+    open_locators: _Array
     keyless: int = 0
 
 
@@ -61,28 +61,28 @@ class _Buffer:
     def __init__(self, state: _Array, rows: int) -> None:
         self._state = state
         self._hashes = np.empty(rows, np.int64)
-        self._places = np.empty(rows, np.int64)
+        self._locators = np.empty(rows, np.int64)
         self._batches = Batches(*(np.empty(rows, kind) for kind in _BATCH_TYPES))
         state[memory.ROWS] = state[memory.BATCHES] = 0
         state[memory.ROW_CAPACITY] = rows
         state[memory.ROW_COLUMNS] = self._hashes.ctypes.data
-        state[memory.ROW_COLUMNS + 1] = self._places.ctypes.data
+        state[memory.ROW_COLUMNS + 1] = self._locators.ctypes.data
         for index, column in enumerate(self._batches):
             state[memory.BATCH_COLUMNS + index] = column.ctypes.data
 
     def take(self, limits: Limits) -> _Hashed:
         """Take out what was found and counts."""
         rows = int(self._state[memory.ROWS])
-        hashes, places = self._hashes[:rows].copy(), self._places[:rows].copy()
-        tombstones = places < 0
-        places[tombstones] = ~places[tombstones]
+        hashes, locators = self._hashes[:rows].copy(), self._locators[:rows].copy()
+        tombstones = locators < 0
+        locators[tombstones] = ~locators[tombstones]
         batches = Batches(*(column[: self._state[memory.BATCHES]] for column in self._batches))
         self._state[memory.ROWS] = self._state[memory.BATCHES] = 0
         found = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
         )
         if len(found) == 0:
-            return _Hashed(hashes, places, tombstones, hashes[:0], places[:0])
+            return _Hashed(hashes, locators, tombstones, hashes[:0], locators[:0])
         status = limits.transactions().status
         ends = np.append(batches.row[1:], rows)
         is_open = np.zeros(rows, np.bool_)
@@ -94,10 +94,10 @@ class _Buffer:
             is_last[row:end] = fate == "committed"
         return _Hashed(
             hashes[is_last],
-            places[is_last],
+            locators[is_last],
             tombstones[is_last],
             hashes[is_open],
-            places[is_open],
+            locators[is_open],
         )
 
 
@@ -128,27 +128,27 @@ class CompiledSearch:
             if isinstance(found, Damage):
                 yield found
             else:
-                self._note(found.hashes, found.places + (base << PLACE_SHIFT))
-                if len(found.open_places):
-                    self._open.append(found.open_places + (base << PLACE_SHIFT))
+                self._note(found.hashes, found.locators + (base << LOCATOR_SHIFT))
+                if len(found.open_locators):
+                    self._open.append(found.open_locators + (base << LOCATOR_SHIFT))
                     self._open_hashes = np.union1d(self._open_hashes, found.open_hashes)
                 if limits.with_removals and len(self._open_hashes):
                     removing = found.tombstones & np.isin(found.hashes, self._open_hashes)
-                    self._open.append(found.places[removing] + (base << PLACE_SHIFT))
+                    self._open.append(found.locators[removing] + (base << LOCATOR_SHIFT))
                 self.keyless += found.keyless
-                if len(found.places):
-                    watch(base + (int(found.places[-1]) >> PLACE_SHIFT))
+                if len(found.locators):
+                    watch(base + (int(found.locators[-1]) >> LOCATOR_SHIFT))
 
-    def found(self, bases: Sequence[int]) -> list[Places]:
+    def found(self, bases: Sequence[int]) -> list[Locators]:
         """Give what was found in each of the files that begin there, in order."""
         last = self._table[self._table[:, 0] != 0, 1]
         # not `np.unique`, whose hash table takes fifty times as long as to sort
         found = np.sort(np.concatenate([last, *self._open]))
-        places = found[np.diff(found, prepend=-1) != 0]
-        starts = places.searchsorted(np.array(bases, np.int64) << PLACE_SHIFT).tolist()
-        return [places[start:end] for start, end in pairwise([*starts, len(places)])]
+        locators = found[np.diff(found, prepend=-1) != 0]
+        starts = locators.searchsorted(np.array(bases, np.int64) << LOCATOR_SHIFT).tolist()
+        return [locators[start:end] for start, end in pairwise([*starts, len(locators)])]
 
-    def _note(self, hashes: _Array, places: _Array) -> None:
+    def _note(self, hashes: _Array, locators: _Array) -> None:
         while self._used + len(hashes) > _FULL * len(self._table):
             old = self._table
             self._table = np.zeros((2 * len(old), 2), np.int64)
@@ -159,7 +159,7 @@ class CompiledSearch:
             self._table.ctypes.data,
             len(self._table) - 1,
             hashes.ctypes.data,
-            places.ctypes.data,
+            locators.ctypes.data,
             len(hashes),
         )
 
@@ -195,10 +195,10 @@ class CompiledSearch:
         keyed = keys_in(batch, limits)
         columns = (
             np.array([self._hash(each.key) for each in keyed.last], np.int64),
-            np.array([each.place for each in keyed.last], np.int64),
+            np.array([each.locator for each in keyed.last], np.int64),
             np.array([each.is_tombstone for each in keyed.last], np.bool_),
             np.array([self._hash(each.key) for each in keyed.open], np.int64),
-            np.array([each.place for each in keyed.open], np.int64),
+            np.array([each.locator for each in keyed.open], np.int64),
         )
         return [_Hashed(*columns, keyless=keyed.keyless), *keyed.damages]
 

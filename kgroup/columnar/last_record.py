@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 from kgroup.columnar.batch_key import KeyedRecord, Limits, keys_in
 from kgroup.columnar.input_size import is_large
-from kgroup.columnar.locator import Places
-from kgroup.kernel.memory import PLACE_SHIFT
+from kgroup.columnar.locator import Locators
+from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.record_batch import Damage, read_file_batches
 
 __all__ = ["KeySearch", "LastRecords", "last_records"]
@@ -34,19 +34,19 @@ class LastRecords(NamedTuple):
 
     path: Path
     base: int
-    found: Places | tuple[KeyedRecord, ...]
+    found: Locators | tuple[KeyedRecord, ...]
     damages: tuple[Damage, ...]
     keyless: int
 
     @property
-    def places(self) -> Places:
+    def locators(self) -> Locators:
         """Where in the segment the records stand, in order."""
         import numpy as np
 
         found = self.found
         if isinstance(found, tuple):
-            found = np.array([each.place for each in found], np.int64)
-        return found - (self.base << PLACE_SHIFT)
+            found = np.array([each.locator for each in found], np.int64)
+        return found - (self.base << LOCATOR_SHIFT)
 
 
 def last_records(
@@ -106,7 +106,7 @@ class KeySearch(Protocol):
         """Read the keys of a file whose first byte is at `base` of the log."""
         ...
 
-    def found(self, bases: Sequence[int]) -> Sequence[Places | tuple[KeyedRecord, ...]]:
+    def found(self, bases: Sequence[int]) -> Sequence[Locators | tuple[KeyedRecord, ...]]:
         """Give what was found in each of the files that begin there, in order."""
         ...
 
@@ -147,8 +147,8 @@ class _Reference:
                 yield from keyed.damages
 
     def found(self, bases: Sequence[int]) -> list[tuple[KeyedRecord, ...]]:
-        found = {each.place: each for each in (*self._last.values(), *self._open)}
+        found = {each.locator: each for each in (*self._last.values(), *self._open)}
         files: list[list[KeyedRecord]] = [[] for _ in bases]
-        for place in sorted(found):
-            files[bisect_right(bases, place >> PLACE_SHIFT) - 1].append(found[place])
+        for locator in sorted(found):
+            files[bisect_right(bases, locator >> LOCATOR_SHIFT) - 1].append(found[locator])
         return [tuple(file) for file in files]

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from kgroup.columnar.locator import Places, between
+from kgroup.columnar.locator import Locators, between
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.memory import PADDING
@@ -168,7 +168,7 @@ class Walk:
         chunk: to walk over.
         kernel: the code.
         packed: see `unpacked_or_not`; by default nothing is unpacked.
-        places: of the records that are wanted; by default all.
+        locators: of the records that are wanted; by default all.
 
     Attributes:
         state: the words that the code works with (`kernel.memory`).
@@ -180,16 +180,16 @@ class Walk:
         kernel: Callable[[int], int],
         *,
         packed: Container[int] | None = None,
-        places: Places | None = None,
+        locators: Locators | None = None,
     ) -> None:
         self._chunk = chunk
         self._kernel = kernel
         self._packed = packed
-        self._places = places
+        self._locators = locators
         self.state = state = np.zeros(memory.STATE_SIZE, np.int64)
         state[memory.LARGEST_BATCH] = MAX_BATCH_SIZE
         state[memory.FILE] = chunk.file.fileno()
-        state[memory.PLACE_BASE] = chunk.position
+        state[memory.FILE_BASE] = chunk.position
         state[memory.CHUNK_END] = chunk.end
         state[memory.READ_SIZE] = _PIECE
         state[memory.IS_UNPACKED] = packed is not None
@@ -218,7 +218,7 @@ class Walk:
     @property
     def position(self) -> int:
         """Where the next batch, or the open one, stands in the file."""
-        return int(self.state[memory.POSITION] + self.state[memory.PLACE_BASE])
+        return int(self.state[memory.POSITION] + self.state[memory.FILE_BASE])
 
     @property
     def stop(self) -> int | None:
@@ -272,7 +272,7 @@ class Walk:
         shift = larger.ctypes.data - state[memory.PIECE]
         for at in (memory.PIECE, memory.POSITION, memory.END, memory.WHOLE_END, memory.READ_END):
             state[at] += shift
-        state[memory.PLACE_BASE] -= shift
+        state[memory.FILE_BASE] -= shift
         self._memory = larger
 
     def _unpack_run(self) -> None:
@@ -288,7 +288,7 @@ class Walk:
             return
         starts, ends = starts[:found], ends[:found]
         state[memory.END] = ends[-1]
-        self._run = int(starts[0] + state[memory.PLACE_BASE])
+        self._run = int(starts[0] + state[memory.FILE_BASE])
         if self._packed is None or self._run in self._packed:
             return
         codec = int(self._memory[starts[0] - state[memory.PIECE] + 22]) & memory.COMPRESSED
@@ -303,8 +303,8 @@ class Walk:
 
     def _keep(self) -> None:
         """Tell the code what is wanted from the next batch on."""
-        if self._places is not None:
-            wanted = between(self._places, self.position, self._chunk.end)
+        if self._locators is not None:
+            wanted = between(self._locators, self.position, self._chunk.end)
             self.state[memory.KEEP] = wanted.ctypes.data
             self.state[memory.KEEP_END] = wanted.ctypes.data + wanted.nbytes
 

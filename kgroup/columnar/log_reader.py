@@ -23,7 +23,7 @@ from kgroup.protocol.batch.transaction import TransactionIndex, once
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kgroup.columnar.locator import Places
+    from kgroup.columnar.locator import Locators
 
 __all__ = ["Cut", "FileLogs", "LogReader", "Logs", "logs_of"]
 
@@ -184,7 +184,7 @@ class LogReader:
                     if of_small is not None and isinstance(last.found, tuple):
                         yield of_small(last.found)
                     else:
-                        yield from self._map_segment(segment, transactions, function, last.places)
+                        yield from self._map_segment(segment, transactions, function, last.locators)
         except _StoppedError:
             return
 
@@ -251,7 +251,7 @@ class LogReader:
         segment: Segment,
         transactions: Callable[[], TransactionIndex],
         function: Callable[[pa.RecordBatch], T],
-        places: Places | None = None,
+        locators: Locators | None = None,
     ) -> Iterator[T]:
         from kgroup.columnar.segment import map_chunks
 
@@ -262,7 +262,7 @@ class LogReader:
                 lambda batch: (batch.num_rows, function(batch)),
                 partition=segment.partition,
                 transactions=transactions,
-                places=places,
+                locators=locators,
                 compiled=self._compiled,
                 announce=self._announce,
             ):

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from kgroup.kernel.memory import PLACE_SHIFT
+from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.model.record import DecodedRecord
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_records
 from kgroup.protocol.batch.transaction import TransactionIndex
@@ -136,7 +136,7 @@ class ColumnBuilder:
         self,
         batch: RecordBatch,
         transactions: Callable[[], TransactionIndex],
-        wanted: Container[int] = range(1 << PLACE_SHIFT),
+        wanted: Container[int] = range(1 << LOCATOR_SHIFT),
     ) -> Iterator[pa.RecordBatch | Damage]:
         """Append a row for each record of a batch; yield the rows whenever they are many.
 

@@ -23,7 +23,7 @@ from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_file_ba
 from kgroup.protocol.batch.transaction import TransactionIndex, once
 
 if TYPE_CHECKING:
-    from kgroup.columnar.locator import Places
+    from kgroup.columnar.locator import Locators
     from kgroup.columnar.log_chunk import Chunk
 
 __all__ = ["decode_chunks", "map_chunks"]
@@ -76,14 +76,14 @@ def map_chunks(
     part: ByteRange = WHOLE,
     partition: int | None = None,
     transactions: Callable[[], TransactionIndex] | None = None,
-    places: Places | None = None,
+    locators: Locators | None = None,
     compiled: bool | None = None,
     workers: int | None = None,
     announce: Callable[[], None] | None = None,
 ) -> Iterator[_T | Damage]:
     """Like `decode_chunks`, with a function applied to each batch where it was decoded.
 
-    The function runs in several threads at once. With `places`, in order, only the records that
+    The function runs in several threads at once. With `locators`, in order, only the records that
     stand there are decoded, and what lies between them need not be read, so that damage there is
     passed over in silence.
     """
@@ -97,7 +97,7 @@ def map_chunks(
 
     def in_batch(batch: RecordBatch) -> Iterator[_T | Damage]:
         builder = ColumnBuilder(partition)
-        for item in builder.add_batch(batch, markers, numbers_in(places, batch)):
+        for item in builder.add_batch(batch, markers, numbers_in(locators, batch)):
             yield item if isinstance(item, Damage) else function(item)
         if builder:
             yield function(builder.finish())
@@ -105,21 +105,27 @@ def map_chunks(
     def in_chunk(chunk: Chunk) -> tuple[list[_T | Damage], int | None]:
         from kgroup.columnar.column_chunk import decode_chunk
 
-        items, stop = decode_chunk(chunk, partition, markers, places)
+        items, stop = decode_chunk(chunk, partition, markers, locators)
         return [item if isinstance(item, Damage) else function(item) for item in items], stop
 
     if compiled:
         from kgroup.columnar.chunk_reader import read_chunks
 
         found = read_chunks(
-            path, in_chunk, in_batch, part=part, places=places, workers=workers, announce=announce
+            path,
+            in_chunk,
+            in_batch,
+            part=part,
+            locators=locators,
+            workers=workers,
+            announce=announce,
         )
-        yield from (item for item in found if places is None or not isinstance(item, Damage))
+        yield from (item for item in found if locators is None or not isinstance(item, Damage))
         return
-    for item in _decode_by_reference(path, part, partition, markers, places):
+    for item in _decode_by_reference(path, part, partition, markers, locators):
         if not isinstance(item, Damage):
             yield function(item)
-        elif places is None:
+        elif locators is None:
             yield item
 
 
@@ -128,14 +134,14 @@ def _decode_by_reference(
     part: ByteRange,
     partition: int | None,
     markers: Callable[[], TransactionIndex],
-    places: Places | None,
+    locators: Locators | None,
 ) -> Iterator[pa.RecordBatch | Damage]:
     builder = ColumnBuilder(partition)
     with path.open("rb", buffering=0) as file:
         file.seek(part.start)
         for item in read_file_batches(file, part=part):
             if isinstance(item, RecordBatch):
-                yield from builder.add_batch(item, markers, numbers_in(places, item))
+                yield from builder.add_batch(item, markers, numbers_in(locators, item))
                 continue
             if builder:
                 yield builder.finish()

@@ -271,14 +271,14 @@ def _wanted_batch(state: int) -> int:
     end = get(state, memory.END)
     if keep == get(state, memory.KEEP_END):
         return end
-    return min(end, (get(keep, 0) >> memory.PLACE_SHIFT) - get(state, memory.PLACE_BASE))
+    return min(end, (get(keep, 0) >> memory.LOCATOR_SHIFT) - get(state, memory.FILE_BASE))
 
 
 @compiled
 def decode(state: int) -> int:
     """Decode a chunk; give the reason for stopping.
 
-    `state` is the address of the words that `memory` names. At ODD the record's place is
+    `state` is the address of the words that `memory` names. At ODD the record's locator is
     there, and the row's offset, timestamp and size are written: who called writes the rest of the
     row, counts it in ROWS (and in OTHERS), and goes on.
     """
@@ -356,7 +356,7 @@ def decode(state: int) -> int:
         is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
         keep = get(state, memory.KEEP)
         keep_end = get(state, memory.KEEP_END)
-        batch_place = (batch + get(state, memory.PLACE_BASE)) << memory.PLACE_SHIFT
+        batch_locator = (batch + get(state, memory.FILE_BASE)) << memory.LOCATOR_SHIFT
         reason = DONE
         while left > 0:
             end, key, key_end, value, value_end, delta, timestamp = read_record(
@@ -366,8 +366,8 @@ def decode(state: int) -> int:
                 reason = BAD
                 break
             if keep != 0:
-                place = batch_place | (count - left)
-                if keep == keep_end or get(keep, 0) != place:
+                locator = batch_locator | (count - left)
+                if keep == keep_end or get(keep, 0) != locator:
                     record = end
                     left -= 1
                     last_delta = delta

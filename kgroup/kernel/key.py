@@ -1,8 +1,8 @@
 """Compiled search for the last record of each key of a log.
 
 The keys are hashed chunk by chunk, and the hashes noted in one table in the order of the log: a
-table of pairs of words, a hash and the place (`columnar.locator`) of the last record with this key.
-A hash of 0 is a free pair. Keys are told apart by 64 bits of a hash with a random seed.
+table of pairs of words, a hash and the locator (`columnar.locator`) of the last record with this
+key. A hash of 0 is a free pair. Keys are told apart by 64 bits of a hash with a random seed.
 
 Importing this module imports numba. Positions are addresses.
 """
@@ -35,14 +35,14 @@ def hash_key(at: int, size: int, seed: int) -> int:
 
 @compiled
 def list_keys(state: int) -> int:
-    """List hash and place of each record with a key in a chunk; give why it stopped.
+    """List hash and locator of each record with a key in a chunk; give why it stopped.
 
-    The hashes are in the first column of rows and the places in the second; that of a tombstone
-    is inverted (``~place``). Markers, and records behind THROUGH_OFFSET and THROUGH_MS, do not
+    The hashes are in the first column of rows and the locators in the second; that of a tombstone
+    is inverted (``~locator``). Markers, and records behind THROUGH_OFFSET and THROUGH_MS, do not
     count.
     """
     hashes = get(state, memory.ROW_COLUMNS)
-    places = get(state, memory.ROW_COLUMNS + 1)
+    locators = get(state, memory.ROW_COLUMNS + 1)
     seed = get(state, memory.SEED)
     through_offset = get(state, memory.THROUGH_OFFSET)
     through_ms = get(state, memory.THROUGH_MS)
@@ -63,7 +63,7 @@ def list_keys(state: int) -> int:
         base = load_int64(batch)
         time, is_append_time = record_time(batch)
         is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
-        place = (batch + get(state, memory.PLACE_BASE)) << memory.PLACE_SHIFT
+        locator = (batch + get(state, memory.FILE_BASE)) << memory.LOCATOR_SHIFT
         keyless = get(state, memory.KEYLESS)
         delta = -1
         for _ in range(records_in(batch)):
@@ -81,11 +81,11 @@ def list_keys(state: int) -> int:
                         break
                 if timestamp <= through_ms:
                     put(hashes, row, hash_key(key, key_end - key, seed))
-                    put(places, row, place if value != 0 else ~place)
+                    put(locators, row, locator if value != 0 else ~locator)
                     row += 1
             elif key == 0 and not is_control:
                 keyless += 1
-            place += 1
+            locator += 1
             record = end
         put(state, memory.ROWS, row)
         reason = close_batch(state, record, reason)
@@ -95,7 +95,7 @@ def list_keys(state: int) -> int:
 
 
 @compiled
-def _note(table: int, mask: int, key: int, place: int) -> int:
+def _note(table: int, mask: int, key: int, locator: int) -> int:
     """Note one record; 1 if its key is new."""
     pair = key & mask
     found = get(table, 2 * pair)
@@ -103,19 +103,19 @@ def _note(table: int, mask: int, key: int, place: int) -> int:
         pair = (pair + 1) & mask
         found = get(table, 2 * pair)
     put(table, 2 * pair, key)
-    put(table, 2 * pair + 1, place)
+    put(table, 2 * pair + 1, locator)
     return 1 if found == 0 else 0
 
 
 @compiled
-def note_last(table: int, mask: int, hashes: int, places: int, count: int) -> int:
+def note_last(table: int, mask: int, hashes: int, locators: int, count: int) -> int:
     """Note records in order, so that the last one of a key counts; give how many keys are new.
 
     The table must have room for all.
     """
     new = 0
     for index in range(count):
-        new += _note(table, mask, get(hashes, index), get(places, index))
+        new += _note(table, mask, get(hashes, index), get(locators, index))
     return new
 
 

@@ -141,7 +141,7 @@ def next_piece(state: int) -> int:
         return UNPACK
     piece = get(state, memory.PIECE)
     at = get(state, memory.POSITION)
-    position = at + get(state, memory.PLACE_BASE)
+    position = at + get(state, memory.FILE_BASE)
     used = get(state, memory.READ_END) - at
     move(piece, at, used)
     left = get(state, memory.CHUNK_END) - position
@@ -154,7 +154,7 @@ def next_piece(state: int) -> int:
     largest = get(state, memory.LARGEST_BATCH)
     end = find_end(piece, piece + used, largest, state + 8 * memory.PACKED)
     put(state, memory.POSITION, piece)
-    put(state, memory.PLACE_BASE, position - piece)
+    put(state, memory.FILE_BASE, position - piece)
     put(state, memory.READ_END, piece + used)
     put(state, memory.WHOLE_END, end)
     put(state, memory.END, end)

@@ -22,11 +22,11 @@ LAST_DELTA = 5  # offset delta of the record before
 UNPACKED = 6  # where the records of the next compressed batch stand
 UNPACKED_END = 7
 LARGEST_BATCH = 8
-# which records are wanted: the address of the first of their places that is still to come, and the
-# end of these; 0: all are
+# which records are wanted: the address of the first of their locators that is still to come, and
+# the end of these; 0: all are
 KEEP = 9
 KEEP_END = 10
-PLACE_BASE = 11  # what is added to an address to make it a position in the file
+FILE_BASE = 11  # what is added to an address to make it a position in the file
 # the piece
 FILE = 12  # its descriptor
 CHUNK_END = 13  # position in the file
@@ -74,8 +74,8 @@ STATE_SIZE = 79
 FOREVER = (1 << 63) - 1
 """No limit for THROUGH_OFFSET and THROUGH_MS."""
 
-PLACE_SHIFT = 25
-"""A record's place is its batch's position and, in so many low bits, its number in the batch.
+LOCATOR_SHIFT = 25
+"""A record's locator is its batch's position and, in so many low bits, its number in the batch.
 
 Compressed records of one batch are at most `MAX_UNCOMPRESSED` bytes: fewer than 2^25 records.
 """

@@ -161,8 +161,8 @@ def test_keys_of_many_records_come_in_pieces(
     monkeypatch.setattr(log_chunk.Walk, "__init__", noted)
     (found,) = last_records([path], Limits(TransactionIndex), compiled=True)
     (expected,) = last_records([path], Limits(TransactionIndex), compiled=False)
-    assert found.places.tolist() == expected.places.tolist()
-    assert len(found.places) == 50
+    assert found.locators.tolist() == expected.locators.tolist()
+    assert len(found.locators) == 50
     assert len(walks) > 10
 
 

@@ -381,12 +381,14 @@ def test_last_records_of_any_log(
         patch.setattr(log_chunk, "_PIECE", size // 3)
         patch.setattr(key_chunk, "_ROWS", 3)
         (found,) = last_records([path], limits, compiled=True)
-        assert found.places.tolist() == expected.places.tolist()
+        assert found.locators.tolist() == expected.locators.tolist()
         assert found.damages == expected.damages
         assert found.keyless == expected.keyless
-        of_kernel = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
-    assert of_kernel == rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=False))
-    assert len(of_kernel) == len(found.places)
+        of_kernel = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=True))
+    assert of_kernel == rows_of(
+        map_chunks(path, lambda b: b, locators=found.locators, compiled=False)
+    )
+    assert len(of_kernel) == len(found.locators)
 
 
 @pytest.mark.parametrize("by_kernel", [False, True])
@@ -413,7 +415,7 @@ def test_last_records(tmp_path: Path, by_kernel: bool) -> None:
             row["offset"]
             for last in found
             for row in rows_of(
-                map_chunks(last.path, lambda b: b, places=last.places, compiled=by_kernel)
+                map_chunks(last.path, lambda b: b, locators=last.locators, compiled=by_kernel)
             )
         ]
 
@@ -433,7 +435,7 @@ def test_damage_does_not_hide_later_last_records(tmp_path: Path) -> None:
             [path], Limits(lambda: scan_transactions([path])), compiled=by_kernel
         )
         assert [damage.position for damage in found.damages] == [len(good)]
-        rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=by_kernel))
+        rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=by_kernel))
         assert [(row["offset"], row["group"]) for row in rows] == [(0, "a"), (3, "b")]
 
 
@@ -457,7 +459,7 @@ def test_lengths_that_lie_do_not_hide_last_records(
         limits = Limits(lambda: scan_transactions([path]))
         (found,) = last_records([path], limits, compiled=by_kernel)
         assert [damage.size for damage in found.damages] == [len(lying)]
-        rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=by_kernel))
+        rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=by_kernel))
         assert [(row["offset"], row["group"]) for row in rows] == [(2, "c"), (3, "b")]
 
 
@@ -469,7 +471,7 @@ def test_keys_that_go_on_where_others_end(size: int, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(batch([Plain(offset, 5, each, b"v") for offset, each in enumerate(keys)]))
     (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
-    assert len(found.places) == len(keys)
+    assert len(found.locators) == len(keys)
 
 
 def test_what_is_wanted_behind_a_batch_for_the_reference(tmp_path: Path) -> None:
@@ -479,7 +481,7 @@ def test_what_is_wanted_behind_a_batch_for_the_reference(tmp_path: Path) -> None
         + batch([commit(2, "a"), commit(3, "c")])
     )
     (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
-    rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=True))
     assert [row["offset"] for row in rows] == [1, 2, 3]
 
 
@@ -492,7 +494,7 @@ def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"".join(batch([commit(i, group)]) for i, group in enumerate(groups)))
     (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
-    rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=True))
     expected = {group: at for at, group in enumerate(groups)}
     assert {row["group"]: row["offset"] for row in rows} == expected
 
@@ -511,7 +513,7 @@ def test_wanted_records_are_kept_where_dictionaries_grow(tmp_path: Path) -> None
     path = tmp_path / "log"
     path.write_bytes(b"".join(batch(records[i : i + 50]) for i in range(0, len(records), 50)))
     (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
-    rows = rows_of(map_chunks(path, lambda b: b, places=found.places, compiled=True))
+    rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=True))
     assert [row["offset"] for row in rows] == list(range(len(records)))
 
 

@@ -13,7 +13,7 @@ import pytest
 from kgroup.columnar import buffer, chunk_reader, column_chunk, log_chunk
 from kgroup.columnar.buffer import ColumnBuffer
 from kgroup.columnar.segment import decode_chunks, map_chunks
-from kgroup.kernel.memory import PLACE_SHIFT
+from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import RecordBatch, read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
@@ -84,7 +84,7 @@ def test_the_wanted_rows_of_a_chunk_take_one_buffer(
     path = tmp_path / "log"
     path.write_bytes(b"".join(log))
     positions = np.arange(len(log)) * len(log[0])
-    parts = list(map_chunks(path, len, places=positions << PLACE_SHIFT | 1, compiled=True))
+    parts = list(map_chunks(path, len, locators=positions << LOCATOR_SHIFT | 1, compiled=True))
     assert parts == [len(log)]
 
 

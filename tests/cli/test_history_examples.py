@@ -16,7 +16,14 @@ from kgroup.history.query.inventory import ClusterStock, GroupStock, PartitionSt
 from kgroup.history.query.lag import Lag
 from kgroup.history.query.owner import Owner
 from kgroup.history.query.stale import StaleOffset
-from kgroup.history.rebalance.rebalance import Cause, Kind, Moved, Participant, Rebalance, Thing
+from kgroup.history.rebalance.rebalance import (
+    Cause,
+    Kind,
+    Moved,
+    OwnedPartition,
+    Participant,
+    Rebalance,
+)
 from kgroup.history.rebalance.storm import Starter, Storm
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
@@ -80,7 +87,7 @@ def test_every_question_is_in_the_page(name: str) -> None:
     [
         ("owner", [Owner]),
         ("commits", [CommitStory, Pause, Jump]),
-        ("rebalances", [Rebalance, Participant, Moved, Thing, Cause]),
+        ("rebalances", [Rebalance, Participant, Moved, OwnedPartition, Cause]),
         ("storms", [Storm, Starter]),
         ("stale", [StaleOffset]),
         ("lag", [Lag]),

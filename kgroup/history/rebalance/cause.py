@@ -1,4 +1,4 @@
-"""Why a group rebalanced: what differs between two moments of it, and what that proves."""
+"""Why a group rebalanced: what differs between two versions of it, and what that proves."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.history.rebalance.group_commit import Commits, Signs
-from kgroup.history.rebalance.rebalance import Cause, Certainty, Kind, Participant, Thing
+from kgroup.history.rebalance.rebalance import Cause, Certainty, Kind, OwnedPartition, Participant
 
-__all__ = ["EPOCH_SESSION_MS", "Departed", "Member", "Moment", "causes_of"]
+__all__ = ["EPOCH_SESSION_MS", "Departed", "GroupVersion", "Member", "causes_of"]
 
 EPOCH_SESSION_MS = 45_000
 """Session timeout of consumer, share and streams groups where nobody has configured another one
@@ -20,7 +20,7 @@ _CERTAIN, _INFERRED = Certainty.CERTAIN, Certainty.INFERRED
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member at a moment.
+    """A member of a version of its group.
 
     Attributes:
         topics: that it subscribes to; None where that is not known.
@@ -37,7 +37,7 @@ class Member:
     regex: str | None = None
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    owned: frozenset[Thing] | None = None
+    owned: frozenset[OwnedPartition] | None = None
     seen_ms: int | None = None
     is_away: bool = False
 
@@ -49,7 +49,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class GroupVersion:
     """A group as a rebalance left it.
 
     Attributes:
@@ -82,7 +82,7 @@ class Moment:
         return self.group_type == "classic"
 
     @property
-    def owned(self) -> frozenset[Thing] | None:
+    def owned(self) -> frozenset[OwnedPartition] | None:
         """All that members own; None where that is not known of each of them."""
         every = [member.owned for member in self.members.values()]
         known = [each for each in every if each is not None]
@@ -109,10 +109,10 @@ class Departed:
         """
         identity = _identity(who)
         gone = self._gone.get(identity, []) if identity is not None else []
-        for place in range(len(gone) - 1, -1, -1):
-            is_same_host = who.client_host == gone[place][0].client_host
+        for index in range(len(gone) - 1, -1, -1):
+            is_same_host = who.client_host == gone[index][0].client_host
             if who.instance_id is not None or is_only or is_same_host:
-                return gone.pop(place)
+                return gone.pop(index)
         return None
 
 
@@ -127,7 +127,7 @@ def _identity(who: Participant) -> tuple[str, str] | None:
 
 
 def causes_of(
-    before: Moment, after: Moment, departed: Departed, commits: Commits
+    before: GroupVersion, after: GroupVersion, departed: Departed, commits: Commits
 ) -> tuple[Cause, ...]:
     """Tell what happened between two rebalances that follow each other.
 
@@ -173,8 +173,8 @@ def causes_of(
 
 
 def _came_and_went(
-    before: Moment,
-    after: Moment,
+    before: GroupVersion,
+    after: GroupVersion,
     came: Sequence[Member],
     went: Sequence[Member],
     departed: Departed,
@@ -249,7 +249,7 @@ class _Life:
     working_ms: int | None
 
 
-def _life_of(old: Member, before: Moment, after: Moment, commits: Commits) -> _Life:
+def _life_of(old: Member, before: GroupVersion, after: GroupVersion, commits: Commits) -> _Life:
     end_ms = after.joined_ms or after.time_ms
     timeout_ms, is_classic = old.timeout_ms, old.session_timeout_ms is not None
     if timeout_ms is None:
@@ -273,7 +273,7 @@ def _life_of(old: Member, before: Moment, after: Moment, commits: Commits) -> _L
     )
 
 
-def _departure(old: Member, before: Moment, after: Moment, commits: Commits) -> Cause:
+def _departure(old: Member, before: GroupVersion, after: GroupVersion, commits: Commits) -> Cause:
     """Tell how a member went: what signs of life there are, and what its timeouts allow."""
     life = _life_of(old, before, after, commits)
     kind, certainty, evidence = _how_it_went(old, life)
@@ -327,7 +327,7 @@ def _how_it_went(old: Member, life: _Life) -> tuple[Kind, Certainty, str]:
     return Kind.GONE, _INFERRED, f"member {name} left or expired: {unseen}"
 
 
-def _subscriptions(before: Moment, after: Moment) -> Iterator[Cause]:
+def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[Cause]:
     for name, new in after.members.items():
         old = before.members.get(name)
         if old is None or old.topics is None or new.topics is None:

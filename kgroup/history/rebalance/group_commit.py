@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-__all__ = ["Commits", "Signs", "Stretch"]
+__all__ = ["CommitSpan", "Commits", "Signs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class CommitSpan:
     """Commits of one partition between two records of the group's rebalances.
 
     Attributes:
@@ -47,11 +47,11 @@ class Commits:
     """The commits of a group in one partition of `__consumer_offsets`.
 
     Args:
-        stretches: of all its partitions.
+        spans: of all its partitions.
     """
 
-    def __init__(self, stretches: Iterable[Stretch]) -> None:
-        self._all = sorted(stretches, key=lambda each: each.mark)
+    def __init__(self, spans: Iterable[CommitSpan]) -> None:
+        self._all = sorted(spans, key=lambda each: each.mark)
         self._marks = [each.mark for each in self._all]
         lasts = [each.last_ms for each in self._all]
         self._last_by = list(accumulate(lasts, _later))
@@ -64,10 +64,10 @@ class Commits:
         Args:
             mark: its log offset.
         """
-        place = bisect_left(self._marks, mark)
-        if place == 0 or place == len(self._all):
+        index = bisect_left(self._marks, mark)
+        if index == 0 or index == len(self._all):
             return None
-        before, behind = self._last_by[place - 1], self._first_from[place]
+        before, behind = self._last_by[index - 1], self._first_from[index]
         return None if before is None or behind is None else max(0, behind - before)
 
     def between(

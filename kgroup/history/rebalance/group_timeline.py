@@ -8,16 +8,16 @@ from typing import Any
 
 import orjson
 
-from kgroup.history.rebalance.cause import Departed, Member, Moment, causes_of
+from kgroup.history.rebalance.cause import Departed, GroupVersion, Member, causes_of
 from kgroup.history.rebalance.group_commit import Commits
 from kgroup.history.rebalance.rebalance import (
     Cause,
     Certainty,
     Kind,
     Moved,
+    OwnedPartition,
     Participant,
     Rebalance,
-    Thing,
 )
 from kgroup.history.sql.question import Row
 
@@ -48,34 +48,34 @@ def rebalances_of(
     Returns:
         They in the order of the log.
     """
-    story = _Story(commits, topic_names)
+    timeline = _Timeline(commits, topic_names)
     for row in rows:
         here = members.get(row["log_offset"], ())
         if "generation_id" in row:
-            story.generation(row, here)
+            timeline.generation(row, here)
         elif "epoch" in row:
-            story.epoch(row, here)
+            timeline.epoch(row, here)
         else:
-            story.tombstone(row)
-    return story.end()
+            timeline.tombstone(row)
+    return timeline.end()
 
 
-class _Story:
+class _Timeline:
     def __init__(self, commits: Commits, topic_names: Mapping[str, str]) -> None:
         self._commits = commits
         self._topic_names = topic_names
         self._found: list[Rebalance] = []
         self._draft: Rebalance | None = None
-        self._last: Moment | None = None
-        self._deleted: tuple[Moment | None, int] | None = None
+        self._last: GroupVersion | None = None
+        self._deleted: tuple[GroupVersion | None, int] | None = None
         self._departed = Departed()
         self._is_converted = False
-        self._given_up: set[Thing] = set()
+        self._given_up: set[OwnedPartition] = set()
         self._counts: dict[str, int] = {}
         # Of an epoch group, as it is now:
         self._members: dict[str, Member] = {}
-        self._target: dict[str, frozenset[Thing]] = {}
-        self._settled: dict[str, frozenset[Thing]] | None = None
+        self._target: dict[str, frozenset[OwnedPartition]] = {}
+        self._settled: dict[str, frozenset[OwnedPartition]] | None = None
         self._epochs: dict[str, int] = {}
         self._topics_hash: int | None = None
         self._topic_counts: dict[str, int] | None = None
@@ -96,7 +96,7 @@ class _Story:
 
     def generation(self, row: Row, rows: Sequence[Row]) -> None:
         members = {each["member_id"]: self._classic_member(each) for each in rows}
-        after = Moment(
+        after = GroupVersion(
             "classic",
             row["generation_id"],
             row["state_timestamp_ms"],
@@ -134,7 +134,7 @@ class _Story:
         )
         self._count(members.values())
 
-    def _go_on(self, before: Moment, after: Moment) -> None:
+    def _go_on(self, before: GroupVersion, after: GroupVersion) -> None:
         """Take a record that changes a generation: a static member is back, or the type is new.
 
         Who was in the generation and is not any more counts as gone with the next one.
@@ -161,7 +161,7 @@ class _Story:
             None,
             row["session_timeout_ms"],
             row["rebalance_timeout_ms"],
-            None if owned is None else self._things(owned),
+            None if owned is None else self._partitions(owned),
         )
 
     # --- groups with epochs ---------------------------------------------------------------------
@@ -173,7 +173,7 @@ class _Story:
             for each in rows:
                 self._epoch_member(each, row)
         elif kind == "TargetAssignmentMember":
-            self._target[name] = self._things(row["assignment"] or ())
+            self._target[name] = self._partitions(row["assignment"] or ())
         elif kind == "CurrentMemberAssignment":
             self._current(row)
         elif kind == "TargetAssignmentMetadata":
@@ -230,7 +230,7 @@ class _Story:
 
     def _current(self, row: Row) -> None:
         name = row["member_id"]
-        owned = self._things(row["assignment"] or ())
+        owned = self._partitions(row["assignment"] or ())
         is_away = row["epoch"] == _AWAY
         if row["epoch"] is not None:
             self._epochs[name] = row["epoch"]
@@ -290,7 +290,7 @@ class _Story:
 
     def _group_epoch(self, row: Row) -> None:
         data = orjson.loads(row["value_json"])["data"] or {}
-        after = Moment(
+        after = GroupVersion(
             row["group_type"],
             row["epoch"],
             None,
@@ -324,12 +324,12 @@ class _Story:
             self._epochs.pop(name, None)
         elif kind.endswith("GroupMetadata"):
             self._deleted = (self._last, row["log_offset"])
-            self._last = Moment(
+            self._last = GroupVersion(
                 self._last.group_type if self._last else "classic",
                 *(None, None, row["time_ms"], row["log_offset"], None, None),
             )
 
-    def _before(self, after: Moment) -> Moment | None:
+    def _before(self, after: GroupVersion) -> GroupVersion | None:
         """Give how the group was; it is not deleted where its type changes in the same write."""
         if self._deleted is None:
             last = self._last
@@ -349,7 +349,7 @@ class _Story:
         self._settled = None
         return before
 
-    def _rebalance(self, before: Moment | None, after: Moment) -> None:
+    def _rebalance(self, before: GroupVersion | None, after: GroupVersion) -> None:
         self._close()
         causes: list[Cause] = []
         if before is not None:
@@ -385,8 +385,10 @@ class _Story:
         self._draft = _with_causes(draft, causes)
         self._last, self._is_converted, self._topic_change = after, False, None
 
-    def _other_causes(self, before: Moment, after: Moment, known: Sequence[Cause]) -> list[Cause]:
-        """Find causes that are told by more than two moments."""
+    def _other_causes(
+        self, before: GroupVersion, after: GroupVersion, known: Sequence[Cause]
+    ) -> list[Cause]:
+        """Find causes that are told by more than two versions."""
         causes: list[Cause] = []
         is_alone = all(cause.kind is Kind.COORDINATOR_MOVED for cause in known)
         if after.is_classic:
@@ -431,9 +433,9 @@ class _Story:
             )
         return causes
 
-    def _things(self, assigned: Iterable[Mapping[str, Any]]) -> frozenset[Thing]:
+    def _partitions(self, assigned: Iterable[Mapping[str, Any]]) -> frozenset[OwnedPartition]:
         return frozenset(
-            Thing(
+            OwnedPartition(
                 each["topic"] or self._topic_names.get(each["topic_id"] or "") or each["topic_id"],
                 each["subtopology"],
                 each["role"],
@@ -443,26 +445,28 @@ class _Story:
             for number in each["partitions"] or ()
         )
 
-    def _count(self, members: Iterable[Member], targets: Iterable[frozenset[Thing]] = ()) -> None:
+    def _count(
+        self, members: Iterable[Member], targets: Iterable[frozenset[OwnedPartition]] = ()
+    ) -> None:
         """Remember how many partitions of each topic were seen."""
-        for things in (*(each.owned for each in members if each.owned is not None), *targets):
-            for thing in things:
-                if thing.topic:
-                    seen = self._counts.get(thing.topic, 0)
-                    self._counts[thing.topic] = max(seen, thing.partition + 1)
+        for partitions in (*(each.owned for each in members if each.owned is not None), *targets):
+            for each in partitions:
+                if each.topic:
+                    seen = self._counts.get(each.topic, 0)
+                    self._counts[each.topic] = max(seen, each.partition + 1)
 
-    def _added(self, owned: Iterable[Thing]) -> list[Thing]:
+    def _added(self, owned: Iterable[OwnedPartition]) -> list[OwnedPartition]:
         """Find partitions that are beyond those that were seen of their topic."""
         if not self._counts:
             return []
         return _sorted(
-            thing
-            for thing in owned
-            if thing.topic and thing.partition >= self._counts.get(thing.topic, 0)
+            each
+            for each in owned
+            if each.topic and each.partition >= self._counts.get(each.topic, 0)
         )
 
 
-def _nothing_before(first: Moment) -> Moment:
+def _nothing_before(first: GroupVersion) -> GroupVersion:
     """Give a group as it was before its first generation or epoch."""
     return replace(first, generation=None, members={}, log_offset=-1, protocol=None, joined_ms=None)
 
@@ -480,8 +484,8 @@ def _with_causes(draft: Rebalance, causes: Sequence[Cause]) -> Rebalance:
     )
 
 
-def _added_cause(added: Sequence[Thing]) -> Cause:
-    names = ", ".join(f"{thing.topic}-{thing.partition}" for thing in added[:5])
+def _added_cause(added: Sequence[OwnedPartition]) -> Cause:
+    names = ", ".join(f"{each.topic}-{each.partition}" for each in added[:5])
     more = f" and {len(added) - 5} more" if len(added) > 5 else ""
     return Cause(
         Kind.PARTITIONS_ADDED,
@@ -490,7 +494,7 @@ def _added_cause(added: Sequence[Thing]) -> Cause:
     )
 
 
-def _why_unknown(before: Moment | None) -> str:
+def _why_unknown(before: GroupVersion | None) -> str:
     if before is None:
         return "nothing is known of the group before"
     return (
@@ -502,9 +506,9 @@ def _participant(row: Row) -> Participant:
     return Participant(row["member_id"], row["instance_id"], row["client_id"], row["client_host"])
 
 
-def _owned(members: Iterable[Member]) -> dict[str, frozenset[Thing]] | None:
+def _owned(members: Iterable[Member]) -> dict[str, frozenset[OwnedPartition]] | None:
     """What each member has; None where that is not known of all of them."""
-    found: dict[str, frozenset[Thing]] = {}
+    found: dict[str, frozenset[OwnedPartition]] = {}
     for member in members:
         if member.owned is None:
             return None
@@ -512,7 +516,7 @@ def _owned(members: Iterable[Member]) -> dict[str, frozenset[Thing]] | None:
     return found
 
 
-_Owned = Mapping[str, frozenset[Thing]]
+_Owned = Mapping[str, frozenset[OwnedPartition]]
 
 
 def _moved(
@@ -522,7 +526,7 @@ def _moved(
         return None
     clients = {each.member_id: each.client_id for each in who}
     changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
-    none = frozenset[Thing]()
+    none = frozenset[OwnedPartition]()
     found = (
         Moved(
             name,
@@ -535,8 +539,8 @@ def _moved(
     return tuple(each for each in found if each.got or each.lost)
 
 
-def _sorted(things: Iterable[Thing]) -> list[Thing]:
-    return sorted(things, key=lambda thing: thing.place)
+def _sorted(partitions: Iterable[OwnedPartition]) -> list[OwnedPartition]:
+    return sorted(partitions, key=lambda each: each.sort_key)
 
 
 def _count(old: _Owned | None, new: _Owned | None) -> int | None:
@@ -545,8 +549,8 @@ def _count(old: _Owned | None, new: _Owned | None) -> int | None:
         return None
     return len(
         {
-            thing
+            each
             for name in {*old, *new}
-            for thing in old.get(name, frozenset()) ^ new.get(name, frozenset())
+            for each in old.get(name, frozenset()) ^ new.get(name, frozenset())
         }
     )

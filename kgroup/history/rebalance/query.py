@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from kgroup.history.rebalance.group_commit import Commits, Stretch
+from kgroup.history.rebalance.group_commit import Commits, CommitSpan
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Rebalance
 from kgroup.history.sql.engine import Engine, Parameter
@@ -129,21 +129,21 @@ def _of_groups(
     )
     for row in rows_of(engine, sql, parameters):
         members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
-    stretches = _stretches(engine, condition, parameters)
+    spans = _spans(engine, condition, parameters)
     for key in keys:
         of_group = rebalances_of(
             sorted(events[key], key=lambda row: int(row["log_offset"])),
             members.get(key, {}),
-            Commits(stretches.get(key, ())),
+            Commits(spans.get(key, ())),
             names,
         )
         for each in of_group:
             yield replace(each, cluster=key[0], group_id=key[1], offsets_partition=key[2])
 
 
-def _stretches(
+def _spans(
     engine: Engine, condition: str, parameters: Sequence[Parameter]
-) -> dict[_Key, list[Stretch]]:
+) -> dict[_Key, list[CommitSpan]]:
     """Count commits between the records of rebalances."""
     columns = "cluster, group_id, offsets_partition"
     sql = (
@@ -161,9 +161,9 @@ def _stretches(
         f"WHERE topic IS NOT NULL GROUP BY {columns}, mark, topic, partition "
         f"ORDER BY {columns}, mark, topic, partition"
     )
-    found: dict[_Key, list[Stretch]] = {}
+    found: dict[_Key, list[CommitSpan]] = {}
     for row in rows_of(engine, sql, [*parameters] * 3):
-        stretch = Stretch(
+        span = CommitSpan(
             -1 if row["mark"] is None else row["mark"],
             row["topic"],
             row["partition"],
@@ -171,7 +171,7 @@ def _stretches(
             row["first_ms"],
             row["last_ms"],
         )
-        found.setdefault(_key(row), []).append(stretch)
+        found.setdefault(_key(row), []).append(span)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Cause", "Certainty", "Kind", "Moved", "Participant", "Rebalance", "Thing"]
+__all__ = ["Cause", "Certainty", "Kind", "Moved", "OwnedPartition", "Participant", "Rebalance"]
 
 
 class Kind(StrEnum):
@@ -45,7 +45,7 @@ class Certainty(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class OwnedPartition:
     """What a member can own: a partition, or a task of a streams group.
 
     Attributes:
@@ -61,8 +61,8 @@ class Thing:
     partition: int
 
     @property
-    def place(self) -> tuple[str, str, str, int]:
-        """Its place in the order of all."""
+    def sort_key(self) -> tuple[str, str, str, int]:
+        """What they are put in order by."""
         return self.topic or "", self.subtopology or "", self.role or "", self.partition
 
 
@@ -82,8 +82,8 @@ class Moved:
 
     member_id: str
     client_id: str | None
-    got: tuple[Thing, ...]
-    lost: tuple[Thing, ...]
+    got: tuple[OwnedPartition, ...]
+    lost: tuple[OwnedPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)

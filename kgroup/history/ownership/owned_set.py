@@ -1,7 +1,7 @@
 """What members own as numbers: which sets are the same, and what is in each.
 
-A *thing* that is owned is a partition of a topic or a task of a streams group. Its number is that
-of its *kind* (topic, or subtopology and role) above 32 bits of partition.
+What is *owned* is a partition of a topic or a task of a streams group. Its number is that of its
+*kind* (topic, or subtopology and role) above 32 bits of partition.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = [
     "coded",
     "dense",
     "flags",
+    "indices",
     "numbers",
     "one_of_each",
     "owned_sets",
-    "places",
 ]
 
 CODED = pa.dictionary(pa.int32(), pa.string())
-"""Texts by their places in a dictionary."""
+"""Texts by their indices in a dictionary."""
 
 _PARTITION_BITS = 32
 _PARTITION_MASK = 0xFFFF_FFFF
@@ -66,21 +66,21 @@ def _dense(found: Ints) -> Ints:
 
 
 def one_of_each(codes: Ints) -> Ints:
-    """A place of each of dense numbers."""
-    place = np.empty(codes.max(initial=-1) + 1, dtype=np.int64)
-    place[codes] = np.arange(len(codes))
-    return place
+    """An index of each of dense numbers."""
+    index = np.empty(codes.max(initial=-1) + 1, dtype=np.int64)
+    index[codes] = np.arange(len(codes))
+    return index
 
 
-def places(found: Ints) -> pa.Array:
-    """Places to take, null for -1."""
+def indices(found: Ints) -> pa.Array:
+    """Indices to take, null for -1."""
     return pa.array(np.maximum(found, 0), mask=found < 0)
 
 
 def coded(found: Ints, texts: pa.Array) -> pa.DictionaryArray:
-    """The texts at places, null for -1, with the texts as their dictionary."""
+    """The texts at indices, null for -1, with the texts as their dictionary."""
     each = texts.dictionary_encode()  # they may be null, or there twice
-    return pa.DictionaryArray.from_arrays(each.indices.take(places(found)), each.dictionary)
+    return pa.DictionaryArray.from_arrays(each.indices.take(indices(found)), each.dictionary)
 
 
 def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
@@ -91,7 +91,7 @@ def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Kinds of things by number.
+    """Kinds of what is owned, by number.
 
     Attributes:
         texts: topic, topic_id, subtopology and role, each an array by number; topics by their id
@@ -103,27 +103,27 @@ class Kinds:
     texts: Mapping[str, pa.Array]
     same_name: Ints
 
-    def by_name(self, things: Ints) -> Ints:
-        """The numbers of things as `same_name` tells them apart."""
-        kinds, partitions = things >> _PARTITION_BITS, things & _PARTITION_MASK
+    def by_name(self, owned: Ints) -> Ints:
+        """The numbers of what is owned as `same_name` tells them apart."""
+        kinds, partitions = owned >> _PARTITION_BITS, owned & _PARTITION_MASK
         named: Ints = self.same_name[kinds]
         return (named << _PARTITION_BITS) | partitions
 
-    def has_id(self, things: Ints) -> Flags:
+    def has_id(self, owned: Ints) -> Flags:
         """Whether each is of a topic that is known by its id."""
-        found: Flags = flags(pc.is_valid(self.texts["topic_id"]))[things >> _PARTITION_BITS]
+        found: Flags = flags(pc.is_valid(self.texts["topic_id"]))[owned >> _PARTITION_BITS]
         return found
 
-    def columns(self, things: Ints) -> dict[str, pa.Array]:
-        """The texts of things, dictionary-encoded, and their partition."""
-        kinds = things >> _PARTITION_BITS
+    def columns(self, owned: Ints) -> dict[str, pa.Array]:
+        """The texts of what is owned, dictionary-encoded, and its partition."""
+        kinds = owned >> _PARTITION_BITS
         found = {name: coded(kinds, texts) for name, texts in self.texts.items()}
-        return {**found, "partition": pa.array((things & _PARTITION_MASK).astype(np.int32))}
+        return {**found, "partition": pa.array((owned & _PARTITION_MASK).astype(np.int32))}
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedSets:
-    """Sets of things, by number of the set.
+    """Sets of what is owned, by number of the set.
 
     A set is made of pieces, a piece is a list of partitions of one kind. `_contents` has the same
     number for pieces of the same content.
@@ -137,35 +137,35 @@ class OwnedSets:
     _partition_starts: Ints
     _partitions: Ints
 
-    def things(self, sets: Ints) -> tuple[Ints, Ints]:
-        """All things in these sets, one set after the other; and the place in `sets` of each."""
-        place, owner = _spread(self._starts, sets)
-        pieces = self._pieces[place]
+    def owned(self, sets: Ints) -> tuple[Ints, Ints]:
+        """All that is in these sets, one set after the other; and the index in `sets` of each."""
+        index, owner = _spread(self._starts, sets)
+        pieces = self._pieces[index]
         partitions, piece = _spread(self._partition_starts, pieces)
         kinds = self._piece_kinds[pieces[piece]]
-        return _thing(kinds, self._partitions[partitions]), owner[piece]
+        return _owned(kinds, self._partitions[partitions]), owner[piece]
 
     def are_same(self, sets: Ints, others: Ints) -> Flags:
-        """Whether each pair has the same things in the same order."""
+        """Whether each pair has the same in the same order."""
         sizes = np.diff(self._starts)
         same: Flags = sizes[sets] == sizes[others]
         pairs = np.flatnonzero(same)
         contents = self._contents[self._pieces]
-        mine, place = _spread(self._starts, sets[pairs])
+        mine, index = _spread(self._starts, sets[pairs])
         theirs, _ = _spread(self._starts, others[pairs])
-        same[pairs[place[contents[mine] != contents[theirs]]]] = False
+        same[pairs[index[contents[mine] != contents[theirs]]]] = False
         return same
 
 
 def _spread(starts: Ints, which: Ints) -> tuple[Ints, Ints]:
-    """Places of what is in some of many stretches; and for each the place in `which`."""
+    """Indices of what is in some of many ranges; and for each the index in `which`."""
     sizes = starts[which + 1] - starts[which]
     owner = np.repeat(np.arange(len(which)), sizes)
     first = starts[which] - (np.cumsum(sizes) - sizes)
     return first[owner] + np.arange(len(owner)), owner
 
 
-def _thing(kinds: Ints, partitions: Ints) -> Ints:
+def _owned(kinds: Ints, partitions: Ints) -> Ints:
     return (kinds << _PARTITION_BITS) | (partitions.astype(np.int64) & _PARTITION_MASK)
 
 
@@ -176,18 +176,18 @@ def owned_sets(
     by_name: Flags,
     topic_names: Mapping[str, str],
 ) -> tuple[OwnedSets, Ints]:
-    """Read sets of things, and things one by one.
+    """Read sets of what is owned, and what is owned one by one.
 
     Args:
         listed: columns of type `ASSIGNED`, each with the number of the set that a row belongs to;
             in any order.
         count: how many sets there are.
-        single: topic, topic_id, subtopology, role and partition of things.
+        single: topic, topic_id, subtopology, role and partition of what is owned one by one.
         by_name: which of those are told apart by the topic's name, whether they have an id or not.
         topic_names: by id.
 
     Returns:
-        the sets, and the numbers of the single things.
+        the sets, and the numbers of what is owned one by one.
     """
     lists = [pa.chunked_array(column.chunks, column.type).combine_chunks() for column, _ in listed]
     structs = pa.concat_arrays([each.flatten() for each in lists])
@@ -221,7 +221,7 @@ def owned_sets(
         partitions.offsets.to_numpy().astype(np.int64),
         partitions.values.to_numpy(),
     )
-    return sets, _thing(single_kind, single["partition"].to_numpy())
+    return sets, _owned(single_kind, single["partition"].to_numpy())
 
 
 def _same_lists(lists: pa.ListArray) -> Ints:
@@ -242,10 +242,10 @@ def _kinds(
     topic_names: Mapping[str, str],
 ) -> Kinds:
     """Say what each number stands for."""
-    place = one_of_each(kind)
+    index = one_of_each(kind)
     columns = {}
     for name, found in combined.items():
-        columns[name] = texts[name].take(places(found[place]))
+        columns[name] = texts[name].take(indices(found[index]))
     rows = list(zip(*(columns[name].to_pylist() for name in _FIELDS), strict=True))
     named = [
         (topic or topic_names.get(topic_id), topic_id, *task) for topic, topic_id, *task in rows

@@ -18,7 +18,7 @@ A coordinator writes the records of one request together, with one time. So it c
 behind, it has had all the time. And so a tombstone is judged by what comes at the same time.
 
 All is done on whole columns. What records say of a member holds until the next one; as long as that
-says the same, they are one stretch, and only stretches are taken apart into partitions.
+says the same, they are one interval, and only intervals are taken apart into partitions.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.history.ownership.owned_set import CODED, coded, dense, places
-from kgroup.history.ownership.ownership_event import CLIENT, Said
+from kgroup.history.ownership.owned_set import CODED, coded, dense, indices
+from kgroup.history.ownership.ownership_event import CLIENT, OwnershipEvents
 from kgroup.history.ownership.record_order import (
     CLASSIC,
     GROUP_GONE,
@@ -129,48 +129,48 @@ def derive(
     )
     is_touched = pc.is_in(before.open["group_id"], touched)
     is_member_touched = pc.is_in(before.members["group_id"], touched)
-    said = Said(
+    events = OwnershipEvents(
         before.open.filter(is_touched),
         before.members.filter(is_member_touched),
         tables,
         topic_names,
     )
-    found = _stretches(said)
-    rows = _rows(said, found, offsets_partition)
+    found = _intervals(events)
+    rows = _rows(events, found, offsets_partition)
     is_open = pc.is_null(rows["to_log_offset"])
     opened = rows.filter(is_open).cast(_SCHEMA)
-    members = [before.members.filter(pc.invert(is_member_touched)), _members(said, found)]
+    members = [before.members.filter(pc.invert(is_member_touched)), _members(events, found)]
     return Derived(
         rows.filter(pc.invert(is_open)),
         Ownership(
             pa.concat_tables([before.open.filter(pc.invert(is_touched)), opened]),
             pa.concat_tables(members),
         ),
-        not opened.equals(said.held),
+        not opened.equals(events.held),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretches:
+class _Intervals:
     """Who (a member of a group, by number) has or is given something, from rank to rank.
 
     Attributes:
-        source: with what it begins: the place of an open row, or, behind those, of a statement.
+        source: with what it begins: the index of an open row, or, behind those, of a statement.
         kind: group type at that time.
     """
 
     member: Ints
-    thing: Ints
+    owned: Ints
     begin: Ints
     end: Ints
     kind: Ints
     source: Ints
 
-    def take(self, first: Ints, last: Ints) -> _Stretches:
-        """Join some to one each, by the places of the first and the last."""
-        return _Stretches(
+    def take(self, first: Ints, last: Ints) -> _Intervals:
+        """Join some to one each, by the indices of the first and the last."""
+        return _Intervals(
             self.member[first],
-            self.thing[first],
+            self.owned[first],
             self.begin[first],
             self.end[last],
             self.kind[last],
@@ -178,49 +178,49 @@ class _Stretches:
         )
 
 
-def _stretches(said: Said) -> _Stretches:
-    """Follow all things as long as a member has them; first come, in their order, the open rows."""
-    held = _Stretches(
-        said.held_member,
-        said.held_thing,
-        np.zeros(len(said.held), dtype=np.int64),
-        said.held_end,
-        said.held_kind,
-        np.arange(len(said.held)),
+def _intervals(events: OwnershipEvents) -> _Intervals:
+    """Follow what is owned as long as a member has it; the open rows come first, in their order."""
+    held = _Intervals(
+        events.held_member,
+        events.held_owned,
+        np.zeros(len(events.held), dtype=np.int64),
+        events.held_end,
+        events.held_kind,
+        np.arange(len(events.held)),
     )
-    found = _join(held, _stated(said))
-    order = np.lexsort((found.begin, found.thing, found.member))
+    found = _join(held, _stated(events))
+    order = np.lexsort((found.begin, found.owned, found.member))
     found = found.take(order, order)
     goes_on = (
         (found.member[1:] == found.member[:-1])
-        & (found.thing[1:] == found.thing[:-1])
+        & (found.owned[1:] == found.owned[:-1])
         & (found.kind[1:] == found.kind[:-1])
         & (found.begin[1:] <= found.end[:-1])
     )
-    found = _converted(said, found.take(*_runs(goes_on, len(order))))
-    order = np.argsort(np.minimum(found.source, len(said.held)), kind="stable")
+    found = _converted(events, found.take(*_runs(goes_on, len(order))))
+    order = np.argsort(np.minimum(found.source, len(events.held)), kind="stable")
     return found.take(order, order)
 
 
-def _stated(said: Said) -> _Stretches:
-    """Stretches that begin with statements: each member's as long as they say the same."""
-    sets, member = said.by_member, said.member[said.by_member]
-    at, end, kind = said.at[sets], said.end[sets], said.kind[sets]
+def _stated(events: OwnershipEvents) -> _Intervals:
+    """Intervals that begin with statements: each member's as long as they say the same."""
+    sets, member = events.by_member, events.member[events.by_member]
+    at, end, kind = events.at[sets], events.end[sets], events.kind[sets]
     goes_on = (member[1:] == member[:-1]) & (end[:-1] == at[1:]) & (kind[1:] == kind[:-1])
     pairs = np.flatnonzero(goes_on)
-    goes_on[pairs] = said.sets.are_same(sets[pairs], sets[pairs + 1])
+    goes_on[pairs] = events.sets.are_same(sets[pairs], sets[pairs + 1])
     first, last = _runs(goes_on, len(sets))
-    things, place = said.sets.things(sets[first])
-    first, last = first[place], last[place]
-    source = len(said.held) + sets[first]
-    return _Stretches(member[first], things, at[first], end[last], kind[first], source)
+    owned, index = events.sets.owned(sets[first])
+    first, last = first[index], last[index]
+    source = len(events.held) + sets[first]
+    return _Intervals(member[first], owned, at[first], end[last], kind[first], source)
 
 
-def _converted(said: Said, found: _Stretches) -> _Stretches:
+def _converted(events: OwnershipEvents, found: _Intervals) -> _Intervals:
     """Join what a member has before and behind a conversion of its group."""
     if not len(found.kind) or (found.kind == found.kind[0]).all():
         return found
-    named = said.sets.kinds.by_name(found.thing)
+    named = events.sets.kinds.by_name(found.owned)
     order = np.lexsort((found.begin, named, found.member))
     found, named = found.take(order, order), named[order]
     goes_on = (
@@ -228,55 +228,55 @@ def _converted(said: Said, found: _Stretches) -> _Stretches:
         & (named[1:] == named[:-1])
         & (found.kind[1:] != found.kind[:-1])
         & (found.begin[1:] >= found.end[:-1])
-        & said.order.same_time(found.end[:-1], found.begin[1:])
+        & events.order.same_time(found.end[:-1], found.begin[1:])
     )
     first, last = _runs(goes_on, len(order))
     # A consumer group knows the topic's id, which a classic one does not.
-    place = np.where(said.sets.kinds.has_id(found.thing), np.arange(len(order)), len(order))
-    with_id = np.minimum.reduceat(place, first) if len(first) else first
-    thing = found.thing[np.where(with_id < len(order), with_id, first)]
-    return replace(found.take(first, last), thing=thing)
+    index = np.where(events.sets.kinds.has_id(found.owned), np.arange(len(order)), len(order))
+    with_id = np.minimum.reduceat(index, first) if len(first) else first
+    owned = found.owned[np.where(with_id < len(order), with_id, first)]
+    return replace(found.take(first, last), owned=owned)
 
 
-def _rows(said: Said, found: _Stretches, offsets_partition: int) -> pa.Table:
-    """Rows of `assignments`, of stretches of which those come first that were open before.
+def _rows(events: OwnershipEvents, found: _Intervals, offsets_partition: int) -> pa.Table:
+    """Rows of `assignments`, of intervals of which those come first that were open before.
 
     Texts are dictionary-encoded.
     """
-    count = int((found.source < len(said.held)).sum())
-    things = said.sets.kinds.columns(found.thing)
-    held = said.held.take(pa.array(found.source[:count])).select(_BEGUN.names)
+    count = int((found.source < len(events.held)).sum())
+    columns = events.sets.kinds.columns(found.owned)
+    held = events.held.take(pa.array(found.source[:count])).select(_BEGUN.names)
     for name in ("topic", "topic_id"):
-        known = things[name][:count].cast(pa.string())
+        known = columns[name][:count].cast(pa.string())
         held = held.set_column(
             held.schema.get_field_index(name), name, pc.coalesce(held[name], known)
         )
     new = {
-        **{name: column[count:] for name, column in things.items()},
-        **said.columns(found.source[count:] - len(said.held)),
+        **{name: column[count:] for name, column in columns.items()},
+        **events.columns(found.source[count:] - len(events.held)),
         "offsets_partition": np.full(len(found.source) - count, offsets_partition),
     }
     begun = pa.concat_tables([held.cast(_BEGUN), pa.table(new, schema=_BEGUN)])
-    to_ms, to_log_offset = said.records(np.where(found.end < said.order.end, found.end, -1))
-    ended = {"to_ms": to_ms, "to_log_offset": to_log_offset, "ended_by": _ended_by(said, found)}
+    to_ms, to_log_offset = events.records(np.where(found.end < events.order.end, found.end, -1))
+    ended = {"to_ms": to_ms, "to_log_offset": to_log_offset, "ended_by": _ended_by(events, found)}
     columns = {**{name: begun[name] for name in _BEGUN.names}, **ended}
     return pa.table(columns, schema=_CODED)
 
 
-def _ended_by(said: Said, found: _Stretches) -> pa.Array:
+def _ended_by(events: OwnershipEvents, found: _Intervals) -> pa.Array:
     """How each has ended; null for those that have not, and where it cannot be told."""
-    order, member, group = said.order, found.member, said.group[found.member]
+    order, member, group = events.order, found.member, events.group[found.member]
     is_open = found.end == order.end
     end = np.where(is_open, 0, found.end)
     until = order.write_end(end)
     is_deleted = (order.what[end] == GROUP_GONE) & ~order.has_value(group, end, until)
-    is_there, is_known = said.presence(member, until)
+    is_there, is_known = events.presence(member, until)
     has_lost = ~is_open & ~is_deleted & is_there
     cases = [
         (is_open, None),
         (is_deleted, "deleted"),
         (~is_there, "gone"),
-        (_moved(said, found, has_lost, end, until), "moved"),
+        (_moved(events, found, has_lost, end, until), "moved"),
         (~is_known, None),
         (np.ones_like(is_open), "released"),
     ]
@@ -285,9 +285,11 @@ def _ended_by(said: Said, found: _Stretches) -> pa.Array:
     return coded(case, names)
 
 
-def _moved(said: Said, found: _Stretches, has_lost: Flags, end: Ints, until: Ints) -> Flags:
+def _moved(
+    events: OwnershipEvents, found: _Intervals, has_lost: Flags, end: Ints, until: Ints
+) -> Flags:
     """Whether others were given, from the end of each of these until then, what it lost."""
-    order, group = said.order, said.group[found.member]
+    order, group = events.order, events.group[found.member]
     has_moved = np.zeros_like(has_lost)
     if not has_lost.any():
         return has_moved
@@ -296,33 +298,33 @@ def _moved(said: Said, found: _Stretches, has_lost: Flags, end: Ints, until: Int
     near = np.flatnonzero(of_group[group])
     lost = has_lost[near]
     begin, end, until = found.begin[near], end[near][lost], until[near][lost]
-    thing = dense(group[near], said.sets.kinds.by_name(found.thing[near]))
+    owned = dense(group[near], events.sets.kinds.by_name(found.owned[near]))
     taken, by_itself = (
         between(
             np.sort(order.key(each, begin)),
             order.key(each[lost], end),
             order.key(each[lost], until),
         )
-        for each in (thing, dense(thing, found.member[near]))
+        for each in (owned, dense(owned, found.member[near]))
     )
     has_moved[near[lost]] = taken > by_itself
     return has_moved
 
 
-def _members(said: Said, found: _Stretches) -> pa.Table:
+def _members(events: OwnershipEvents, found: _Intervals) -> pa.Table:
     """What to know behind the last record of members of groups that are not classic."""
-    every = np.arange(len(said.group))
-    row = said.description(every, np.full(len(every), said.order.end - 1))
+    every = np.arange(len(events.group))
+    row = events.description(every, np.full(len(every), events.order.end - 1))
     kind = np.full(len(every), CLASSIC)
-    is_open = found.end == said.order.end
+    is_open = found.end == events.order.end
     kind[found.member[is_open]] = found.kind[is_open]
-    kinds = pa.array(GROUP_TYPES).take(places(np.where(kind == CLASSIC, -1, kind)))
-    described = said.descriptions.take(places(row))
+    kinds = pa.array(GROUP_TYPES).take(indices(np.where(kind == CLASSIC, -1, kind)))
+    described = events.descriptions.take(indices(row))
     members = pa.table(
         {
-            "group_id": said.group_ids.take(pa.array(said.group)),
+            "group_id": events.group_ids.take(pa.array(events.group)),
             "group_type": pc.coalesce(described["group_type"], kinds),
-            "member_id": said.member_ids.take(places(said.name)),
+            "member_id": events.member_ids.take(indices(events.name)),
             **{name: described[name] for name in CLIENT},
         },
         schema=_MEMBERS,
@@ -331,16 +333,16 @@ def _members(said: Said, found: _Stretches) -> pa.Table:
 
 
 def _runs(goes_on: Flags, count: int) -> tuple[Ints, Ints]:
-    """First and last of each run of places: `goes_on` tells of each if the next belongs to it."""
+    """First and last of each run of indices: `goes_on` tells of each if the next belongs to it."""
     begins = np.flatnonzero(np.concatenate([[True], ~goes_on])[:count])
     return begins, np.append(begins[1:], count)[: len(begins)] - 1
 
 
-def _join(*some: _Stretches) -> _Stretches:
+def _join(*some: _Intervals) -> _Intervals:
     """All in one."""
-    return _Stretches(
+    return _Intervals(
         *(
             np.concatenate([getattr(each, name) for each in some])
-            for name in ("member", "thing", "begin", "end", "kind", "source")
+            for name in ("member", "owned", "begin", "end", "kind", "source")
         )
     )

@@ -17,10 +17,10 @@ from kgroup.history.ownership.owned_set import (
     coded,
     dense,
     flags,
+    indices,
     numbers,
     one_of_each,
     owned_sets,
-    places,
 )
 from kgroup.history.ownership.record_order import (
     ASSIGNMENT_GONE,
@@ -34,7 +34,7 @@ from kgroup.history.ownership.record_order import (
     RecordOrder,
 )
 
-__all__ = ["CLIENT", "Said"]
+__all__ = ["CLIENT", "OwnershipEvents"]
 
 CLIENT = ("instance_id", "client_id", "client_host")
 """Columns that tell who a member is."""
@@ -55,10 +55,10 @@ _TOMBSTONES = {
 }
 """Group type, and what is gone, by the type of a tombstone that bears on ownership."""
 
-_THING = ("topic", "topic_id", "subtopology", "role", "partition")
+_OWNED = ("topic", "topic_id", "subtopology", "role", "partition")
 
 
-class Said:
+class OwnershipEvents:
     """What was known before, and what records say.
 
     Args:
@@ -68,11 +68,11 @@ class Said:
         topic_names: by id.
 
     Attributes:
-        held: as given; of each row `held_member`, `held_kind` (group type), `held_thing` and
+        held: as given; of each row `held_member`, `held_kind` (group type), `held_owned` and
             `held_end`, the rank of the record that speaks of the member next.
         order: ranks of records.
         sets: what is owned.
-        group, name: of each member (by number) its group and the place of its id.
+        group, name: of each member (by number) its group and the index of its id.
         group_ids, member_ids: the texts of those.
         member, at, end, kind, is_known: of each statement the member, the rank of its record and of
             the next one that speaks of the member, the group type, and whether it could be read.
@@ -110,8 +110,8 @@ class Said:
         ids, self.member_ids = numbers(*(each["member_id"] for each in tables))
         group, name = np.concatenate(groups[: len(ids)]), np.concatenate(ids)
         member = dense(group, name)
-        place = one_of_each(member)
-        self.group, self.name = group[place], name[place]
+        index = one_of_each(member)
+        self.group, self.name = group[index], name[index]
         (
             self.held_member,
             self._known_member,
@@ -140,7 +140,7 @@ class Said:
             return np.concatenate([[-1], found[order]])
 
         self._offset = ranked(offsets)
-        self._time = pa.chunked_array(times, pa.int64()).take(places(np.append(-1, order)))
+        self._time = pa.chunked_array(times, pa.int64()).take(indices(np.append(-1, order)))
         self.order = RecordOrder(
             group=ranked(self._record_groups),
             kind=ranked(np.concatenate([*kind, gone_kind])),
@@ -162,14 +162,14 @@ class Said:
         self.is_known[:count] = flags(pc.is_valid(self._classic["assignment"]))
         current = np.arange(count, len(self.member))
         self.held_kind = self._kind_before[self.group[self.held_member]]
-        self.sets, self.held_thing = owned_sets(
+        self.sets, self.held_owned = owned_sets(
             [
                 (self._classic["assignment"], np.arange(count)),
                 (self._current["assignment"], current),
                 (self._current["pending_revocation"], current),
             ],
             len(self.member),
-            self.held.select(_THING),
+            self.held.select(_OWNED),
             self.held_kind == CLASSIC,
             topic_names,
         )
@@ -236,7 +236,7 @@ class Said:
 
     def records(self, rank: Ints) -> tuple[pa.Array, pa.Array]:
         """Times and offsets of records; null for -1."""
-        return self._time.take(places(rank)), pa.array(self._offset).take(places(rank))
+        return self._time.take(indices(rank)), pa.array(self._offset).take(indices(rank))
 
     def columns(self, statement: Ints) -> dict[str, pa.Array]:
         """Columns of `assignments` that statements tell of who owns something since when.

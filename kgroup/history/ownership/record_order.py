@@ -28,7 +28,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 CLASSIC = 0
-"""Group types are numbers here: places in `GROUP_TYPES`, or -1 where it is not known."""
+"""Group types are numbers here: indices in `GROUP_TYPES`, or -1 where it is not known."""
 
 VALUE, GROUP_GONE, MEMBER_GONE, ASSIGNMENT_GONE, NOTHING = range(5)
 """What a record is: one with a value, or a tombstone of a group, a member or its assignment, or one
@@ -60,14 +60,14 @@ class RecordOrder:
         self._group, self._kind, self._time, self._has_time = group, kind, time_ms, has_time
         # From here on records stand group by group, each group's in order.
         order = np.argsort(group[1:], kind="stable") + 1
-        place = np.arange(len(order))
+        index = np.arange(len(order))
         first = np.ones(len(order), dtype=bool)
         first[1:] = group[order[1:]] != group[order[:-1]]
-        start = np.maximum.accumulate(np.where(first, place, 0))
+        start = np.maximum.accumulate(np.where(first, index, 0))
         is_value = what[order] == VALUE
-        before = np.empty(len(order), dtype=np.int64)  # the last place with a value before this
+        before = np.empty(len(order), dtype=np.int64)  # the last index with a value before this
         before[:1] = -1
-        before[1:] = np.maximum.accumulate(np.where(is_value, place, -1))[:-1]
+        before[1:] = np.maximum.accumulate(np.where(is_value, index, -1))[:-1]
         in_group = before >= start
         kinds = np.where(in_group, kind[order[before]], kind_before[group[order]])
         changes = is_value & (kind[order] != kinds)
@@ -76,8 +76,8 @@ class RecordOrder:
         says_nothing &= (kind[order] != CLASSIC) | (what[order] != GROUP_GONE)
         self.what = what.copy()
         self.what[order[says_nothing]] = NOTHING
-        said = self.what[order]
-        resets = changes | (is_value & (kind[order] == CLASSIC)) | (said == GROUP_GONE)
+        judged = self.what[order]
+        resets = changes | (is_value & (kind[order] == CLASSIC)) | (judged == GROUP_GONE)
         self._resets = self.key(group[order[resets]], order[resets])
         self._values = self.key(group[order[is_value]], order[is_value])
         # Where the run of records of one group and one time ends that each stands in.
@@ -89,7 +89,7 @@ class RecordOrder:
             | (time_ms[order[1:]] != time_ms[order[:-1]])
         )
         ends = np.flatnonzero(last)
-        run_end = order[ends[np.searchsorted(ends, place)]] if len(order) else order
+        run_end = order[ends[np.searchsorted(ends, index)]] if len(order) else order
         self._write_end = np.arange(self.end + 1)
         judged_later = changes | ~is_value
         self._write_end[order[judged_later]] = run_end[judged_later]

@@ -1,10 +1,11 @@
-"""The error tree and the exit statuses.
+"""The error tree, the kinds of problems, and the exit statuses that follow from them.
 
 Every error that a user can meet is a `KgroupError`; one boundary, in `kgroup.cli.main`, turns it
 into a line on standard error and an exit status.
 """
 
-from enum import IntEnum
+from collections.abc import Mapping
+from enum import IntEnum, StrEnum
 
 __all__ = [
     "BrokerError",
@@ -13,6 +14,7 @@ __all__ = [
     "InputError",
     "KgroupError",
     "NotFoundError",
+    "ProblemKind",
     "UnknownGroupError",
     "UsageError",
 ]
@@ -29,19 +31,159 @@ class ExitStatus(IntEnum):
     PROBLEM = 5
 
 
+class ProblemKind(StrEnum):
+    """What went wrong, as a word; promised to scripts.
+
+    It is the kind of a `kgroup.model.problem.Problem`, of damage in a log, and of every error.
+    """
+
+    TORN_TAIL = "torn-tail"
+    BAD_CRC = "bad-crc"
+    BAD_LENGTH = "bad-length"
+    BAD_MAGIC = "bad-magic"
+    BAD_OFFSET = "bad-offset"
+    BAD_RECORD = "bad-record"
+    BAD_COMPRESSION = "bad-compression"
+    TOO_LARGE = "too-large"
+    ZEROS = "zeros"
+    GARBAGE = "garbage"
+    UNKNOWN_RECORD = "unknown-record"
+    INCONSISTENT = "inconsistent"
+    UNREADABLE = "unreadable"
+    NOT_A_SEGMENT = "not-a-segment"
+    OTHER_TOPIC = "other-topic"
+    UNKNOWN_PARTITION = "unknown-partition"
+    SHORTER = "shorter"
+    UNREACHABLE = "unreachable"
+    DISCONNECTED = "disconnected"
+    SILENT = "silent"
+    THROTTLED = "throttled"
+    REFUSED = "refused"
+    UNSUPPORTED = "unsupported"
+    UNUSABLE = "unusable"
+    DENIED = "denied"
+    NO_COORDINATOR = "no-coordinator"
+    NO_LEADER = "no-leader"
+    MOVING = "moving"
+    TOPIC_GONE = "topic-gone"
+    PARTITION_GONE = "partition-gone"
+    NOT_AUTHORIZED = "not-authorized"
+    NOT_FOUND = "not-found"
+    BAD_NODE = "bad-node"
+    DENIED_NODE = "denied-node"
+    FOREIGN_NODE = "foreign-node"
+    NOT_IN_SNAPSHOT = "not-in-snapshot"
+    BAD_SPEC = "bad-spec"
+    BUSY = "busy"
+    FAILED = "failed"
+    MORE = "more"
+
+    @property
+    def sentence(self) -> str:
+        """What it means, for people."""
+        return _SENTENCES[self]
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """What a report comes to that has this problem and no row."""
+        return _STATUSES.get(self, ExitStatus.PARTLY)
+
+
+_SENTENCES: Mapping[ProblemKind, str] = {
+    ProblemKind.TORN_TAIL: "The last batch is cut off.",
+    ProblemKind.BAD_CRC: "A batch whose checksum is wrong.",
+    ProblemKind.BAD_LENGTH: "A length that no batch has, or that the bytes contradict.",
+    ProblemKind.BAD_MAGIC: "A message format that Kafka never had.",
+    ProblemKind.BAD_OFFSET: (
+        "An offset below 0 or above the largest (message format v2's checksum does not cover it)."
+    ),
+    ProblemKind.BAD_RECORD: (
+        "A batch with the right checksum whose records contradict its header; a record that the "
+        "state of its group contradicts."
+    ),
+    ProblemKind.BAD_COMPRESSION: "An unknown codec, or data that are not what it writes.",
+    ProblemKind.TOO_LARGE: (
+        "A batch that is larger than the limits allow: 64 MiB, packed or unpacked; 1,048,576 "
+        "records; and once 128 MiB of a file were of batches that grow more than a hundredfold, "
+        "further ones that do."
+    ),
+    ProblemKind.ZEROS: "Space that was allocated and never written, or was lost.",
+    ProblemKind.GARBAGE: "Bytes that do not look like a batch at all.",
+    ProblemKind.UNKNOWN_RECORD: (
+        "A record type or version that this version of kgroup does not know."
+    ),
+    ProblemKind.INCONSISTENT: "Records that contradict each other.",
+    ProblemKind.UNREADABLE: (
+        "A file or folder that does not exist, cannot be read, or holds nothing of the kind."
+    ),
+    ProblemKind.NOT_A_SEGMENT: "A file that is not empty, without a single record batch.",
+    ProblemKind.OTHER_TOPIC: "A segment of another topic.",
+    ProblemKind.UNKNOWN_PARTITION: (
+        "A segment in a folder that does not tell its partition of `__consumer_offsets`."
+    ),
+    ProblemKind.SHORTER: "A live partition that ends before what was read of it.",
+    ProblemKind.UNREACHABLE: "A broker that no connection can be made to.",
+    ProblemKind.DISCONNECTED: "A broker that closes the connection.",
+    ProblemKind.SILENT: "A broker that takes the connection and does not answer.",
+    ProblemKind.THROTTLED: "A broker that holds requests back.",
+    ProblemKind.REFUSED: "A broker that does not let us in, or that we do not trust.",
+    ProblemKind.UNSUPPORTED: "A broker too old for the question.",
+    ProblemKind.UNUSABLE: "A broker whose answer cannot be used.",
+    ProblemKind.DENIED: (
+        "An error in the place of an answer; the reason has Kafka's name of it and the "
+        "permission that is missing."
+    ),
+    ProblemKind.NO_COORDINATOR: "A group for which no broker answers now.",
+    ProblemKind.NO_LEADER: "A partition without a leader.",
+    ProblemKind.MOVING: "A partition whose leader is another broker now.",
+    ProblemKind.TOPIC_GONE: "A topic that does not exist any more.",
+    ProblemKind.PARTITION_GONE: "A partition that its topic does not have.",
+    ProblemKind.NOT_AUTHORIZED: "A topic that may not be described.",
+    ProblemKind.NOT_FOUND: "A group, topic or member that was asked for and does not exist.",
+    ProblemKind.BAD_NODE: (
+        "A node of ZooKeeper that holds something else than it should; `path` is its path."
+    ),
+    ProblemKind.DENIED_NODE: "A node of ZooKeeper that may not be read; likewise.",
+    ProblemKind.FOREIGN_NODE: (
+        "A node below `/consumers` that no consumer of Kafka writes; likewise."
+    ),
+    ProblemKind.NOT_IN_SNAPSHOT: (
+        "A group that nobody asked for when the snapshot was taken: it may exist."
+    ),
+    ProblemKind.BAD_SPEC: (
+        "A group of `assign --spec` that is not written as it should be; `reason` has its line "
+        "and field."
+    ),
+    ProblemKind.BUSY: "A warehouse that another process is changing.",
+    ProblemKind.FAILED: "What ended the command and is none of the others; the reason tells.",
+    ProblemKind.MORE: (
+        "Further problems that were only counted: 1000 are kept, 20 are told on standard error."
+    ),
+}
+
+_STATUSES: Mapping[ProblemKind, ExitStatus] = {
+    ProblemKind.NOT_FOUND: ExitStatus.NOT_FOUND,
+    ProblemKind.UNREADABLE: ExitStatus.FAILED,
+    ProblemKind.NOT_A_SEGMENT: ExitStatus.FAILED,
+    ProblemKind.OTHER_TOPIC: ExitStatus.FAILED,
+    ProblemKind.BAD_SPEC: ExitStatus.FAILED,
+}
+"""Of kinds that say that something holds nothing at all; the others may stand for a part of it."""
+
+
 class KgroupError(Exception):
     """Something that ends a command; its text says what was expected, found, where, what to do.
 
     Attributes:
         exit_status: of the process.
-        kind: stable short word for programs, as of `kgroup.model.problem.Problem`.
+        kind: of the problem.
         group_id: the group concerned, where it is one.
         path: the file concerned, where it is one.
         topic: the user's topic concerned, where it is one.
     """
 
     exit_status = ExitStatus.FAILED
-    kind = "failed"
+    kind = ProblemKind.FAILED
 
     def __init__(
         self,
@@ -60,13 +202,13 @@ class KgroupError(Exception):
 class InputError(KgroupError):
     """A file, a stream or an answer that cannot be used at all."""
 
-    kind = "unreadable"
+    kind = ProblemKind.UNREADABLE
 
 
 class BusyError(KgroupError):
     """Something that another process is changing."""
 
-    kind = "busy"
+    kind = ProblemKind.BUSY
 
 
 class UsageError(KgroupError):
@@ -78,8 +220,8 @@ class UsageError(KgroupError):
 class NotFoundError(KgroupError):
     """None of the groups, topics or members that were named exists."""
 
-    exit_status = ExitStatus.NOT_FOUND
-    kind = "not-found"
+    kind = ProblemKind.NOT_FOUND
+    exit_status = kind.exit_status
 
 
 class UnknownGroupError(NotFoundError):
@@ -90,12 +232,11 @@ class BrokerError(KgroupError):
     """A broker that cannot be asked, or whose answer is an error.
 
     Attributes:
-        kind: stable short word for programs: "unreachable", "disconnected", "silent", "refused",
-            "unsupported", "throttled", "unusable", "denied".
+        kind: one of those about brokers and what they lead.
         broker_id: the broker, where it is known.
     """
 
-    def __init__(self, kind: str, reason: str, broker_id: int | None = None) -> None:
+    def __init__(self, kind: ProblemKind, reason: str, broker_id: int | None = None) -> None:
         super().__init__(reason)
         self.kind = kind
         self.broker_id = broker_id

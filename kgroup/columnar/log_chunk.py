@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgroup.columnar.locator import Locators, between
+from kgroup.errors import ProblemKind
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.memory import PADDING
@@ -322,7 +323,9 @@ def _unpack(starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:
     packed = np.empty(int(sizes.sum()), np.uint8)
     kernels().gather(starts.ctypes.data, ends.ctypes.data, len(starts), packed.ctypes.data)
     if codec >= len(CODECS):
-        raise CompressionError("bad-compression", "Expected a codec, found the number of none.")
+        raise CompressionError(
+            ProblemKind.BAD_COMPRESSION, "Expected a codec, found the number of none."
+        )
     if CODECS[codec] == "snappy":
         return _unpack_each(packed.data, sizes, CODECS[codec], limit)
     return _unpack_stream(packed, CODECS[codec], limit)
@@ -346,7 +349,7 @@ def _unpack_stream(packed: _Array, codec: str, limit: int) -> _Array:
         while got := stream.readinto(out.data[used:]):
             used += got
             if used > limit:
-                raise CompressionError("too-large", "Expected fewer bytes of records.")
+                raise CompressionError(ProblemKind.TOO_LARGE, "Expected fewer bytes of records.")
             if used == len(out):
                 out = np.concatenate([out, np.empty(len(out), np.uint8)])
     if used + PADDING > len(out):

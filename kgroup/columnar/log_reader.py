@@ -14,6 +14,7 @@ from kgroup.columnar.batch_scan import scan_batches, scan_transactions
 from kgroup.columnar.last_record import LastRecords, last_records
 from kgroup.columnar.scan import BatchKind, Marker
 from kgroup.columnar.segment_check import why_unusable
+from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Log, Segment
 from kgroup.protocol.batch.batch import Damage, RecordBatch
@@ -236,14 +237,15 @@ class LogReader:
                 watch=self._search,
             )
         except OSError as error:
-            self._report(log[0], "unreadable", _unreadable(error))
+            self._report(log[0], ProblemKind.UNREADABLE, _unreadable(error))
             return
         for segment, last in zip(log, found, strict=True):
             for damage in last.damages:
                 self._report_damage(segment, damage)
             if self._for_replay and last.keyless:
                 count = f"{last.keyless} record{'s' if last.keyless > 1 else ''}"
-                self._report(segment, "unknown-record", f"{count} without a key left out.")
+                reason = f"{count} without a key left out."
+                self._report(segment, ProblemKind.UNKNOWN_RECORD, reason)
         yield from zip(log, found, strict=True)
 
     def _map_segment(
@@ -274,14 +276,14 @@ class LogReader:
                 self._watch(self)
                 yield result
         except OSError as error:
-            self._report(segment, "unreadable", _unreadable(error))
+            self._report(segment, ProblemKind.UNREADABLE, _unreadable(error))
 
     def _report_damage(self, segment: Segment, damage: Damage) -> None:
         self.damage_kinds[damage.kind] += 1
         self._report(segment, damage.kind, damage.reason, damage.position)
 
     def _report(
-        self, segment: Segment, kind: str, reason: str, position: int | None = None
+        self, segment: Segment, kind: ProblemKind, reason: str, position: int | None = None
     ) -> None:
         partition = segment.partition
         if segment.broker is None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
+from kgroup.errors import ProblemKind
 from kgroup.model.segment import Segment
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
@@ -20,7 +21,7 @@ LARGEST_TYPE = 1000
 """Record types of versions to come are believed up to here."""
 
 
-def why_unusable(segment: Segment) -> tuple[str, str] | None:
+def why_unusable(segment: Segment) -> tuple[ProblemKind, str] | None:
     """Say why a file cannot be decoded at all; None where it can.
 
     A file that lies in a folder named ``__consumer_offsets-N`` is taken for what it should be, and
@@ -39,21 +40,23 @@ def why_unusable(segment: Segment) -> tuple[str, str] | None:
             file.seek(0)
             return _why_unusable(read_file_batches(file), head)
     except OSError as error:
-        return "unreadable", f"The file cannot be read: {error.strerror or error}."
+        return ProblemKind.UNREADABLE, f"The file cannot be read: {error.strerror or error}."
 
 
-def _why_unusable(batches: Iterator[RecordBatch | Damage], head: bytes) -> tuple[str, str] | None:
+def _why_unusable(
+    batches: Iterator[RecordBatch | Damage], head: bytes
+) -> tuple[ProblemKind, str] | None:
     first = next((batch for batch in batches if isinstance(batch, RecordBatch)), None)
     if first is None:
         return (
-            "not-a-segment",
+            ProblemKind.NOT_A_SEGMENT,
             "Expected a segment of __consumer_offsets (a .log file of its folder), found no record "
             f"batch in it; it begins with {head!r}.",
         )
     keys = list(islice(_keys(chain([first], batches)), SAMPLE))
     if keys and not any(map(_may_be_ours, keys)):
         return (
-            "other-topic",
+            ProblemKind.OTHER_TOPIC,
             "Expected records of __consumer_offsets, found a segment of another topic: none of its "
             f"first {len(keys)} keys has a type that __consumer_offsets knows.",
         )

@@ -18,6 +18,7 @@ may still list it until its next clean-up.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupType
 from kgroup.model.group_log import GroupLog
 from kgroup.model.offset import CommittedOffset, PendingOffset
@@ -304,7 +305,7 @@ class Delta:
         if log.type is not group_type:
             if not log.is_simple:
                 self._problems.add(
-                    "inconsistent",
+                    ProblemKind.INCONSISTENT,
                     record,
                     f"{record.type} of group {group_id!r} found while it is a {log.type} group "
                     "without a tombstone between; the later record was believed.",

@@ -4,6 +4,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kgroup.errors import ProblemKind
 from kgroup.model.record import DecodedRecord
 
 __all__ = ["Problem", "ProblemLog", "ReplayProblems"]
@@ -14,9 +15,7 @@ class Problem:
     """One thing that could not be read, found or believed.
 
     Attributes:
-        kind: stable short word for programs: the kinds of `record_batch.Damage`, or
-            "unknown-record", "bad-record", "inconsistent", "unreadable", "not-found",
-            "not-in-snapshot", "bad-node", "denied-node", "foreign-node", "more".
+        kind: of it.
         reason: whole sentence for people: what was expected, what was found.
         group_id: the group concerned.
         path: file concerned, or folder of a partition of another topic than `__consumer_offsets`,
@@ -29,7 +28,7 @@ class Problem:
         broker: id of the broker concerned.
     """
 
-    kind: str
+    kind: ProblemKind
     reason: str
     group_id: str | None = None
     path: str | None = None
@@ -60,7 +59,7 @@ class ProblemLog:
         """Return what was kept, and one more that tells how many were left out."""
         if not self._left_out:
             return tuple(self._problems)
-        rest = Problem("more", f"{self._left_out} further problems are not shown.")
+        rest = Problem(ProblemKind.MORE, f"{self._left_out} further problems are not shown.")
         return (*self._problems, rest)
 
 
@@ -93,7 +92,7 @@ class ReplayProblems:
         return False
 
     def add(
-        self, kind: str, record: DecodedRecord, reason: str, group_id: str | None = None
+        self, kind: ProblemKind, record: DecodedRecord, reason: str, group_id: str | None = None
     ) -> None:
         """Keep a problem with one record."""
         self._problems.add(self._problem(kind, reason, record.offset, group_id))
@@ -102,7 +101,7 @@ class ReplayProblems:
         """Return unknown records by type, then the rest in order."""
         unknown = tuple(
             self._problem(
-                "unknown-record",
+                ProblemKind.UNKNOWN_RECORD,
                 f"{count} record{'s' if count > 1 else ''} "
                 + ("without a key" if key_type is None else f"of the unknown key type {key_type}")
                 + f" left out, the first at offset {first}.",
@@ -114,9 +113,11 @@ class ReplayProblems:
 
     def _bad_record(self, record: DecodedRecord, part: Mapping[str, Any]) -> None:
         what = part.get("error") or f"version {part.get('version')} of its value is not known"
-        self.add("bad-record", record, f"{record.type} record left out: {what}.")
+        self.add(ProblemKind.BAD_RECORD, record, f"{record.type} record left out: {what}.")
 
-    def _problem(self, kind: str, reason: str, offset: int, group_id: str | None = None) -> Problem:
+    def _problem(
+        self, kind: ProblemKind, reason: str, offset: int, group_id: str | None = None
+    ) -> Problem:
         return Problem(
             kind,
             reason,

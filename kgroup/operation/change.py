@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from kgroup.errors import ProblemKind
 from kgroup.model.group import GroupState, GroupType, Member
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
@@ -76,7 +77,7 @@ _SENTENCES = {
 }
 
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
-_UNANSWERED = ("denied", "no-coordinator")
+_UNANSWERED = (ProblemKind.DENIED, ProblemKind.NO_COORDINATOR)
 
 _Row = OffsetDescription | ShareOffsetDescription
 _Place = tuple[str | None, str | None, int | None]  # topic or else its id, partition
@@ -246,7 +247,7 @@ def _is_unanswered(
     """Tell whether a group may be otherwise than, or there though it is not, in the report."""
     brokers = {each.coordinator.id for each in (before, after) if each and each.coordinator}
     for problem in problems:
-        if problem.kind == "not-found" or problem.group_id not in (None, group_id):
+        if problem.kind is ProblemKind.NOT_FOUND or problem.group_id not in (None, group_id):
             continue
         if after is None and problem.topic is None:
             return True

@@ -6,6 +6,7 @@ The partition is computed from the name; its leader is the coordinator.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from kgroup.errors import ProblemKind
 from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker
 from kgroup.model.offsets_partition import offsets_partition
@@ -152,7 +153,7 @@ def _locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Repor
         )
         if placement.error is not None:
             text = f"No coordinator: the cluster says {placement.error}."
-            problems.append(Problem("no-coordinator", text, group_id=group_id))
+            problems.append(Problem(ProblemKind.NO_COORDINATOR, text, group_id=group_id))
     notes = _notes(group_ids, placements, "__consumer_offsets")
     return Report(tuple(rows), errors=tuple(problems), notes=notes)
 
@@ -193,7 +194,7 @@ def locate_transactions(
         )
         if placement.error is not None:
             text = f"No coordinator of {name!r}: the cluster says {placement.error}."
-            problems.append(Problem("no-coordinator", text))
+            problems.append(Problem(ProblemKind.NO_COORDINATOR, text))
     if source is not None:
         notes = _notes(transactional_ids, placements, "__transaction_state")
     else:

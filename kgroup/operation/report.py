@@ -11,9 +11,6 @@ __all__ = ["Report", "outcome"]
 
 Row = TypeVar("Row", covariant=True)
 
-_USELESS = frozenset({"unreadable", "not-a-segment", "other-topic", "bad-spec"})
-"""Kinds of errors of files that nothing at all was learnt from."""
-
 
 @dataclass(frozen=True, slots=True)
 class Report(Generic[Row]):
@@ -45,12 +42,15 @@ def outcome(rows: Sequence[object], errors: Sequence[Problem]) -> ExitStatus:
         DONE; PARTLY where there are errors; NOT_FOUND where they say that none of what was named
         exists, FAILED where nothing could be learnt of any of it.
     """
-    if errors and not rows:
-        if all(error.kind == "not-found" for error in errors):
+    if not errors:
+        return ExitStatus.DONE
+    if not rows:
+        if all(error.kind.exit_status is ExitStatus.NOT_FOUND for error in errors):
             return ExitStatus.NOT_FOUND
         if all(
-            (error.group_id is not None and error.offset is None) or error.kind in _USELESS
+            (error.group_id is not None and error.offset is None)
+            or error.kind.exit_status is ExitStatus.FAILED
             for error in errors
         ):
             return ExitStatus.FAILED
-    return ExitStatus.PARTLY if errors else ExitStatus.DONE
+    return ExitStatus.PARTLY

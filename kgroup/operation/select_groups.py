@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.source.base import GroupSource, Question, Reading
 
@@ -34,10 +35,10 @@ def read_chosen(
     is_known = None not in unanswered  # else the groups may be in what could not be read
     reason = "The group does not exist." if is_known else "Not found in what could be read."
     missing = tuple(
-        Problem("not-found", reason, group_id=group_id)
+        Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
         for group_id in dict.fromkeys(group_ids)
         if group_id not in groups and group_id not in unanswered
     )
     if regex is not None and not groups and not unanswered:
-        missing += (Problem("not-found", f"No group matches {regex.pattern!r}."),)
+        missing += (Problem(ProblemKind.NOT_FOUND, f"No group matches {regex.pattern!r}."),)
     return replace(reading, problems=problems), missing

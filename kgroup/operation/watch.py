@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from kgroup.errors import BrokerError, KgroupError
+from kgroup.errors import BrokerError, KgroupError, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.operation.change import Change, compare
 from kgroup.operation.description import GroupDescription
@@ -51,7 +51,7 @@ def watch(read: Callable[[], Report[GroupDescription]]) -> Iterator[Round]:
             if not number:
                 raise
             has_failed = True
-            kind = error.kind if isinstance(error, KgroupError) else "unreadable"
+            kind = error.kind if isinstance(error, KgroupError) else ProblemKind.UNREADABLE
             broker = error.broker_id if isinstance(error, BrokerError) else None
             report = Report((), errors=(Problem(kind, f"{error}", broker=broker),))
         now_ms = time.time_ns() // 1_000_000

@@ -39,7 +39,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from kgroup.columnar.schema import DECODED
-from kgroup.errors import BrokerError, UsageError
+from kgroup.errors import BrokerError, ProblemKind, UsageError
 from kgroup.history.input.live_source import LiveSource, ask_live
 from kgroup.history.input.segment_source import SPLIT_SIZE, find_sources
 from kgroup.history.input.split import Split, read_split
@@ -219,7 +219,9 @@ def await_live(
             if is_enough(live):
                 return live
             reasons = "; ".join(problem.reason for problem in live.problems)
-            problem = BrokerError("moving", reasons or f"partitions of {OFFSETS_TOPIC} are gone")
+            problem = BrokerError(
+                ProblemKind.MOVING, reasons or f"partitions of {OFFSETS_TOPIC} are gone"
+            )
         except BrokerError as error:
             problem = error
         if ended.wait(1) or time.monotonic() > deadline:

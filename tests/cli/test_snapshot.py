@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.problem import Problem
 from tests.cli.conftest import Cli, Result
 from tests.cli.fake_cluster import FakeCluster
@@ -252,7 +252,7 @@ def test_how_much_of_the_log_is_read(cli: Cli, cluster: FakeCluster, tmp_path: P
 
 
 def test_what_could_not_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
-    cluster.problems = (Problem("silent", "Broker 3 did not answer.", broker=3),)
+    cluster.problems = (Problem(ProblemKind.SILENT, "Broker 3 did not answer.", broker=3),)
     file, origin = tmp_path / "a.json", ["-b", "h:1"]
     result = cli("snapshot", *origin, "--all", "-f", file)
     assert (result.status, result.out) == (4, "")
@@ -262,7 +262,7 @@ def test_what_could_not_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path
 
 
 def test_nothing_could_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
-    cluster.problems = (Problem("denied", "The cluster says no.", group_id="g"),)
+    cluster.problems = (Problem(ProblemKind.DENIED, "The cluster says no.", group_id="g"),)
     file = tmp_path / "a.json"
     result = cli("snapshot", "-b", "h:1", "g", "-f", file)
     assert result.status == 1
@@ -271,7 +271,7 @@ def test_nothing_could_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path)
 
 
 def test_a_cluster_that_does_not_answer(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
-    cluster.error = BrokerError("silent", "h:1 did not answer within 10 s")
+    cluster.error = BrokerError(ProblemKind.SILENT, "h:1 did not answer within 10 s")
     file = tmp_path / "a.json"
     result = cli("snapshot", "-b", "h:1", "--all", "-f", file)
     assert result == Result(1, "", "kgroup: error: h:1 did not answer within 10 s\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.source.base import DEFAULT_LOG_BUDGET
 from tests.cli.conftest import Cli
@@ -206,11 +206,11 @@ def test_coordinator_computes_where_a_number_is_given(
 def test_exit_statuses(cli: Cli, cluster: FakeCluster) -> None:
     assert cli("describe", "-b", "a", "other").status == 3
     assert cli("describe", "-b", "a", "live", "other").status == 4
-    cluster.problems = (Problem("silent", "Broker 8 did not answer.", broker=8),)
+    cluster.problems = (Problem(ProblemKind.SILENT, "Broker 8 did not answer.", broker=8),)
     result = cli("list", "-b", "a", "-o", "json")
     assert result.status == 4
     assert json.loads(result.out)["errors"][0]["broker"] == 8
-    cluster.error = BrokerError("unreachable", "a:9092 cannot be reached")
+    cluster.error = BrokerError(ProblemKind.UNREACHABLE, "a:9092 cannot be reached")
     result = cli("list", "-b", "a")
     assert (result.status, result.out) == (1, "")
     assert result.err == "kgroup: error: a:9092 cannot be reached\n"
@@ -219,7 +219,7 @@ def test_exit_statuses(cli: Cli, cluster: FakeCluster) -> None:
 
 @pytest.mark.parametrize("command", [["list"], ["describe", "g"], ["coordinator", "g"]])
 def test_a_failure_is_a_document_too(cli: Cli, cluster: FakeCluster, command: list[str]) -> None:
-    cluster.error = BrokerError("silent", "broker 7 does not answer", broker_id=7)
+    cluster.error = BrokerError(ProblemKind.SILENT, "broker 7 does not answer", broker_id=7)
     result = cli(*command, "-b", "a", "-o", "json")
     document = json.loads(result.out)
     assert (result.status, document["command"], document["data"]) == (1, command[0], [])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from kgroup.errors import ProblemKind
 from kgroup.history.build import task
 from kgroup.history.build.damage import DamageRow, damage_row, damage_rows, replace_damage
 from kgroup.history.build.task import SplitRead, Work
@@ -92,7 +93,7 @@ def test_damage_of_a_live_partition_has_no_position_and_stays(tmp_path: Path) ->
     config = client_config(environment={}, bootstrap_server="127.0.0.1:9")
     name = "__consumer_offsets-3"
     split = Split("c", 3, OffsetRange(0, 90, config), name, "live", 0)
-    damage = Damage(20, 5, "bad-crc", "Expected this, found that.")
+    damage = Damage(20, 5, ProblemKind.BAD_CRC, "Expected this, found that.")
     read = SplitRead(Work(split, Coverage()), Coverage(), (damage,), 7, "there is no leader")
     rows = damage_rows(read)
     assert [(each["kind"], each["position"], each["size"]) for each in rows] == [
@@ -153,7 +154,7 @@ def test_what_is_found_again_is_not_new(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_for_long_is_one_row(tmp_path: Path) -> None:
     """A partition without a leader, say, of which nothing is read meanwhile."""
-    problem = Problem("no-leader", "It has none.", offsets_partition=3)
+    problem = Problem(ProblemKind.NO_LEADER, "It has none.", offsets_partition=3)
     files = written(tmp_path, [damage_row(problem)])
     found, new = replaced(tmp_path, files, [damage_row(problem)], [])
     assert (len(found), new) == (1, 0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord
 from tests.model.records import NOW_MS, commit, record, replay
@@ -74,7 +75,7 @@ def test_groups_are_sorted_and_can_be_asked_for_again() -> None:
 def test_problems_beyond_the_limit_are_counted() -> None:
     log = ProblemLog(limit=2)
     for number in range(5):
-        log.add(Problem("garbage", str(number)))
+        log.add(Problem(ProblemKind.GARBAGE, str(number)))
     kept = log.problems()
     assert [problem.reason for problem in kept[:2]] == ["0", "1"]
     assert (kept[2].kind, len(kept)) == ("more", 3)

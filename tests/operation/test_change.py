@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgroup.errors import ProblemKind
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.log_range import LogRange
@@ -67,7 +68,9 @@ def test_first_every_group_is_found_with_its_whole_description() -> None:
 
 def test_a_group_that_is_gone() -> None:
     _, known = compare({}, report_of(classic()), NOW_MS)
-    gone: Report[GroupDescription] = Report((), errors=(Problem("not-found", "No.", group_id="g"),))
+    gone: Report[GroupDescription] = Report(
+        (), errors=(Problem(ProblemKind.NOT_FOUND, "No.", group_id="g"),)
+    )
     found, known = compare(known, gone, NOW_MS)
     assert brief(found) == [(ChangeKind.GROUP_GONE, None, None, None)]
     assert known == {}
@@ -206,7 +209,7 @@ def test_the_last_member_leaves() -> None:
     assert known["g"].generation_id == 1
 
 
-SILENT = Problem("silent", "Broker 1 does not answer.", broker=1)
+SILENT = Problem(ProblemKind.SILENT, "Broker 1 does not answer.", broker=1)
 
 
 @pytest.mark.parametrize(
@@ -215,10 +218,10 @@ SILENT = Problem("silent", "Broker 1 does not answer.", broker=1)
         (SILENT, False),
         (replace(SILENT, group_id="g"), False),
         (replace(SILENT, group_id="other"), True),
-        (Problem("failed", "No broker answers."), False),
-        (Problem("not-found", "No.", group_id="g"), True),
-        (Problem("not-authorized", "No.", topic="orders"), True),
-        (Problem("unreadable", "A file.", path="p"), False),
+        (Problem(ProblemKind.FAILED, "No broker answers."), False),
+        (Problem(ProblemKind.NOT_FOUND, "No.", group_id="g"), True),
+        (Problem(ProblemKind.NOT_AUTHORIZED, "No.", topic="orders"), True),
+        (Problem(ProblemKind.UNREADABLE, "A file.", path="p"), False),
     ],
 )
 def test_a_group_is_not_gone_where_it_could_not_be_asked_for(
@@ -236,9 +239,9 @@ def test_a_group_is_not_gone_where_it_could_not_be_asked_for(
         (SILENT, False),
         (replace(SILENT, broker=2), True),
         (replace(SILENT, group_id="g", broker=3), False),
-        (Problem("denied", "No.", group_id="g"), False),
-        (Problem("no-leader", "No.", topic="orders", partition=3), True),
-        (Problem("bad-record", "A record.", group_id="g", path="p"), True),
+        (Problem(ProblemKind.DENIED, "No.", group_id="g"), False),
+        (Problem(ProblemKind.NO_LEADER, "No.", topic="orders", partition=3), True),
+        (Problem(ProblemKind.BAD_RECORD, "A record.", group_id="g", path="p"), True),
     ],
 )
 def test_a_group_is_as_it_was_where_its_broker_gave_no_answer(

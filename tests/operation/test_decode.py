@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kgroup.columnar import log_reader
 from kgroup.columnar.log_reader import Cut
 from kgroup.columnar.segment_check import LARGEST_TYPE
-from kgroup.errors import UsageError
+from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log as ReadLog
 from kgroup.model.segment import Segment
@@ -472,7 +472,7 @@ class Stretches:
 
     def __iter__(self) -> Iterator[ReadLog | Problem]:
         yield ReadLog(tuple(replace(s, broker=3) for s in self.segments), frozenset({(7, 4)}))
-        yield Problem("no-leader", "It has no leader.", offsets_partition=1)
+        yield Problem(ProblemKind.NO_LEADER, "It has no leader.", offsets_partition=1)
 
 
 def test_logs_from_elsewhere(log: Log) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.errors import ProblemKind
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.cluster import ClusterView, Partition, Topic
 from kgroup.model.group import (
@@ -140,7 +141,7 @@ def test_marks() -> None:
         ("logs", 5): LogRange(mark=OffsetMark.TOPIC_GONE),
     }
     offsets = tuple(CommittedOffset("logs", n, at) for n, at in enumerate((4, 5, 9, 10, 7, 7, 7)))
-    problem = Problem("no-leader", "Why.", topic="logs", partition=4)
+    problem = Problem(ProblemKind.NO_LEADER, "Why.", topic="logs", partition=4)
     source = FakeSource(group("g", offsets=offsets), ranges=ranges, range_problems=[problem])
     report = describe(source, ["g"])
     assert report.errors == (problem,)
@@ -237,7 +238,7 @@ def test_read_committed_where_the_source_cannot_tell() -> None:
 
 
 def test_group_that_could_not_be_asked_for_is_not_missing() -> None:
-    problem = Problem("silent", "Broker 3 did not answer.", group_id="far")
+    problem = Problem(ProblemKind.SILENT, "Broker 3 did not answer.", group_id="far")
     report = describe(FakeSource(problems=[problem]), ["far", "near"])
     assert report.data == ()
     assert [(each.kind, each.group_id) for each in report.errors] == [
@@ -396,7 +397,7 @@ def test_choice_of_groups(
 
 
 def test_missing_groups_are_errors_beside_the_rest() -> None:
-    damage = Problem("garbage", "bytes")
+    damage = Problem(ProblemKind.GARBAGE, "bytes")
     source = FakeSource(group("a"), problems=[damage])
     report = describe(source, ["a", "x", "x", "y"])
     assert [row.group_id for row in report.data] == ["a"]
@@ -425,22 +426,27 @@ def test_none_of_the_named_groups(
     report = describe(THREE, names, regex=re.compile(regex) if regex else None)
     assert report.data == ()
     assert report.errors == tuple(
-        Problem("not-found", reason, group_id=group_id) for group_id, reason in missing
+        Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id) for group_id, reason in missing
     )
 
 
 @pytest.mark.parametrize("names", [["x"], []])
 def test_groups_that_may_be_in_what_could_not_be_read(names: list[str]) -> None:
-    damage = Problem("unreadable", "The file cannot be read.", path="f", offsets_partition=3)
+    damage = Problem(
+        ProblemKind.UNREADABLE, "The file cannot be read.", path="f", offsets_partition=3
+    )
     source = FakeSource(group("a"), problems=[damage])
     report = describe(source, names, regex=re.compile("y"))
-    missing = [Problem("not-found", "Not found in what could be read.", group_id=n) for n in names]
+    missing = [
+        Problem(ProblemKind.NOT_FOUND, "Not found in what could be read.", group_id=n)
+        for n in names
+    ]
     assert report.data == ()
     assert report.errors == (*missing, damage)
 
 
 def test_a_problem_of_another_group_hides_none() -> None:
-    problem = Problem("bad-record", "A record.", group_id="a")
+    problem = Problem(ProblemKind.BAD_RECORD, "A record.", group_id="a")
     (error,) = describe(FakeSource(problems=[problem]), ["x"]).errors
     assert (error.kind, error.group_id) == ("not-found", "x")
     assert describe(FakeSource(problems=[problem]), regex=re.compile("a+")).errors == (problem,)

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
@@ -59,7 +60,7 @@ def test_filters(filters: dict[str, Any], expected: list[str]) -> None:
 
 
 def test_problems_and_notes_of_the_source_are_passed_on() -> None:
-    problem = Problem("garbage", "bytes")
+    problem = Problem(ProblemKind.GARBAGE, "bytes")
     report = list_groups(FakeSource(BILLING, problems=[problem], notes=["a note"]))
     assert (report.errors, report.notes) == ((problem,), ("a note",))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import BrokerError, InputError
+from kgroup.errors import BrokerError, InputError, ProblemKind
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
@@ -39,7 +39,7 @@ VIEW = ClusterView(
     {2: TWO, 1: ONE},
     {"t": Topic("t", None, {0: Partition(None, (1,), ())}), OFFSETS.name: OFFSETS},
 )
-SILENT = BrokerError("silent", "broker 2 did not answer", 2)
+SILENT = BrokerError(ProblemKind.SILENT, "broker 2 did not answer", 2)
 
 
 class FakeCluster(FakeSource):
@@ -119,7 +119,7 @@ def test_what_can_be_learnt_is_kept(silent: str, text: str, is_of_log: bool) -> 
     report = take_snapshot(cluster, Origin("cluster"), taken_ms=7)
     (snapshot,) = report.data
     assert snapshot.groups == (A,)
-    problem = Problem("silent", text, broker=2)
+    problem = Problem(ProblemKind.SILENT, text, broker=2)
     assert report.errors == (problem,)
     assert (snapshot.log_problems if is_of_log else snapshot.problems) == (problem,)
     assert (snapshot.brokers is None) == (snapshot.topics is None) == (silent == "view")
@@ -162,8 +162,8 @@ def test_a_source_that_is_no_cluster() -> None:
 
 def test_log_ranges() -> None:
     problems = (
-        Problem("silent", "…", broker=2),
-        Problem("denied", "…", topic="t", partition=0),
+        Problem(ProblemKind.SILENT, "…", broker=2),
+        Problem(ProblemKind.DENIED, "…", topic="t", partition=0),
     )
     cluster = FakeCluster(A, B, ranges=RANGES, range_problems=problems)
     saved = SnapshotSource(take(cluster))

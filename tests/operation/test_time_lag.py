@@ -1,5 +1,6 @@
 from collections.abc import Collection
 
+from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import LogRange
 from kgroup.model.next_record import NextReading, NextRecord, Position
@@ -10,7 +11,7 @@ from kgroup.operation.time_lag import with_time_lags
 from tests.operation.sources import FakeSource
 
 NOW_MS = 1_700_000_000_000
-PROBLEM = Problem("not-authorized", "Why.", topic="secret")
+PROBLEM = Problem(ProblemKind.NOT_AUTHORIZED, "Why.", topic="secret")
 
 
 class FakeRecords:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from kgroup.errors import ProblemKind
 from kgroup.history.build.build import ClusterReport
 from kgroup.history.query.commit_summary import CommitStory
 from kgroup.history.query.inventory import ClusterStock, GroupStock
@@ -141,7 +142,7 @@ def _watch(groups: Rows, form: str, *, headers: bool, terminal: bool) -> Iterato
     was = {each.group_id: other for each, other in pairwise(groups)}
     known = {name: replace(other, group_id=name) for name, other in was.items()}
     changes, found = compare(known, Report(tuple(groups)), NOW_MS)
-    problems = [Problem("failed", "\x1b[2J", group_id=each.group_id) for each in groups]
+    problems = [Problem(ProblemKind.FAILED, "\x1b[2J", group_id=each.group_id) for each in groups]
     yield watch_text(
         found.values(),
         changes,

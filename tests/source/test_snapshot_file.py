@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import Broker, Placement
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.log_range import OffsetMark
@@ -64,7 +64,7 @@ SNAPSHOT = Snapshot(
     topics=(SnapshotTopic("t", "id", None, (SnapshotPartition(0, None, (1, 2), ()),)),),
     log_ranges=(SnapshotRange("t", 0, None, 2**63 - 1, 0, OffsetMark.NO_LEADER),),
     placements=(PlacedGroup("g", Placement(1, BROKER, None, None, (1,), (1,))),),
-    problems=(Problem("silent", "No.", broker=1),),
+    problems=(Problem(ProblemKind.SILENT, "No.", broker=1),),
     log_problems=(),
     notes=("one", "two"),
     zookeeper=(
@@ -134,7 +134,9 @@ def test_is_plain_json_with_a_group_a_line() -> None:
 
 
 def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
-    snapshot = replace(SNAPSHOT, problems=(Problem("unreadable", "No.", path="/data/\udcff"),))
+    snapshot = replace(
+        SNAPSHOT, problems=(Problem(ProblemKind.UNREADABLE, "No.", path="/data/\udcff"),)
+    )
     assert read_snapshot(saved(snapshot, tmp_path / "a")) == snapshot
 
 

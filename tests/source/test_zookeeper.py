@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.errors import BrokerError, InputError, UsageError
+from kgroup.errors import BrokerError, InputError, ProblemKind, UsageError
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import OffsetMark
@@ -448,7 +448,7 @@ class Brokers:
     def read(self, *_: object) -> Reading:
         self.asked += 1
         if self.answer is None:
-            raise BrokerError("unreachable", "nobody is there")
+            raise BrokerError(ProblemKind.UNREACHABLE, "nobody is there")
         return self.answer
 
     log_ranges = read
@@ -482,7 +482,9 @@ def test_brokers_that_do_not_answer_are_waited_for_once_in_a_round(
 def test_commits_to_kafka_and_what_could_not_be_learnt_of_them(
     server: FakeZookeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = Problem("not-authorized", "The group may not be described.", group_id="audit")
+    problem = Problem(
+        ProblemKind.NOT_AUTHORIZED, "The group may not be described.", group_id="audit"
+    )
     group = Group("web", GroupType.CLASSIC, None, offsets=(CommittedOffset("t", 1, 7),))
     reading = Reading(Image({"web": group}), (problem,))
     with source(server.connect) as zookeeper:

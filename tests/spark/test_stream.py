@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from kgroup.errors import BrokerError, BusyError, InputError
+from kgroup.errors import BrokerError, BusyError, InputError, ProblemKind
 from kgroup.history.build.build import Build
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.warehouse.warehouse import write_warehouse
@@ -20,7 +20,7 @@ from kgroup.spark import data_source, stream
 from kgroup.spark.data_source import KgroupStreamReader
 
 CONFIG = client_config(environment={}, bootstrap_server="127.0.0.1:9")
-SILENCE = BrokerError("unreachable", "127.0.0.1:9 does not answer")
+SILENCE = BrokerError(ProblemKind.UNREACHABLE, "127.0.0.1:9 does not answer")
 EVERYTHING = ReadAllAvailable()
 
 Answers = Iterable[LiveSource | BrokerError]
@@ -28,7 +28,9 @@ Answer = Callable[..., None]
 
 
 def live(ranges: dict[int, tuple[int, int]], *missing: int) -> LiveSource:
-    problems = [Problem("no-leader", f"partition {number} is missing") for number in missing]
+    problems = [
+        Problem(ProblemKind.NO_LEADER, f"partition {number} is missing") for number in missing
+    ]
     return LiveSource("c", ranges, {}, tuple(problems), CONFIG)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kgroup.cli.output.form import Output
-from kgroup.errors import BrokerError, ExitStatus, KgroupError, UsageError
+from kgroup.errors import BrokerError, ExitStatus, KgroupError, ProblemKind, UsageError
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
@@ -123,7 +123,7 @@ def complain_of(problems: "Sequence[Problem]") -> None:
         complain(problem_line(problem))
     rest = problems[MAX_LINES:]
     if rest:
-        left_out = f"; {rest[-1].reason}" if rest[-1].kind == "more" else ""
+        left_out = f"; {rest[-1].reason}" if rest[-1].kind is ProblemKind.MORE else ""
         complain(f"and {len(rest)} more{left_out}")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroup.errors import ProblemKind
 from kgroup.history.build.task import SplitRead
 from kgroup.history.input.split import FileRange
 from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
@@ -55,7 +56,7 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
         reason = f"{read.more_damage} further places in these bytes cannot be read."
         begin = read.damage[-1].position + read.damage[-1].size
         where = (begin, split.place.end - begin) if is_file else (None, None)
-        rows.append(_row(name, number, "more", reason, *where))
+        rows.append(_row(name, number, ProblemKind.MORE, reason, *where))
     if read.error is not None:
         rows.append(unreadable_row(name, number, read.error))
     return rows
@@ -63,7 +64,7 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
 
 def unreadable_row(name: str, partition: int, error: str) -> DamageRow:
     """Give the row for a segment that cannot be read, or not to its end."""
-    return _row(name, partition, "unreadable", f"It cannot be read: {error}.")
+    return _row(name, partition, ProblemKind.UNREADABLE, f"It cannot be read: {error}.")
 
 
 def damage_row(problem: Problem) -> DamageRow:
@@ -81,13 +82,13 @@ def shorter_row(partition: int, before: int, end: int) -> DamageRow:
         "offsets which are known already are not taken. Build another warehouse, or give the "
         "cluster another name with --cluster."
     )
-    return _row(f"{OFFSETS_TOPIC}-{partition}", partition, "shorter", reason)
+    return _row(f"{OFFSETS_TOPIC}-{partition}", partition, ProblemKind.SHORTER, reason)
 
 
 def problem_of(row: DamageRow) -> Problem:
     """Give a row as a value that travels beside others."""
     return Problem(
-        row["kind"],
+        ProblemKind(row["kind"]),
         row["reason"],
         path=row["path"],
         position=row["position"],

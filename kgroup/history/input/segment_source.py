@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import InputError, ProblemKind, UsageError
 from kgroup.history.input.cut import LARGEST_INDEX, cut_by_index, cut_by_lengths
 from kgroup.history.input.remote import RemoteFiles, first_line, is_uri
 from kgroup.history.input.split import FileRange, Split
@@ -213,7 +213,9 @@ def _find(
                 reason = first_line(problem)
                 error = InputError(f"{files.shown}: cannot be read: {reason}", path=files.shown)
                 problems.add(
-                    Problem("unreadable", f"It cannot be read: {reason}", path=files.shown)
+                    Problem(
+                        ProblemKind.UNREADABLE, f"It cannot be read: {reason}", path=files.shown
+                    )
                 )
     if local:
         for segment in find_segments(local, tell=problems.add):
@@ -261,7 +263,7 @@ def _source(segment: Segment, directory: _Directory, cluster: str) -> SegmentSou
 
 def _of_no_partition(segment: Segment, name: str) -> Problem:
     return Problem(
-        "unknown-partition",
+        ProblemKind.UNKNOWN_PARTITION,
         "Expected a segment in a folder named __consumer_offsets-N, which tells its partition, "
         f"found it in {segment.path.absolute().parent.name!r}.",
         path=name,

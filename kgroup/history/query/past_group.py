@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import orjson
 import pyarrow as pa
 
-from kgroup.errors import NotFoundError
+from kgroup.errors import NotFoundError, ProblemKind
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.log_ends import ends_at
 from kgroup.history.sql.question import (
@@ -114,8 +114,8 @@ def describe_past(
         )
     report = describe(PastGroups(engine, cluster, at_ms), [group_id])
     errors = tuple(
-        Problem("not-found", f"It did not exist at {rfc3339(at_ms)}.", group_id=group_id)
-        if problem.kind == "not-found"
+        Problem(ProblemKind.NOT_FOUND, f"It did not exist at {rfc3339(at_ms)}.", group_id=group_id)
+        if problem.kind is ProblemKind.NOT_FOUND
         else problem
         for problem in report.errors
     )

@@ -16,7 +16,7 @@ import orjson
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec
 from kgroup.assignor.strategy import strategies, versions
-from kgroup.errors import UsageError
+from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.user_data import read_user_data
 from kgroup.operation.report import Report
@@ -53,7 +53,9 @@ def read_specs(text: bytes, path: str) -> Report[GroupSpec]:
     """
     text = text.removeprefix(BOM_UTF8)  # some editors begin a file with it
     if not text.strip():
-        return Report((), (Problem("bad-spec", "Expected JSON, found nothing.", path=path),))
+        return Report(
+            (), (Problem(ProblemKind.BAD_SPEC, "Expected JSON, found nothing.", path=path),)
+        )
     specs: list[GroupSpec] = []
     problems: list[Problem] = []
     for where, spec in _objects(text):
@@ -62,7 +64,7 @@ def read_specs(text: bytes, path: str) -> Report[GroupSpec]:
                 raise SpecError(f"expected JSON, found {spec}")
             specs.append(read_spec(spec))
         except SpecError as error:
-            problems.append(Problem("bad-spec", f"{where}{error}.", path=path))
+            problems.append(Problem(ProblemKind.BAD_SPEC, f"{where}{error}.", path=path))
     return Report(tuple(specs), tuple(problems))
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kgroup.assignor.base import AssignorError
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign_threads, strategies
-from kgroup.errors import InputError
+from kgroup.errors import InputError, ProblemKind
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, Member
 from kgroup.model.problem import Problem
@@ -32,7 +32,7 @@ def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
     without = {f"{ids}{each.member_id}" for each in group.members if each.subscription is None}
     effect = (
         "Kafka's consumers read it too, and none of them can rebalance while it is there"
-        if unread.kind == "bad-node" and unread.path in without
+        if unread.kind is ProblemKind.BAD_NODE and unread.path in without
         else "what it subscribes to is not guessed; --spec takes it from a file"
     )
     raise InputError(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kgroup.columnar.log_reader import Cut, FileLogs, LogReader, Logs, logs_of
 from kgroup.columnar.schema import ColumnBuilder, records
-from kgroup.errors import ExitStatus, UsageError
+from kgroup.errors import ExitStatus, ProblemKind, UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment
 from kgroup.operation.decode.selection import Names, Selection
@@ -95,21 +95,18 @@ class Decoding:
             return self.log.problems
         pattern = self._selection.group_pattern
         is_met = self._has_rows or bool(self._groups.wanted or self._topics.wanted)
-        return (
-            *self.log.problems,
+        missing: list[tuple[str, str | None]] = [
+            *(("There is no record about the group.", each) for each in self._groups.missing),
             *(
-                Problem("not-found", "There is no record about the group.", group_id=group_id)
-                for group_id in self._groups.missing
-            ),
-            *(
-                Problem("not-found", f"There is no offset commit for the topic {topic!r}.")
+                (f"There is no offset commit for the topic {topic!r}.", None)
                 for topic in self._topics.missing
             ),
-            *(
-                ()
-                if pattern is None or is_met
-                else (Problem("not-found", f"No record of a group matches {pattern.pattern!r}."),)
-            ),
+        ]
+        if pattern is not None and not is_met:
+            missing.append((f"No record of a group matches {pattern.pattern!r}.", None))
+        return (
+            *self.log.problems,
+            *(Problem(ProblemKind.NOT_FOUND, text, group_id) for text, group_id in missing),
         )
 
 
@@ -180,7 +177,7 @@ def decode_message(key: bytes, value: bytes | None) -> Report[pa.RecordBatch]:
     (record,) = records(row)
     parts = (("key", record.key), ("value", record.value))
     problems = tuple(
-        Problem("bad-record", f"The {part} cannot be read: {tree['error']}.")
+        Problem(ProblemKind.BAD_RECORD, f"The {part} cannot be read: {tree['error']}.")
         for part, tree in parts
         if tree is not None and "error" in tree
     )

@@ -15,7 +15,7 @@ from kgroup.assignor.base import AssignorError, Topic
 from kgroup.assignor.spec import OF_ZOOKEEPER, GroupSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.errors import ExitStatus, UsageError
+from kgroup.errors import ExitStatus, ProblemKind, UsageError
 from kgroup.model.group import Group
 from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
@@ -107,7 +107,7 @@ def _verdict(
     """Say what a check comes to: that groups have no findings does not mean that none is there."""
     if findings:
         return ExitStatus.PROBLEM
-    missing = {each.group_id for each in errors if each.kind == "not-found"}
+    missing = {each.group_id for each in errors if each.kind is ProblemKind.NOT_FOUND}
     if missing and missing.issuperset(group_ids):
         return ExitStatus.NOT_FOUND
     return ExitStatus.PARTLY if errors else ExitStatus.DONE
@@ -171,9 +171,9 @@ class _Audit:
             path = problem.path
             if path is None or path in decoded:  # a list that cannot be evaluated here stays one
                 continue
-            if problem.kind == "foreign-node":
+            if problem.kind is ProblemKind.FOREIGN_NODE:
                 yield self._finding(FaultKind.FOREIGN_NODE, path, problem.reason)
-            elif problem.kind == "bad-node":
+            elif problem.kind is ProblemKind.BAD_NODE:
                 part = path.removeprefix(f"{self._root}/").partition("/")[0]
                 if part in kinds:
                     yield self._finding(kinds[part], path, problem.reason)

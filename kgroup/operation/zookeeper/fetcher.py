@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kgroup.errors import ProblemKind
 from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
@@ -311,7 +312,7 @@ def _end(log: LogRange, reset: OffsetReset) -> int | None:
 def _left_out(group: GroupNodes) -> tuple[Problem, ...]:
     reason = "A partition of Kafka 0.7, whose consumers fetch in another way; it is left out."
     return tuple(
-        Problem("unsupported", reason, group_id=group.group_id, path=each.path)
+        Problem(ProblemKind.UNSUPPORTED, reason, group_id=group.group_id, path=each.path)
         for each in group.owners
         if each.broker is not None
     )

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kgroup.errors import UsageError
+from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import (
     GroupNodes,
@@ -256,7 +256,7 @@ def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -
         if depth is None or len(path_parts(node.path)) - len(top) <= depth
     )
     if not rows and not problems:
-        problems = (Problem("not-found", "There is no such node.", path=root),)
+        problems = (Problem(ProblemKind.NOT_FOUND, "There is no such node.", path=root),)
     return Report(rows, problems)
 
 

@@ -1,7 +1,8 @@
 """What is read from a log: record batches, records, and the damage between and inside them."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+
+from kgroup.errors import ProblemKind
 
 __all__ = [
     "CODECS",
@@ -11,7 +12,6 @@ __all__ = [
     "MOST_RECORDS",
     "MOST_TIMES",
     "Damage",
-    "DamageKind",
     "Effort",
     "Record",
     "RecordBatch",
@@ -40,19 +40,6 @@ _MOST_INFLATED = 128 * 1024 * 1024
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names of the compression codecs, by their number in a batch's attributes."""
-
-DamageKind = Literal[
-    "bad-compression",  # the codec is unknown, or its data are not what it writes
-    "bad-crc",  # a whole batch whose checksum is wrong
-    "bad-length",  # a length that no batch has, or that the bytes contradict
-    "bad-offset",  # an offset below 0 or above the largest; v2's checksum does not cover it
-    "bad-magic",  # a message format that Kafka never had
-    "bad-record",  # a batch with the right checksum whose records contradict its header
-    "garbage",  # bytes that do not look like a batch at all
-    "too-large",  # more bytes than the limits allow
-    "torn-tail",  # the last batch is cut off
-    "zeros",  # space that was allocated and never written, or was lost
-]
 
 
 class Effort:
@@ -159,5 +146,5 @@ class Damage:
 
     position: int
     size: int
-    kind: DamageKind
+    kind: ProblemKind
     reason: str

@@ -28,11 +28,11 @@ from collections.abc import Iterator
 
 import google_crc32c
 
+from kgroup.errors import ProblemKind
 from kgroup.protocol.batch.batch import (
     CODECS,
     MOST_RECORDS,
     Damage,
-    DamageKind,
     Effort,
     Record,
     RecordBatch,
@@ -172,7 +172,7 @@ def read_batch_records(batch: RecordBatch, max_uncompressed: int) -> Iterator[Re
     data = batch.data[HEADER_SIZE:]
     if count > MOST_RECORDS:
         reason = f"Expected at most {MOST_RECORDS} records in a batch, found that it has {count}."
-        yield Damage(batch.position, batch.size, "too-large", reason)
+        yield Damage(batch.position, batch.size, ProblemKind.TOO_LARGE, reason)
         return
     is_compressed = batch.compression != "none"
     if count == 0 and not data and batch.compression != "unknown":
@@ -212,7 +212,7 @@ def read_batch_records(batch: RecordBatch, max_uncompressed: int) -> Iterator[Re
     if flaw is None and position < len(records):
         flaw = f"Expected {count} records, found {len(records) - position} bytes after them."
     if flaw is not None:
-        kind: DamageKind = "bad-record"
+        kind = ProblemKind.BAD_RECORD
         if is_compressed:
             flaw = f"{flaw} This is at byte {position} of {len(records)} decompressed ones."
             yield Damage(batch.position, batch.size, kind, flaw)

@@ -18,10 +18,10 @@ What is accepted is what Kafka's own reader accepts: its readers of trailing byt
 import struct
 import zlib
 from types import ModuleType
-from typing import Literal
 
 import cramjam
 
+from kgroup.errors import ProblemKind
 from kgroup.protocol.batch.batch import MAX_UNCOMPRESSED, RecordBatch
 
 __all__ = ["CompressionError", "UndecidedError", "decompress", "decompress_in"]
@@ -40,7 +40,7 @@ _ZSTD_BLOCK_SIZE = 1 << 17
 class CompressionError(ValueError):
     """Data that are not what their codec writes, or that are larger than the limit."""
 
-    def __init__(self, kind: Literal["bad-compression", "too-large"], reason: str) -> None:
+    def __init__(self, kind: ProblemKind, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
 
@@ -73,7 +73,9 @@ def decompress(
     if codec == "zstd":
         # zstd-jni's stream, which Kafka reads with, takes no bytes for an empty stream
         return _into(cramjam.zstd, "zstd", data, _zstd_bound(data, limit), limit) if data else b""
-    raise CompressionError("bad-compression", f"Expected a known compression codec, found {codec}.")
+    raise CompressionError(
+        ProblemKind.BAD_COMPRESSION, f"Expected a known compression codec, found {codec}."
+    )
 
 
 def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> bytes:
@@ -95,9 +97,9 @@ def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> b
         made = len(records)
         return records
     except CompressionError as error:
-        if error.kind == "too-large" and not batch.effort.is_known:
+        if error.kind is ProblemKind.TOO_LARGE and not batch.effort.is_known:
             raise UndecidedError from None
-        made = limit if error.kind == "too-large" else 0
+        made = limit if error.kind is ProblemKind.TOO_LARGE else 0
         raise
     finally:
         batch.effort.note(batch.size, made)
@@ -105,12 +107,13 @@ def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> b
 
 def _too_large(codec: str, limit: int) -> CompressionError:
     return CompressionError(
-        "too-large", f"Expected at most {limit} bytes of records, found more behind {codec}."
+        ProblemKind.TOO_LARGE,
+        f"Expected at most {limit} bytes of records, found more behind {codec}.",
     )
 
 
 def _bad(codec: str, found: object) -> CompressionError:
-    return CompressionError("bad-compression", f"Expected {codec} data, found: {found}.")
+    return CompressionError(ProblemKind.BAD_COMPRESSION, f"Expected {codec} data, found: {found}.")
 
 
 def _gunzip(data: memoryview, limit: int) -> bytes:

@@ -19,6 +19,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
+from kgroup.errors import ProblemKind
 from kgroup.protocol.batch.batch import (
     CODECS,
     LOG_OVERHEAD,
@@ -154,7 +155,7 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
     try:
         record = _decode_record(data, batch.last_offset)
     except _BadMessageError as error:
-        yield damage("bad-record", str(error))
+        yield damage(ProblemKind.BAD_RECORD, str(error))
         return
     if batch.compression == "none":
         yield record
@@ -162,12 +163,14 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
     if batch.compression not in ("gzip", "snappy", "lz4"):
         codec = data[17] & 0x07
         yield damage(
-            "bad-compression",
+            ProblemKind.BAD_COMPRESSION,
             f"Expected gzip, snappy or lz4 in a message v{batch.magic}, found codec {codec}.",
         )
         return
     if record.value is None:
-        yield damage("bad-record", "Expected messages in a compressed message, found null.")
+        yield damage(
+            ProblemKind.BAD_RECORD, "Expected messages in a compressed message, found null."
+        )
         return
     try:
         inside = decompress_in(batch, record.value, max_uncompressed)
@@ -177,7 +180,9 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
 
     last_inside, flaw = _survey(inside)
     if last_inside is None:
-        yield damage("bad-record", flaw or "Expected messages in a compressed one, found none.")
+        yield damage(
+            ProblemKind.BAD_RECORD, flaw or "Expected messages in a compressed one, found none."
+        )
         return
     shift = 0
     # librdkafka once wrote 0 as the offset of every wrapper: then the offsets inside are absolute
@@ -185,7 +190,7 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
         shift = batch.last_offset - last_inside
         if shift < 0:
             yield damage(
-                "bad-record",
+                ProblemKind.BAD_RECORD,
                 f"Expected the offset {batch.last_offset} of a compressed message to be at least"
                 f" that of the last message inside, found {last_inside} there.",
             )
@@ -195,7 +200,7 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
         try:
             record = _decode_inner(message, offset)
         except _BadMessageError as error:
-            yield damage("bad-record", f"In the message at offset {offset}: {error}")
+            yield damage(ProblemKind.BAD_RECORD, f"In the message at offset {offset}: {error}")
             continue
         if batch.timestamp_type == "log_append" and message[16] == 1:
             record = Record(
@@ -203,7 +208,7 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
             )
         yield record
     if flaw is not None:
-        yield damage("bad-record", flaw)
+        yield damage(ProblemKind.BAD_RECORD, flaw)
 
 
 def _decode_inner(message: bytes, offset: int) -> Record:

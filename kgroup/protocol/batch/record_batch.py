@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import BinaryIO
 
+from kgroup.errors import ProblemKind
 from kgroup.protocol.batch import batch_v2, message_set
 from kgroup.protocol.batch.batch import (
     LOG_OVERHEAD,
     MAX_BATCH_SIZE,
     MAX_UNCOMPRESSED,
     Damage,
-    DamageKind,
     Effort,
     Record,
     RecordBatch,
@@ -48,7 +48,6 @@ __all__ = [
     "MAX_BATCH_SIZE",
     "MAX_UNCOMPRESSED",
     "Damage",
-    "DamageKind",
     "Effort",
     "Record",
     "RecordBatch",
@@ -138,7 +137,7 @@ class _Flaw:
     make it whole.
     """
 
-    kind: DamageKind
+    kind: ProblemKind
     reason: str
     end: int | None = None
     is_cut: bool = False
@@ -188,41 +187,47 @@ class _Reader:
         if not window.has(position, PREFIX_SIZE):
             left = window.end - position
             if not any(window.view(position, left)):
-                return _Flaw("zeros", "", is_cut=True)
+                return _Flaw(ProblemKind.ZEROS, "", is_cut=True)
             return _Flaw(
-                "torn-tail", f"Expected a batch header, found only {left} bytes.", is_cut=True
+                ProblemKind.TORN_TAIL,
+                f"Expected a batch header, found only {left} bytes.",
+                is_cut=True,
             )
         offset, length, _, magic = _PREFIX.unpack_from(window.data, position - window.base)
         size = LOG_OVERHEAD + length
         if magic >= len(_MIN_LENGTHS):
             if _MIN_LENGTHS[0] <= length and size <= self._max_batch_size:
-                return _Flaw("bad-magic", f"Expected message format 0, 1 or 2, found {magic}.")
-            return _Flaw("garbage", "Expected a batch header, found other bytes.")
+                return _Flaw(
+                    ProblemKind.BAD_MAGIC, f"Expected message format 0, 1 or 2, found {magic}."
+                )
+            return _Flaw(ProblemKind.GARBAGE, "Expected a batch header, found other bytes.")
         if length < _MIN_LENGTHS[magic]:
             if window.view(position, PREFIX_SIZE) == _ZERO_PREFIX:
-                return _Flaw("zeros", "")
+                return _Flaw(ProblemKind.ZEROS, "")
             return _Flaw(
-                "bad-length",
+                ProblemKind.BAD_LENGTH,
                 f"Expected a length of at least {_MIN_LENGTHS[magic]} in a batch v{magic},"
                 f" found {length}.",
             )
         if size > self._max_batch_size:
             return _Flaw(
-                "bad-length",
+                ProblemKind.BAD_LENGTH,
                 f"Expected a batch of at most {self._max_batch_size} bytes,"
                 f" found a length of {length}.",
             )
         if not window.has(position, size):
             return _Flaw(
-                "torn-tail",
+                ProblemKind.TORN_TAIL,
                 f"Expected a batch of {size} bytes, found {window.end - position} to the end.",
                 is_cut=True,
             )
         if not self._may_sum(position, size):
-            return _Flaw("garbage", "Expected a batch, found too many that may be one to check.")
+            return _Flaw(
+                ProblemKind.GARBAGE, "Expected a batch, found too many that may be one to check."
+            )
         if not self._has_right_crc(position, size, magic):
             return _Flaw(
-                "bad-crc",
+                ProblemKind.BAD_CRC,
                 f"Expected a batch of {size} bytes to have their checksum, found another.",
                 end=position + size,
             )
@@ -232,7 +237,9 @@ class _Reader:
         else:
             batch = batch_v2.decode_batch(data, position, self._effort)
         if offset < 0 or batch.last_offset > _MAX_OFFSET:
-            return _Flaw("bad-offset", f"Expected an offset, found {offset}.", end=position + size)
+            return _Flaw(
+                ProblemKind.BAD_OFFSET, f"Expected an offset, found {offset}.", end=position + size
+            )
         return batch
 
     def _may_sum(self, position: int, size: int) -> bool:
@@ -250,7 +257,7 @@ class _Reader:
 
     def _skip(self, position: int, flaw: _Flaw) -> Damage:
         """Find the damage from `position` to where reading can go on; at least one byte."""
-        if flaw.kind == "zeros":
+        if flaw.kind is ProblemKind.ZEROS:
             return self._skip_zeros(position)
         unchecked = self._unchecked
         if flaw.end is not None and self._may_follow(flaw.end):
@@ -259,7 +266,7 @@ class _Reader:
             end = self._next_trusted(position + 1, None)
         kind, reason = flaw.kind, flaw.reason
         if end < self._window.end and (flaw.is_cut or (flaw.end is not None and end < flaw.end)):
-            kind = "bad-length"
+            kind = ProblemKind.BAD_LENGTH
             reason = f"{reason} The next batch begins before it ends."
         if self._unchecked > unchecked:
             reason = (
@@ -283,16 +290,16 @@ class _Reader:
             return Damage(
                 position,
                 end - position,
-                "zeros",
+                ProblemKind.ZEROS,
                 f"Expected a batch, found {end - position} zero bytes to the end:"
                 " space that was allocated and never written.",
             )
         next_batch = self._next_trusted(max(position + 1, end - PREFIX_SIZE), None)
         if next_batch <= end:
             reason = f"Expected a batch, found {next_batch - position} zero bytes."
-            return Damage(position, next_batch - position, "zeros", reason)
+            return Damage(position, next_batch - position, ProblemKind.ZEROS, reason)
         reason = f"Expected a batch, found {end - position} zero bytes, then others."
-        return Damage(position, next_batch - position, "garbage", reason)
+        return Damage(position, next_batch - position, ProblemKind.GARBAGE, reason)
 
     def _may_follow(self, position: int) -> bool:
         """Whether the source ends at `position` or goes on with what looks like a batch."""

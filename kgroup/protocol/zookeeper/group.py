@@ -8,6 +8,7 @@ and not each has taken it (a rebalance is going on, or has failed).
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from kgroup.errors import ProblemKind
 from kgroup.model.assignment import AssignedPartition, StrayOwner
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.offset import CommittedOffset
@@ -105,7 +106,9 @@ def _member(
     except ValueError as error:
         names = None
         reason = f"What {node.consumer_id} reads is not known: {error}."
-        problems.append(Problem("bad-node", reason, group_id=node.group_id, path=node.path))
+        problems.append(
+            Problem(ProblemKind.BAD_NODE, reason, group_id=node.group_id, path=node.path)
+        )
     is_list = node.pattern is not SubscriptionPattern.STATIC and node.subscription
     return Member(
         node.consumer_id,
@@ -140,7 +143,7 @@ def _of_0_7(nodes: GroupNodes) -> Iterator[Problem]:
     count = sum(broker is not None for broker in brokers)
     if count:
         yield Problem(
-            "unsupported",
+            ProblemKind.UNSUPPORTED,
             f"Kafka 0.7 numbers partitions broker by broker: {count} owners and offsets of that "
             "kind are left out.",
             group_id=nodes.group_id,
@@ -152,7 +155,7 @@ def _no_offsets(nodes: GroupNodes) -> Iterator[Problem]:
     for node in nodes.offsets:
         if node.broker is None and node.offset < 0:
             yield Problem(
-                "bad-node",
+                ProblemKind.BAD_NODE,
                 f"Expected an offset, found {node.offset}.",
                 group_id=nodes.group_id,
                 path=node.path,

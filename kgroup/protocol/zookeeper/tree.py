@@ -7,6 +7,7 @@ under ``/consumers`` that no consumer of Kafka writes; below that one nothing is
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.zookeeper import (
     BrokerNode,
@@ -224,13 +225,15 @@ class _View:
         except ValueError as error:
             text = str(error)
             reason = f"{text[:1].upper()}{text[1:]}."
-            self._problems.add(Problem("bad-node", reason, group_id=of_group, path=node.path))
+            self._problems.add(
+                Problem(ProblemKind.BAD_NODE, reason, group_id=of_group, path=node.path)
+            )
             return None
 
     def _foreign(self, path: str, group_id: str) -> None:
         self._problems.add(
             Problem(
-                "foreign-node",
+                ProblemKind.FOREIGN_NODE,
                 "Not a node that a consumer of Kafka writes.",
                 group_id=group_id,
                 path=path,

@@ -20,11 +20,11 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from kgroup.errors import BrokerError, KgroupError
+from kgroup.errors import BrokerError, KgroupError, ProblemKind
 from kgroup.interrupt import kept_signals
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.message.primitives import uuid_text
-from kgroup.source.broker.connection_error import connection_error
+from kgroup.source.broker.connection_error import BROKEN, connection_error
 from kgroup.source.broker.connection_manager import ConnectionManager, TooSlow
 from kgroup.source.deadline import Deadline
 
@@ -158,7 +158,7 @@ class BrokerClient:
                 return
             except BrokerError as error:
                 reasons.append(error)
-        kind = reasons[0].kind if len(reasons) == 1 else "unreachable"
+        kind = reasons[0].kind if len(reasons) == 1 else ProblemKind.UNREACHABLE
         raise BrokerError(kind, "; ".join(map(str, reasons)) or "no bootstrap server was given")
 
     async def _take_canonical_names(self) -> None:
@@ -189,13 +189,17 @@ class BrokerClient:
             return link
         except BrokerError as error:
             trouble = error
-        if trouble.kind == "silent" and not link.was_reached:  # it is the way that takes long
+        # it is the way that takes long
+        if trouble.kind is ProblemKind.SILENT and not link.was_reached:
             try:
                 await link.open(patience)
                 return link
             except BrokerError as error:
                 trouble = error
-        if trouble.kind not in ("silent", "disconnected") or not link.was_reached:
+        if (
+            trouble.kind not in (ProblemKind.SILENT, ProblemKind.DISCONNECTED)
+            or not link.was_reached
+        ):
             raise trouble
         for version in _BEFORE_API_VERSIONS:
             manager = self._new_manager(api_version=version)
@@ -208,24 +212,24 @@ class BrokerClient:
                     await old.send(MetadataRequest, 0, {"topics": []})
             except BrokerError as error:
                 manager.close()
-                if error.kind == "silent":  # it is not the question
+                if error.kind is ProblemKind.SILENT:  # it is not the question
                     break
                 continue
-            if trouble.kind == "silent":  # or had it only been slow?
+            if trouble.kind is ProblemKind.SILENT:  # or had it only been slow?
                 await self.sleep(FIRST_BACKOFF_S)
                 if link.is_open:
                     return link
             self._manager = manager
             return old
-        if trouble.kind == "disconnected":
+        if trouble.kind is ProblemKind.DISCONNECTED:
             raise trouble
         try:
             await link.open(max(end - monotonic(), _LEAST_S))
         except BrokerError as error:
-            if error.kind != "silent":
+            if error.kind is not ProblemKind.SILENT:
                 raise
             raise BrokerError(
-                "silent", f"{address} did not answer within {patience:.1f} s"
+                ProblemKind.SILENT, f"{address} did not answer within {patience:.1f} s"
             ) from None
         return link
 
@@ -280,7 +284,7 @@ class BrokerClient:
             try:
                 return await self._ask(link, kind, highest, fields)
             except BrokerError as error:
-                if error.kind == "unsupported":
+                if error.kind is ProblemKind.UNSUPPORTED:
                     raise
         return await self._ask(links[-1], kind, highest, fields)
 
@@ -299,11 +303,13 @@ class BrokerClient:
                 version = link.version(kind, highest)
                 if version is None:
                     raise BrokerError(
-                        "unsupported", f"{link} has no {_api_name(kind)} API", link.broker_id
+                        ProblemKind.UNSUPPORTED,
+                        f"{link} has no {_api_name(kind)} API",
+                        link.broker_id,
                     )
                 return await link.send(kind, version, fields)
             except BrokerError as error:
-                if error.kind not in ("disconnected", "throttled", "unreachable"):
+                if error.kind not in BROKEN:
                     raise
                 if attempt == ATTEMPTS - 1 or not await backoff.wait():
                     raise
@@ -443,7 +449,9 @@ class _Link:
         except kafka_errors.KafkaTimeoutError as error:
             if not self.connection.init_future.is_done:  # it is the waiting that is over
                 silent = BrokerError(
-                    "silent", f"{self} did not answer within {wait_s:.1f} s", self.broker_id
+                    ProblemKind.SILENT,
+                    f"{self} did not answer within {wait_s:.1f} s",
+                    self.broker_id,
                 )
                 if is_last:
                     self.connection.close(kafka_errors.KafkaConnectionError("given up"))
@@ -452,7 +460,7 @@ class _Link:
             raise self._failure(error, is_last=is_last) from None
         except kafka_errors.UnknownBrokerIdError:
             text = f"{self} is not part of the cluster any more"
-            raise BrokerError("unreachable", text, self.broker_id) from None
+            raise BrokerError(ProblemKind.UNREACHABLE, text, self.broker_id) from None
         except (kafka_errors.KafkaError, KgroupError, RuntimeError) as error:
             raise self._failure(error, is_last=is_last) from None
 
@@ -477,19 +485,19 @@ class _Link:
                 answer = await sent
             except (kafka_errors.RequestTimedOutError, kafka_errors.KafkaTimeoutError):
                 reason = f"{self} did not answer {_api_name(kind)} within {patience:.1f} s"
-                self.trouble = BrokerError("silent", reason, self.broker_id)
+                self.trouble = BrokerError(ProblemKind.SILENT, reason, self.broker_id)
                 raise self.trouble from None
             except kafka_errors.NodeNotReadyError:
                 reason = (
                     f"{self} is holding requests back, since a quota is used up; try again later, "
                     "or with a longer --timeout"
                 )
-                raise BrokerError("throttled", reason, self.broker_id) from None
+                raise BrokerError(ProblemKind.THROTTLED, reason, self.broker_id) from None
             except kafka_errors.KafkaConnectionError as error:
                 if not self._has_answered:
                     raise self._failure(error) from None
                 reason = f"{self} closed the connection"
-                raise BrokerError("disconnected", reason, self.broker_id) from None
+                raise BrokerError(ProblemKind.DISCONNECTED, reason, self.broker_id) from None
             except kafka_errors.KafkaError as error:
                 raise self._failure(error) from None
             self._has_answered = True
@@ -500,8 +508,10 @@ class _Link:
         """Explain an error; what another attempt cannot mend stays with the broker."""
         failure = connection_error(error, str(self), self._client.options, self.broker_id)
         if not isinstance(failure, BrokerError):  # of the configuration, a token's source, say
-            failure = BrokerError("refused", str(failure), self.broker_id)
-        mendable = {"disconnected", "unreachable"} | (set() if is_last else {"silent"})
+            failure = BrokerError(ProblemKind.REFUSED, str(failure), self.broker_id)
+        mendable = {ProblemKind.DISCONNECTED, ProblemKind.UNREACHABLE}
+        if not is_last:
+            mendable.add(ProblemKind.SILENT)
         if failure.kind not in mendable:
             self.trouble = failure
         return failure

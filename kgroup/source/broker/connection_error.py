@@ -5,9 +5,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kgroup.errors import BrokerError, KgroupError
+from kgroup.errors import BrokerError, KgroupError, ProblemKind
 
-__all__ = ["connection_error"]
+__all__ = ["BROKEN", "connection_error"]
+
+BROKEN = frozenset({ProblemKind.DISCONNECTED, ProblemKind.UNREACHABLE, ProblemKind.THROTTLED})
+"""Kinds of errors of connections that another attempt may mend."""
 
 _CERTIFICATE_EXPIRED = 10
 _CERTIFICATE_NOT_YET_VALID = 9
@@ -43,7 +46,7 @@ def connection_error(
     return BrokerError(kind, f"{who} {reason}", broker_id)
 
 
-def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[str, str]:
+def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[ProblemKind, str]:
     import ssl
 
     import kafka.errors as kafka_errors
@@ -51,63 +54,72 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[st
     from kgroup.source.broker.connection_manager import TooSlow
 
     if isinstance(causes[0], TooSlow):
-        return "silent", str(causes[0].args[0])
+        return ProblemKind.SILENT, str(causes[0].args[0])
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return "refused", _certificate(cause)
+            return ProblemKind.REFUSED, _certificate(cause)
         if isinstance(cause, ssl.SSLError):
-            return "refused", _tls(getattr(cause, "reason", None) or "", cause)
+            return ProblemKind.REFUSED, _tls(getattr(cause, "reason", None) or "", cause)
     error = causes[0]
     text = _text(error)
     mechanism = options.get("sasl_mechanism")
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
-        return "refused", (
+        return ProblemKind.REFUSED, (
             f"does not let clients log in by {mechanism}; expected in sasl.mechanism one of those "
             "that its listener has enabled (sasl.enabled.mechanisms)"
         )
     if isinstance(error, kafka_errors.IllegalSaslStateError):
-        return "refused", (
+        return ProblemKind.REFUSED, (
             f"expects no login on this port, found {options.get('security_protocol')}; set "
             "security.protocol to what the listener has, or use the port of another listener"
         )
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        return "refused", (
+        return ProblemKind.REFUSED, (
             f"refused the login by {mechanism}: {_after_colon(text)}; check sasl.jaas.config and "
             "sasl.mechanism"
         )
     if isinstance(error, kafka_errors.AuthorizationError):
-        return "refused", f"refused access: {text}"
+        return ProblemKind.REFUSED, f"refused access: {text}"
     if isinstance(error, kafka_errors.KafkaTimeoutError | kafka_errors.RequestTimedOutError):
         waited = _WAITED.search(text)
         within = f"within {int(waited[1]) / 1000:.1f} s" if waited is not None else "in time"
-        return "silent", f"did not answer {within}"
+        return ProblemKind.SILENT, f"did not answer {within}"
     frame = _FRAME.search(text)
     if frame is not None:
-        return "refused", _not_kafka(int(frame[1]))
+        return ProblemKind.REFUSED, _not_kafka(int(frame[1]))
     if isinstance(error, kafka_errors.KafkaConnectionError):
         return _connection(text, causes, options)
     if isinstance(error, kafka_errors.KafkaError):
-        return "unusable", f"gave an answer that cannot be used: {text}"
+        return ProblemKind.UNUSABLE, f"gave an answer that cannot be used: {text}"
     if isinstance(error, RuntimeError) and mechanism == "GSSAPI":
-        return "refused", "needs Kerberos, for which the Python package gssapi is not installed"
+        return (
+            ProblemKind.REFUSED,
+            "needs Kerberos, for which the Python package gssapi is not installed",
+        )
     if isinstance(error, RuntimeError) and mechanism == "AWS_MSK_IAM":
-        return "refused", "needs AWS credentials, and the Python package botocore is not installed"
-    return "unusable", f"could not be logged in to: {type(error).__name__}"
+        return (
+            ProblemKind.REFUSED,
+            "needs AWS credentials, and the Python package botocore is not installed",
+        )
+    return ProblemKind.UNUSABLE, f"could not be logged in to: {type(error).__name__}"
 
 
 def _connection(
     text: str, causes: list[BaseException], options: Mapping[str, Any]
-) -> tuple[str, str]:
+) -> tuple[ProblemKind, str]:
     protocol = options.get("security_protocol", "PLAINTEXT")
     if "DNS" in text:
-        return "unreachable", "cannot be found: no address is known for this name (DNS)"
+        return ProblemKind.UNREACHABLE, "cannot be found: no address is known for this name (DNS)"
     if "timed out" in text:
-        return "silent", "cannot be reached: the connection timed out; is a firewall in between?"
+        return (
+            ProblemKind.SILENT,
+            "cannot be reached: the connection timed out; is a firewall in between?",
+        )
     if "andshake failed" in text:
-        return "refused", _no_handshake(f"{causes[-1]}")
+        return ProblemKind.REFUSED, _no_handshake(f"{causes[-1]}")
     number = _ERRNO.fullmatch(text)
     if number is not None:
-        return "unreachable", f"cannot be reached: {os.strerror(int(number[1]))}"
+        return ProblemKind.UNREACHABLE, f"cannot be reached: {os.strerror(int(number[1]))}"
     if protocol == "PLAINTEXT":
         hint = (
             "the port may be one of TLS or of a login, found security.protocol PLAINTEXT, or not "
@@ -117,7 +129,7 @@ def _connection(
         hint = "the port may expect a login or a client's certificate, found security.protocol SSL"
     else:
         hint = f"found security.protocol {protocol}; is the port one of another listener?"
-    return "disconnected", f"closed the connection; {hint}"
+    return ProblemKind.DISCONNECTED, f"closed the connection; {hint}"
 
 
 def _certificate(error: Any) -> str:

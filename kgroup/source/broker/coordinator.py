@@ -14,12 +14,13 @@ from typing import TypeVar
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import Partition, Placement, Topic
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.connection_error import BROKEN
 
 __all__ = [
     "MOVING",
@@ -43,7 +44,6 @@ DOUBTS = 3
 NOT_COORDINATOR = 16
 MOVING = frozenset({13, 14, 15, NOT_COORDINATOR})
 """NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS, _NOT_AVAILABLE, NOT_COORDINATOR."""
-_BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 _NEEDS = {
     29: "it needs DESCRIBE on the topic",
@@ -135,7 +135,7 @@ class Coordinators:
             moved: dict[str, BrokerError | Refusal] = {}
             for (_, part), result in zip(batches, results, strict=True):
                 if isinstance(result, BrokerError):
-                    if result.kind in _BROKEN:
+                    if result.kind in BROKEN:
                         moved.update((home.group_id, result) for home in part)
                     else:
                         self.blame(result, (home.group_id for home in part))
@@ -183,7 +183,7 @@ class Coordinators:
                 )
 
     def _refused(self, group_id: str, refusal: Refusal) -> None:
-        kind = "no-coordinator" if refusal.code in MOVING else "denied"
+        kind = ProblemKind.NO_COORDINATOR if refusal.code in MOVING else ProblemKind.DENIED
         problem = Problem(kind, f"The cluster says {refusal}.", group_id=group_id)
         if problem not in self.problems:
             self.problems.append(problem)

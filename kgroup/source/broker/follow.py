@@ -17,7 +17,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log
 from kgroup.source.broker.client import FIRST_BACKOFF_S, LAST_BACKOFF_S
@@ -175,7 +175,7 @@ class FollowedLogs:
             self._lose([number], f"there is no offset {offset} any more")
         elif found.code:
             error = refusal(found.code, leader)
-            if error.kind == "denied":
+            if error.kind is ProblemKind.DENIED:
                 raise error
             self._lose([number], str(error))
         elif found.end is not None and found.end > self._next[number]:
@@ -203,7 +203,7 @@ class FollowedLogs:
             self._client.forgive()
             await self._place(self._waiting)
         except BrokerError as error:
-            if error.kind == "denied":
+            if error.kind is ProblemKind.DENIED:
                 raise
             if deadline.left_s <= 0:
                 # an attempt that began when the time was nearly over only tells that it was
@@ -212,7 +212,7 @@ class FollowedLogs:
                     f"no broker has answered for {deadline.timeout_s:g} s; the last reason: "
                     f"{reason}"
                 )
-                raise BrokerError("silent", text) from None
+                raise BrokerError(ProblemKind.SILENT, text) from None
             self._reason = error
             self._client.forgive()
         is_found = not self._waiting

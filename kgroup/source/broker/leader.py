@@ -13,6 +13,7 @@ from kgroup.errors import BrokerError
 from kgroup.model.cluster import Topic
 from kgroup.model.log_range import OffsetMark
 from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.connection_error import BROKEN
 
 __all__ = ["MOVING", "At", "LeaderAnswers", "ask_leaders"]
 
@@ -22,7 +23,6 @@ At = tuple[str, int]
 
 MOVING = frozenset({5, 6, 7, 9, 13, 74, 75, 76, 78})
 """LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, …: the partition has, or gets, another leader."""
-_BROKEN = frozenset({"disconnected", "unreachable", "throttled"})
 _MARKS = {
     3: OffsetMark.TOPIC_GONE,
     17: OffsetMark.TOPIC_GONE,  # a name that no topic can have
@@ -88,7 +88,7 @@ async def ask_leaders(
         for (_, ats), answer in zip(parts, answers, strict=True):
             if isinstance(answer, BrokerError):
                 reasons.update((at, answer) for at in ats)
-                if answer.kind in _BROKEN:
+                if answer.kind in BROKEN:
                     waiting.update(ats)
                 continue
             for at, result in answer.items():

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log, Segment, SegmentStatus
 from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.connection_error import BROKEN
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC, is_missing
 from kgroup.source.broker.fetch import Fetched, fetch, sound_part
 from kgroup.source.broker.leader import MOVING, LeaderAnswers
@@ -38,7 +39,7 @@ AT_ONCE = 8
 """Partitions that are fetched side by side."""
 NOT_AUTHORIZED = 29
 _LEADER_NOT_AVAILABLE = 5
-_PASSING = frozenset({"disconnected", "moving", "throttled", "unreachable"})
+_PASSING = BROKEN | {ProblemKind.MOVING}
 """Kinds of errors that are over when the partition has a leader again."""
 
 
@@ -130,7 +131,7 @@ class LiveLog:
             }
         elif topic.error == error_name(NOT_AUTHORIZED):
             text = f"{OFFSETS_TOPIC} may not be described ({topic.error}); it needs DESCRIBE on it"
-            raise BrokerError("denied", text)
+            raise BrokerError(ProblemKind.DENIED, text)
 
     async def stretches(
         self, numbers: Collection[int], start: Start, *, committed: bool = False
@@ -161,7 +162,7 @@ class LiveLog:
 
     def _errors(self, answers: LeaderAnswers[LogRange]) -> dict[int, BrokerError]:
         errors = {
-            number: BrokerError(mark.value, mark.sentence)
+            number: BrokerError(ProblemKind(mark), mark.sentence)
             for (_, number), mark in answers.marks.items()
         }
         for (_, number), reason in answers.unanswered.items():
@@ -201,7 +202,7 @@ class LiveLog:
                     continue
                 if kept == 0:
                     text = f"what follows offset {at - 1} is no batch that can be trusted"
-                    problem = BrokerError("unusable", text, leader)
+                    problem = BrokerError(ProblemKind.UNUSABLE, text, leader)
                     kept, following = len(found.data), end
                 file.write(memoryview(found.data)[:kept])
                 aborted |= found.aborted
@@ -299,10 +300,12 @@ def refusal(code: int, leader: int | None) -> BrokerError:
     name = error_name(code)
     if code == NOT_AUTHORIZED:  # which every broker would say
         return BrokerError(
-            "denied", f"{OFFSETS_TOPIC} may not be read: {name}; it needs READ on it"
+            ProblemKind.DENIED, f"{OFFSETS_TOPIC} may not be read: {name}; it needs READ on it"
         )
     who = "there is no leader:" if leader is None else f"broker {leader} says"
-    return BrokerError("moving" if code in MOVING else "denied", f"{who} {name}", leader)
+    return BrokerError(
+        ProblemKind.MOVING if code in MOVING else ProblemKind.DENIED, f"{who} {name}", leader
+    )
 
 
 def problems_of(errors: Mapping[int, BrokerError]) -> Iterator[Problem]:
@@ -313,7 +316,7 @@ def problems_of(errors: Mapping[int, BrokerError]) -> Iterator[Problem]:
     for reason, numbers in by_reason.items():
         error = errors[numbers[0]]
         yield Problem(
-            "no-leader" if error.kind == "moving" else error.kind,
+            ProblemKind.NO_LEADER if error.kind is ProblemKind.MOVING else error.kind,
             f"{reason[:1].upper()}{reason[1:].removesuffix('.')}; {partition_list(numbers)} "
             f"{'is' if len(numbers) == 1 else 'are'} missing, or not read to the end.",
             offsets_partition=numbers[0] if len(numbers) == 1 else None,

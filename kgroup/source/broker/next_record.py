@@ -12,7 +12,7 @@ markers, and for readers of committed records those of aborted transactions are 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.next_record import NextReading, NextRecord, Position
 from kgroup.model.problem import Problem
@@ -179,14 +179,14 @@ def _problems(answers: LeaderAnswers[NextRecord]) -> Iterable[Problem]:
         if mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
             told.add(topic)
             text = f"{topic}: its records, and so their times, may not be read (READ on the topic)."
-            yield Problem(mark.value, text, topic=topic)
+            yield Problem(ProblemKind(mark), text, topic=topic)
         elif mark is OffsetMark.NO_LEADER:
             text = f"{topic}-{partition}: {mark.sentence}"
-            yield Problem(mark.value, text, topic=topic, partition=partition)
+            yield Problem(ProblemKind(mark), text, topic=topic, partition=partition)
     for (topic, partition), reason in sorted(answers.unanswered.items()):
         if not isinstance(reason, BrokerError):
             text = f"The next record of {topic}-{partition} cannot be read: {error_name(reason)}."
-            yield Problem("denied", text, topic=topic, partition=partition)
+            yield Problem(ProblemKind.DENIED, text, topic=topic, partition=partition)
         elif reason.broker_id not in told:
             told.add(reason.broker_id)
             text = f"{reason}; the times of records that it leads are missing."

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.admin.groups import ListGroupsRequest
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import ClusterView, Placement, Topic
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
@@ -262,7 +262,7 @@ class _Inquiry:
         version = await client.version(node, ListGroupsRequest)
         if version is None:
             text = f"broker {node} is of Kafka 0.8, which cannot list groups: name them"
-            raise BrokerError("unsupported", text, node)
+            raise BrokerError(ProblemKind.UNSUPPORTED, text, node)
         fields: dict[str, Any] = {}
         if version >= 4:
             fields["states_filter"] = sorted(question.states)
@@ -275,7 +275,7 @@ class _Inquiry:
                 break
             if answer.error_code not in MOVING or not await backoff.wait():
                 text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
-                raise BrokerError("denied", text, node)
+                raise BrokerError(ProblemKind.DENIED, text, node)
         return [
             Home(
                 listed.group_id,

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.source.broker.client import BrokerClient, error_name
@@ -144,11 +144,11 @@ def _problems(
             yield Problem(reason.kind, text[:1].upper() + text[1:], broker=reason.broker_id)
         else:
             text = f"The leader of {topic}-{partition} says {error_name(reason)}."
-            yield Problem("denied", text, topic=topic, partition=partition)
+            yield Problem(ProblemKind.DENIED, text, topic=topic, partition=partition)
     for (topic, partition), found in sorted(ranges.items(), key=lambda item: item[0]):
         if found.mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
             told.add(topic)
-            yield Problem(found.mark.value, f"{topic}: {found.mark.sentence}", topic=topic)
+            yield Problem(ProblemKind(found.mark), f"{topic}: {found.mark.sentence}", topic=topic)
         elif found.mark is OffsetMark.NO_LEADER:
             text = f"{topic}-{partition}: {found.mark.sentence}"
-            yield Problem(found.mark.value, text, topic=topic, partition=partition)
+            yield Problem(ProblemKind(found.mark), text, topic=topic, partition=partition)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kgroup.columnar.log_reader import FileLogs, LogReader
+from kgroup.errors import ProblemKind
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord
@@ -136,7 +137,7 @@ def replay_log(log: Iterable[Segment], decode: Decode, target: Replay, damage: P
                 target.replay(record)
         except OSError as error:
             reason = f"The file cannot be read: {error.strerror or error}."
-            damage.add(Problem("unreadable", reason, path=str(segment.path)))
+            damage.add(Problem(ProblemKind.UNREADABLE, reason, path=str(segment.path)))
 
 
 def read_segment(

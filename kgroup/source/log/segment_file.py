@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment, SegmentStatus
 from kgroup.source.log.end import log_end
@@ -144,7 +144,11 @@ class _Unreadable:
                 at = (partition_of(where), partition_of(where.absolute().parent))
                 partition = next((number for number in at if number is not None), None)
             reason = f"It cannot be read: {error.strerror or error}."
-            self._tell(Problem("unreadable", reason, path=str(where), offsets_partition=partition))
+            self._tell(
+                Problem(
+                    ProblemKind.UNREADABLE, reason, path=str(where), offsets_partition=partition
+                )
+            )
 
     def reraise(self) -> None:
         """Raise the first of what was noted, if there is any."""

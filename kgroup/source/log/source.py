@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from kgroup.errors import ProblemKind
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
@@ -164,7 +165,7 @@ class LogDir:
                     reason = f"Its end is not known: {error.strerror or error}."
                     problems.add(
                         Problem(
-                            "unreadable",
+                            ProblemKind.UNREADABLE,
                             reason,
                             path=str(folder),
                             topic=topic,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
@@ -67,7 +67,7 @@ class SnapshotSource:
     def _untold(self, group_ids: Collection[str] | None) -> tuple[Problem, ...]:
         return tuple(
             Problem(
-                "not-in-snapshot",
+                ProblemKind.NOT_IN_SNAPSHOT,
                 "Not asked for when the snapshot was taken; whether it exists is not known.",
                 group_id=group_id,
             )

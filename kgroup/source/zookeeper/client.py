@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.zookeeper import Stat
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
@@ -64,7 +64,7 @@ DENIED = _Denied()
 class _ServerError(Exception):
     """Why one server cannot be used; `kind` as of `BrokerError`."""
 
-    def __init__(self, kind: str, reason: str) -> None:
+    def __init__(self, kind: ProblemKind, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
 
@@ -159,12 +159,12 @@ class ZookeeperClient:
         if error == _NO_AUTH:
             return DENIED
         if error:
-            raise _ServerError("unusable", f"{link.who} answers with error {error}")
+            raise _ServerError(ProblemKind.UNUSABLE, f"{link.who} answers with error {error}")
         try:
             return result(request.deserialize(body, _HEADER.size))
         except (struct.error, UnicodeDecodeError, IndexError):
             raise _ServerError(
-                "unusable", f"{link.who} gives an answer that cannot be read"
+                ProblemKind.UNUSABLE, f"{link.who} gives an answer that cannot be read"
             ) from None
 
     def _path(self, path: str) -> str:
@@ -242,7 +242,7 @@ class _Link:
                 error, _ = self.answer()
                 if error:
                     what = "refuses the digest" if error == _AUTH_FAILED else f"answers {error}"
-                    raise _ServerError("refused", f"{self.who} {what} (zookeeper.digest)")
+                    raise _ServerError(ProblemKind.REFUSED, f"{self.who} {what} (zookeeper.digest)")
         except BaseException:
             self.close()
             raise
@@ -329,7 +329,7 @@ class _Link:
             except OSError as error:
                 raise self._trouble(error) from None
             if not data:
-                raise _ServerError("disconnected", f"{self.who} closes the connection")
+                raise _ServerError(ProblemKind.DISCONNECTED, f"{self.who} closes the connection")
             self._buffer += data
 
     def _patience(self) -> float:
@@ -340,27 +340,32 @@ class _Link:
 
     def _trouble(self, error: OSError) -> _ServerError:
         if isinstance(error, socket.gaierror):
-            return _ServerError("unreachable", f"{self.who}: the name cannot be resolved")
+            return _ServerError(ProblemKind.UNREACHABLE, f"{self.who}: the name cannot be resolved")
         if isinstance(error, ssl.SSLCertVerificationError):
             reason = f"shows a certificate that is not trusted: {error.verify_message}"
-            return _ServerError("refused", f"{self.who} {reason}")
+            return _ServerError(ProblemKind.REFUSED, f"{self.who} {reason}")
         if isinstance(error, ssl.SSLError):
             reason = (error.reason or "TLS failed").replace("_", " ").lower()
-            return _ServerError("refused", f"{self.who} does not agree on TLS: {reason}")
+            return _ServerError(ProblemKind.REFUSED, f"{self.who} does not agree on TLS: {reason}")
         if isinstance(error, TimeoutError):
             limit = f"{self._deadline.timeout_s:g} s (--timeout)"
-            return _ServerError("silent", f"{self.who} gave no answer within its part of {limit}")
+            return _ServerError(
+                ProblemKind.SILENT, f"{self.who} gave no answer within its part of {limit}"
+            )
         if isinstance(error, ConnectionRefusedError):
-            return _ServerError("unreachable", f"{self.who} cannot be reached: connection refused")
+            return _ServerError(
+                ProblemKind.UNREACHABLE, f"{self.who} cannot be reached: connection refused"
+            )
         if isinstance(error, (ConnectionResetError, BrokenPipeError)):
-            return _ServerError("disconnected", f"{self.who} closes the connection")
+            return _ServerError(ProblemKind.DISCONNECTED, f"{self.who} closes the connection")
         reason = (error.strerror or str(error)).lower()
-        return _ServerError("unreachable", f"{self.who} cannot be reached: {reason}")
+        return _ServerError(ProblemKind.UNREACHABLE, f"{self.who} cannot be reached: {reason}")
 
     def _strange(self) -> _ServerError:
         hint = "" if self._is_encrypted else "; perhaps it wants TLS (zookeeper.ssl.client.enable)"
         return _ServerError(
-            "unusable", f"{self.who} answers with something else than ZooKeeper's protocol{hint}"
+            ProblemKind.UNUSABLE,
+            f"{self.who} answers with something else than ZooKeeper's protocol{hint}",
         )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from itertools import count
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, ZookeeperTree
 from kgroup.protocol.zookeeper.topic_filter import subscribed_topics
@@ -219,7 +219,7 @@ class _Reader:
         parts = path_parts(path)
         group_id = parts[1] if parts[0] == "consumers" and len(parts) > 1 else None
         self._problems[path] = Problem(
-            "denied-node",
+            ProblemKind.DENIED_NODE,
             "Expected a node that may be read, found one whose ACL does not let us "
             "(zookeeper.digest); it is left out.",
             group_id=group_id,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import ClusterView, Placement
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
@@ -213,7 +213,7 @@ class Zookeeper:
         }
         problems = tuple(
             Problem(
-                "inconsistent",
+                ProblemKind.INCONSISTENT,
                 f"ZooKeeper has the topic, and brokers do not know {count} of its partitions yet.",
                 topic=topic,
             )
@@ -255,7 +255,7 @@ class Zookeeper:
         ]
         if not servers:
             raise BrokerError(
-                "unreachable",
+                ProblemKind.UNREACHABLE,
                 f"none of the {len(brokers)} brokers in ZooKeeper listens with security.protocol "
                 f"{protocol} (-X security.protocol=…)"
                 if brokers

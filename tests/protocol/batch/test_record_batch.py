@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgroup.errors import ProblemKind
 from kgroup.protocol.batch.record_batch import (
     Damage,
     Record,
@@ -317,7 +318,7 @@ def test_unknown_codecs(magic: int) -> None:
 def test_damaged_compression_is_the_whole_batch(codec: str) -> None:
     data = log.batch([*TWO], codec=codec, body=b"\x01\x02\x03nothing that was compressed")
     (damage,) = read_records(only(data))
-    assert damage == Damage(0, len(data), "bad-compression", cast(Damage, damage).reason)
+    assert damage == Damage(0, len(data), ProblemKind.BAD_COMPRESSION, cast(Damage, damage).reason)
 
 
 @pytest.mark.parametrize("codec", log.CODECS[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, Stat, ZookeeperView
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
@@ -48,7 +49,7 @@ def test_a_group_is_its_consumers_owners_and_offsets() -> None:
 
 
 def test_what_cannot_be_read_is_left_out_with_its_path() -> None:
-    denied = Problem("denied-node", "Not allowed.", path="/consumers/h")
+    denied = Problem(ProblemKind.DENIED_NODE, "Not allowed.", path="/consumers/h")
     found = view(
         {
             "/consumers/g/ids/c": "{",
@@ -85,7 +86,7 @@ def test_what_cannot_be_read_is_left_out_with_its_path() -> None:
 
 
 def test_a_consumer_that_may_not_be_read_is_known_to_be_there() -> None:
-    denied = Problem("denied-node", "Not allowed.", path="/consumers/g/ids/c-1")
+    denied = Problem(ProblemKind.DENIED_NODE, "Not allowed.", path="/consumers/g/ids/c-1")
     nodes: dict[str, str | None] = {"/consumers/g/ids": None, "/consumers/g/owners/t/0": "c-1"}
     group = view(nodes, denied).groups["g"]
     assert group.unreadable == ("c-1",)

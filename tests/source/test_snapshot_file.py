@@ -188,6 +188,8 @@ GROUP: Mapping[str, Any] = {"group_id": "g", "type": "classic", "state": "Stable
         ({"origin": ...}, "$: expected a field origin, found none"),
         ({"notes": [1]}, "$.notes[0]: expected str, found int"),
         ({"taken_ms": True}, "$.taken_ms: expected int, found bool"),
+        ({"taken_ms": "\udcff"}, "expected a field, a word or a number, found '\\udcff'"),
+        ({"\udcff": 1}, "expected a field, a word or a number, found '\\udcff'"),
     ],
 )
 def test_what_does_not_fit(fields: dict[str, Any], text: str, tmp_path: Path) -> None:

@@ -142,6 +142,9 @@ def _decode(data: bytes) -> Snapshot:
         raise InputError(f"{place.strip('`') or '$'}: {_sentence(what)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(_sentence(str(error))) from None
+    except UnicodeEncodeError as error:  # see `_convert`: it stands where no name of a file does
+        found = ascii(error.object[:60])
+        raise InputError(f"expected a field, a word or a number, found {found}") from None
     except RecursionError:
         raise InputError("expected a snapshot, found JSON of too many levels") from None
     try:

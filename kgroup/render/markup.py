@@ -80,7 +80,7 @@ def markup_table(
 def markup_title(form: str, title: str, level: int) -> str:
     """Write the heading of a part, of level 2 or 3."""
     markup = MARKUPS[form]
-    text = markup.escape(title)
+    text = markup.escape(title.strip())
     return markup.titles[level - 2].format(text, "", line=_width(text))
 
 

@@ -195,7 +195,7 @@ def test_any_document(form: str) -> None:
     for seed in range(examples(40)):
         report = RandomReport(Random(seed))
         rows = [(report.text(), seed, report.text()) for _ in range(3)]
-        titles = [cell(f"Group {report.text()}", Kind.TEXT) for _ in range(2)]
+        titles = [cell(f"{report.text()} of a group", Kind.TEXT) for _ in range(2)]
         names = (Column(f"n{report.text()}", Kind.TEXT, ""), *COLUMNS[:2])
         parts = (titles[0], Sheet(COLUMNS, rows), titles[1], Sheet(names, rows[:1]))
         written = document(form, parts)

@@ -31,7 +31,7 @@ HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallback
 def provider(options: str, **settings: str) -> TokenProvider:
     jaas = Setting("sasl.jaas.config", f"a.OAuthBearerLoginModule required {options};", "test")
     named = [Setting(key.replace("_", "."), value, "test") for key, value in settings.items()]
-    return token_provider(Settings.merged(named), parse_jaas(jaas), jaas.place)
+    return token_provider(Settings.merged(named), parse_jaas(jaas), jaas.where)
 
 
 def endpoint(url: str, options: str = "", **settings: str) -> TokenProvider:
@@ -145,7 +145,7 @@ def test_endpoint_by_settings_of_kafka_4(server: Endpoint) -> None:
         "sasl.oauthbearer.header.urlencode": "true",
     }
     named = Settings.merged([Setting(*item, "test") for item in settings.items()])
-    made = token_provider(named, parse_jaas(jaas), jaas.place)
+    made = token_provider(named, parse_jaas(jaas), jaas.where)
     assert [made.token(), made.token()] == [TOKEN, TOKEN]
     assert len(server.asked) == 2  # how long it is valid was not said
     _, headers, body = server.asked[0]

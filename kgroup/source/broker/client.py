@@ -146,12 +146,12 @@ class BrokerClient:
             await self._take_canonical_names()
         reasons = []
         nodes = self._manager.cluster.bootstrap_brokers()
-        order = {server: place for place, server in enumerate(self.bootstrap)}
+        order = {server: index for index, server in enumerate(self.bootstrap)}
         nodes.sort(key=lambda node: order.get(f"{node.host}:{node.port}", len(order)))
-        for place, node in enumerate(nodes):
-            left = self.deadline.left_s / (len(nodes) - place)
+        for index, node in enumerate(nodes):
+            left = self.deadline.left_s / (len(nodes) - index)
             patience = min(self.deadline.patience_s, left)
-            if place == len(nodes) - 1:  # there is nobody else for whom to save time
+            if index == len(nodes) - 1:  # there is nobody else for whom to save time
                 patience = max(patience, _LAST_SHARE * left)
             try:
                 self._bootstrap_link = await self._greet(node, patience)

@@ -26,11 +26,11 @@ __all__ = [
     "MOVING",
     "OFFSETS_TOPIC",
     "Coordinators",
-    "Home",
+    "GroupCoordinator",
     "Refusal",
     "is_missing",
     "partition_of",
-    "place",
+    "placements_of",
 ]
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ _NEEDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class GroupCoordinator:
     """A group that is to be asked for: its coordinator, and what a list told of it.
 
     Attributes:
@@ -100,33 +100,33 @@ class Coordinators:
         self._named = named
         self._blamed: set[tuple[str | None, int | None]] = set()
 
-    async def find(self, group_ids: Collection[str]) -> list[Home]:
+    async def find(self, group_ids: Collection[str]) -> list[GroupCoordinator]:
         """Ask for the coordinators of groups that were named."""
         found = await find_coordinators(self._client, group_ids)
-        homes = []
+        coordinators = []
         for group_id, answer in found.items():
             if isinstance(answer, Refusal):
                 self._refused(group_id, answer)
             else:
-                homes.append(Home(group_id, answer))
-        return homes
+                coordinators.append(GroupCoordinator(group_id, answer))
+        return coordinators
 
     async def ask(
         self,
-        homes: Iterable[Home],
-        ask: Callable[[int, list[Home]], Awaitable[Mapping[str, "T | Refusal"]]],
+        coordinators: Iterable[GroupCoordinator],
+        ask: Callable[[int, list[GroupCoordinator]], Awaitable[Mapping[str, "T | Refusal"]]],
     ) -> dict[str, T]:
         """Ask each group's coordinator.
 
         Args:
-            homes: the groups.
+            coordinators: the groups.
             ask: asks one broker about some of its groups.
 
         Returns:
             Answers by group id; groups that could not be asked for are left out.
         """
         answers: dict[str, T] = {}
-        waiting = {home.group_id: home for home in homes}
+        waiting = {each.group_id: each for each in coordinators}
         doubts: dict[str, int] = {}
         backoff = Backoff(self._client)
         while waiting:
@@ -136,9 +136,9 @@ class Coordinators:
             for (_, part), result in zip(batches, results, strict=True):
                 if isinstance(result, BrokerError):
                     if result.kind in BROKEN:
-                        moved.update((home.group_id, result) for home in part)
+                        moved.update((each.group_id, result) for each in part)
                     else:
-                        self.blame(result, (home.group_id for home in part))
+                        self.blame(result, (each.group_id for each in part))
                     continue
                 for group_id, answer in result.items():
                     if not isinstance(answer, Refusal):
@@ -165,8 +165,8 @@ class Coordinators:
                         self._refused(group_id, reason)
                 break
             waiting = {
-                home.group_id: replace(waiting[home.group_id], node=home.node)
-                for home in await self.find(moved)
+                each.group_id: replace(waiting[each.group_id], node=each.node)
+                for each in await self.find(moved)
             }
         return answers
 
@@ -238,7 +238,7 @@ async def _ask_for(
     return found
 
 
-async def place(
+async def placements_of(
     client: BrokerClient, keys: Collection[str], *, transactional: bool
 ) -> dict[str, Placement]:
     """Find coordinators, and the partitions that make them that; see `CoordinatorSource`."""
@@ -277,15 +277,21 @@ def is_missing(topic: Topic | None) -> bool:
     return topic is None or topic.error == error_name(_UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _batches(homes: Iterable[Home]) -> Iterator[tuple[int, list[Home]]]:
+def _batches(
+    coordinators: Iterable[GroupCoordinator],
+) -> Iterator[tuple[int, list[GroupCoordinator]]]:
     """Divide groups by coordinator, and what one has to tell into requests."""
-    by_node: dict[int, list[Home]] = {}
-    for home in homes:
-        by_node.setdefault(home.node, []).append(home)
+    by_node: dict[int, list[GroupCoordinator]] = {}
+    for each in coordinators:
+        by_node.setdefault(each.node, []).append(each)
     for node, part in by_node.items():
         for start in range(0, len(part), GROUPS_PER_REQUEST):
             yield node, part[start : start + GROUPS_PER_REQUEST]
 
 
-async def _call(ask: Callable[[int, list[Home]], Awaitable[T]], node: int, part: list[Home]) -> T:
+async def _call(
+    ask: Callable[[int, list[GroupCoordinator]], Awaitable[T]],
+    node: int,
+    part: list[GroupCoordinator],
+) -> T:
     return await ask(node, part)

@@ -2,7 +2,7 @@
 
 Each broker is asked, by a Fetch that it may keep for a while, which of its partitions have grown.
 One that has is then copied to its present end, like a partition that is read once (`live_log`). So
-the first stretch of a partition, with all that is there already, is read as a whole too.
+the first range of a partition, with all that is there already, is read as a whole too.
 
 Who reads committed records only is told of none whose transaction is not decided, as a consumer
 is: a partition ends before the first such record.
@@ -23,7 +23,7 @@ from kgroup.model.segment import Log
 from kgroup.source.broker.client import FIRST_BACKOFF_S, LAST_BACKOFF_S
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC
 from kgroup.source.broker.fetch import Fetched, fetch
-from kgroup.source.broker.live_log import LiveLog, Start, Stretch, partition_list, refusal
+from kgroup.source.broker.live_log import FetchedRange, LiveLog, Start, partition_list, refusal
 
 __all__ = ["FollowedLogs"]
 
@@ -79,34 +79,34 @@ class FollowedLogs:
         self._client.deadline.patience_s = self._client.deadline.timeout_s / 3
 
     def __iter__(self) -> Iterator[Log | Problem]:
-        """Yield a log for each stretch by which a partition has grown.
+        """Yield a log for each range by which a partition has grown.
 
         Raises:
             BrokerError: no broker has answered for too long, or the topic may not be read.
         """
         try:
-            while stretch := self._client.run(self._stretch()):
+            while fetched := self._client.run(self._fetch_next()):
                 asleep = monotonic()
-                yield stretch.log
-                stretch.remove()
+                yield fetched.log
+                fetched.remove()
                 if monotonic() - asleep > PAUSE_S:
                     self._client.run(self._settle())
         finally:
             self._is_over = True
 
-    async def _stretch(self) -> Stretch | None:
-        """Wait for the next stretch; None where all is over, and connections are being closed."""
+    async def _fetch_next(self) -> FetchedRange | None:
+        """Wait for the next range; None where all is over, and connections are being closed."""
         while not self._is_over:
             while self._grown:
                 number = next(iter(self._grown))
                 start, end = self._next[number], self._grown.pop(number)
-                stretch = await self._topic.copy(number, start, end, committed=self._committed)
-                self._next[number] = stretch.next
-                if stretch.problem is not None:
-                    self._lose([number], str(stretch.problem))
-                if stretch.next > start:
-                    return stretch
-                stretch.remove()
+                fetched = await self._topic.copy(number, start, end, committed=self._committed)
+                self._next[number] = fetched.next
+                if fetched.problem is not None:
+                    self._lose([number], str(fetched.problem))
+                if fetched.next > start:
+                    return fetched
+                fetched.remove()
             await self._listen()
         return None
 
@@ -201,7 +201,7 @@ class FollowedLogs:
             await self._topic.refresh()
             self._reason = None
             self._client.forgive()
-            await self._place(self._waiting)
+            await self._begin(self._waiting)
         except BrokerError as error:
             if error.kind is ProblemKind.DENIED:
                 raise
@@ -218,10 +218,10 @@ class FollowedLogs:
         is_found = not self._waiting
         self._pause_s = 0 if is_found else min(2 * self._pause_s or FIRST_BACKOFF_S, LAST_BACKOFF_S)
 
-    async def _place(self, numbers: Sequence[int]) -> None:
+    async def _begin(self, numbers: Sequence[int]) -> None:
         """Begin, or go on, in those of the partitions whose leaders answer."""
         for start in dict.fromkeys(self._starts[number] for number in numbers):
-            found, errors = await self._topic.stretches(
+            found, errors = await self._topic.ranges_from(
                 [number for number in numbers if self._starts[number] == start],
                 start,
                 committed=self._committed,

@@ -14,7 +14,7 @@ from kgroup.errors import BrokerError
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.coordinator import Coordinators, Home, Refusal, partition_of
+from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, partition_of
 from kgroup.source.broker.group_api import (
     DESCRIBE_BY_TYPE,
     describe_share_offsets_request,
@@ -42,14 +42,18 @@ class GroupReader:
         self._every_partition: list[Any] | None = None
 
     async def read(
-        self, homes: Collection[Home], listed: Mapping[str, Group], *, offsets: bool
+        self,
+        coordinators: Collection[GroupCoordinator],
+        listed: Mapping[str, Group],
+        *,
+        offsets: bool,
     ) -> dict[str, Group]:
         """Ask for the members of groups and, if so wanted, for their offsets.
 
         Args:
-            homes: the groups.
+            coordinators: the groups.
             listed: what lists have told of groups, by id; it stays where a coordinator tells
-                nothing, and for groups that are not among `homes`.
+                nothing, and for groups that are not among `coordinators`.
             offsets: whether to ask for offsets.
 
         Returns:
@@ -58,29 +62,29 @@ class GroupReader:
         Raises:
             BrokerError: no broker answers.
         """
-        asked = [home for home in homes if offsets and home.type != GroupType.SHARE]
+        asked = [each for each in coordinators if offsets and each.type != GroupType.SHARE]
         described, committed = await self._both(
-            self._coordinators.ask(homes, self._describe),
+            self._coordinators.ask(coordinators, self._describe),
             self._coordinators.ask(asked, self._fetch_offsets),
         )
         groups = dict(listed)
-        for home in homes:
-            group_id = home.group_id
+        for each in coordinators:
+            group_id = each.group_id
             group = described.get(group_id)
             commits = committed.get(group_id) or ()
             if group_id not in described:
                 group = listed.get(group_id)
             elif group is None and commits:
-                group = await self._simple_group(home)
+                group = await self._simple_group(each)
             if group is None:
                 groups.pop(group_id, None)
             else:
                 partition = partition_of(group_id, self._partition_count)
                 groups[group_id] = replace(group, offsets=commits, offsets_partition=partition)
         share = [
-            replace(home, type=GroupType.SHARE)
-            for home in homes
-            if offsets and home.group_id in groups and groups[home.group_id].type is GroupType.SHARE
+            replace(each, type=GroupType.SHARE)
+            for each in coordinators
+            if offsets and each.group_id in groups and groups[each.group_id].type is GroupType.SHARE
         ]
         started = await self._coordinators.ask(share, self._fetch_share_offsets)
         for group_id, rows in started.items():
@@ -94,36 +98,38 @@ class GroupReader:
                 raise result
         return results
 
-    async def _simple_group(self, home: Home) -> Group:
+    async def _simple_group(self, coordinator: GroupCoordinator) -> Group:
         """Make a group that only commits: brokers before 0.10 neither list nor describe those.
 
         In 0.8, which describes none, members are known to ZooKeeper only: the state is unknown.
         """
         request = DESCRIBE_BY_TYPE[GroupType.CLASSIC].request
-        describes = await self._client.version(home.node, request) is not None
+        describes = await self._client.version(coordinator.node, request) is not None
         return Group(
-            group_id=home.group_id,
+            group_id=coordinator.group_id,
             type=GroupType.CLASSIC,
             state=GroupState.EMPTY if describes else None,
-            coordinator=self._client.brokers.get(home.node),
+            coordinator=self._client.brokers.get(coordinator.node),
         )
 
-    async def _describe(self, node: int, homes: list[Home]) -> dict[str, "Group | Refusal | None"]:
+    async def _describe(
+        self, node: int, coordinators: list[GroupCoordinator]
+    ) -> dict[str, "Group | Refusal | None"]:
         """Ask one coordinator about groups; None for those that do not exist.
 
         A group whose type is not known is asked for in every way that the broker has.
         """
         coordinator = self._client.brokers.get(node)
         by_type: dict[GroupType, list[str]] = {}
-        for home in homes:
-            for kind in DESCRIBE_BY_TYPE if home.type is None else (home.type,):
-                by_type.setdefault(kind, []).append(home.group_id)
+        for each in coordinators:
+            for kind in DESCRIBE_BY_TYPE if each.type is None else (each.type,):
+                by_type.setdefault(kind, []).append(each.group_id)
         kinds = [
             kind
             for kind in by_type
             if await self._client.version(node, DESCRIBE_BY_TYPE[kind].request) is not None
         ]
-        found: dict[str, Group | Refusal | None] = {home.group_id: None for home in homes}
+        found: dict[str, Group | Refusal | None] = {each.group_id: None for each in coordinators}
         for kind, answer in zip(
             kinds,
             await self._client.gather(
@@ -155,11 +161,11 @@ class GroupReader:
     # --- what they have committed ---
 
     async def _fetch_offsets(
-        self, node: int, homes: list[Home]
+        self, node: int, coordinators: list[GroupCoordinator]
     ) -> dict[str, "tuple[CommittedOffset, ...] | Refusal"]:
         client = self._client
         version = await client.version(node, OffsetFetchRequest, _BY_TOPIC_NAME)
-        group_ids = [home.group_id for home in homes]
+        group_ids = [each.group_id for each in coordinators]
         if version is not None and version >= 8:
             group = OffsetFetchRequest.OffsetFetchRequestGroup
             answer = await client.ask(
@@ -196,14 +202,16 @@ class GroupReader:
         return self._every_partition
 
     async def _fetch_share_offsets(
-        self, node: int, homes: list[Home]
+        self, node: int, coordinators: list[GroupCoordinator]
     ) -> dict[str, "tuple[ShareOffset, ...] | Refusal"]:
         request = describe_share_offsets_request()
         if await self._client.version(node, request) is None:
             return {}
         group = request.DescribeShareGroupOffsetsRequestGroup
         answer = await self._client.ask(
-            node, request, groups=[group(group_id=home.group_id, topics=None) for home in homes]
+            node,
+            request,
+            groups=[group(group_id=each.group_id, topics=None) for each in coordinators],
         )
         return {
             each.group_id: Refusal(each.error_code, each.error_message)

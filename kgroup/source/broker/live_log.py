@@ -22,10 +22,10 @@ from kgroup.source.broker.leader import MOVING, LeaderAnswers
 from kgroup.source.broker.topic_offset import ask_log_ranges, ask_offsets_at
 
 __all__ = [
+    "FetchedRange",
     "LiveLog",
     "LiveLogs",
     "Start",
-    "Stretch",
     "partition_list",
     "problems_of",
     "refusal",
@@ -64,7 +64,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class FetchedRange:
     """What was copied of a partition.
 
     Attributes:
@@ -133,7 +133,7 @@ class LiveLog:
             text = f"{OFFSETS_TOPIC} may not be described ({topic.error}); it needs DESCRIBE on it"
             raise BrokerError(ProblemKind.DENIED, text)
 
-    async def stretches(
+    async def ranges_from(
         self, numbers: Collection[int], start: Start, *, committed: bool = False
     ) -> tuple[dict[int, tuple[int, int]], dict[int, BrokerError]]:
         """Find where to begin in partitions, and where they end; or why that is not known.
@@ -173,7 +173,9 @@ class LiveLog:
             )
         return errors
 
-    async def copy(self, number: int, start: int, end: int, *, committed: bool = False) -> Stretch:
+    async def copy(
+        self, number: int, start: int, end: int, *, committed: bool = False
+    ) -> FetchedRange:
         """Copy the records of a partition from an offset to another; the last batch is whole.
 
         Args:
@@ -213,13 +215,13 @@ class LiveLog:
             path, number, start, SegmentStatus.LIVE, path.stat().st_size, broker=leader
         )
         log = Log((segment,), frozenset(aborted) if committed else None)
-        return Stretch(log, at if problem else max(at, end), problem)
+        return FetchedRange(log, at if problem else max(at, end), problem)
 
     async def _fetch(self, number: int, at: int, size: int, committed: bool) -> tuple[int, Fetched]:
         async def ask(leader: int) -> tuple[int, Fetched]:
-            place = (OFFSETS_TOPIC, number)
-            found = await fetch(self.client, leader, {place: at}, size, committed=committed)
-            return found[place].code, found[place]
+            key = (OFFSETS_TOPIC, number)
+            found = await fetch(self.client, leader, {key: at}, size, committed=committed)
+            return found[key].code, found[key]
 
         return await self._ask_leader(number, ask)
 
@@ -272,7 +274,7 @@ class LiveLogs:
         """Yield a log for each partition, and, at the end, what is missing."""
         client = self._topic.client
         try:
-            found, errors = client.run(self._topic.stretches(self._numbers, self._start))
+            found, errors = client.run(self._topic.ranges_from(self._numbers, self._start))
         except BrokerError as error:
             found, errors = {}, dict.fromkeys(self._numbers, error)
         numbers = list(found)
@@ -289,7 +291,7 @@ class LiveLogs:
                     errors[number] = copied.problem
         yield from problems_of(errors)
 
-    async def _copy(self, number: int, start: int, end: int) -> Stretch:
+    async def _copy(self, number: int, start: int, end: int) -> FetchedRange:
         return await self._topic.copy(
             number, start, end if self._end is None else min(self._end, end)
         )

@@ -311,8 +311,8 @@ class _Log:
             if self._leader is None:
                 found = Fetched(_LEADER_NOT_AVAILABLE)
             else:
-                place = (OFFSETS_TOPIC, self.number)
-                found = (await fetch(self._client, self._leader, {place: low}, fetch_size))[place]
+                key = (OFFSETS_TOPIC, self.number)
+                found = (await fetch(self._client, self._leader, {key: low}, fetch_size))[key]
             code, data = found.code, found.data
             if code in MOVING and await backoff.wait():
                 view = await self._client.metadata([OFFSETS_TOPIC])

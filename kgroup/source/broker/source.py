@@ -31,11 +31,11 @@ from kgroup.source.broker.coordinator import (
     MOVING,
     OFFSETS_TOPIC,
     Coordinators,
-    Home,
+    GroupCoordinator,
     Refusal,
     is_missing,
     partition_of,
-    place,
+    placements_of,
 )
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, group_state, group_type
 from kgroup.source.deadline import Deadline
@@ -152,7 +152,7 @@ class Cluster:
     ) -> Mapping[str, Placement]:
         """Find the coordinators of groups, which need not exist, or of transactional ids."""
         client = self._connected()
-        return client.run(place(client, keys, transactional=transactional))
+        return client.run(placements_of(client, keys, transactional=transactional))
 
     def view(self, topics: Collection[str]) -> ClusterView:
         """Ask for brokers and these topics; see `ClusterSource.view`."""
@@ -206,13 +206,13 @@ class _Inquiry:
             )
         if group_ids is not None and question.regex is None:
             self._coordinators = Coordinators(client, named=True)
-            homes = await self._coordinators.find(group_ids)
+            coordinators = await self._coordinators.find(group_ids)
         else:
             self._coordinators = Coordinators(client, named=False)
-            homes = self._select(await self._list(view), group_ids)
+            coordinators = self._select(await self._list(view), group_ids)
         self._count = len(topic.partitions) if topic and topic.partitions else None
-        groups = {home.group_id: self._listed(home) for home in homes if home.is_listed}
-        unknown = homes if question.members else await self._of_unknown_state(homes)
+        groups = {each.group_id: self._listed(each) for each in coordinators if each.is_listed}
+        unknown = coordinators if question.members else await self._of_unknown_state(coordinators)
         if unknown:
             from kgroup.source.broker.group_reader import GroupReader
 
@@ -243,7 +243,7 @@ class _Inquiry:
 
     # --- which groups there are, and where ---
 
-    async def _list(self, view: ClusterView) -> list[Home]:
+    async def _list(self, view: ClusterView) -> list[GroupCoordinator]:
         """Ask every broker which groups it has.
 
         Raises:
@@ -255,9 +255,9 @@ class _Inquiry:
             raise BrokerError(failures[0].kind, "; ".join(map(str, failures)))
         for failure in failures:
             self._coordinators.blame(failure)
-        return list(chain.from_iterable(homes for homes in lists if isinstance(homes, list)))
+        return list(chain.from_iterable(part for part in lists if isinstance(part, list)))
 
-    async def _list_of(self, node: int) -> list[Home]:
+    async def _list_of(self, node: int) -> list[GroupCoordinator]:
         client, question = self._client, self._question
         version = await client.version(node, ListGroupsRequest)
         if version is None:
@@ -277,7 +277,7 @@ class _Inquiry:
                 text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
                 raise BrokerError(ProblemKind.DENIED, text, node)
         return [
-            Home(
+            GroupCoordinator(
                 listed.group_id,
                 node,
                 True,
@@ -288,16 +288,18 @@ class _Inquiry:
             for listed in answer.groups
         ]
 
-    def _select(self, homes: Iterable[Home], group_ids: Collection[str] | None) -> list[Home]:
+    def _select(
+        self, coordinators: Iterable[GroupCoordinator], group_ids: Collection[str] | None
+    ) -> list[GroupCoordinator]:
         """Take the groups that were asked for, as far as a list tells."""
         question = self._question
         names = None if group_ids is None else set(group_ids)
         return [
-            home
-            for home in homes
-            if question.names(home.group_id, names)
-            if not question.types or home.type is None or home.type in question.types
-            if not question.states or home.state is None or home.state in question.states
+            each
+            for each in coordinators
+            if question.names(each.group_id, names)
+            if not question.types or each.type is None or each.type in question.types
+            if not question.states or each.state is None or each.state in question.states
         ]
 
     def _is_wanted(self, group: Group) -> bool:
@@ -307,29 +309,33 @@ class _Inquiry:
             not question.states or group.state in question.states
         )
 
-    async def _of_unknown_state(self, homes: Iterable[Home]) -> list[Home]:
+    async def _of_unknown_state(
+        self, coordinators: Iterable[GroupCoordinator]
+    ) -> list[GroupCoordinator]:
         """Take the groups of which an older broker's list does not tell state or type.
 
         A type that it does not tell is classic, unless the broker can describe others.
         """
         if not self._question.state:
             return []
-        unknown = {home for home in homes if home.state is None}
+        unknown = {each for each in coordinators if each.state is None}
         other = DESCRIBE_BY_TYPE[GroupType.CONSUMER].request
-        for node in {home.node for home in homes if home.type is None}:
+        for node in {each.node for each in coordinators if each.type is None}:
             if await self._client.version(node, other) is not None:
-                unknown.update(home for home in homes if home.node == node and home.type is None)
-        return [home for home in homes if home in unknown]
+                unknown.update(
+                    each for each in coordinators if each.node == node and each.type is None
+                )
+        return [each for each in coordinators if each in unknown]
 
-    def _listed(self, home: Home) -> Group:
+    def _listed(self, coordinator: GroupCoordinator) -> Group:
         """Make a group of what a list tells."""
         return Group(
-            group_id=home.group_id,
-            type=home.type or GroupType.CLASSIC,
-            state=home.state,
-            protocol_type=home.protocol_type,
-            coordinator=self._client.brokers.get(home.node),
-            offsets_partition=partition_of(home.group_id, self._count),
+            group_id=coordinator.group_id,
+            type=coordinator.type or GroupType.CLASSIC,
+            state=coordinator.state,
+            protocol_type=coordinator.protocol_type,
+            coordinator=self._client.brokers.get(coordinator.node),
+            offsets_partition=partition_of(coordinator.group_id, self._count),
         )
 
 

@@ -216,4 +216,4 @@ def _note_on_server(settings: Settings, from_profile: Sequence[Setting]) -> Iter
     used = settings.get("bootstrap.servers")
     own = [setting for setting in from_profile if setting.key == "bootstrap.servers"]
     if used is not None and used.origin.startswith("$") and own and own[-1].value != used.value:
-        yield f"{used.place} is stronger than {own[-1].origin}"
+        yield f"{used.where} is stronger than {own[-1].origin}"

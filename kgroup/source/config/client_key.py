@@ -102,9 +102,9 @@ def _note(setting: Setting) -> str | None:
     if key in FOLLOWED or key in PASSED_OVER or setting.value in ("", _AWS_HANDLER):
         return None
     if key in UNFOLLOWED or key.startswith("config.providers."):
-        return f"{setting.place} is for Kafka's Java client; kgroup does not follow it"
+        return f"{setting.where} is for Kafka's Java client; kgroup does not follow it"
     from difflib import get_close_matches
 
     close = get_close_matches(key, FOLLOWED, 1, 0.8)
     meant = f"; did you mean {close[0]}?" if close else ""
-    return f"{setting.place} is no setting of Kafka's clients; it has no effect{meant}"
+    return f"{setting.where} is no setting of Kafka's clients; it has no effect{meant}"

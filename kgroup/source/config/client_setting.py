@@ -72,7 +72,7 @@ class Setting:
         object.__setattr__(self, "value", Secret(value) if is_secret(self.key) else value)
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         """Key and origin, to begin a message with."""
         return f"{self.key} ({self.origin})"
 
@@ -80,7 +80,7 @@ class Setting:
         """Make the error of a value that is not what it should be."""
         shown = repr(self.value[:_SHOWN]) + ("…" if len(self.value) > _SHOWN else "")
         found = "something else" if isinstance(self.value, Secret) else shown
-        return UsageError(f"{self.place}: expected {what}, found {found}")
+        return UsageError(f"{self.where}: expected {what}, found {found}")
 
 
 @dataclass(frozen=True, slots=True)

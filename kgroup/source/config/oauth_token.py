@@ -45,13 +45,13 @@ class TokenProvider(Protocol):
         """Give the SASL extensions to send with it."""
 
 
-def token_provider(settings: Settings, jaas: "LoginModule", place: str) -> TokenProvider:
+def token_provider(settings: Settings, jaas: "LoginModule", where: str) -> TokenProvider:
     """Choose the provider as Kafka's login callback handlers do.
 
     Args:
         settings: all settings.
         jaas: the login module.
-        place: where the login module came from, to begin messages with.
+        where: where the login module came from, to begin messages with.
 
     Raises:
         UsageError: something is missing, or is code that only Java can run.
@@ -59,9 +59,9 @@ def token_provider(settings: Settings, jaas: "LoginModule", place: str) -> Token
     handler = settings.get(_HANDLER_KEY)
     name = "" if handler is None else handler.value.rpartition(".")[2]
     if handler is None or name == "OAuthBearerUnsecuredLoginCallbackHandler":
-        return _unsecured(jaas, place)
+        return _unsecured(jaas, where)
     if name == "OAuthBearerLoginCallbackHandler":
-        return _secured(settings, jaas, place)
+        return _secured(settings, jaas, where)
     raise handler.expected(
         "a handler of Kafka itself (OAuthBearerLoginCallbackHandler for a token endpoint)"
     )
@@ -97,19 +97,19 @@ class FileToken:
     """A token that something else keeps fresh in a file (`FileJwtRetriever`)."""
 
     path: Path
-    place: str
+    where: str
     sasl_extensions: Mapping[str, str] = field(repr=False)
 
     def token(self) -> str:
         """Read the file."""
         try:
-            token = read_user_file(self.path, f"{self.place}: {self.path}").decode().strip()
+            token = read_user_file(self.path, f"{self.where}: {self.path}").decode().strip()
         except UnicodeDecodeError:
             raise KgroupError(
-                f"{self.place}: cannot read {self.path}: it is no UTF-8 text"
+                f"{self.where}: cannot read {self.path}: it is no UTF-8 text"
             ) from None
         if not token:
-            raise KgroupError(f"{self.place}: expected a token in {self.path}, found nothing")
+            raise KgroupError(f"{self.where}: expected a token in {self.path}, found nothing")
         return token
 
     def extensions(self) -> Mapping[str, str]:
@@ -128,7 +128,7 @@ class EndpointToken:
         scope: to ask for, None for the endpoint's default.
         tls: of the endpoint; None for http.
         timeout_s: for each step on the network.
-        place: where the url came from, to begin messages with.
+        where: where the url came from, to begin messages with.
         sasl_extensions: names and values.
     """
 
@@ -138,7 +138,7 @@ class EndpointToken:
     scope: str | None
     tls: "Tls | None"
     timeout_s: float
-    place: str
+    where: str
     sasl_extensions: Mapping[str, str] = field(repr=False)
     _token: Secret = field(default=Secret(), init=False, repr=False)
     _renew_at: float = field(default=0.0, init=False, repr=False)
@@ -208,32 +208,32 @@ class EndpointToken:
         return answer
 
     def _error(self, expected: str, found: str) -> KgroupError:
-        return KgroupError(f"{self.place}: expected {expected} from {self.url}, found {found}")
+        return KgroupError(f"{self.where}: expected {expected} from {self.url}, found {found}")
 
 
-def _unsecured(jaas: "LoginModule", place: str) -> UnsecuredToken:
+def _unsecured(jaas: "LoginModule", where: str) -> UnsecuredToken:
     claims: dict[str, Any] = {}
     for option, value in jaas.options.items():
         kind, _, name = option.removeprefix("unsecuredLogin").partition("_")
         if kind not in ("StringClaim", "NumberClaim", "ListClaim") or not name:
             continue
         if name in ("iat", "exp"):
-            raise UsageError(f"{place}: expected no {option}: kgroup computes that claim")
-        claims[name] = _claim(kind, value, f"{place}: {option}")
+            raise UsageError(f"{where}: expected no {option}: kgroup computes that claim")
+        claims[name] = _claim(kind, value, f"{where}: {option}")
     principal = _plain(jaas.options.get("unsecuredLoginPrincipalClaimName")) or "sub"
     if not claims.get(principal):
         raise UsageError(
-            f"{place}: expected unsecuredLoginStringClaim_{principal}, the user to log in as "
+            f"{where}: expected unsecuredLoginStringClaim_{principal}, the user to log in as "
             f"(or {_HANDLER_KEY}, to ask a token endpoint), found neither"
         )
     lifetime = _plain(jaas.options.get("unsecuredLoginLifetimeSeconds")) or "3600"
     lifetime_s = whole_number(lifetime, MOST_LONG) if lifetime.isascii() else None
     if lifetime_s is None:
-        raise UsageError(f"{place}: unsecuredLoginLifetimeSeconds: expected a whole number")
+        raise UsageError(f"{where}: unsecuredLoginLifetimeSeconds: expected a whole number")
     return UnsecuredToken(claims, lifetime_s, _extensions(jaas, "unsecuredLoginExtension_"))
 
 
-def _claim(kind: str, value: Secret, place: str) -> object:
+def _claim(kind: str, value: Secret, where: str) -> object:
     if kind == "ListClaim":
         return _plain(value[1:]).split(value[0]) if len(value) > 1 else []
     if kind == "StringClaim":
@@ -241,10 +241,10 @@ def _claim(kind: str, value: Secret, place: str) -> object:
     try:
         return float(value)
     except ValueError:
-        raise UsageError(f"{place}: expected a number") from None
+        raise UsageError(f"{where}: expected a number") from None
 
 
-def _secured(settings: Settings, jaas: "LoginModule", place: str) -> TokenProvider:
+def _secured(settings: Settings, jaas: "LoginModule", where: str) -> TokenProvider:
     retriever = settings.get(_RETRIEVER_KEY)
     if retriever is not None and retriever.value.rpartition(".")[2] not in _RETRIEVERS:
         raise retriever.expected(" or ".join(_RETRIEVERS))
@@ -258,15 +258,15 @@ def _secured(settings: Settings, jaas: "LoginModule", place: str) -> TokenProvid
     except ValueError:  # brackets that are no IPv6 address, or a port that is none
         raise url.expected("https://HOST/PATH, http or file:") from None
     if parts.scheme == "file":
-        return FileToken(user_path(unquote(parts.path), url.place), url.place, extensions)
+        return FileToken(user_path(unquote(parts.path), url.where), url.where, extensions)
     if parts.scheme not in ("http", "https") or not has_host or parts.password:
-        raise UsageError(f"{url.place}: expected https://HOST/PATH, http or file: without password")
+        raise UsageError(f"{url.where}: expected https://HOST/PATH, http or file: without password")
     client_id = settings.text(_ID_KEY) or _plain(jaas.options.get("clientId"))
     client_secret = settings.text(_SECRET_KEY) or _plain(jaas.options.get("clientSecret"))
     if not client_id or not client_secret:
         missing = "clientSecret" if client_id else "clientId"
         key = _SECRET_KEY if client_id else _ID_KEY
-        raise UsageError(f"{place}: expected {missing} (or the setting {key}), found neither")
+        raise UsageError(f"{where}: expected {missing} (or the setting {key}), found neither")
     scope = settings.text("sasl.oauthbearer.scope") or _plain(jaas.options.get("scope")) or None
     if settings.choice("sasl.oauthbearer.header.urlencode", ("TRUE", "FALSE"), "FALSE") == "TRUE":
         client_id, client_secret = quote_plus(client_id), quote_plus(_plain(client_secret))
@@ -277,19 +277,19 @@ def _secured(settings: Settings, jaas: "LoginModule", place: str) -> TokenProvid
         client_id=client_id,
         client_secret=Secret(_plain(client_secret)),
         scope=scope,
-        tls=_endpoint_tls(jaas, place) if parts.scheme == "https" else None,
+        tls=_endpoint_tls(jaas, where) if parts.scheme == "https" else None,
         timeout_s=timeout_ms / 1000 if timeout_ms else _TIMEOUT_S,
-        place=url.place,
+        where=url.where,
         sasl_extensions=extensions,
     )
 
 
-def _endpoint_tls(jaas: "LoginModule", place: str) -> "Tls":
+def _endpoint_tls(jaas: "LoginModule", where: str) -> "Tls":
     """Take TLS to the endpoint from ``ssl.*`` among the login module's options, as Kafka does."""
     from kgroup.source.config.tls import Tls
 
     options = [
-        Setting(option, _plain(value), place)
+        Setting(option, _plain(value), where)
         for option, value in jaas.options.items()
         if option.startswith("ssl.")
     ]

@@ -74,8 +74,8 @@ def read_profile(name: str, file: Path) -> list[Setting]:
     settings = []
     command_config = profile.get("command-config")
     if command_config is not None:
-        place = f"{origin}: command-config"
-        path = file.parent / user_path(_text(command_config, place), place)
+        where = f"{origin}: command-config"
+        path = file.parent / user_path(_text(command_config, where), where)
         settings += read_properties(path, f"profile {name!r}, ")
     server = profile.get("bootstrap-server")
     if server is not None:
@@ -148,9 +148,9 @@ def _table(value: object, expected: str) -> Mapping[str, Any]:
     return value
 
 
-def _text(value: object, place: str) -> str:
+def _text(value: object, where: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) or (isinstance(value, int) and -MOST_LONG <= value <= MOST_LONG):
         return str(value)
-    raise UsageError(f"{place}: expected a text or a whole number of 64 bits, found neither")
+    raise UsageError(f"{where}: expected a text or a whole number of 64 bits, found neither")

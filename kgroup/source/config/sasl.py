@@ -61,23 +61,23 @@ class Sasl:
         module = parse_jaas(setting)
         if module.short_name not in _MODULES[mechanism]:
             raise UsageError(
-                f"{setting.place}: expected {usual} for sasl.mechanism {mechanism}, "
+                f"{setting.where}: expected {usual} for sasl.mechanism {mechanism}, "
                 "found another login module"
             )
         if mechanism == "OAUTHBEARER":
             from kgroup.source.config.oauth_token import token_provider
 
-            provider = token_provider(settings, module, setting.place)
+            provider = token_provider(settings, module, setting.where)
             return cls(mechanism, {"sasl_oauth_token_provider": provider})
         if mechanism == "GSSAPI":
-            note = f"{setting.place}: kgroup logs in with the tickets of kinit; only serviceName"
+            note = f"{setting.where}: kgroup logs in with the tickets of kinit; only serviceName"
             notes = (f"{note} is read",) if set(module.options) - {"serviceName"} else ()
             return cls(mechanism, _kerberos(settings, module.options), notes)
         if mechanism == "AWS_MSK_IAM":
-            note = f"{setting.place}: kgroup takes AWS credentials from the environment and the"
+            note = f"{setting.where}: kgroup takes AWS credentials from the environment and the"
             notes = (f"{note} default profile (AWS_PROFILE) only",) if module.options else ()
             return cls(mechanism, {}, notes)
-        return cls(mechanism, _credentials(mechanism, module, setting.place))
+        return cls(mechanism, _credentials(mechanism, module, setting.where))
 
     def kafka_options(self) -> dict[str, Any]:
         """Give the keyword arguments of a kafka-python client."""
@@ -91,17 +91,17 @@ class Sasl:
         return {"sasl_mechanism": self.mechanism, **self.options}
 
 
-def _credentials(mechanism: str, module: LoginModule, place: str) -> dict[str, Any]:
+def _credentials(mechanism: str, module: LoginModule, where: str) -> dict[str, Any]:
     username, password = module.options.get("username"), module.options.get("password")
     for name, value in (("username", username), ("password", password)):
         if not value:
             raise UsageError(
-                f"{place}: expected the option {name} of {module.short_name}, found none"
+                f"{where}: expected the option {name} of {module.short_name}, found none"
             )
     if mechanism.startswith("SCRAM-"):
         if "".join(module.options.get("tokenauth", "")).lower() == "true":
             raise UsageError(
-                f"{place}: expected a user, found a delegation token (tokenauth), which is not "
+                f"{where}: expected a user, found a delegation token (tokenauth), which is not "
                 "supported"
             )
         # RFC 5802: = and , in names are escaped, which kafka-python leaves to its caller.

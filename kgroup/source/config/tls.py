@@ -45,19 +45,19 @@ class Store:
             InputError: it cannot be read.
             UsageError: it is no such store.
         """
-        place = self.source.place if self.pem is not None else self._place
+        where = self.source.where if self.pem is not None else self._where
         try:
             if self.pem is not None:
                 return read_pem(self.pem)
-            data = read_user_file(user_path(self.source.value, self._place), place)
+            data = read_user_file(user_path(self.source.value, self._where), where)
             if self.is_pem:
                 return read_pem(data)
             return read_key_store(data, self.password, self.key_password, with_key=with_key)
         except KeyStoreError as error:
-            raise UsageError(f"{place}: {error}") from None
+            raise UsageError(f"{where}: {error}") from None
 
     @property
-    def _place(self) -> str:
+    def _where(self) -> str:
         return f"{self.source.key} {self.source.value} ({self.source.origin})"
 
 
@@ -131,12 +131,12 @@ class Tls:
 def _trust(context: ssl.SSLContext, store: Store) -> None:
     certificates = store.read(with_key=False).certificates
     if not certificates:
-        raise UsageError(f"{store.source.place}: expected certificates to trust, found none")
+        raise UsageError(f"{store.source.where}: expected certificates to trust, found none")
     try:
         context.load_verify_locations(cadata=b"".join(certificates))
     except (ssl.SSLError, ValueError):
         raise UsageError(
-            f"{store.source.place}: expected certificates to trust, found a damaged one"
+            f"{store.source.where}: expected certificates to trust, found a damaged one"
         ) from None
 
 
@@ -146,10 +146,10 @@ def _load_key(context: ssl.SSLContext, store: Store) -> None:
     key = found.key
     if key is None or (store.is_pem and found.key_count != 1):
         raise UsageError(
-            f"{store.source.place}: expected one private key, found {found.key_count or 'none'}"
+            f"{store.source.where}: expected one private key, found {found.key_count or 'none'}"
         )
     if not key.chain:
-        raise UsageError(f"{store.source.place}: expected the key's certificate, found none")
+        raise UsageError(f"{store.source.where}: expected the key's certificate, found none")
     password = "".join(store.key_password or "")
     with NamedTemporaryFile(prefix="kgroup-", suffix=".pem") as file:
         file.write(key.pem + b"".join(pem(b"CERTIFICATE", der) for der in key.chain))
@@ -166,7 +166,7 @@ def _load_key(context: ssl.SSLContext, store: Store) -> None:
                 )
             else:
                 why = "the private key or a certificate is damaged"
-            raise UsageError(f"{store.source.place}: {why}") from None
+            raise UsageError(f"{store.source.where}: {why}") from None
 
 
 def _trust_store(settings: Settings) -> Store | None:
@@ -178,9 +178,9 @@ def _key_store(settings: Settings) -> Store | None:
     key = settings.get("ssl.keystore.key")
     chain = settings.get("ssl.keystore.certificate.chain")
     if key is None and chain is not None:
-        raise settings.missing("ssl.keystore.key", f"{chain.place} is the certificate of one")
+        raise settings.missing("ssl.keystore.key", f"{chain.where} is the certificate of one")
     if key is not None and chain is None:
-        raise settings.missing("ssl.keystore.certificate.chain", f"{key.place} needs a certificate")
+        raise settings.missing("ssl.keystore.certificate.chain", f"{key.where} needs a certificate")
     return _store(settings, "ssl.keystore", key, chain)
 
 
@@ -192,21 +192,21 @@ def _store(
     location = settings.get(f"{prefix}.location")
     password = settings.get(f"{prefix}.password")
     if inline is not None and location is not None:
-        raise UsageError(f"{inline.place} and {location.place} are two stores; choose one of them")
+        raise UsageError(f"{inline.where} and {location.where} are two stores; choose one of them")
     source = inline or location
     if source is None:
         if password is not None:
-            raise settings.missing(f"{prefix}.location", f"{password.place} is there without it")
+            raise settings.missing(f"{prefix}.location", f"{password.where} is there without it")
         return None
     if inline is not None and kind != "PEM":
-        raise settings.missing(f"{prefix}.type", f"{inline.place} is PEM, so it must be PEM")
+        raise settings.missing(f"{prefix}.type", f"{inline.where} is PEM, so it must be PEM")
     if kind == "PEM" and password is not None:
         raise UsageError(
-            f"{password.place}: expected none, since PEM has no store password; that of the "
+            f"{password.where}: expected none, since PEM has no store password; that of the "
             "private key is ssl.key.password"
         )
     if kind != "PEM" and password is None and prefix == "ssl.keystore":
-        raise settings.missing(f"{prefix}.password", f"{source.place} needs it")
+        raise settings.missing(f"{prefix}.password", f"{source.where} needs it")
     texts = [setting.value for setting in (inline, chain) if setting is not None]
     return Store(
         source=source,
@@ -253,7 +253,7 @@ def _suites(
     ]
     if not left:
         raise setting.expected("suites that the enabled protocols have, by their standard names")
-    note = f"{setting.place} chooses among suites of TLS 1.3; kgroup offers them all"
+    note = f"{setting.where} chooses among suites of TLS 1.3; kgroup offers them all"
     notes = (note,) if ssl.TLSVersion.TLSv1_3 in left and new != _TLS_1_3_SUITES else ()
     return (min(left), max(left)), old, notes
 

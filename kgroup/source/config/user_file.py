@@ -10,33 +10,33 @@ LARGEST_FILE = 1 << 20
 """Bytes of a settings file, key store or token; a trust store of all authorities has 250,000."""
 
 
-def user_path(text: str, place: str) -> Path:
+def user_path(text: str, where: str) -> Path:
     """Make a path of what was written, with ``~`` and ``~user`` as a shell takes them.
 
     Args:
         text: the path.
-        place: where it was written, to begin a message with.
+        where: where it was written, to begin a message with.
 
     Raises:
         UsageError: there is no such user, or no file can have this name.
     """
     if "\0" in text:
-        raise UsageError(f"{place}: expected a path, found a NUL character in it")
+        raise UsageError(f"{where}: expected a path, found a NUL character in it")
     try:
         return Path(text).expanduser()
     except RuntimeError:
         user = text.partition("/")[0]
         raise UsageError(
-            f"{place}: expected the home folder of a user, found none for {user}; write it in full"
+            f"{where}: expected the home folder of a user, found none for {user}; write it in full"
         ) from None
 
 
-def read_user_file(path: Path, place: str, absent: str = "") -> bytes:
+def read_user_file(path: Path, where: str, absent: str = "") -> bytes:
     """Read a whole file that cannot be large.
 
     Args:
         path: the file, perhaps a device that never ends.
-        place: to begin a message with.
+        where: to begin a message with.
         absent: what to say of a file that is not there, instead of what the system says.
 
     Raises:
@@ -48,10 +48,10 @@ def read_user_file(path: Path, place: str, absent: str = "") -> bytes:
     except OSError as error:
         is_absent = isinstance(error, FileNotFoundError)
         why = (absent if is_absent else "") or f"cannot read it: {error.strerror}"
-        raise InputError(f"{place}: {why}", path=str(path)) from None
+        raise InputError(f"{where}: {why}", path=str(path)) from None
     if len(data) > LARGEST_FILE:
         raise InputError(
-            f"{place}: expected at most {LARGEST_FILE} bytes, found more; is it the right file?",
+            f"{where}: expected at most {LARGEST_FILE} bytes, found more; is it the right file?",
             path=str(path),
         )
     return data

@@ -138,8 +138,8 @@ def _decode(data: bytes) -> Snapshot:
         _check_head(_convert(data, _Head))
         snapshot: Snapshot = _convert(data, Snapshot)
     except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at ")
-        raise InputError(f"{place.strip('`') or '$'}: {_sentence(what)}") from None
+        what, _, where = str(error).partition(" - at ")
+        raise InputError(f"{where.strip('`') or '$'}: {_sentence(what)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(_sentence(str(error))) from None
     except UnicodeEncodeError as error:  # see `_convert`: it stands where no name of a file does
@@ -158,8 +158,8 @@ def _decode(data: bytes) -> Snapshot:
         try:
             node.node()
         except ValueError:
-            place = f"$.zookeeper[{number}].base64"
-            raise InputError(f"{place}: expected base64, found {_short(node.base64)}") from None
+            where = f"$.zookeeper[{number}].base64"
+            raise InputError(f"{where}: expected base64, found {_short(node.base64)}") from None
     return snapshot
 
 

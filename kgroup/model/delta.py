@@ -70,7 +70,7 @@ _MANY_VALUES = {
     "StreamsGroupTargetAssignmentMember": (GroupType.STREAMS, "targets", "memberId"),
     "StreamsGroupCurrentMemberAssignment": (GroupType.STREAMS, "current", "memberId"),
 }
-"""Records of which a group has many: type, place, and the key's field that tells them apart."""
+"""Records of which a group has many: type, attribute, and the key's field that tells them apart."""
 
 _Handler = Callable[["Delta", DecodedRecord, Data, Data | None], None]
 
@@ -267,31 +267,31 @@ class Delta:
         log.metadata = value
 
     def _one_value(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
-        group_type, place = _ONE_VALUE[record.type]
+        group_type, attribute = _ONE_VALUE[record.type]
         log = self._typed_log(record, key["groupId"], group_type, value)
         if log is None:
             return
-        if value is None and place == "metadata":
+        if value is None and attribute == "metadata":
             log.become(None)
             return
-        setattr(log, place, value)
+        setattr(log, attribute, value)
         for field in _TOPIC_FIELDS:
             for topic in (value or {}).get(field, ()):
                 if topic["topicName"] != _UNKNOWN_TOPIC:
                     self.topic_names[topic["topicId"]] = topic["topicName"]
 
     def _many_values(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
-        group_type, place, name = _MANY_VALUES[record.type]
+        group_type, attribute, name = _MANY_VALUES[record.type]
         log = self._typed_log(record, key["groupId"], group_type, value)
         if log is None:
             return
         if value is not None:
-            log.put(place, key[name], value)
-        elif place == "current" and key[name] in log.members:
-            log.put(place, key[name], _MEMBER_GONE)
+            log.put(attribute, key[name], value)
+        elif attribute == "current" and key[name] in log.members:
+            log.put(attribute, key[name], _MEMBER_GONE)
         else:
-            log.remove(place, key[name])
-            if place == "members":
+            log.remove(attribute, key[name])
+            if attribute == "members":
                 log.remove("current", key[name])
 
     def _typed_log(

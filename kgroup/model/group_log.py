@@ -99,17 +99,17 @@ class GroupLog:
         self.topology: Data | None = None
         self.share_state: Data | None = None
 
-    def put(self, place: str, name: str, value: Data) -> None:
+    def put(self, attribute: str, name: str, value: Data) -> None:
         """Note a value in one of `members`, `current`, `targets` and `regexes`."""
-        values = getattr(self, place)
+        values = getattr(self, attribute)
         if values is _NOTHING:  # a dictionary each would be most of what a simple group takes
             values = {}
-            setattr(self, place, values)
+            setattr(self, attribute, values)
         values[name] = value
 
-    def remove(self, place: str, name: str) -> None:
+    def remove(self, attribute: str, name: str) -> None:
         """Take it away again, if it is there."""
-        values = getattr(self, place)
+        values = getattr(self, attribute)
         if name in values:
             del values[name]
 

@@ -93,7 +93,7 @@ def ask_live(config: ClientConfig, cluster: str | None = None) -> LiveSource:
                 f"the cluster at {', '.join(config.bootstrap_servers)} has no id: Kafka before "
                 "0.10.1 gives none; name it with --cluster NAME"
             )
-        found, errors = client.run(topic.stretches(list(topic.leaders), Start()))
+        found, errors = client.run(topic.ranges_from(list(topic.leaders), Start()))
     names = {
         topic.topic_id: topic.name for topic in view.topics.values() if topic.topic_id is not None
     }

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from kgroup.errors import InputError, UsageError
 
-__all__ = ["whole_file"]
+__all__ = ["atomic_file"]
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors in which the system does not name the file: a full disk, a quota, a limit, a bad disk."""
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """Give a file to write to, which takes the place of `path` when the context ends well.
 
     A file that exists is replaced then, and kept as it was otherwise. A link is followed.

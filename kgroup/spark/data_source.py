@@ -260,14 +260,14 @@ def _damage_row(split: Split, damage: Damage) -> pa.RecordBatch:
 
 
 def _file_splits(options: Mapping[str, str]) -> list[Split]:
-    places: list[str] = json.loads(options.get("paths") or "[]")
-    places += [options["path"]] if options.get("path") else []
-    if not places:
+    locations: list[str] = json.loads(options.get("paths") or "[]")
+    locations += [options["path"]] if options.get("path") else []
+    if not locations:
         raise UsageError(
             'expected a path, .load("/var/lib/kafka/data"), or the option kafka.bootstrap.servers; '
             "found neither"
         )
-    sources = find_sources(places, options.get("cluster"))
+    sources = find_sources(locations, options.get("cluster"))
     size = _split_size(options.get("splitSize"))
     return [split for segment in sources.segments for split in segment.splits(0, size)]
 

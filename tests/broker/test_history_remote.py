@@ -185,8 +185,8 @@ def test_cut_by_index(large: tuple[SegmentSource, Path]) -> None:
     assert len(splits) == 3
     assert content(splits) == content(local.splits())
     (first, *_) = source.splits(local.size - STARTS[-1] - 50)
-    assert isinstance(first.place, FileRange)
-    assert first.place.start % (STARTS[-1] + len(BATCHES[-1])) in STARTS
+    assert isinstance(first.location, FileRange)
+    assert first.location.start % (STARTS[-1] + len(BATCHES[-1])) in STARTS
 
 
 def test_without_an_index_it_is_whole(
@@ -196,21 +196,21 @@ def test_without_an_index_it_is_whole(
     monkeypatch.setattr(SegmentSource, "_index", lambda source: b"")
     assert len(source.splits(split_size=SPLIT_SIZE)) == 1
     round_length = STARTS[-1] + len(BATCHES[-1])
-    starts = [split.place.start for split in source.splits(3 * round_length)]
+    starts = [split.location.start for split in source.splits(3 * round_length)]
     assert starts == [3 * round_length]
-    starts = [split.place.start for split in source.splits(3 * round_length + 9)]
+    starts = [split.location.start for split in source.splits(3 * round_length + 9)]
     assert starts == [0]
 
 
 def test_only_a_part_is_copied(large: tuple[SegmentSource, Path]) -> None:
     source, path = large
     last = source.splits(split_size=SPLIT_SIZE)[-1]
-    assert isinstance(last.place, FileRange)
-    with last.place.local(3) as copy:
+    assert isinstance(last.location, FileRange)
+    with last.location.local(3) as copy:
         data = copy.path.read_bytes()
         assert len(data) == source.size
-        assert data[last.place.start :] == path.read_bytes()[last.place.start :]
-        assert not any(data[: last.place.start])
+        assert data[last.location.start :] == path.read_bytes()[last.location.start :]
+        assert not any(data[: last.location.start])
         assert 512 * copy.path.stat().st_blocks < 2 * SPLIT_SIZE
         held = copy.path
     assert not held.exists()

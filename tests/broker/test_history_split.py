@@ -87,7 +87,7 @@ def test_ranges(server: Broker, config: ClientConfig) -> None:
     live = ask_live(config)
     expected = segments(server)
     splits = live.splits(most_offsets=40)
-    places = [split.place for split in splits]
+    places = [split.location for split in splits]
     assert max(place.end - place.start for place in places) == 40
     assert len(splits) > 10
     cut = read(splits)
@@ -97,8 +97,8 @@ def test_ranges(server: Broker, config: ClientConfig) -> None:
     number, (_, end) = max(live.ranges.items(), key=lambda item: item[1][1])
     starts = dict.fromkeys(live.ranges, 1 << 60) | {number: 5}
     (split,) = live.splits(starts, {number: end - 3})
-    assert isinstance(split.place, OffsetRange)
-    assert (split.place.start, split.place.end, split.base_offset) == (5, end - 3, 5)
+    assert isinstance(split.location, OffsetRange)
+    assert (split.location.start, split.location.end, split.base_offset) == (5, end - 3, 5)
     assert [r.offset for r in read([split])[number]] == [
         r.offset for r in expected[number] if 5 <= (r.offset or 0) < end - 3
     ]
@@ -113,8 +113,8 @@ def test_an_index_that_a_broker_wrote(server: Broker, monkeypatch: pytest.Monkey
         index = Path(segment.path).with_suffix(".index").read_bytes()
         positions = {position for _, position in struct.iter_unpack(">ii", index)}
         for split in splits[1:]:
-            assert isinstance(split.place, FileRange)
-            assert split.place.start in positions
+            assert isinstance(split.location, FileRange)
+            assert split.location.start in positions
             cuts += 1
         found = [r.offset for r in read(splits).get(segment.offsets_partition, [])]
         assert found == [r.offset for r in expected.get(segment.offsets_partition, [])]
@@ -124,8 +124,8 @@ def test_an_index_that_a_broker_wrote(server: Broker, monkeypatch: pytest.Monkey
 def test_nobody_answers(server: Broker, config: ClientConfig) -> None:
     split = ask_live(config).splits()[0]
     wrong = client_config(environment={}, bootstrap_server="127.0.0.1:1")
-    assert isinstance(split.place, OffsetRange)
-    place = OffsetRange(split.place.start, split.place.end, wrong, timeout_s=0.5)
+    assert isinstance(split.location, OffsetRange)
+    place = OffsetRange(split.location.start, split.location.end, wrong, timeout_s=0.5)
     lost = Split("c", split.offsets_partition, place, split.name, split.replica, None)
     with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
         list(read_split(lost))

@@ -29,7 +29,7 @@ STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
     "file-written": (fact_file._File, "close", 3, True),
     "records-read": (task, "facts_of", 3, True),
     "tasks-done": (build.Build, "read", 1, True),
-    "settled": (build, "settle", 1, True),
+    "settled": (build, "resolve_transactions", 1, True),
     "derived": (derivation, "run_derivation", 1, True),
     "assignments-written": (build, "derive_assignments", 1, True),
     "coverage-written": (warehouse, "_write", 2, True),

@@ -40,11 +40,11 @@ class Leader:
 
     def __call__(self, function: Callable[[Any], Any], jobs: Sequence[Any], /) -> Iterator[Any]:
         for job in reversed(jobs):  # results may come in any order
-            if not isinstance(job.works[0].split.place, OffsetRange):
+            if not isinstance(job.works[0].split.location, OffsetRange):
                 continue
             reads = []
             for work in job.works:
-                place = work.split.place
+                place = work.split.location
                 self.asked.append((work.split.offsets_partition, place.start, place.end))
                 error = "there is no leader" if place.start in self._refused else None
                 reads.append(SplitRead(work, Coverage(), (), error=error))

@@ -50,7 +50,7 @@ def segment(root: Path, data: bytes, index: bytes | None = None) -> SegmentSourc
 
 def begins(source: SegmentSource, split_size: int, start: int = 0) -> list[int]:
     """Where the splits begin, after checking that each begins where the one before ends."""
-    ranges = [split.place for split in source.splits(start, split_size)]
+    ranges = [split.location for split in source.splits(start, split_size)]
     assert all(isinstance(place, FileRange) for place in ranges)
     bounds = [(place.start, place.end) for place in ranges]
     assert [first for first, _ in bounds[1:]] == [last for _, last in bounds[:-1]]

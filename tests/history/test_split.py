@@ -34,12 +34,12 @@ def test_a_log_directory() -> None:
         if segment.size == 0:
             continue
         (split,) = segment.splits()
-        assert isinstance(split.place, FileRange)
+        assert isinstance(split.location, FileRange)
         assert (split.replica, split.base_offset) == (str(path), 0)
-        assert split.size == Path(split.place.path).stat().st_size
-        assert segment.read(0, 20) == Path(split.place.path).read_bytes()[:20]
+        assert split.size == Path(split.location.path).stat().st_size
+        assert segment.read(0, 20) == Path(split.location.path).read_bytes()[:20]
         parts = list(read_split(pickle.loads(pickle.dumps(split))))
-        expected = list(decode_chunks(Path(split.place.path), partition=split.offsets_partition))
+        expected = list(decode_chunks(Path(split.location.path), partition=split.offsets_partition))
         assert [list(records(p)) for p in parts] == [list(records(p)) for p in expected]
         assert all(isinstance(part, pa.RecordBatch) for part in parts)
 
@@ -146,7 +146,7 @@ def test_a_live_partition_is_cut_by_offsets() -> None:
     def cut(**options: object) -> list[tuple[int, int, int, int | None]]:
         splits = live.splits(most_offsets=10, **options)  # type: ignore[arg-type]
         return [
-            (each.offsets_partition, each.place.start, each.place.end, each.base_offset)
+            (each.offsets_partition, each.location.start, each.location.end, each.base_offset)
             for each in splits
         ]
 

@@ -66,7 +66,7 @@ def command(
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.take_snapshot import take_snapshot
-    from kgroup.render.atomic_file import whole_file
+    from kgroup.render.atomic_file import atomic_file
     from kgroup.source.base import DEFAULT_LOG_BUDGET
     from kgroup.source.snapshot.file import snapshot_lines, write_gzip
 
@@ -109,5 +109,5 @@ def command(
 
     if path in _STDOUT:
         return save(None)
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         return save(unfinished)

@@ -30,7 +30,7 @@ __all__ = ["command"]
 )
 @click.option(
     "--from",
-    "places",
+    "locations",
     metavar="PATH",
     multiple=True,
     help="A log directory, a folder of segments or a segment of __consumer_offsets; also a URI "
@@ -50,7 +50,7 @@ __all__ = ["command"]
 @connection_options
 @output_options
 def command(
-    places: Sequence[str],
+    locations: Sequence[str],
     more: Sequence[str],
     sample: bool,
     root: Path,
@@ -67,14 +67,14 @@ def command(
 
     Without a cluster's name in --cluster, a warehouse takes as many clusters as there are.
     """
-    if more and not places:
+    if more and not locations:
         raise click.UsageError(f"{more[0]}: name it behind --from")
-    places = (*places, *more)
-    if "" in places:
+    locations = (*locations, *more)
+    if "" in locations:
         raise click.UsageError("--from: expected a path, found an empty text")
     if cluster == "":
         raise click.UsageError("--cluster: expected a name, found an empty text")
-    given = {"--from": places, "--sample": sample, connection.chosen_by: connection.chosen_by}
+    given = {"--from": locations, "--sample": sample, connection.chosen_by: connection.chosen_by}
     chosen = [option for option, is_given in given.items() if option and is_given]
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
@@ -86,7 +86,7 @@ def command(
     if sample:
         from kgroup.sample import sample_log_dir
 
-        places = (str(sample_log_dir()),)
+        locations = (str(sample_log_dir()),)
 
     from kgroup.history.build.build import Build
     from kgroup.history.build.source import build_from_cluster, build_from_files
@@ -101,8 +101,8 @@ def command(
         complain(f"note: {text}")
 
     with documented("history build", output):
-        if places:
-            build_from = build_from_files(places, cluster)
+        if locations:
+            build_from = build_from_files(locations, cluster)
         else:
             build_from = build_from_cluster(connection.client_config(), cluster)
         with (

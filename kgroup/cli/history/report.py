@@ -42,7 +42,7 @@ def command(
     if path == Path("-"):
         raise click.UsageError("--html needs the name of a file, not - (standard output)")
     from kgroup.history.query.group_page import group_page
-    from kgroup.render.atomic_file import whole_file
+    from kgroup.render.atomic_file import atomic_file
     from kgroup.render.history.page import group_html
 
     with warehouse.open() as engine:
@@ -50,7 +50,7 @@ def command(
             engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
         )
     (page,) = report.data
-    with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+    with atomic_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.writelines(group_html(page))
     complain_notes(report.notes)
     return report.exit_status

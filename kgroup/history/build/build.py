@@ -1,6 +1,6 @@
 """Bring a warehouse up to date: what is new in a log becomes rows of its tables.
 
-    sources ──plan: what is new──► rounds of tasks ──► files ──settle, derive, merge──► commit
+    sources ──plan: what is new──► rounds of tasks ──► files ──resolve, derive, merge──► commit
 
 Replicas of one partition are read one after the other, in rounds: what one of them has need not be
 read of the next. What is read twice all the same, since a log is not in order, is thrown away and
@@ -20,7 +20,7 @@ from kgroup.history.build.change import Change, fingerprint
 from kgroup.history.build.damage import damage_row, problem_of, replace_damage
 from kgroup.history.build.derivation import derive_assignments
 from kgroup.history.build.merge import merge_tasks, run_merge
-from kgroup.history.build.resolve_transactions import settle
+from kgroup.history.build.resolve_transactions import resolve_transactions
 from kgroup.history.build.task import Run, SplitRead, Task, TaskResult, Work, run_here, run_task
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.input.segment_source import SegmentSource
@@ -186,7 +186,7 @@ class Build:
         for number, parts in splits.items():
             reading = _Reading(partial(change.finish_live, number), len(parts))
             self._reading |= {_key(split): reading for split in parts}
-            works += [self._work(split, split.place.end) for split in parts]
+            works += [self._work(split, split.location.end) for split in parts]
         size = sum(map(_size, works))
         while works:
             works = list(map(self._work_again, self._do(works, 0, size, "offsets")))
@@ -222,7 +222,7 @@ class Build:
         for change in changes:
             with self._facts(change) as writer:
                 files = list(change.files.values())
-                old = settle(self._writer.root, files, change.new, writer)
+                old = resolve_transactions(self._writer.root, files, change.new, writer)
                 repaired, change.new_damage = replace_damage(
                     self._writer.root, files, change.damage, change.reread, writer
                 )
@@ -349,14 +349,14 @@ def _key(split: Split) -> _Key:
         split.cluster,
         split.offsets_partition,
         split.name,
-        split.place.start,
-        split.place.end,
+        split.location.start,
+        split.location.end,
     )
 
 
 def _size(work: Work) -> int:
     """Bytes of a file, or offsets of a live partition."""
-    return work.split.place.end - work.split.place.start
+    return work.split.location.end - work.split.location.start
 
 
 def _replicas(
@@ -364,13 +364,13 @@ def _replicas(
 ) -> dict[tuple[str, int], list[list[SegmentSource]]]:
     """Give the replicas of each partition, those first that are to be read last: the smallest."""
 
-    def place(source: SegmentSource) -> tuple[str, int, str, int, str]:
+    def sort_key(source: SegmentSource) -> tuple[str, int, str, int, str]:
         base = -1 if source.base_offset is None else source.base_offset
         return source.cluster, source.offsets_partition, source.replica, base, source.path
 
     found: dict[tuple[str, int], list[list[SegmentSource]]] = {}
     for (cluster, number, _), replica in groupby(
-        sorted(sources, key=place), key=lambda source: place(source)[:3]
+        sorted(sources, key=sort_key), key=lambda source: sort_key(source)[:3]
     ):
         found.setdefault((cluster, number), []).append(list(replica))
     for replicas in found.values():

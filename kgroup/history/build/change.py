@@ -124,7 +124,7 @@ class Change:
         self.topic_names |= result.topic_names
         for read in result.reads:
             split = read.work.split
-            self.reread.append((split.name, split.place.start, split.place.end))
+            self.reread.append((split.name, split.location.start, split.location.end))
             self.damage += damage_rows(read)
         return True
 
@@ -177,10 +177,10 @@ class Change:
 
     def finish_live(self, number: int, reads: Sequence[SplitRead]) -> None:
         """Remember how far a live partition was read, with these results."""
-        for read in sorted(reads, key=lambda read: read.work.split.place.start):
+        for read in sorted(reads, key=lambda read: read.work.split.location.start):
             if read.error is not None:
                 break
-            end = read.work.split.place.end
+            end = read.work.split.location.end
             self.partitions[number] = replace(self.partition(number), live_end=end)
         else:
             self.segments_read += 1

@@ -47,7 +47,7 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
     """Give the rows for what of a split could not be read."""
     split = read.work.split
     name, number = split.name, split.offsets_partition
-    is_file = isinstance(split.place, FileRange)  # else positions are those in a temporary copy
+    is_file = isinstance(split.location, FileRange)  # else positions are those in a temporary copy
     rows = [
         _row(name, number, each.kind, each.reason, each.position if is_file else None, each.size)
         for each in read.damage
@@ -55,7 +55,7 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
     if read.more_damage:
         reason = f"{read.more_damage} further places in these bytes cannot be read."
         begin = read.damage[-1].position + read.damage[-1].size
-        where = (begin, split.place.end - begin) if is_file else (None, None)
+        where = (begin, split.location.end - begin) if is_file else (None, None)
         rows.append(_row(name, number, ProblemKind.MORE, reason, *where))
     if read.error is not None:
         rows.append(unreadable_row(name, number, read.error))

@@ -333,24 +333,24 @@ def _assigned(given: pa.Array, *, is_empty: pa.Array | None = None, **names: str
     if is_empty is not None:
         is_unknown = pc.and_not(is_unknown, is_empty)
     lengths = pc.fill_null(pc.list_value_length(given), 0)
-    return _lists(lengths, _things(pc.list_flatten(given), names), is_unknown)
+    return _lists(lengths, _owned(pc.list_flatten(given), names), is_unknown)
 
 
 def _tasks(values: pa.Array, ending: str) -> pa.Array:
     """Give the tasks of all roles as `ASSIGNED`, from the fields with such an ending."""
     given = [pc.struct_field(values, f"{role}Tasks{ending}") for role in _ROLES]
-    things = [
-        _things(each, {"subtopology": "subtopologyId"}, {"role": role})
+    owned = [
+        _owned(each, {"subtopology": "subtopologyId"}, {"role": role})
         for role, each in zip(_ROLES, map(pc.list_flatten, given), strict=True)
     ]
     owners = pa.concat_arrays([pc.list_parent_indices(each) for each in given])
     order = np.argsort(owners.to_numpy(), kind="stable")
     lengths = np.bincount(owners.to_numpy(), minlength=len(values)).astype(np.int32)
-    in_order = pa.concat_arrays(things).take(pa.array(order))
+    in_order = pa.concat_arrays(owned).take(pa.array(order))
     return _lists(pa.array(lengths), in_order, pc.is_null(given[0]))
 
 
-def _things(
+def _owned(
     each: pa.Array, names: Mapping[str, str], constant: Mapping[str, str] | None = None
 ) -> pa.Array:
     constant = constant or {}
@@ -363,10 +363,10 @@ def _things(
     return pa.StructArray.from_arrays(fields, fields=list(ASSIGNED.value_type))
 
 
-def _lists(lengths: pa.Array, things: pa.Array, is_null: pa.Array) -> pa.Array:
+def _lists(lengths: pa.Array, owned: pa.Array, is_null: pa.Array) -> pa.Array:
     ends = pc.cumulative_sum(lengths.cast(pa.int32()))
     starts = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(starts, things, type=ASSIGNED, mask=_one(is_null))
+    return pa.ListArray.from_arrays(starts, owned, type=ASSIGNED, mask=_one(is_null))
 
 
 def _columns(

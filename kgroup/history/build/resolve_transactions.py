@@ -1,4 +1,4 @@
-"""Settle records of transactions by markers that were read elsewhere, or later.
+"""Resolve records of transactions by markers that were read elsewhere, or later.
 
 Rows whose transaction was open when they were read lie in files of their own. The first marker of
 their producer behind them in their partition decides (`protocol.transaction`).
@@ -18,15 +18,15 @@ from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import read_rows
 
-__all__ = ["settle"]
+__all__ = ["resolve_transactions"]
 
 _TRANSACTIONAL = ("offset_commits", "tombstones", "other_records")
 """Tables with the column `transaction`."""
 
-_PLACE = ("offsets_partition", "producer_id", "log_offset")
+_KEY = ("offsets_partition", "producer_id", "log_offset")
 
 
-def settle(
+def resolve_transactions(
     warehouse: Path,
     files: Iterable[WrittenFile],
     new: Collection[str],
@@ -74,7 +74,7 @@ def _markers(
     for file in is_open:
         for partition, (first, _) in file.offsets.items():
             firsts[partition] = min(first, firsts.get(partition, first))
-    columns = [*_PLACE, "outcome"]
+    columns = [*_KEY, "outcome"]
     found = [
         read_rows(warehouse, file, columns)
         for file in candidates
@@ -114,20 +114,19 @@ def _outcomes(rows: pa.Table, markers: pa.Table) -> pa.Array:
     """
     count = len(rows)
     partition, producer, offset = (
-        np.concatenate([_ints(rows[name]), _ints(markers[name])]) for name in _PLACE
+        np.concatenate([_ints(rows[name]), _ints(markers[name])]) for name in _KEY
     )
     order = np.lexsort((offset, producer, partition))
-    # Place, in this order, of the next marker from each place on; the length where there is none.
-    places = np.where(order >= count, np.arange(len(order)), len(order))
-    following = np.minimum.accumulate(places[::-1])[::-1]
+    # Index, in this order, of the next marker from each on; the length where there is none.
+    at = np.where(order >= count, np.arange(len(order)), len(order))
+    following = np.minimum.accumulate(at[::-1])[::-1]
     has_one = following < len(order)
     ends = order[np.where(has_one, following, 0)]
     has_one &= (partition[ends] == partition[order]) & (producer[ends] == producer[order])
-    chosen = np.full(len(order), -1, np.int64)
-    chosen[order] = np.where(has_one, ends - count, -1)
-    chosen = chosen[:count]
-    indices = pa.array(chosen, mask=chosen < 0)
-    return markers["outcome"].combine_chunks().take(indices)
+    marker = np.full(len(order), -1, np.int64)
+    marker[order] = np.where(has_one, ends - count, -1)
+    marker = marker[:count]
+    return markers["outcome"].combine_chunks().take(pa.array(marker, mask=marker < 0))
 
 
 def _ints(column: pa.ChunkedArray) -> Offsets:

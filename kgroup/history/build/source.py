@@ -28,23 +28,23 @@ Raises:
 """
 
 
-def build_from_files(places: Sequence[str], cluster: str | None) -> BuildFrom:
+def build_from_files(locations: Sequence[str], cluster: str | None) -> BuildFrom:
     """Look for segments and snapshots, before a warehouse is made; give what builds from them.
 
     Args:
-        places: see `find_sources`; or files of snapshots.
+        locations: see `find_sources`; or files of snapshots.
         cluster: name of their cluster; None: the id that they tell.
 
     Raises:
-        InputError: there is nothing to read, or a place does not tell its cluster.
+        InputError: there is nothing to read, or a location does not tell its cluster.
     """
-    files = [Path(place) for place in places if is_snapshot(Path(place))]
+    files = [Path(location) for location in locations if is_snapshot(Path(location))]
     snapshots = [read_snapshot(file) for file in files]
     names = [
         _name_of(file, cluster or snapshot.cluster_id)
         for file, snapshot in zip(files, snapshots, strict=True)
     ]
-    others = [place for place in places if Path(place) not in files]
+    others = [location for location in locations if Path(location) not in files]
     sources = find_sources(others, cluster) if others else Sources((), {}, (), ())
     if sources.problems and not (sources.segments or files):
         problem = sources.problems[0]

@@ -28,7 +28,7 @@ __all__ = ["FileRange", "LocalPart", "OffsetRange", "opened"]
 
 @dataclass(frozen=True, slots=True)
 class LocalPart:
-    """What was made of a place for reading.
+    """What was made of a location for reading.
 
     Attributes:
         path: of the local file.

@@ -1,6 +1,6 @@
 """Segments in the file systems of pyarrow: s3://, gs://, hdfs://, file:// and whatever else it has.
 
-The forms are those of local places: a segment file, a folder of segments, a log directory. Secrets
+The forms are those of local paths: a segment file, a folder of segments, a log directory. Secrets
 may stand in a URI, before the host or as parameters; neither is shown.
 """
 
@@ -40,9 +40,9 @@ _BEHIND = 1 << 20
 _ASKED_AT_ONCE = 16
 
 
-def is_uri(place: str) -> bool:
-    """Tell whether a place is no path."""
-    return _URI.fullmatch(place) is not None
+def is_uri(location: str) -> bool:
+    """Tell whether a location is no path."""
+    return _URI.fullmatch(location) is not None
 
 
 def first_line(error: Exception) -> str:
@@ -59,11 +59,11 @@ def _connected(uri: str) -> tuple[Any, str]:
 
 
 class RemoteFiles:
-    """A file system, and a place in it that a URI names.
+    """A file system, and what in it a URI names.
 
     Attributes:
         uri: the URI.
-        place: path of the place in the file system.
+        path: in the file system.
         shown: the URI without what may be secret.
         is_local: whether it is this machine's own file system.
     """
@@ -85,33 +85,33 @@ class RemoteFiles:
                 f"hdfs://): {first_line(error)}",
                 path=self.shown,
             ) from None
-        self.place = Path(path)
+        self.path = Path(path)
         self.is_local = self._files.type_name == "local"
 
     def name(self, path: Path) -> str:
         """Give what to call a file or a folder of the file system."""
-        place, path_text = (str(each).lstrip("/") for each in (self.place, path))
-        root = self.shown.removesuffix(place)
+        own, path_text = (str(each).lstrip("/") for each in (self.path, path))
+        root = self.shown.removesuffix(own)
         return (f"{urlsplit(self.uri).scheme}://" if root == self.shown else root) + path_text
 
     def find(self) -> list[Segment]:
         """Find segments, those that are not to be read too; see `find_segments`.
 
         Raises:
-            InputError: the place does not exist, or holds no segment.
+            InputError: the path does not exist, or holds no segment.
             OSError: it cannot be read.
         """
         from pyarrow.fs import FileType
 
-        info = self._files.get_file_info(str(self.place))
+        info = self._files.get_file_info(str(self.path))
         folders = []
         if info.type == FileType.NotFound:
             raise InputError(f"{self.shown}: No such file or directory", path=self.shown)
         if info.type == FileType.File:
-            if may_be_segment_name(self.place.name):
-                folders = [[segment_at(self.place, info.size)]]
+            if may_be_segment_name(self.path.name):
+                folders = [[segment_at(self.path, info.size)]]
         else:
-            below = topic_folders(self._folders_in(self.place)) or {self.place: None}
+            below = topic_folders(self._folders_in(self.path)) or {self.path: None}
             folders = [self._segments_in(folder, reason) for folder, reason in below.items()]
         found = [each for folder in folders for each in as_broker(folder, end_of=self._end_of)]
         if not found:

@@ -127,25 +127,25 @@ class Sources:
     notes: tuple[str, ...]
 
 
-def find_sources(places: Sequence[str], cluster: str | None = None) -> Sources:
+def find_sources(locations: Sequence[str], cluster: str | None = None) -> Sources:
     """Find segments.
 
     Args:
-        places: segment files, folders of them, log directories; paths, or URIs of pyarrow's file
+        locations: segment files, folders of them, log directories; paths, or URIs of pyarrow's file
             systems.
         cluster: name of their cluster; by default the id in each log directory's
             ``meta.properties``.
 
     Raises:
-        InputError: a place does not exist or holds no segment, or it does not tell its cluster;
+        InputError: a location does not exist or holds no segment, or it does not tell its cluster;
             no file system can be reached.
         UsageError: one name for what belongs to several clusters.
-        OSError: a place cannot be read, and nothing else is there.
+        OSError: a location cannot be read, and nothing else is there.
     """
     problems = ProblemLog()
     left_out: list[tuple[str, Segment]] = []
     found: list[tuple[_Directory, Segment]] = []
-    for files, segment in _find(places, problems):
+    for files, segment in _find(locations, problems):
         path = segment.path.absolute() if files is None else segment.path
         directory = _Directory(files, path.parent.parent)
         name = directory.name(segment.path)
@@ -191,18 +191,18 @@ class _Directory:
 
 
 def _find(
-    places: Iterable[str], problems: ProblemLog
+    locations: Iterable[str], problems: ProblemLog
 ) -> Iterator[tuple[RemoteFiles | None, Segment]]:
     """Yield segments, each with the file system that it is in if that is a remote one."""
     local: list[Path] = []
     seen: set[str] = set()
     error: InputError | None = None
-    for place in dict.fromkeys(places):
-        files = RemoteFiles(place) if is_uri(place) else None
+    for location in dict.fromkeys(locations):
+        files = RemoteFiles(location) if is_uri(location) else None
         if files is None:
-            local.append(Path(place))
+            local.append(Path(location))
         elif files.is_local:
-            local.append(files.place)
+            local.append(files.path)
         else:
             try:
                 for segment in files.find():

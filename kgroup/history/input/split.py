@@ -1,4 +1,4 @@
-"""A split: a stretch of one partition of `__consumer_offsets` that one task reads by itself."""
+"""A split: a part of one partition of `__consumer_offsets` that one task reads by itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Split:
     Attributes:
         cluster: name of the cluster.
         offsets_partition: the partition.
-        place: where its records are.
+        location: where its records are.
         name: what to call the file, or the live partition, in messages.
         replica: what tells copies of one partition apart: the folder, or the live cluster.
         base_offset: offset that the segment is named after, or the first of the range; None where
@@ -30,7 +30,7 @@ class Split:
 
     cluster: str
     offsets_partition: int
-    place: FileRange | OffsetRange
+    location: FileRange | OffsetRange
     name: str
     replica: str
     base_offset: int | None
@@ -38,7 +38,11 @@ class Split:
     @property
     def size(self) -> int | None:
         """Bytes to read; None where it is not known."""
-        return self.place.end - self.place.start if isinstance(self.place, FileRange) else None
+        return (
+            self.location.end - self.location.start
+            if isinstance(self.location, FileRange)
+            else None
+        )
 
 
 def read_split(
@@ -63,7 +67,7 @@ def read_split(
         BrokerError: the partition's leader cannot be asked, or gave a part only.
         InputError: a file of the client's configuration cannot be read.
     """
-    with split.place.local(split.offsets_partition) as found:
+    with split.location.local(split.offsets_partition) as found:
         for item in decode_chunks(
             found.path,
             part=found.part,
@@ -72,6 +76,6 @@ def read_split(
             compiled=compiled,
             announce=announce,
         ):
-            yield item if isinstance(item, Damage) else split.place.wanted(item)
+            yield item if isinstance(item, Damage) else split.location.wanted(item)
     if found.problem is not None:
         raise found.problem

@@ -135,7 +135,7 @@ def commit_story(
         cluster: that has the group.
 
     Returns:
-        A story for each partition, by topic and partition; where commits of one are in two
+        A summary for each partition, by topic and partition; where commits of one are in two
         partitions of `__consumer_offsets`, for each of these.
 
     Raises:
@@ -186,11 +186,11 @@ def _counts(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> 
         f"SELECT {_LOG}, COUNT(*) AS commit_count, MIN(time_ms) AS first_ms, "
         "MAX(time_ms) AS last_ms, MIN_BY(committed_offset, log_offset) AS first_offset, "
         "MAX_BY(committed_offset, log_offset) AS last_offset, "
-        "MAX(pause_ms) AS longest_pause_ms, MAX(CASE WHEN place = 1 AND pause_ms IS NOT NULL "
+        "MAX(pause_ms) AS longest_pause_ms, MAX(CASE WHEN pause_rank = 1 AND pause_ms IS NOT NULL "
         "THEN before_ms END) AS longest_pause_since_ms "
         f"FROM (SELECT {_LOG}, log_offset, time_ms, committed_offset, before_ms, pause_ms, "
         f"ROW_NUMBER() OVER (PARTITION BY {_LOG} ORDER BY pause_ms DESC NULLS LAST, log_offset) "
-        f"AS place FROM ({_settled(condition)}) AS settled) AS ranked "
+        f"AS pause_rank FROM ({_settled(condition)}) AS settled) AS ranked "
         f"GROUP BY {_LOG} ORDER BY {_LOG}"
     )
     return rows_of(engine, sql, parameters)
@@ -242,7 +242,7 @@ class _Turns:
 
     @staticmethod
     def of(intervals: Sequence[Interval]) -> _Turns:
-        """Find them, from the stretches of one partition."""
+        """Find them, from the intervals of one partition."""
         changes = [(each.from_log_offset, False, at) for at, each in enumerate(intervals)]
         changes += [
             (each.to_log_offset, True, at)
@@ -261,8 +261,8 @@ class _Turns:
 
     def at(self, log_offset: int) -> Interval | None:
         """Give who owned it when a record was written."""
-        place = bisect_right(self.offsets, log_offset)
-        return self.owners[place - 1] if place else None
+        turn = bisect_right(self.offsets, log_offset)
+        return self.owners[turn - 1] if turn else None
 
 
 def _owners(intervals: Iterable[Interval]) -> Mapping[_Log, _Turns]:

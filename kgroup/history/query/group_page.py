@@ -15,7 +15,7 @@ from kgroup.history.sql.question import SETTLED, cluster_of_group, first_times, 
 from kgroup.model.instant import rfc3339
 from kgroup.operation.report import Report
 
-__all__ = ["CommitRate", "GroupLag", "GroupPage", "Life", "counted", "group_page", "name_of_thing"]
+__all__ = ["CommitRate", "GroupLag", "GroupPage", "Life", "counted", "group_page", "name_of_owned"]
 
 MOST_PARTITIONS = 150
 MOST_STRETCHES = 4000
@@ -90,7 +90,7 @@ def counted(count: int, one: str, several: str | None = None) -> str:
     return f"{count} {one if count == 1 else several or f'{one}s'}"
 
 
-def name_of_thing(interval: Interval) -> str:
+def name_of_owned(interval: Interval) -> str:
     """Name a partition, or a task by its subtopology, number and role."""
     if interval.subtopology is not None:
         role = "" if interval.role in (None, "active") else f" {interval.role}"
@@ -186,13 +186,13 @@ def group_page(
 
 def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
     """Leave out partitions, then stretches, that are too many to be looked at."""
-    names = list(dict.fromkeys(map(name_of_thing, timed)))
+    names = list(dict.fromkeys(map(name_of_owned, timed)))
     left_out = []
     if len(names) > MOST_PARTITIONS:
         rest = names[MOST_PARTITIONS:]
         left_out.append(f"{counted(len(rest), 'partition')}, from {rest[0]} on")
     kept = set(names[:MOST_PARTITIONS])
-    shown = [each for each in timed if name_of_thing(each) in kept]
+    shown = [each for each in timed if name_of_owned(each) in kept]
     if len(shown) > MOST_STRETCHES:
         newest = sorted(shown, key=lambda each: each.from_ms or 0)[-MOST_STRETCHES:]
         begin = rfc3339(newest[0].from_ms or 0)

@@ -243,10 +243,10 @@ def _last_entries(
     sql = (
         f"SELECT {columns}, commit_timestamp_ms, until_ms FROM (SELECT {columns}, "
         "commit_timestamp_ms, until_ms, ROW_NUMBER() OVER (PARTITION BY offsets_partition, topic, "
-        f"partition, until_ms ORDER BY log_offset DESC) AS place FROM ({counting}) AS counting "
+        f"partition, until_ms ORDER BY log_offset DESC) AS recency FROM ({counting}) AS counting "
         f"JOIN (VALUES {spans}) AS spans(from_ms, until_ms) "
         "ON counts_ms > from_ms AND counts_ms <= until_ms) AS placed "
-        "WHERE place = 1 ORDER BY until_ms, offsets_partition, topic, partition"
+        "WHERE recency = 1 ORDER BY until_ms, offsets_partition, topic, partition"
     )
     return rows_of(
         engine, sql, [*of_group, *of_group, cluster, *of_group, *(cluster for _ in clocks)]

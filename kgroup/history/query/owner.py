@@ -268,8 +268,8 @@ def _why_none(
     )
     sql = f"SELECT DISTINCT group_id FROM offset_commits WHERE {condition} ORDER BY group_id"
     committed = [row["group_id"] for row in rows_of(engine, sql, parameters)]
-    place = "" if cluster is None else f" of cluster {cluster}"
-    who = f"no group{place}" if group_id is None else f"group {group_id!r}{place}"
+    of_cluster = "" if cluster is None else f" of cluster {cluster}"
+    who = f"no group{of_cluster}" if group_id is None else f"group {group_id!r}{of_cluster}"
     known = "is known to have" if group_id is None else "is not known to have"
     text = f"{who} {known} owned partition {partition} of topic {topic}"
     if committed:

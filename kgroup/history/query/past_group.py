@@ -227,10 +227,10 @@ class PastGroups:
         cutoffs = self._cutoffs(group_ids)
         if not cutoffs:
             return
-        place = (
+        of_partition = (
             "(offsets_partition = ? AND (time_ms <= ? OR (time_ms IS NULL AND log_offset <= ?)))"
         )
-        in_time = f"cluster = ? AND ({' OR '.join(place for _ in cutoffs)})"
+        in_time = f"cluster = ? AND ({' OR '.join(of_partition for _ in cutoffs)})"
         parameters: list[Parameter] = [self._cluster]
         for partition, cutoff in cutoffs.items():
             parameters += (partition, self._at_ms, cutoff)

@@ -26,7 +26,7 @@ __all__ = ["rebalances"]
 _AT_ONCE = 200
 """Groups whose rows are in memory at a time."""
 _EPOCHS = "('ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
-_PLACE = "cluster, group_id, offsets_partition, log_offset"
+_IDS = "cluster, group_id, offsets_partition, log_offset"
 _Key = tuple[str, str, int]
 
 
@@ -110,22 +110,22 @@ def _of_groups(
     parameters: list[Parameter] = [cluster, *groups, *partitions]
     events: dict[_Key, list[Row]] = {}
     for sql in (
-        f"SELECT {_PLACE}, time_ms, log_leader_epoch, generation_id, protocol, state_timestamp_ms "
-        f"FROM group_generations WHERE {condition} ORDER BY {_PLACE}",
-        f"SELECT {_PLACE}, time_ms, log_leader_epoch, group_type, type, member_id, epoch, "
+        f"SELECT {_IDS}, time_ms, log_leader_epoch, generation_id, protocol, state_timestamp_ms "
+        f"FROM group_generations WHERE {condition} ORDER BY {_IDS}",
+        f"SELECT {_IDS}, time_ms, log_leader_epoch, group_type, type, member_id, epoch, "
         "assignment, CASE WHEN type LIKE '%GroupMetadata' OR type LIKE '%PartitionMetadata' "
         f"THEN value_json END AS value_json FROM consumer_group_epochs WHERE {condition} "
-        f"ORDER BY {_PLACE}",
-        f"SELECT {_PLACE}, time_ms, type, member_id FROM tombstones WHERE {condition} "
-        f"AND topic IS NULL ORDER BY {_PLACE}",
+        f"ORDER BY {_IDS}",
+        f"SELECT {_IDS}, time_ms, type, member_id FROM tombstones WHERE {condition} "
+        f"AND topic IS NULL ORDER BY {_IDS}",
     ):
         for row in rows_of(engine, sql, parameters):
             events.setdefault(_key(row), []).append(row)
     members: dict[_Key, dict[int, list[Row]]] = {}
     sql = (
-        f"SELECT {_PLACE}, member_id, instance_id, client_id, client_host, session_timeout_ms, "
+        f"SELECT {_IDS}, member_id, instance_id, client_id, client_host, session_timeout_ms, "
         "rebalance_timeout_ms, subscribed_topics, subscribed_regex, assignment FROM members "
-        f"WHERE {condition} ORDER BY {_PLACE}, member_id"
+        f"WHERE {condition} ORDER BY {_IDS}, member_id"
     )
     for row in rows_of(engine, sql, parameters):
         members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
@@ -152,11 +152,11 @@ def _spans(
         f"(SELECT {columns}, topic, partition, time_ms, MAX(own_mark) OVER "
         f"(PARTITION BY {columns} ORDER BY log_offset "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS mark FROM "
-        f"(SELECT {_PLACE}, topic, partition, time_ms, CAST(NULL AS BIGINT) AS own_mark "
+        f"(SELECT {_IDS}, topic, partition, time_ms, CAST(NULL AS BIGINT) AS own_mark "
         f"FROM offset_commits WHERE {condition} UNION ALL "
-        f"SELECT {_PLACE}, NULL, NULL, NULL, log_offset FROM group_generations "
+        f"SELECT {_IDS}, NULL, NULL, NULL, log_offset FROM group_generations "
         f"WHERE {condition} UNION ALL "
-        f"SELECT {_PLACE}, NULL, NULL, NULL, log_offset FROM consumer_group_epochs "
+        f"SELECT {_IDS}, NULL, NULL, NULL, log_offset FROM consumer_group_epochs "
         f"WHERE {condition} AND type IN {_EPOCHS}) AS entries) AS placed "
         f"WHERE topic IS NOT NULL GROUP BY {columns}, mark, topic, partition "
         f"ORDER BY {columns}, mark, topic, partition"

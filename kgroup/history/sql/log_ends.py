@@ -28,9 +28,9 @@ def ends_at(engine: Engine, cluster: str, at_ms: int) -> Sequence[LogEnd]:
     sql = (
         "SELECT topic, partition, log_start_offset, log_end_offset, time_ms FROM "
         "(SELECT topic, partition, log_start_offset, log_end_offset, time_ms, ROW_NUMBER() OVER "
-        "(PARTITION BY topic, partition ORDER BY time_ms DESC, log_end_offset DESC) AS place "
+        "(PARTITION BY topic, partition ORDER BY time_ms DESC, log_end_offset DESC) AS recency "
         "FROM log_ends WHERE cluster = ? AND time_ms <= ?) AS ranked "
-        "WHERE place = 1 ORDER BY topic, partition"
+        "WHERE recency = 1 ORDER BY topic, partition"
     )
     return [LogEnd(**row) for row in rows_of(engine, sql, [cluster, at_ms])]
 

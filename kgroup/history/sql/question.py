@@ -194,10 +194,10 @@ def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None
         last_ms: time of the last one.
         offsets_partition: of this partition of `__consumer_offsets` only.
     """
-    place = ""
+    of_partition = ""
     if offsets_partition is not None:
-        place = f"partition {offsets_partition} of __consumer_offsets in "
+        of_partition = f"partition {offsets_partition} of __consumer_offsets in "
     return (
-        f"Records of {place}cluster {cluster} are known up to {rfc3339(last_ms)}; what came later "
-        "is not."
+        f"Records of {of_partition}cluster {cluster} are known up to {rfc3339(last_ms)}; "
+        "what came later is not."
     )

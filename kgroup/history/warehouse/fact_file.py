@@ -83,7 +83,7 @@ def cluster_folder(cluster: str) -> str:
     return f"cluster={quote(cluster, safe='')}"
 
 
-_Place = tuple[str, bool, int | None]
+_FileKey = tuple[str, bool, int | None]
 """Table, whether its rows are open, and day since 1970."""
 
 
@@ -104,9 +104,9 @@ class FactWriter:
         self._warehouse = warehouse
         self._cluster = cluster
         self._stem = unique_stem(build)
-        self._kept: dict[_Place, list[pa.Table]] = {}
-        self._rows: dict[_Place, int] = {}
-        self._files: dict[_Place, _File] = {}
+        self._kept: dict[_FileKey, list[pa.Table]] = {}
+        self._rows: dict[_FileKey, int] = {}
+        self._files: dict[_FileKey, _File] = {}
         self._days: set[int | None] = set()
         self._written: list[WrittenFile] | None = None
 
@@ -130,11 +130,11 @@ class FactWriter:
             for day, part in _by_day(rows, TABLES[name].day):
                 if day not in self._days and len(self._days) < _MOST_DAYS:
                     self._days.add(day)
-                place = (name, is_open, day if day in self._days else None)
-                self._kept.setdefault(place, []).append(part)
-                self._rows[place] = self._rows.get(place, 0) + len(part)
-                if self._rows[place] >= _GROUP_ROWS:
-                    self._flush(place)
+                key = (name, is_open, day if day in self._days else None)
+                self._kept.setdefault(key, []).append(part)
+                self._rows[key] = self._rows.get(key, 0) + len(part)
+                if self._rows[key] >= _GROUP_ROWS:
+                    self._flush(key)
         while sum(self._rows.values()) > _MOST_ROWS:
             self._flush(max(self._rows, key=self._rows.__getitem__))
 
@@ -145,24 +145,24 @@ class FactWriter:
             OSError: a file cannot be written.
         """
         written: list[WrittenFile] = []
-        for place in list(self._kept):
-            self._flush(place)
-            written.append(self._files[place].close())  # at once: there may be very many
+        for key in list(self._kept):
+            self._flush(key)
+            written.append(self._files[key].close())  # at once: there may be very many
         written += [file.close() for file in self._files.values() if file.is_writing]
         self._written = written
         return tuple(written)
 
-    def _flush(self, place: _Place) -> None:
-        del self._rows[place]
-        rows = pa.concat_tables(self._kept.pop(place))
-        if place not in self._files:
-            table, is_open, day = place
+    def _flush(self, key: _FileKey) -> None:
+        del self._rows[key]
+        rows = pa.concat_tables(self._kept.pop(key))
+        if key not in self._files:
+            table, is_open, day = key
             folder = f"{table}/{cluster_folder(self._cluster)}/date={_day_name(day)}"
             path = f"{folder}/{self._stem}-{len(self._files)}.parquet"
-            self._files[place] = _File(
+            self._files[key] = _File(
                 self._warehouse, path, table, self._cluster, is_open, rows.schema
             )
-        self._files[place].write(rows)
+        self._files[key].write(rows)
 
 
 class _File:

@@ -450,10 +450,10 @@ def _publish(path: Path, data: bytes) -> None:
 
 def _sync(root: Path, paths: Iterable[str]) -> None:
     """See to it that files are on the disk, and so are the folders that name them."""
-    places = {root / path for path in paths}
-    folders = {parent for place in places for parent in place.parents if root in parent.parents}
-    for place in (*places, *folders, root):
-        _sync_one(place)
+    files = {root / path for path in paths}
+    folders = {parent for file in files for parent in file.parents if root in parent.parents}
+    for path in (*files, *folders, root):
+        _sync_one(path)
 
 
 def _sync_one(path: Path) -> None:

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import KgroupError
-from kgroup.history.query.group_page import counted, name_of_thing
+from kgroup.history.query.group_page import counted, name_of_owned
 from kgroup.render.cell import age, rfc3339, visible
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ def _summary(page: GroupPage) -> str:
         return f"Cluster {_text(page.cluster)}. No record of the group has a time."
     kinds = Counter(each.cause.value for each in page.rebalances)
     causes = ", ".join(f"{count} {_words(kind)}" for kind, count in kinds.most_common())
-    things = len({name_of_thing(each) for each in page.stretches})
+    owned = len({name_of_owned(each) for each in page.stretches})
     parts = (
         f"{counted(len(page.rebalances), 'rebalance')}{f' ({causes})' if causes else ''}",
         counted(len(page.lives), "member"),
-        counted(things, "partition or task", "partitions or tasks"),
+        counted(owned, "partition or task", "partitions or tasks"),
         counted(sum(each.commits for each in page.rates), "commit"),
     )
     return (
@@ -125,11 +125,11 @@ def _figure(page: GroupPage) -> str:
     """Draw the parts above each other, over one time, as JSON for plotly.js."""
     from plotly.subplots import make_subplots
 
-    things = list(dict.fromkeys(map(name_of_thing, page.stretches)))
+    owned = list(dict.fromkeys(map(name_of_owned, page.stretches)))
     lives = list(dict.fromkeys(life.who.member_id for life in page.lives))
     kinds = list(dict.fromkeys(each.cause.value for each in page.rebalances))
     parts = [
-        ("Who owned what", _height(len(things), 18), bool(page.stretches), _owned),
+        ("Who owned what", _height(len(owned), 18), bool(page.stretches), _owned),
         ("Rebalances and their causes", _height(len(kinds), 26), bool(kinds), _causes),
         ("Members", _height(len(lives), 18), bool(lives), _lives),
         (f"Commits in {_length(page.rate_ms)}", 130, bool(page.rates), _rates),
@@ -232,7 +232,7 @@ def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
     """A bar for each stretch, by member."""
     import plotly.graph_objects as go
 
-    labels = _labels([name_of_thing(each) for each in page.stretches])
+    labels = _labels([name_of_owned(each) for each in page.stretches])
     by_member: dict[str, list[Any]] = {}
     for each in page.stretches:
         by_member.setdefault(each.member_id, []).append(each)
@@ -243,10 +243,10 @@ def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
             name=_text(member_id),
             base=[_time(each.from_ms) for each in stretches],
             x=[max(1, end - each.from_ms) for each, end in zip(stretches, ends, strict=True)],
-            y=[labels[name_of_thing(each)] for each in stretches],
+            y=[labels[name_of_owned(each)] for each in stretches],
             marker={"color": colours[member_id], "line": {"width": 0}},
             hovertext=[
-                f"<b>{_text(name_of_thing(each))}</b><br>{_who(each)}<br>"
+                f"<b>{_text(name_of_owned(each))}</b><br>{_who(each)}<br>"
                 f"from {rfc3339(each.from_ms)}, generation {each.generation_id}<br>"
                 f"{_until(each, page.known_ms)}"
                 for each in stretches

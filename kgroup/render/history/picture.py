@@ -39,7 +39,7 @@ def picture_text(
         until_ms: and nothing from then on.
         last_ms: up to when records are known: what goes on is drawn up to there.
     """
-    from kgroup.history.query.group_page import counted, name_of_thing
+    from kgroup.history.query.group_page import counted, name_of_owned
 
     timed = [each for each in intervals if each.is_timed and each.from_ms is not None]
     if not timed:
@@ -54,7 +54,7 @@ def picture_text(
     letters = dict(zip(names, _LETTERS, strict=False))
     rows: dict[str, list[Interval]] = {}
     for each in timed:
-        rows.setdefault(visible(name_of_thing(each)), []).append(each)
+        rows.setdefault(visible(name_of_owned(each)), []).append(each)
     room = min(max(map(len, rows)), _WIDEST_NAME)
     cells = max(10, width - room - 3)
     for name, of_row in list(rows.items())[:MOST_ROWS]:

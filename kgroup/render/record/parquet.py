@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroup.columnar.schema import DECODED
-from kgroup.render.atomic_file import whole_file
+from kgroup.render.atomic_file import atomic_file
 from kgroup.render.record.record import RECORD_COLUMNS, Rows
 from kgroup.render.sheet import choose
 
@@ -50,7 +50,7 @@ def write_parquet(path: Path, rows: Rows, names: Sequence[str]) -> int:
     schema = pa.schema([DECODED.field(name) for name in names])
     count = 0
     with (
-        whole_file(path) as unfinished,
+        atomic_file(path) as unfinished,
         # Not "wb": cutting off even an empty file makes ext4 start writing to the disk at the end.
         unfinished.open("r+b", buffering=_BUFFER) as file,
         pq.ParquetWriter(file, schema, **_options(schema)) as writer,

@@ -35,7 +35,7 @@ def test_a_place_that_only_others_can_reach(tmp_path: Path) -> None:
     (folder / f"{0:020}.log").write_bytes(batch([commit(0, "g"), commit(1, "g")]))
     (segment,) = find_sources([str(tmp_path)], "c").segments
     (split,) = segment.splits()
-    elsewhere = replace(split, place=FileRange("/x.log", 0, 9, "xyz://somewhere/x.log"))
+    elsewhere = replace(split, location=FileRange("/x.log", 0, 9, "xyz://somewhere/x.log"))
     works = tuple(Work(each, Coverage()) for each in (elsewhere, split))
     failed, read = run_task(Task(str(tmp_path / "tables"), "c", 1, works)).reads
     assert "xyz://somewhere/x.log: expected" in (failed.error or "")
@@ -59,9 +59,9 @@ def test_settings_travel_and_do_not_show(mechanism: str) -> None:
     split = Split("c", 3, OffsetRange(5, 9, config), "__consumer_offsets-3", "live", 5)
     assert "swordfish" not in repr(split)
     found = pickle.loads(pickle.dumps(split))
-    assert isinstance(found.place, OffsetRange)
+    assert isinstance(found.location, OffsetRange)
     assert found == split
-    sasl = found.place.config.sasl
+    sasl = found.location.config.sasl
     assert sasl is not None
     assert config.sasl is not None
     if mechanism != "OAUTHBEARER":

@@ -13,7 +13,7 @@ from kgroup.columnar.batch_key import KeyedRecord, Limits
 from kgroup.columnar.batch_scan import scan_batches, scan_transactions
 from kgroup.columnar.last_record import LastRecords, last_records
 from kgroup.columnar.scan import BatchKind, Marker
-from kgroup.columnar.segment_check import why_unusable
+from kgroup.columnar.segment_check import check_segment
 from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Log, Segment
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from kgroup.columnar.locator import Locators
 
-__all__ = ["Cut", "FileLogs", "LogReader", "Logs", "logs_of"]
+__all__ = ["AsOf", "FileLogs", "LogReader", "Logs", "logs_of"]
 
 T = TypeVar("T")
 
 
-class Cut(NamedTuple):
+class AsOf(NamedTuple):
     """Where the log is taken to end: behind a record, or behind an instant.
 
     Attributes:
@@ -43,7 +43,7 @@ class Cut(NamedTuple):
     time_ms: int | None = None
 
     def has_marker(self, marker: Marker) -> bool:
-        """Tell whether a transaction's marker lies before the cut."""
+        """Tell whether a transaction's marker lies before that."""
         if self.offset is not None and marker.last_offset > self.offset:
             return False
         return self.time_ms is None or marker.time_ms is None or marker.time_ms <= self.time_ms
@@ -92,7 +92,7 @@ class LogReader:
         log_count: logs to read: partitions, or files that are part of none.
         file_count: their files.
         is_sought: see `Logs`.
-        unusable_count: files among them that hold no records of `__consumer_offsets` at all.
+        rejected_count: files among them that hold no records of `__consumer_offsets` at all.
         files_read: files begun so far.
         rows_read: rows decoded so far.
     """
@@ -101,7 +101,7 @@ class LogReader:
         self,
         logs: Logs,
         *,
-        cut: Cut | None = None,
+        as_of: AsOf | None = None,
         last_only: bool = False,
         for_replay: bool = False,
         strict: bool = False,
@@ -117,8 +117,8 @@ class LogReader:
 
         Args:
             logs: to read.
-            cut: end of the log for transactions: what has its marker behind it is open.
-            last_only: whether only the last record of each key is wanted, of those before the cut.
+            as_of: end of the log for transactions: what has its marker behind it is open.
+            last_only: whether only the last record of each key is wanted, of those up to `as_of`.
             for_replay: whether groups are made of these: then the tombstones come too that end what
                 an open transaction would do, and records without a key are a problem.
             strict: whether to stop at the first problem.
@@ -132,7 +132,7 @@ class LogReader:
             tell: called with each problem when it is met.
         """
         self._logs = logs
-        self._cut = cut or Cut()
+        self._as_of = as_of or AsOf()
         self._last_only = last_only
         self._for_replay = for_replay
         self._strict = strict
@@ -149,7 +149,7 @@ class LogReader:
         self.log_count = logs.log_count
         self.file_count = logs.file_count
         self.is_sought = logs.is_sought
-        self.unusable_count = 0
+        self.rejected_count = 0
         self.files_read = 0
         self.rows_read = 0
 
@@ -175,13 +175,13 @@ class LogReader:
                     self._add(log)
                     continue
                 self._count(log)
-                usable = [segment for segment in log.segments if self._is_usable(segment)]
-                transactions = once(partial(self._markers, usable, log.aborted))
+                sound = [segment for segment in log.segments if self._passes(segment)]
+                transactions = once(partial(self._markers, sound, log.aborted))
                 if not self._last_only:
-                    for segment in usable:
+                    for segment in sound:
                         yield from self._map_segment(segment, transactions, function)
                     continue
-                for segment, last in self._last_records(usable, transactions):
+                for segment, last in self._last_records(sound, transactions):
                     if of_small is not None and isinstance(last.found, tuple):
                         yield of_small(last.found)
                     else:
@@ -205,10 +205,10 @@ class LogReader:
                         self._batches += scan.batches
                         self._batch_bytes += scan.bytes
 
-    def _is_usable(self, segment: Segment) -> bool:
-        reason = why_unusable(segment)
+    def _passes(self, segment: Segment) -> bool:
+        reason = check_segment(segment)
         if reason is not None:
-            self.unusable_count += 1
+            self.rejected_count += 1
             self._report(segment, *reason)
         return reason is None
 
@@ -218,7 +218,7 @@ class LogReader:
         return scan_transactions(
             [segment.path for segment in log],
             TransactionIndex(aborted),
-            counts=self._cut.has_marker,
+            counts=self._as_of.has_marker,
             announce=self._announce,
         )
 
@@ -226,8 +226,10 @@ class LogReader:
         self, log: Sequence[Segment], transactions: Callable[[], TransactionIndex]
     ) -> Iterator[tuple[Segment, LastRecords]]:
         """Find the last records in each segment of a log; report what of it cannot be read."""
-        cut = self._cut
-        limits = Limits(transactions, cut.offset, cut.time_ms, cut == Cut(), self._for_replay)
+        as_of = self._as_of
+        limits = Limits(
+            transactions, as_of.offset, as_of.time_ms, as_of == AsOf(), self._for_replay
+        )
         try:
             found = last_records(
                 [segment.path for segment in log],

@@ -9,7 +9,7 @@ from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_key
 
-__all__ = ["why_unusable"]
+__all__ = ["check_segment"]
 
 SAMPLE = 200
 """Records that are looked at."""
@@ -21,7 +21,7 @@ LARGEST_TYPE = 1000
 """Record types of versions to come are believed up to here."""
 
 
-def why_unusable(segment: Segment) -> tuple[ProblemKind, str] | None:
+def check_segment(segment: Segment) -> tuple[ProblemKind, str] | None:
     """Say why a file cannot be decoded at all; None where it can.
 
     A file that lies in a folder named ``__consumer_offsets-N`` is taken for what it should be, and
@@ -38,14 +38,12 @@ def why_unusable(segment: Segment) -> tuple[ProblemKind, str] | None:
             file.seek(0)
             head = file.read(SHOWN)
             file.seek(0)
-            return _why_unusable(read_file_batches(file), head)
+            return _check(read_file_batches(file), head)
     except OSError as error:
         return ProblemKind.UNREADABLE, f"The file cannot be read: {error.strerror or error}."
 
 
-def _why_unusable(
-    batches: Iterator[RecordBatch | Damage], head: bytes
-) -> tuple[ProblemKind, str] | None:
+def _check(batches: Iterator[RecordBatch | Damage], head: bytes) -> tuple[ProblemKind, str] | None:
     first = next((batch for batch in batches if isinstance(batch, RecordBatch)), None)
     if first is None:
         return (

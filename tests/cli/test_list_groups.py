@@ -95,8 +95,14 @@ def test_filters(cli: Cli, options: list[str], expected: list[str] | None) -> No
         (["--sample", "--state", "Sleepy"], "'Sleepy'"),
         (["--sample", "--regex", "("], "is no regular expression"),
         (["--sample", "--columns", "group,lag"], "no column group, lag; there are: group_id,"),
-        (["--sample", "--columns", "group_id", "-o", "json"], "--columns is for tables, csv and tsv; json has no columns"),
-        (["--sample", "--no-headers", "-o", "jsonl"], "--no-headers is for tables, csv and tsv; jsonl has no columns"),
+        (
+            ["--sample", "--columns", "group_id", "-o", "json"],
+            "--columns is for tables, csv and tsv; json has no columns",
+        ),
+        (
+            ["--sample", "--no-headers", "-o", "jsonl"],
+            "--no-headers is for tables, csv and tsv; jsonl has no columns",
+        ),
         (["--sample", "--columns", ""], "expected names of columns with commas between, found ''"),
         (["--sample", "--columns", "type,,state"], "found 'type,,state'"),
         (["--sample", "extra"], "extra"),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.columnar import log_reader
-from kgroup.columnar.log_reader import Cut
+from kgroup.columnar.log_reader import AsOf
 from kgroup.columnar.segment_check import LARGEST_TYPE
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
@@ -171,7 +171,7 @@ def test_latest_passes_over_aborted_records_and_shows_open_ones_beside(transacti
 def test_as_of_an_offset_a_transaction_counts_from_its_marker_on(
     transactions: Log, cut: int, expected: list[int]
 ) -> None:
-    decoding = decode(transactions.segments(), Selection(), cut=Cut(offset=cut))
+    decoding = decode(transactions.segments(), Selection(), as_of=AsOf(offset=cut))
     assert offsets(decoding) == expected
 
 
@@ -186,7 +186,7 @@ def test_as_of_a_time(log: Log) -> None:
     )
 
     def at(time_ms: int) -> list[int]:
-        return offsets(decode(log.segments(), Selection(), cut=Cut(time_ms=time_ms)))
+        return offsets(decode(log.segments(), Selection(), as_of=AsOf(time_ms=time_ms)))
 
     assert [at(t) for t in (499, 500, 600, 999, 1000, 1999)] == [[], [0], [0], [0], [1], [1]]
     assert [at(t) for t in (2000, 2999, 3000)] == [[], [], [4]]
@@ -196,7 +196,7 @@ def test_as_of_an_offset_wants_one_partition(log: Log) -> None:
     log.add(0, batch([commit(0, "a")]), partition=0)
     log.add(0, batch([commit(0, "b")]), partition=1)
     with pytest.raises(UsageError, match="one partition of __consumer_offsets only, found 2"):
-        decode(log.segments(), Selection(), cut=Cut(offset=0))
+        decode(log.segments(), Selection(), as_of=AsOf(offset=0))
 
 
 def test_latest_keeps_tombstones_and_tells_partitions_and_types_apart(log: Log) -> None:
@@ -288,7 +288,7 @@ def test_views_of_random_logs(
         if fate in (None, "committed"):
             current["metadata" if what == "metadata" else "commit", group] = offset
     expected = sorted(offset for offset in current.values() if events[offset][0] != "tombstone")
-    assert offsets(decode(log.segments(), Selection(), cut=Cut(offset=cut))) == expected
+    assert offsets(decode(log.segments(), Selection(), as_of=AsOf(offset=cut))) == expected
 
 
 def test_damage_is_told_and_passed_over(log: Log) -> None:
@@ -333,7 +333,7 @@ def test_a_text_file_is_no_segment(log: Log, tmp_path: Path) -> None:
     (problem,) = decoding.problems()
     assert (problem.kind, problem.path) == ("not-a-segment", str(path))
     assert "b'Dear reader, thi'" in problem.reason
-    assert (decoding.log.unusable_count, decoding.log.file_count) == (1, 2)
+    assert (decoding.log.rejected_count, decoding.log.file_count) == (1, 2)
 
 
 def test_a_segment_of_another_topic_is_refused(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_a_segment_of_another_topic_is_refused(tmp_path: Path) -> None:
     decoding = decode(find_segments([folder]), Selection())
     assert rows(decoding) == []
     assert [problem.kind for problem in decoding.problems()] == ["other-topic"]
-    assert decoding.log.unusable_count == 1
+    assert decoding.log.rejected_count == 1
 
 
 @pytest.mark.parametrize("number", [24, 42, LARGEST_TYPE])
@@ -390,7 +390,7 @@ def test_without_the_keys_of_all_files_none_is_known_to_be_the_last(
     paths = [log.add(at, batch([commit(at, "g")]), partition=0) for at in (0, 1)]
     log.add(0, batch([commit(0, "g")]), partition=1)
     decoding = decode(log.segments(), Selection(), last_only=True)
-    monkeypatch.setattr(log_reader, "why_unusable", lambda _: paths[1].unlink(missing_ok=True))
+    monkeypatch.setattr(log_reader, "check_segment", lambda _: paths[1].unlink(missing_ok=True))
     assert places(decoding) == [(1, 0)]
     (problem,) = decoding.problems()
     assert (problem.kind, problem.offsets_partition) == ("unreadable", 0)
@@ -446,7 +446,7 @@ def test_as_of_the_end_agrees_with_the_state_of_the_groups() -> None:
     decoding = decode(
         find_segments([folder]),
         Selection(types=frozenset({"OffsetCommit"})),
-        cut=Cut(time_ms=2**62),
+        as_of=AsOf(time_ms=2**62),
     )
     current = {
         (row["group"], row["topic"], row["topic_partition"], row["committed_offset"])

@@ -268,7 +268,7 @@ def command(
     if is_live and include:
         raise click.UsageError("--include is about files; a cluster has none that it would remove")
 
-    from kgroup.columnar.log_reader import Cut
+    from kgroup.columnar.log_reader import AsOf
     from kgroup.operation.decode.decode import decode, decode_message
     from kgroup.operation.decode.selection import NOT_COMMITTED, Selection
 
@@ -313,7 +313,7 @@ def command(
             source,
             selection,
             last_only=latest,
-            cut=None if as_of is None else Cut(*as_of),
+            as_of=None if as_of is None else AsOf(*as_of),
             strict=strict,
             with_batches=stats,
             problems=unread,

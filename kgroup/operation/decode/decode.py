@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from kgroup.columnar.log_reader import Cut, FileLogs, LogReader, Logs, logs_of
+from kgroup.columnar.log_reader import AsOf, FileLogs, LogReader, Logs, logs_of
 from kgroup.columnar.schema import ColumnBuilder, records
 from kgroup.errors import ExitStatus, ProblemKind, UsageError
 from kgroup.model.problem import Problem
@@ -83,7 +83,7 @@ class Decoding:
     @property
     def exit_status(self) -> ExitStatus:
         """What the run comes to, when it is over."""
-        if self.log.file_count == self.log.unusable_count > 0:
+        if self.log.file_count == self.log.rejected_count > 0:
             return ExitStatus.FAILED
         if not self.log.problems and self.nothing_named_exists:
             return ExitStatus.NOT_FOUND
@@ -115,7 +115,7 @@ def decode(
     selection: Selection,
     *,
     last_only: bool = False,
-    cut: Cut | None = None,
+    as_of: AsOf | None = None,
     strict: bool = False,
     with_batches: bool = False,
     problems: Sequence[Problem] = (),
@@ -134,7 +134,7 @@ def decode(
         selection: which rows are wanted.
         last_only: whether only the last record of each key is wanted, tombstones too: what
             compaction keeps, see `last_record.last_records`.
-        cut: the records that were current there are wanted: the last of each key of those before
+        as_of: the records that were current then are wanted: the last of each key of those up to
             it, tombstones left out. A transaction counts as open whose marker comes later, and its
             records were not current yet.
         strict: whether to stop at the first problem.
@@ -146,14 +146,14 @@ def decode(
         tell: called with each problem of the log when it is met.
 
     Raises:
-        UsageError: an offset to cut at, and segments of several partitions.
+        UsageError: an offset in `as_of`, and segments of several partitions.
     """
     if isinstance(source, Sequence):
         source = FileLogs(logs_of(source, selection.from_offset or 0), problems)
     log = LogReader(
         source,
-        cut=cut,
-        last_only=last_only or cut is not None,
+        as_of=as_of,
+        last_only=last_only or as_of is not None,
         strict=strict,
         with_batches=with_batches,
         name=name,
@@ -161,12 +161,12 @@ def decode(
         watch=watch,
         tell=tell,
     )
-    if cut is not None and cut.offset is not None and log.log_count > 1:
+    if as_of is not None and as_of.offset is not None and log.log_count > 1:
         raise UsageError(
             "an offset means something in one partition of __consumer_offsets only, found "
             f"{log.log_count} (or single files); choose one of them, or a time"
         )
-    return Decoding(log, selection, without_tombstones=cut is not None)
+    return Decoding(log, selection, without_tombstones=as_of is not None)
 
 
 def decode_message(key: bytes, value: bytes | None) -> Report[pa.RecordBatch]:

@@ -37,9 +37,9 @@ def stats_text(
     counts: Sequence[Count], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
     """Write a table for each thing that is counted."""
-    for by, found in groupby(counts, key=lambda count: count.by):
+    for number, (by, found) in enumerate(groupby(counts, key=lambda count: count.by)):
         rows = list(found)
-        yield "" if by == counts[0].by else "\n"
+        yield "\n" if number else ""
         yield from title_text(_title(by, len(rows)), form, level=2, terminal=terminal)
         sheet = stats_sheet(rows[:MAX_ROWS]).without_blank()
         names = [column.name for column in sheet.columns if column.name != "by"]

@@ -10,6 +10,7 @@ import pytest
 from kgroup.model.group import Group
 from kgroup.source.base import Question
 from kgroup.source.broker import offsets_log
+from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import Plain, batch
 from tests.operation.log_files import commit, group_metadata
@@ -19,7 +20,6 @@ from tests.source.fake_log import FakeLog
 
 NUMBER = 1  # "g".hashCode() is 103, of 3 partitions
 BUDGET = 1 << 20
-NOT_AUTHORIZED = 29
 
 
 @pytest.fixture
@@ -137,7 +137,9 @@ def test_of_a_rebalance_in_flight_the_log_tells_what_was_before(
 
 
 def test_a_log_that_may_not_be_read(broker: FakeBroker) -> None:
-    group, (note,) = read(broker, group_metadata(0, "g", generation=1), error=NOT_AUTHORIZED)
+    group, (note,) = read(
+        broker, group_metadata(0, "g", generation=1), error=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
     assert (group.generation_id, len(group.offsets)) == (None, 1)
     assert note.startswith(
         f"__consumer_offsets-{NUMBER}: its leader says TOPIC_AUTHORIZATION_FAILED (it needs READ"

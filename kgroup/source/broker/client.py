@@ -26,9 +26,10 @@ from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.message.primitives import uuid_text
 from kgroup.source.broker.connection_error import BROKEN, connection_error
 from kgroup.source.broker.connection_manager import ConnectionManager, TooSlow
+from kgroup.source.broker.error_code import error_name
 from kgroup.source.deadline import Deadline
 
-__all__ = ["Backoff", "BrokerClient", "error_name"]
+__all__ = ["Backoff", "BrokerClient"]
 
 T = TypeVar("T")
 
@@ -537,12 +538,6 @@ class _Window:
             self._waiting.popleft().success(None)
         else:
             self._free += 1
-
-
-def error_name(code: int) -> str:
-    """Return Kafka's name of an error code: "NOT_COORDINATOR"."""
-    kind = kafka_errors.for_code(code)
-    return str(getattr(kind, "message", kind.__name__))
 
 
 def _api_name(kind: Any) -> str:

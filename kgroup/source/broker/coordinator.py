@@ -19,11 +19,11 @@ from kgroup.model.cluster import Partition, Placement, Topic
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem
-from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection_error import BROKEN
+from kgroup.source.broker.error_code import COORDINATOR_MOVES, ErrorCode, error_name, what_it_needs
 
 __all__ = [
-    "MOVING",
     "OFFSETS_TOPIC",
     "Coordinators",
     "GroupCoordinator",
@@ -41,16 +41,6 @@ GROUPS_PER_REQUEST = 100
 """Few enough for the broker to work on the next request while one answer is decoded."""
 DOUBTS = 3
 """How often a new coordinator is asked again that says there is nothing."""
-NOT_COORDINATOR = 16
-MOVING = frozenset({13, 14, 15, NOT_COORDINATOR})
-"""NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS, _NOT_AVAILABLE, NOT_COORDINATOR."""
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_NEEDS = {
-    29: "it needs DESCRIBE on the topic",
-    30: "it needs DESCRIBE on the group",
-    31: "it needs DESCRIBE on the cluster",
-    53: "it needs DESCRIBE on the transactional id",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +73,7 @@ class Refusal:
 
     def __str__(self) -> str:
         name = error_name(self.code)
-        reason = self.message or _NEEDS.get(self.code)
+        reason = self.message or what_it_needs(self.code)
         return f"{name} ({reason})" if reason else name
 
 
@@ -146,8 +136,8 @@ class Coordinators:
                         # Who has just taken over tells what is replicated: perhaps not all yet.
                         if not answer and doubts.get(group_id, DOUBTS) < DOUBTS:
                             doubts[group_id] += 1
-                            moved[group_id] = Refusal(NOT_COORDINATOR)
-                    elif answer.code in MOVING:
+                            moved[group_id] = Refusal(ErrorCode.NOT_COORDINATOR)
+                    elif answer.code in COORDINATOR_MOVES:
                         moved[group_id] = answer
                     else:
                         self._refused(group_id, answer)
@@ -183,7 +173,9 @@ class Coordinators:
                 )
 
     def _refused(self, group_id: str, refusal: Refusal) -> None:
-        kind = ProblemKind.NO_COORDINATOR if refusal.code in MOVING else ProblemKind.DENIED
+        kind = (
+            ProblemKind.NO_COORDINATOR if refusal.code in COORDINATOR_MOVES else ProblemKind.DENIED
+        )
         problem = Problem(kind, f"The cluster says {refusal}.", group_id=group_id)
         if problem not in self.problems:
             self.problems.append(problem)
@@ -208,7 +200,7 @@ async def find_coordinators(
     while missing:
         for key, (code, node) in (await _ask_for(client, list(missing), transactional)).items():
             found[key] = Refusal(code) if code else node
-            if code not in MOVING:
+            if code not in COORDINATOR_MOVES:
                 del missing[key]
         # A coordinator that has just come may be a broker that nobody has named yet.
         if any(node not in client.brokers for node in found.values() if isinstance(node, int)):
@@ -274,7 +266,7 @@ def partition_of(group_id: str, count: int | None) -> int | None:
 
 def is_missing(topic: Topic | None) -> bool:
     """Tell whether a topic surely does not exist."""
-    return topic is None or topic.error == error_name(_UNKNOWN_TOPIC_OR_PARTITION)
+    return topic is None or topic.error == error_name(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _batches(

@@ -22,6 +22,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.segment import Log
 from kgroup.source.broker.client import FIRST_BACKOFF_S, LAST_BACKOFF_S
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC
+from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.fetch import Fetched, fetch
 from kgroup.source.broker.live_log import FetchedRange, LiveLog, Start, partition_list, refusal
 
@@ -33,7 +34,6 @@ PAUSE_S = 1.0
 """Nobody listened for so long while rows were written, into a pipe that is full perhaps."""
 PROBE_SIZE = 1
 """Bytes that are asked for: it is where the log ends that is wanted."""
-_OFFSET_OUT_OF_RANGE = 1
 
 
 class FollowedLogs:
@@ -169,7 +169,7 @@ class FollowedLogs:
 
     def _hear(self, leader: int, number: int, found: Fetched) -> None:
         """Take in what a broker says of a partition."""
-        if found.code == _OFFSET_OUT_OF_RANGE:
+        if found.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             offset = self._next.pop(number)
             self._starts[number] = Start(offset)
             self._lose([number], f"there is no offset {offset} any more")

@@ -15,6 +15,7 @@ from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, partition_of
+from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.group_api import (
     DESCRIBE_BY_TYPE,
     describe_share_offsets_request,
@@ -25,9 +26,8 @@ __all__ = ["GroupReader"]
 
 _BY_TOPIC_NAME = 9
 """Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
-_NO_SUCH_GROUP = frozenset({35, 69})
-"""UNSUPPORTED_VERSION, where groups of a type are switched off, and GROUP_ID_NOT_FOUND."""
-_UNKNOWN_TOPIC_OR_PARTITION = 3
+_NO_SUCH_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+"""The latter where groups of a type are switched off."""
 
 
 class GroupReader:
@@ -240,7 +240,7 @@ def _offsets(answer: Any) -> "tuple[CommittedOffset, ...] | Refusal":
                         each.metadata,
                     )
                 )
-            elif each.error_code not in (0, _UNKNOWN_TOPIC_OR_PARTITION):  # 3: none, says 0.8
+            elif each.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):  # none, says 0.8
                 return Refusal(each.error_code)
     offsets.sort(key=lambda offset: (offset.topic, offset.partition))
     return tuple(offsets)

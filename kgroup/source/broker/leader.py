@@ -12,21 +12,20 @@ from typing import Generic, TypeVar
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import Topic
 from kgroup.model.log_range import OffsetMark
-from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection_error import BROKEN
+from kgroup.source.broker.error_code import LEADER_MOVES, ErrorCode, error_name
 
-__all__ = ["MOVING", "At", "LeaderAnswers", "ask_leaders"]
+__all__ = ["At", "LeaderAnswers", "ask_leaders"]
 
 T = TypeVar("T")
 At = tuple[str, int]
 """Topic and partition."""
 
-MOVING = frozenset({5, 6, 7, 9, 13, 74, 75, 76, 78})
-"""LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, …: the partition has, or gets, another leader."""
-_MARKS = {
-    3: OffsetMark.TOPIC_GONE,
-    17: OffsetMark.TOPIC_GONE,  # a name that no topic can have
-    29: OffsetMark.NOT_AUTHORIZED,
+_MARKS: Mapping[int, OffsetMark] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: OffsetMark.TOPIC_GONE,
+    ErrorCode.INVALID_TOPIC_EXCEPTION: OffsetMark.TOPIC_GONE,  # a name that no topic can have
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: OffsetMark.NOT_AUTHORIZED,
 }
 _MARKS_BY_NAME = {error_name(code): mark for code, mark in _MARKS.items()}
 
@@ -98,7 +97,7 @@ async def ask_leaders(
                     marks[at] = _MARKS[result]
                 else:
                     reasons[at] = result
-                    if result in MOVING:
+                    if result in LEADER_MOVES:
                         waiting.add(at)
         if waiting:
             if not await backoff.wait():

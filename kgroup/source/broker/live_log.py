@@ -14,11 +14,12 @@ from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log, Segment, SegmentStatus
-from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection_error import BROKEN
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC, is_missing
+from kgroup.source.broker.error_code import LEADER_MOVES, ErrorCode, error_name
 from kgroup.source.broker.fetch import Fetched, fetch, sound_part
-from kgroup.source.broker.leader import MOVING, LeaderAnswers
+from kgroup.source.broker.leader import LeaderAnswers
 from kgroup.source.broker.topic_offset import ask_log_ranges, ask_offsets_at
 
 __all__ = [
@@ -37,8 +38,6 @@ FETCH_SIZE = 4 << 20
 LARGEST_FETCH = 64 << 20
 AT_ONCE = 8
 """Partitions that are fetched side by side."""
-NOT_AUTHORIZED = 29
-_LEADER_NOT_AVAILABLE = 5
 _PASSING = BROKEN | {ProblemKind.MOVING}
 """Kinds of errors that are over when the partition has a leader again."""
 
@@ -129,7 +128,7 @@ class LiveLog:
             self.leaders = {
                 number: topic.partitions[number].leader for number in sorted(topic.partitions)
             }
-        elif topic.error == error_name(NOT_AUTHORIZED):
+        elif topic.error == error_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             text = f"{OFFSETS_TOPIC} may not be described ({topic.error}); it needs DESCRIBE on it"
             raise BrokerError(ProblemKind.DENIED, text)
 
@@ -238,7 +237,7 @@ class LiveLog:
             leader = self.leaders.get(number)
             try:
                 if leader is None:
-                    raise refusal(_LEADER_NOT_AVAILABLE, None)
+                    raise refusal(ErrorCode.LEADER_NOT_AVAILABLE, None)
                 code, answer = await ask(leader)
                 if not code:
                     return leader, answer
@@ -300,13 +299,13 @@ class LiveLogs:
 def refusal(code: int, leader: int | None) -> BrokerError:
     """Make an error of the code that stood in the place of a partition's records."""
     name = error_name(code)
-    if code == NOT_AUTHORIZED:  # which every broker would say
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:  # which every broker would say
         return BrokerError(
             ProblemKind.DENIED, f"{OFFSETS_TOPIC} may not be read: {name}; it needs READ on it"
         )
     who = "there is no leader:" if leader is None else f"broker {leader} says"
     return BrokerError(
-        ProblemKind.MOVING if code in MOVING else ProblemKind.DENIED, f"{who} {name}", leader
+        ProblemKind.MOVING if code in LEADER_MOVES else ProblemKind.DENIED, f"{who} {name}", leader
     )
 
 

@@ -19,7 +19,8 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_control
-from kgroup.source.broker.client import BrokerClient, error_name
+from kgroup.source.broker.client import BrokerClient
+from kgroup.source.broker.error_code import ErrorCode, error_name
 from kgroup.source.broker.fetch import fetch
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 
@@ -30,7 +31,6 @@ PARTITIONS_PER_REQUEST = 500
 SIZES = (20 << 10, 320 << 10)
 """Bytes of each partition, of many at a time: a batch of the producer's default 16 KiB; more."""
 LARGEST = 64 << 20
-_CORRUPT_MESSAGE = 2
 
 
 async def read_next_records(
@@ -107,7 +107,7 @@ class _Search:
                 empty, further = await self._round([at], size)
                 size = SIZES[-1] if further else 8 * size
                 if empty and size > LARGEST:
-                    self._results[at] = _CORRUPT_MESSAGE
+                    self._results[at] = ErrorCode.CORRUPT_MESSAGE
         return self._results
 
     async def _round(self, ats: list[At], size: int) -> tuple[list[At], list[At]]:

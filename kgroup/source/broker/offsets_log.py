@@ -26,10 +26,10 @@ from kgroup.model.record import known
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_record
-from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC
+from kgroup.source.broker.error_code import LEADER_MOVES, ErrorCode, error_name
 from kgroup.source.broker.fetch import Fetched, fetch
-from kgroup.source.broker.leader import MOVING
 from kgroup.source.broker.topic_offset import read_log_ranges
 
 __all__ = ["LogMemory", "read_details"]
@@ -44,10 +44,8 @@ _KEY_PREFIX = Struct(">hH")
 _LENGTH = Struct(">H")
 _MANY = 50
 """From so many groups on, every record is looked at instead of batches searched for their names."""
-_LEADER_NOT_AVAILABLE = 5
 _NO_ID = "A" * 22
 _NO_TOPIC = Topic(OFFSETS_TOPIC, None, {})
-_NOT_AUTHORIZED = 29
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 Data = Mapping[str, Any]
@@ -290,7 +288,11 @@ class _Log:
             low = max(start, high - span)
             batches, size, code = await self._window(low, high)
             if code:
-                needs = " (it needs READ on the topic)" if code == _NOT_AUTHORIZED else ""
+                needs = (
+                    " (it needs READ on the topic)"
+                    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    else ""
+                )
                 return f"its leader says {error_name(code)}{needs}"
             self._take(batches)
             if all(trace.is_whole for trace in self.traces):
@@ -309,12 +311,12 @@ class _Log:
         backoff = Backoff(self._client)
         while low < high:
             if self._leader is None:
-                found = Fetched(_LEADER_NOT_AVAILABLE)
+                found = Fetched(ErrorCode.LEADER_NOT_AVAILABLE)
             else:
                 key = (OFFSETS_TOPIC, self.number)
                 found = (await fetch(self._client, self._leader, {key: low}, fetch_size))[key]
             code, data = found.code, found.data
-            if code in MOVING and await backoff.wait():
+            if code in LEADER_MOVES and await backoff.wait():
                 view = await self._client.metadata([OFFSETS_TOPIC])
                 self._leader = view.topics[OFFSETS_TOPIC].partitions[self.number].leader
                 continue

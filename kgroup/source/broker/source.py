@@ -26,9 +26,8 @@ from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
-from kgroup.source.broker.client import Backoff, BrokerClient, error_name
+from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.coordinator import (
-    MOVING,
     OFFSETS_TOPIC,
     Coordinators,
     GroupCoordinator,
@@ -37,6 +36,7 @@ from kgroup.source.broker.coordinator import (
     partition_of,
     placements_of,
 )
+from kgroup.source.broker.error_code import COORDINATOR_MOVES, ErrorCode, error_name, what_it_needs
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, group_state, group_type
 from kgroup.source.deadline import Deadline
 
@@ -50,7 +50,7 @@ _OLD = (
     "Kafka 0.8 keeps in ZooKeeper who is in a group, and does not tell: members and states are not "
     "known, nor commits to ZooKeeper."
 )
-_TOPIC_DENIED = error_name(29)
+_TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class Cluster:
@@ -273,7 +273,7 @@ class _Inquiry:
             answer = await client.ask(node, ListGroupsRequest, **fields)
             if not answer.error_code:
                 break
-            if answer.error_code not in MOVING or not await backoff.wait():
+            if answer.error_code not in COORDINATOR_MOVES or not await backoff.wait():
                 text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
                 raise BrokerError(ProblemKind.DENIED, text, node)
         return [
@@ -342,7 +342,7 @@ class _Inquiry:
 def _unknown_partitions(topic: Topic | None) -> str:
     """Say why the partitions of `__consumer_offsets` are not known, and what is missing hence."""
     error = topic.error if topic is not None else None
-    needs = " (it needs DESCRIBE on the topic)" if error == _TOPIC_DENIED else ""
+    needs = f" ({what_it_needs(_TOPIC_DENIED)})" if error == error_name(_TOPIC_DENIED) else ""
     return (
         f"{OFFSETS_TOPIC}: the cluster says {error or 'nothing of its partitions'}{needs}; groups' "
         "partitions of it, generations, leaders, timeouts and times of commits are not known."

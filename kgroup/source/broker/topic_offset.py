@@ -12,14 +12,14 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.problem import Problem
-from kgroup.source.broker.client import BrokerClient, error_name
+from kgroup.source.broker.client import BrokerClient
+from kgroup.source.broker.error_code import ErrorCode, error_name
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 
 __all__ = ["ask_log_ranges", "ask_offsets_at", "read_log_ranges"]
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST = -1, -2
-_UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 
 
 async def read_log_ranges(
@@ -72,7 +72,11 @@ async def ask_offsets_at(
             return dict.fromkeys(ats, LogRange(0))
         offsets = await _offsets(client, leader, ats, time_ms, False)
         return {
-            at: LogRange(0) if code == _UNSUPPORTED_FOR_MESSAGE_FORMAT else code or LogRange(offset)
+            at: (
+                LogRange(0)
+                if code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+                else code or LogRange(offset)
+            )
             for at, (code, offset) in offsets.items()
         }
 

@@ -1,0 +1,22 @@
+"""Error codes of brokers, against those of kafka-python."""
+
+from kgroup.source.broker.error_code import ErrorCode, error_name, what_it_needs
+
+_OLD_NAMES = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_FOR_PARTITION",  # until Kafka 2.6
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "INVALID_TOPIC",
+}
+
+
+def test_names() -> None:
+    for code in ErrorCode:
+        assert error_name(code) == _OLD_NAMES.get(code, code.name)
+    assert error_name(12345) == "UNKNOWN"
+
+
+def test_what_is_missing_where_something_may_not_be_described() -> None:
+    assert what_it_needs(ErrorCode.GROUP_AUTHORIZATION_FAILED) == "it needs DESCRIBE on the group"
+    denied = {code for code in ErrorCode if what_it_needs(code) is not None}
+    assert denied == {code for code in ErrorCode if code.name.endswith("_AUTHORIZATION_FAILED")}
+    assert what_it_needs(ErrorCode.NOT_COORDINATOR) is None
+    assert what_it_needs(12345) is None

@@ -113,7 +113,7 @@ def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, Topic]) ->
 def consumers_by_topic(
     subscriptions: Sequence[tuple[_T, ...]], topics: Iterable[_T]
 ) -> dict[_T, Sequence[int]]:
-    """Give the places of the members that subscribe to each topic.
+    """Give the indices of the members that subscribe to each topic.
 
     Topics with the same subscribers share one list: most members subscribe to the same.
 

@@ -41,8 +41,8 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assign
     assignment: Assignment = {member.member_id: [] for member in members}
     if any(member.rack for member in members):
         states = [
-            _TopicState(name, topics[name], [in_turn[at] for at in places])
-            for name, places in consumers.items()
+            _TopicState(name, topics[name], [in_turn[at] for at in indices])
+            for name, indices in consumers.items()
         ]
         if any(state.needs_racks for state in states):
             _assign_by_rack(states, assignment)
@@ -81,9 +81,9 @@ def _assign_ranges(
     a member gets are the same columns of all of them.
 
     Args:
-        consumers: by topic, the places of its members, those first that get the extra partitions.
+        consumers: by topic, the indices of its members, those first that get the extra partitions.
         topics: of the cluster.
-        given: the list of each member, by its place.
+        given: the list of each member, by its index.
     """
 
     def shape(name: str) -> tuple[int, int]:
@@ -92,10 +92,10 @@ def _assign_ranges(
     for (_, count), alike in groupby(consumers, key=shape):
         names = list(alike)
         columns = list(zip(*([(name, p) for p in range(count)] for name in names), strict=True))
-        places = consumers[names[0]]
-        quota, extras = divmod(count, len(places))
+        indices = consumers[names[0]]
+        quota, extras = divmod(count, len(indices))
         start = 0
-        for turn, at in enumerate(places[:count]):
+        for turn, at in enumerate(indices[:count]):
             end = start + quota + (turn < extras)
             given[at] += chain.from_iterable(zip(*columns[start:end], strict=True))
             start = end
@@ -189,8 +189,8 @@ def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> N
     """Give each partition of all these topics to the first member with room that matches in all."""
     # members in turn by rack; one without room never has room again
     waiting: dict[str | None, list[tuple[int, str]]] = defaultdict(list)
-    for place, consumer in enumerate(states[0].consumers):
-        waiting[consumer.rack].append((place, consumer.member_id))
+    for index, consumer in enumerate(states[0].consumers):
+        waiting[consumer.rack].append((index, consumer.member_id))
     for queue in waiting.values():
         queue.reverse()
     for partition in range(len(states[0].racks)):

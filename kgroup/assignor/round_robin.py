@@ -40,10 +40,10 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assign
     turn = 0
     for _, alike in groupby(takers, key=lambda name: id(takers[name])):
         block = list(alike)  # topics that the same members take from, in turn from the next one on
-        places = takers[block[0]]
+        sharing = takers[block[0]]
         dealt = [(name, number) for name in block for number in range(topics[name].partitions)]
-        first = bisect_left(places, turn)
-        for offset in range(min(len(places), len(dealt))):
-            given[places[(first + offset) % len(places)]] += dealt[offset :: len(places)]
-        turn = (places[(first + len(dealt) - 1) % len(places)] + 1) % len(circle)
+        first = bisect_left(sharing, turn)
+        for offset in range(min(len(sharing), len(dealt))):
+            given[sharing[(first + offset) % len(sharing)]] += dealt[offset :: len(sharing)]
+        turn = (sharing[(first + len(dealt) - 1) % len(sharing)] + 1) % len(circle)
     return assignment

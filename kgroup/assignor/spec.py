@@ -112,8 +112,8 @@ class GroupSpec:
     @property
     def members_as_sent(self) -> list[MemberSpec]:
         """The members as the leader of a classic group is given them."""
-        places = {member_id: place for place, member_id in enumerate(self.member_order)}
-        return sorted(self.members, key=lambda member: places.get(member.member_id, len(places)))
+        ranks = {member_id: rank for rank, member_id in enumerate(self.member_order)}
+        return sorted(self.members, key=lambda member: ranks.get(member.member_id, len(ranks)))
 
     @property
     def has_topic_ids(self) -> bool:

@@ -111,5 +111,5 @@ def _by_topic(
 
 @lru_cache(maxsize=1 << 10)
 def _rank(calls: tuple[str, ...], *, prepend: bool) -> Mapping[str, int]:
-    """Give the place of each text in a HashMap; many members own partitions of the same topics."""
+    """Give the index of each text in a HashMap; many members own partitions of the same topics."""
     return {text: at for at, text in enumerate(hash_order(calls, prepend=prepend))}

@@ -65,8 +65,8 @@ def assign_range(consumers: Sequence[Consumer], topics: Mapping[str, Topic]) -> 
     for topic, threads in _threads_by_topic(consumers).items():
         least, more = divmod(_partitions(topics, topic), len(threads))
         start = 0
-        for place, thread in enumerate(threads):
-            stop = start + least + (place < more)
+        for turn, thread in enumerate(threads):
+            stop = start + least + (turn < more)
             assigned[thread] += [(topic, number) for number in range(start, stop)]
             start = stop
     return _sorted(assigned)

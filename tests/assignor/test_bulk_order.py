@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from kgroup.assignor.java.bulk_order import bulk_order, first_seen, places, stable_order
+from kgroup.assignor.java.bulk_order import bulk_order, first_seen, ranks_within, stable_order
 from kgroup.assignor.java.java_hash import JavaHashMap
 
 
@@ -127,7 +127,7 @@ def test_nothing_has_no_order() -> None:
     nothing = np.empty(0, np.int64)
     assert bulk_order(nothing, nothing).tolist() == []
     assert stable_order(nothing).tolist() == []
-    assert places(nothing).tolist() == []
+    assert ranks_within(nothing).tolist() == []
     assert [each.tolist() for each in first_seen(nothing)] == [[], []]
 
 
@@ -143,4 +143,4 @@ def test_equal_keys_stay_in_order(most: int) -> None:
 
 
 def test_places_count_in_each_group() -> None:
-    assert places(np.array([2, 2, 2, 5, 6, 6])).tolist() == [0, 1, 2, 0, 0, 1]
+    assert ranks_within(np.array([2, 2, 2, 5, 6, 6])).tolist() == [0, 1, 2, 0, 0, 1]

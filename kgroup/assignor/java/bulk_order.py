@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kgroup.assignor.java.java_hash import CROWD, TABLE, JavaHashMap
 
-__all__ = ["Flags", "Ints", "bulk_order", "first_seen", "places", "stable_order"]
+__all__ = ["Flags", "Ints", "bulk_order", "first_seen", "ranks_within", "stable_order"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -32,7 +32,7 @@ def bulk_order(
     called_again: Flags | bool = False,
     order: Callable[[int], bytes] | None = None,
 ) -> Ints:
-    """Give the places of all keys, map by map, as the maps iterate in the end.
+    """Give the indices of all keys, map by map, as the maps iterate in the end.
 
     Keys are put into each map, some of them are removed, and then late ones are put.
 
@@ -45,7 +45,7 @@ def bulk_order(
         late: which keys are put after that; they stand behind the others. None: none of them.
         prepend: late ones are put by `computeIfAbsent`.
         called_again: into which maps one that was there already was put so, after all late ones.
-        order: gives what `compareTo` compares, by a key's place; None for a class that has none.
+        order: gives what `compareTo` compares, by a key's index; None for a class that has none.
     """
     count = len(maps)
     if not count:
@@ -116,13 +116,13 @@ def _replayed(
 def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) -> list[int]:
     """Give the maps of which a bucket may have been crowded when they had one of their sizes."""
     found = set[int]()
-    place = places(maps)
+    rank = ranks_within(maps)
     some = (np.bincount(maps) >= CROWD)[maps]
-    maps, spreads, place = maps[some], spreads[some], place[some]
+    maps, spreads, rank = maps[some], spreads[some], rank[some]
     size = int(begin.min())
     while len(maps) and size <= sizes.max():
         has_size = (begin <= size) & (size <= sizes)
-        keys = has_size[maps] & (place <= size * 3 // 4 + gone[maps])
+        keys = has_size[maps] & (rank <= size * 3 // 4 + gone[maps])
         buckets = np.sort(maps[keys] * size + (spreads[keys] & (size - 1)))
         behind = buckets[CROWD - 1 :]
         found.update((behind[behind == buckets[: len(behind)]] // size).tolist())
@@ -130,7 +130,7 @@ def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) ->
     return sorted(found)
 
 
-def places(groups: Ints) -> Ints:
+def ranks_within(groups: Ints) -> Ints:
     """Number what is in each group from 0 on; groups are ascending numbers."""
     counts = np.bincount(groups)
     return np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -140,7 +140,7 @@ def first_seen(keys: Ints) -> tuple[Ints, Ints]:
     """Number distinct keys in the order in which they come first.
 
     Returns:
-        the number of each key, and the place where each number comes first.
+        the number of each key, and the index where each number comes first.
     """
     order = stable_order(keys)
     is_new = np.diff(keys[order], prepend=-1) != 0
@@ -154,7 +154,7 @@ def first_seen(keys: Ints) -> tuple[Ints, Ints]:
 
 
 def stable_order(keys: Ints) -> Ints:
-    """Give the places of keys, none of them negative, sorted by them; equal ones stay in order."""
+    """Give the indices of keys, none of them negative, sorted by them; equal ones stay in order."""
     count = len(keys)
     if not count or int(keys.max()) >= (1 << 63) // count - 1:
         return np.argsort(keys, kind="stable")

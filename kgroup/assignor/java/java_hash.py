@@ -100,8 +100,8 @@ def map_order(
     size = uncrowded_size(spreads, counted, capacity)
     if size is not None:
         buckets = [each & (size - 1) for each in spreads]
-        places = range(len(keys) - 1, -1, -1) if prepend else range(len(keys))
-        return [keys[at] for at in sorted(places, key=buckets.__getitem__)]
+        indices = range(len(keys) - 1, -1, -1) if prepend else range(len(keys))
+        return [keys[at] for at in sorted(indices, key=buckets.__getitem__)]
     table = JavaHashMap[_K](capacity)
     for key in calls:
         table.put(key, hash_code(key), order(key) if order else b"", prepend=prepend)

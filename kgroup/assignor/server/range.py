@@ -27,9 +27,9 @@ def assign(group: ServerGroup) -> Assignment:
     for at, (member_id, subscribed) in enumerate(zip(members, subscriptions, strict=True)):
         runs = {}
         for shape in shapes_of[subscribed]:
-            places = consumers[examples[shape]]
-            quota, extras = divmod(shape[1], len(places))
-            turn = bisect_left(places, at)
+            sharing = consumers[examples[shape]]
+            quota, extras = divmod(shape[1], len(sharing))
+            turn = bisect_left(sharing, at)
             start = turn * quota + min(turn, extras)
             runs[shape] = range(start, start + quota + (turn < extras))
         size = len(subscribed) if group.is_homogeneous else group.sizes[member_id]

@@ -301,25 +301,25 @@ class ServerGroup:
                 prepend=kinds == {_ADD},
                 order=self.by_id,
             )
-        place: dict[int, int] = {}  # in the chain of its bucket: behind all others, or before them
+        position: dict[int, int] = {}  # in its bucket's chain: behind all others, or before
         put: list[int] = []
         peak = 0
         for step in steps:
             topic, what = step >> _BITS, step & _KIND
             if what == _REMOVE:
-                del place[topic]
+                del position[topic]
                 continue
             if what == _ADD:
-                peak = max(peak, len(place))
-            if topic not in place:
+                peak = max(peak, len(position))
+            if topic not in position:
                 put.append(self._spreads[topic])
-                place[topic] = -len(put) if what == _ADD else len(put)
+                position[topic] = -len(put) if what == _ADD else len(put)
             if what == _PUT:
-                peak = max(peak, len(place))
-        size = uncrowded_size(put, peak, capacity, len(put) - len(place))
+                peak = max(peak, len(position))
+        size = uncrowded_size(put, peak, capacity, len(put) - len(position))
         if size is not None:
             return sorted(
-                place, key=lambda topic: (self._spreads[topic] & (size - 1), place[topic])
+                position, key=lambda topic: (self._spreads[topic] & (size - 1), position[topic])
             )
         table = JavaHashMap[int](capacity)
         for step in steps:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kgroup.assignor.base import Assignment, AssignorError
-from kgroup.assignor.java.bulk_order import Ints, bulk_order, first_seen, places, stable_order
+from kgroup.assignor.java.bulk_order import Ints, bulk_order, first_seen, ranks_within, stable_order
 from kgroup.assignor.server.server import ServerGroup
 from kgroup.assignor.server.target_rows import Rows, TargetRows
 
@@ -71,7 +71,7 @@ class _Deal:
         topics: to be dealt out.
         members: that subscribe to them, by number, ascending.
         rows: who has what.
-        chosen: places of the rows of these topics.
+        chosen: indices of the rows of these topics.
 
     Attributes:
         chosen: likewise.
@@ -102,7 +102,7 @@ class _Deal:
         self.is_full = self._owned() >= self._shares
         # Partitions are numbered: those that there are, then those that somebody has nonetheless.
         self._topics = np.repeat(np.array(topics, np.int64), counts)
-        self._partitions = places(np.repeat(np.arange(len(counts)), counts))
+        self._partitions = ranks_within(np.repeat(np.arange(len(counts)), counts))
         size = np.zeros(len(group.names), np.int64)
         size[topics] = counts
         start = np.zeros(len(group.names), np.int64)
@@ -132,7 +132,7 @@ class _Deal:
         rows = np.flatnonzero(beyond[self._held.members] > 0)
         rows = rows[bulk_order(self._held.members[rows], self._hashes[self._slots[rows]])]
         members = self._held.members[rows]
-        self._revoke(rows[places(members) < beyond[members]])
+        self._revoke(rows[ranks_within(members) < beyond[members]])
 
     def _relieve_slots(self) -> None:
         """Take partitions from members that share them with too many."""
@@ -147,7 +147,7 @@ class _Deal:
         maps = ranks[self._slots[rows]]
         order = bulk_order(maps, self._held.members[rows], removals=self.revoked[rows])
         rows = rows[order]
-        self._revoke(rows[places(maps[order]) < beyond[self._slots[rows]]])
+        self._revoke(rows[ranks_within(maps[order]) < beyond[self._slots[rows]]])
 
     def _revoke(self, rows: Ints) -> None:
         """Take away rows, one after the other."""
@@ -163,7 +163,7 @@ class _Deal:
         slots = self._slot_order(np.concatenate([self._slots, np.arange(self._count)]))
         slots = slots[wanted[slots] > 0]
         if self._sharing == 1:  # nobody is asked in vain
-            rounds = places(np.repeat(np.arange(len(unfilled)), missing))
+            rounds = ranks_within(np.repeat(np.arange(len(unfilled)), missing))
             members = np.repeat(unfilled, missing)[stable_order(rounds)]
             slots, members = slots[: len(members)], members[: len(slots)]
         else:

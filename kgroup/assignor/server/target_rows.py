@@ -17,7 +17,7 @@ from kgroup.assignor.java.bulk_order import (
     Ints,
     bulk_order,
     first_seen,
-    places,
+    ranks_within,
     stable_order,
 )
 from kgroup.assignor.java.java_hash import TABLE
@@ -96,7 +96,7 @@ class TargetRows:
         """
         rows = self.rows
         copied = np.flatnonzero(changed[rows.members])
-        is_first = places(self._ranks[copied]) == 0
+        is_first = ranks_within(self._ranks[copied]) == 0
         first = copied[is_first]
         old = rows[first]  # a row for each entry
         given = given[stable_order(given.members)]
@@ -187,7 +187,7 @@ def _ranks(order: Ints, count: int | None = None) -> Ints:
 
 
 def _distinct(maps: Ints, numbers: Ints) -> Ints:
-    """Give the places where numbers come for the first time in their map."""
+    """Give the indices where numbers come for the first time in their map."""
     keys = maps << 31 | numbers
     return np.arange(len(keys)) if np.diff(np.sort(keys)).all() else first_seen(keys)[1]
 

@@ -69,7 +69,7 @@ class _Builder:
         return self._assignment
 
     def _keep_owned(self) -> list[TopicPartition]:
-        place = {topic: at for at, topic in enumerate(sorted(self._topics, key=utf16))}
+        rank = {topic: at for at, topic in enumerate(sorted(self._topics, key=utf16))}
         kept: list[TopicPartition] = []
         for member_id, claimed in self._claims.owned.items():
             owned = claimed
@@ -80,7 +80,7 @@ class _Builder:
                         self._revoked[partition] = member_id
                     else:
                         owned.append(partition)
-            owned = sorted(owned, key=lambda each: each[1] * len(place) + place[each[0]])
+            owned = sorted(owned, key=lambda each: each[1] * len(rank) + rank[each[0]])
             if self._claims.disputed:
                 for partition in self._claims.disputed.intersection(owned):
                     owned.remove(partition)
@@ -155,7 +155,7 @@ class _Builder:
         return left
 
     def _next_in(self, racks: frozenset[str], members: Sequence[str], first: int) -> int | None:
-        """Give the place of the next member in one of the racks, from `first` on and around."""
+        """Give the index of the next member in one of the racks, from `first` on and around."""
         if not racks:
             return None
         for step in range(len(members)):

@@ -104,10 +104,10 @@ class Builder:
     def build(self) -> Assignment:
         """Assign."""
         every = self._every()
-        place = {topic: at for at, topic in enumerate(dict.fromkeys(topic for topic, _ in every))}
+        rank = {topic: at for at, topic in enumerate(dict.fromkeys(topic for topic, _ in every))}
         claimed = sum(map(len, self._assigned))
         kept = self._keep_owned()
-        kept.sort(key=lambda partition: (place[partition[0]], partition[1]))
+        kept.sort(key=lambda partition: (rank[partition[0]], partition[1]))
         self._balance(every, list(_without(every, kept)), revokes=len(kept) < claimed)
         return {self._ids[at]: self._assigned[at] for at in self._hash_order}
 

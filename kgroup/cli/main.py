@@ -18,7 +18,7 @@ import click
 
 from kgroup import __version__
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
-from kgroup.cli.output.context import complain, flush
+from kgroup.cli.output.context import flush, warn
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
 from kgroup.pandas_import import leave_out_pandas
@@ -132,31 +132,31 @@ def status_of(args: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         status = INTERRUPTED
     except click.UsageError as error:
-        complain(f"error: {usage_message(error)}")
+        warn(f"error: {usage_message(error)}")
         if error.ctx is not None:
-            complain(f"try '{error.ctx.command_path} --help'")
+            warn(f"try '{error.ctx.command_path} --help'")
         status = ExitStatus.USAGE
     except click.ClickException as error:
-        complain(f"error: {error.format_message()}")
+        warn(f"error: {error.format_message()}")
         status = ExitStatus.FAILED
     except KgroupError as error:
-        complain(f"error: {error}")
+        warn(f"error: {error}")
         status = error.exit_status
     except BrokenPipeError:
         status = PIPE_CLOSED
     except OSError as error:
-        complain(f"error: {_describe_os_error(error)}")
+        warn(f"error: {_describe_os_error(error)}")
         status = ExitStatus.FAILED
     except UnicodeEncodeError as error:  # an argument that a broker is asked for
-        complain(f"error: expected UTF-8, found {error.object!r}")
+        warn(f"error: expected UTF-8, found {error.object!r}")
         status = ExitStatus.USAGE
     except MemoryError:
-        complain("error: not enough memory for this; narrow it down with filters")
+        warn("error: not enough memory for this; narrow it down with filters")
         status = ExitStatus.FAILED
     except Exception as error:
         if os.environ.get("KGROUP_DEBUG"):
             raise
-        complain(
+        warn(
             f"error: this is a bug in kgroup {__version__}: {type(error).__name__}: {error}; "
             "run it again with KGROUP_DEBUG=1 to see where, and report that"
         )
@@ -183,8 +183,8 @@ def _close_stdout(status: int) -> int:
 
 
 def _describe_os_error(error: OSError) -> str:
-    place = f"{error.filename}: " if error.filename is not None else ""
-    return f"{place}{error.strerror or error}"
+    file = f"{error.filename}: " if error.filename is not None else ""
+    return f"{file}{error.strerror or error}"
 
 
 class _Interrupt:

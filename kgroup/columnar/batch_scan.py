@@ -28,7 +28,7 @@ def scan_batches(
     part: ByteRange = WHOLE,
     compiled: bool | None = None,
     workers: int | None = None,
-    announce: Callable[[], None] | None = None,
+    on_compile: Callable[[], None] | None = None,
 ) -> Iterator[Scan]:
     """Yield what is found in the pieces of a segment; damage is passed over.
 
@@ -37,7 +37,7 @@ def scan_batches(
         part: what of it is wanted.
         compiled: whether to use compiled code; by default where the part is large.
         workers: see `columnar.segment.decode_chunks`.
-        announce: called before code is compiled.
+        on_compile: called before code is compiled.
 
     Raises:
         OSError: the file cannot be read.
@@ -67,7 +67,7 @@ def scan_batches(
         yield scan
 
     for found in read_chunks(
-        path, in_chunk, in_batch, part=part, workers=workers, announce=announce
+        path, in_chunk, in_batch, part=part, workers=workers, on_compile=on_compile
     ):
         if not isinstance(found, Damage):
             yield found
@@ -81,7 +81,7 @@ def scan_transactions(
     part: ByteRange = WHOLE,
     compiled: bool | None = None,
     workers: int | None = None,
-    announce: Callable[[], None] | None = None,
+    on_compile: Callable[[], None] | None = None,
 ) -> TransactionIndex:
     """Collect the markers of one partition from its segments.
 
@@ -92,7 +92,7 @@ def scan_transactions(
         part: what of each segment is wanted.
         compiled: see `scan_batches`.
         workers: likewise.
-        announce: likewise.
+        on_compile: likewise.
 
     Raises:
         OSError: a file cannot be read.
@@ -100,7 +100,7 @@ def scan_transactions(
     index = TransactionIndex() if index is None else index
     for path in paths:
         for scan in scan_batches(
-            path, part=part, compiled=compiled, workers=workers, announce=announce
+            path, part=part, compiled=compiled, workers=workers, on_compile=on_compile
         ):
             for marker in scan.markers:
                 if counts(marker):

@@ -51,7 +51,7 @@ def read_chunks(
     part: ByteRange = WHOLE,
     locators: Locators | None = None,
     workers: int | None = None,
-    announce: Callable[[], None] | None = None,
+    on_compile: Callable[[], None] | None = None,
 ) -> Iterator[_T | Damage]:
     """Yield what is found in the chunks of a file, and the damage between its batches.
 
@@ -63,12 +63,12 @@ def read_chunks(
         part: what of the file is wanted.
         locators: of the records that are wanted; by default all.
         workers: see `decode_chunks`.
-        announce: called before code is compiled.
+        on_compile: called before code is compiled.
     """
     from kgroup.columnar.log_chunk import Cutter
     from kgroup.kernel.compiled import kernels
 
-    kernels(announce)
+    kernels(on_compile)
     refuse_huge_pages()
 
     if workers is None:

@@ -89,9 +89,9 @@ class _Buffer:
         is_last = np.ones(rows, np.bool_)
         columns = (batches.row, ends, batches.producer_id, batches.base_offset)
         for row, end, producer_id, offset in np.stack(columns, axis=1)[found].tolist():
-            fate = status(producer_id, offset)
-            is_open[row:end] = fate == "open" and limits.with_open
-            is_last[row:end] = fate == "committed"
+            transaction_status = status(producer_id, offset)
+            is_open[row:end] = transaction_status == "open" and limits.with_open
+            is_last[row:end] = transaction_status == "committed"
         return _Hashed(
             hashes[is_last],
             locators[is_last],
@@ -104,8 +104,8 @@ class _Buffer:
 class CompiledSearch:
     """Reads the keys of a log; see `last_record.KeySearch`."""
 
-    def __init__(self, announce: Callable[[], None] | None) -> None:
-        self._announce = announce
+    def __init__(self, on_compile: Callable[[], None] | None) -> None:
+        self._on_compile = on_compile
         self._seed = secrets.randbits(63)
         self._table = np.zeros((_PAIRS, 2), np.int64)
         self._used = 0
@@ -114,7 +114,7 @@ class CompiledSearch:
         self.keyless = 0
 
     def read(
-        self, path: Path, base: int, limits: Limits, watch: Callable[[int], None]
+        self, path: Path, base: int, limits: Limits, on_progress: Callable[[int], None]
     ) -> Iterator[Damage]:
         """Read the keys of a file whose first byte is at `base` of the log."""
 
@@ -124,7 +124,7 @@ class CompiledSearch:
         def in_batch(batch: RecordBatch) -> Iterator[_Hashed | Damage]:
             yield from self._read_batch(batch, limits)
 
-        for found in read_chunks(path, in_chunk, in_batch, announce=self._announce):
+        for found in read_chunks(path, in_chunk, in_batch, on_compile=self._on_compile):
             if isinstance(found, Damage):
                 yield found
             else:
@@ -137,7 +137,7 @@ class CompiledSearch:
                     self._open.append(found.locators[removing] + (base << LOCATOR_SHIFT))
                 self.keyless += found.keyless
                 if len(found.locators):
-                    watch(base + (int(found.locators[-1]) >> LOCATOR_SHIFT))
+                    on_progress(base + (int(found.locators[-1]) >> LOCATOR_SHIFT))
 
     def found(self, bases: Sequence[int]) -> list[Locators]:
         """Give what was found in each of the files that begin there, in order."""

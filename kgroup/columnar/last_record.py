@@ -54,8 +54,8 @@ def last_records(
     limits: Limits,
     *,
     compiled: bool | None = None,
-    announce: Callable[[], None] | None = None,
-    watch: Callable[[int], None] = lambda position: None,
+    on_compile: Callable[[], None] | None = None,
+    on_progress: Callable[[int], None] = lambda position: None,
 ) -> list[LastRecords]:
     """Find the last record of each key of one log, tombstones too.
 
@@ -67,15 +67,15 @@ def last_records(
         paths: the segments of one partition, in the order of the log.
         limits: which records count.
         compiled: whether to use compiled code; by default where a file is large.
-        announce: called before code is compiled.
-        watch: called now and then with the bytes of the log that have been read.
+        on_compile: called before code is compiled.
+        on_progress: called now and then with the bytes of the log that have been read.
 
     Raises:
         OSError: a file cannot be read.
     """
     if compiled is None:
         compiled = is_large(paths)
-    search = _compiled(announce) if compiled else _Reference()
+    search = _compiled(on_compile) if compiled else _Reference()
     bases: list[int] = []
     damages: list[tuple[Damage, ...]] = []
     keyless: list[int] = []
@@ -83,10 +83,10 @@ def last_records(
     for path in paths:
         bases.append(base)
         before = search.keyless
-        damages.append(tuple(search.read(path, base, limits, watch)))
+        damages.append(tuple(search.read(path, base, limits, on_progress)))
         keyless.append(search.keyless - before)
         base += path.stat().st_size
-        watch(base)
+        on_progress(base)
     columns = (paths, bases, search.found(bases), damages, keyless)
     return [LastRecords(*each) for each in zip(*columns, strict=True)]
 
@@ -101,7 +101,7 @@ class KeySearch(Protocol):
     keyless: int
 
     def read(
-        self, path: Path, base: int, limits: Limits, watch: Callable[[int], None]
+        self, path: Path, base: int, limits: Limits, on_progress: Callable[[int], None]
     ) -> Iterator[Damage]:
         """Read the keys of a file whose first byte is at `base` of the log."""
         ...
@@ -111,10 +111,10 @@ class KeySearch(Protocol):
         ...
 
 
-def _compiled(announce: Callable[[], None] | None) -> KeySearch:
+def _compiled(on_compile: Callable[[], None] | None) -> KeySearch:
     from kgroup.columnar.key_chunk import CompiledSearch
 
-    return CompiledSearch(announce)
+    return CompiledSearch(on_compile)
 
 
 class _Reference:
@@ -125,7 +125,7 @@ class _Reference:
         self.keyless = 0
 
     def read(
-        self, path: Path, base: int, limits: Limits, watch: Callable[[int], None]
+        self, path: Path, base: int, limits: Limits, on_progress: Callable[[int], None]
     ) -> Iterator[Damage]:
         with path.open("rb", buffering=0) as file:
             for item in read_file_batches(file):

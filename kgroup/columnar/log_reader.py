@@ -108,10 +108,10 @@ class LogReader:
         with_batches: bool = False,
         compiled: bool | None = None,
         name: Callable[[Path], str] = str,
-        announce: Callable[[], None] | None = None,
-        watch: Callable[[LogReader], None] = lambda log: None,
-        search: Callable[[int], None] = lambda size: None,
-        tell: Callable[[Problem], None] = lambda problem: None,
+        on_compile: Callable[[], None] | None = None,
+        on_progress: Callable[[LogReader], None] = lambda log: None,
+        on_search: Callable[[int], None] = lambda size: None,
+        on_problem: Callable[[Problem], None] = lambda problem: None,
     ) -> None:
         """Prepare.
 
@@ -125,11 +125,11 @@ class LogReader:
             with_batches: whether to count batches.
             compiled: whether to use compiled code; by default where there is much to read.
             name: what to call a file in problems.
-            announce: called before code is compiled, see `columnar.segment.decode_chunks`.
-            watch: called after each batch of rows.
-            search: called now and then, while last records are looked for, with the bytes of the
+            on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
+            on_progress: called after each batch of rows.
+            on_search: called now and then, while last records are looked for, with the bytes of the
                 log that have been read.
-            tell: called with each problem when it is met.
+            on_problem: called with each problem when it is met.
         """
         self._logs = logs
         self._as_of = as_of or AsOf()
@@ -138,10 +138,10 @@ class LogReader:
         self._strict = strict
         self._compiled = compiled
         self._name = name
-        self._announce = announce
-        self._watch = watch
-        self._search = search
-        self._tell = tell
+        self._on_compile = on_compile
+        self._on_progress = on_progress
+        self._on_search = on_search
+        self._on_problem = on_problem
         self._problems = ProblemLog()
         self._batches: Counter[BatchKind] | None = Counter() if with_batches else None
         self._batch_bytes: Counter[BatchKind] = Counter()
@@ -219,7 +219,7 @@ class LogReader:
             [segment.path for segment in log],
             TransactionIndex(aborted),
             counts=self._as_of.has_marker,
-            announce=self._announce,
+            on_compile=self._on_compile,
         )
 
     def _last_records(
@@ -235,8 +235,8 @@ class LogReader:
                 [segment.path for segment in log],
                 limits,
                 compiled=self._compiled,
-                announce=self._announce,
-                watch=self._search,
+                on_compile=self._on_compile,
+                on_progress=self._on_search,
             )
         except OSError as error:
             self._report(log[0], ProblemKind.UNREADABLE, _unreadable(error))
@@ -268,14 +268,14 @@ class LogReader:
                 transactions=transactions,
                 locators=locators,
                 compiled=self._compiled,
-                announce=self._announce,
+                on_compile=self._on_compile,
             ):
                 if isinstance(part, Damage):
                     self._report_damage(segment, part)
                     continue
                 rows, result = part
                 self.rows_read += rows
-                self._watch(self)
+                self._on_progress(self)
                 yield result
         except OSError as error:
             self._report(segment, ProblemKind.UNREADABLE, _unreadable(error))
@@ -302,7 +302,7 @@ class LogReader:
 
     def _add(self, problem: Problem) -> None:
         self._problems.add(problem)
-        self._tell(problem)
+        self._on_problem(problem)
         if self._strict:
             raise _StoppedError
 

@@ -39,7 +39,7 @@ def decode_chunks(
     transactions: Callable[[], TransactionIndex] | None = None,
     compiled: bool | None = None,
     workers: int | None = None,
-    announce: Callable[[], None] | None = None,
+    on_compile: Callable[[], None] | None = None,
 ) -> Iterator[pa.RecordBatch | Damage]:
     """Yield the records of a segment as batches of `DECODED`, and the damage between them.
 
@@ -52,7 +52,7 @@ def decode_chunks(
         compiled: whether to use compiled code; by default where the part is large.
         workers: threads that compiled code runs in; 1: the caller's alone. By default one for each
             processor, up to four.
-        announce: called before code is compiled, which takes a while and happens once.
+        on_compile: called before code is compiled, which takes a while and happens once.
 
     Raises:
         OSError: the file cannot be read.
@@ -65,7 +65,7 @@ def decode_chunks(
         transactions=transactions,
         compiled=compiled,
         workers=workers,
-        announce=announce,
+        on_compile=on_compile,
     )
 
 
@@ -79,7 +79,7 @@ def map_chunks(
     locators: Locators | None = None,
     compiled: bool | None = None,
     workers: int | None = None,
-    announce: Callable[[], None] | None = None,
+    on_compile: Callable[[], None] | None = None,
 ) -> Iterator[_T | Damage]:
     """Like `decode_chunks`, with a function applied to each batch where it was decoded.
 
@@ -118,7 +118,7 @@ def map_chunks(
             part=part,
             locators=locators,
             workers=workers,
-            announce=announce,
+            on_compile=on_compile,
         )
         yield from (item for item in found if locators is None or not isinstance(item, Damage))
         return

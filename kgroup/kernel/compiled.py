@@ -64,17 +64,17 @@ def why_unkept() -> str | None:
     return _unkept[-1] if _unkept else None
 
 
-def kernels(announce: Callable[[], None] | None = None) -> Any:
+def kernels(on_compile: Callable[[], None] | None = None) -> Any:
     """Give the compiled functions, by name; they release the interpreter lock.
 
     Args:
-        announce: called before they are compiled, which takes about ten seconds, once for each
+        on_compile: called before they are compiled, which takes about ten seconds, once for each
             user, version of the package and processor.
     """
     if not _loaded:
         with _lock:
             if not _loaded:
-                _loaded.append(_load(announce))
+                _loaded.append(_load(on_compile))
     return _loaded[0]
 
 
@@ -94,7 +94,7 @@ def _processor() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _load(announce: Callable[[], None] | None) -> Any:
+def _load(on_compile: Callable[[], None] | None) -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -106,8 +106,8 @@ def _load(announce: Callable[[], None] | None) -> Any:
     try:
         code = path.read_bytes()
     except OSError:
-        if announce is not None:
-            announce()
+        if on_compile is not None:
+            on_compile()
         code = _compile(machine)
         try:
             _write(path, code)

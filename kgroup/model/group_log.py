@@ -293,10 +293,10 @@ def _consumer_subscription(data: Data) -> Subscription | None:
     if topics is None:
         return None
     classic = data.get("classicMemberMetadata") or {}
-    said = [protocol["metadata"] for protocol in classic.get("supportedProtocols", ())]
-    is_understood = bool(said) and isinstance(said[0], Mapping) and "topics" in said[0]
+    metadata = [protocol["metadata"] for protocol in classic.get("supportedProtocols", ())]
+    is_understood = bool(metadata) and isinstance(metadata[0], Mapping) and "topics" in metadata[0]
     return replace(
-        _classic_subscription(said[0]) if is_understood else Subscription(()),
+        _classic_subscription(metadata[0]) if is_understood else Subscription(()),
         topics=tuple(sorted(topics)),
         regex=data.get("subscribedTopicRegex") or None,
     )

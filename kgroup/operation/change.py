@@ -80,7 +80,7 @@ _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 _UNANSWERED = (ProblemKind.DENIED, ProblemKind.NO_COORDINATOR)
 
 _Row = OffsetDescription | ShareOffsetDescription
-_Place = tuple[str | None, str | None, int | None]  # topic or else its id, partition
+_At = tuple[str | None, str | None, int | None]  # topic or else its id, partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +163,9 @@ def changes(before: GroupDescription, after: GroupDescription, time_ms: int) -> 
         ):
             yield Change(time_ms, group_id, kind, member_id, before=old, after=new)
     old_rows, new_rows = _rows(before), _rows(after)
-    places = sorted(old_rows.keys() | new_rows.keys(), key=_order)
-    for place in places:
-        old_row, new_row = old_rows.get(place), new_rows.get(place)
+    every = sorted(old_rows.keys() | new_rows.keys(), key=_order)
+    for at in every:
+        old_row, new_row = old_rows.get(at), new_rows.get(at)
         row = new_row or old_row
         assert row is not None
         for kind, name in _ROW_FIELDS:
@@ -222,7 +222,7 @@ def _subscribed(member: Member) -> dict[str, Any] | None:
     return {"topics": subscription.topics, "regex": subscription.regex}
 
 
-def _rows(group: GroupDescription) -> dict[_Place, _Row]:
+def _rows(group: GroupDescription) -> dict[_At, _Row]:
     rows: list[_Row] = [*group.offsets, *(group.share_offsets or ())]
     return {
         (row.topic, None if row.topic is not None else row.topic_id, row.partition): row
@@ -230,8 +230,8 @@ def _rows(group: GroupDescription) -> dict[_Place, _Row]:
     }
 
 
-def _order(place: _Place) -> tuple[bool, str, str, int]:
-    topic, topic_id, partition = place
+def _order(at: _At) -> tuple[bool, str, str, int]:
+    topic, topic_id, partition = at
     return (topic is None, topic or "", topic_id or "", -1 if partition is None else partition)
 
 

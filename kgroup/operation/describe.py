@@ -15,7 +15,7 @@ from kgroup.operation.description import (
     ShareOffsetDescription,
 )
 from kgroup.operation.report import Report
-from kgroup.operation.select_groups import read_chosen
+from kgroup.operation.select_groups import select_groups
 from kgroup.operation.time_lag import with_time_lags
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
@@ -28,7 +28,7 @@ from kgroup.source.base import (
 
 __all__ = ["describe"]
 
-_SETTLED = (GroupState.STABLE, GroupState.RECONCILING)
+_ASSIGNED = (GroupState.STABLE, GroupState.RECONCILING)
 """States in which what nobody owns shall have no owner, or has none yet."""
 _At = tuple[str, int]
 _Ranges = Mapping[_At, LogRange]
@@ -85,7 +85,7 @@ def describe(
         BrokerError: no broker answers.
     """
     question = Question(regex=regex, log_budget=log_budget)
-    reading, missing = read_chosen(source, group_ids, question)
+    reading, missing = select_groups(source, group_ids, question)
     committing = with_kafka_commits(source, reading.image.groups.values())
     chosen = committing.groups
     forgotten = _forgotten(source, chosen)
@@ -285,7 +285,7 @@ def _tells_owners(group: Group) -> bool:
     """Tell whether a partition is nobody's where no owner of it is seen."""
     if group.type is GroupType.ZOOKEEPER:
         return bool(group.members)  # the nodes of owners are all there is
-    if not group.members or group.state not in _SETTLED:
+    if not group.members or group.state not in _ASSIGNED:
         return False
     if group.topology is not None:
         return not any(part.source_topic_regex for part in group.topology.subtopologies)

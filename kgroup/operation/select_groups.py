@@ -7,10 +7,10 @@ from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.source.base import GroupSource, Question, Reading
 
-__all__ = ["read_chosen"]
+__all__ = ["select_groups"]
 
 
-def read_chosen(
+def select_groups(
     source: GroupSource, group_ids: Collection[str], question: Question
 ) -> tuple[Reading, tuple[Problem, ...]]:
     """Read the groups of these ids, those that the question's regex chooses, or all.

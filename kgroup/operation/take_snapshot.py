@@ -25,7 +25,7 @@ from kgroup.model.snapshot import (
 )
 from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.report import Report, outcome
-from kgroup.operation.select_groups import read_chosen
+from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
     Capability,
@@ -72,7 +72,7 @@ def take_snapshot(
         BrokerError: no broker answers.
     """
     question = Question(regex=regex, log_budget=log_budget, nodes=True)
-    reading, missing = read_chosen(source, group_ids, question)
+    reading, missing = select_groups(source, group_ids, question)
     image, tree = reading.image, reading.zookeeper
     # What nodes say is found again, with what is wrong about it, whenever they are read.
     problems = list(reading.problems if tree is None else tree.problems)

@@ -18,5 +18,5 @@ def problem_line(problem: Problem) -> str:
         )
         if value is not None
     ]
-    place = [", ".join(known)] if known else []
-    return ": ".join([*place, problem.kind, problem.reason])
+    where = [", ".join(known)] if known else []
+    return ": ".join([*where, problem.kind, problem.reason])

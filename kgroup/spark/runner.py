@@ -27,7 +27,7 @@ def runner(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     note: Callable[[str], None] = lambda text: None,
-    announce: Callable[[], None] | None = None,
+    on_compile: Callable[[], None] | None = None,
 ) -> Iterator[Run]:
     """Give what does tasks, for as long as the context lasts.
 
@@ -35,7 +35,7 @@ def runner(
         master: of a Spark cluster; given, Spark does all tasks.
         settings: of Spark; likewise.
         note: called with a sentence where Spark would help, and cannot be had.
-        announce: called before code is compiled.
+        on_compile: called before code is compiled.
     """
     with ExitStack() as stack:
         session: SparkSession | None = None
@@ -48,7 +48,7 @@ def runner(
             if is_large:
                 from kgroup.kernel.compiled import kernels
 
-                kernels(announce)  # once here, and not by each executor
+                kernels(on_compile)  # once here, and not by each executor
             if session is None and jobs and (is_wanted or (is_large and can_help)):
                 try:
                     session = stack.enter_context(spark_session(master, settings, only_tasks=True))

@@ -101,15 +101,15 @@ def spark_session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     interrupted = getsignal(SIGINT)
-    with TemporaryFile() as said:
+    with TemporaryFile() as stderr:
         try:
-            with nullcontext() if is_submitted else _errors_to(said), _ended_if_interrupted():
+            with nullcontext() if is_submitted else _errors_to(stderr), _ended_if_interrupted():
                 session = builder.getOrCreate()
                 if current_thread() is main_thread():
                     signal(SIGINT, interrupted)  # PySpark put its own in the place
         except (PySparkException, Py4JError, OSError) as error:
-            said.seek(0)
-            reason = reason_of_start(error, said.read().decode("utf-8", "replace"))
+            stderr.seek(0)
+            reason = reason_of_start(error, stderr.read().decode("utf-8", "replace"))
             raise KgroupError(f"Spark does not start: {reason}") from None
     try:
         yield session
@@ -162,22 +162,22 @@ def first_line(error: BaseException) -> str:
     return re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]) if lines else type(error).__name__
 
 
-def reason_of_start(error: BaseException, said: str) -> str:
+def reason_of_start(error: BaseException, stderr: str) -> str:
     """Give the reason why Spark did not start.
 
     Args:
         error: that was raised; it tells little where the JVM or its context ended before.
-        said: what the JVM wrote to standard error.
+        stderr: what the JVM wrote to standard error.
     """
     for pattern in (
         r"(Failed to connect to master .+)",
         r"^Exception in thread .+? (?:[\w$]+\.)+[\w$]+: (.+)",
         r"^(Invalid .+)",  # options of the JVM
     ):
-        found = re.findall(pattern, said, re.MULTILINE)
+        found = re.findall(pattern, stderr, re.MULTILINE)
         if found:
             return str(found[-1])
-    lines = [line for line in said.splitlines() if not re.match(r"\s|$", line)]  # no stack traces
+    lines = [line for line in stderr.splitlines() if not re.match(r"\s|$", line)]  # no stack traces
     return ": ".join([first_line(error), *lines[-1:]])
 
 

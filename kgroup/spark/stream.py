@@ -52,7 +52,7 @@ def stream_history(
     root: Path,
     *,
     every_s: float,
-    tell: Callable[[Report[ClusterReport]], None],
+    on_report: Callable[[Report[ClusterReport]], None],
 ) -> None:
     """Write what comes into the tables, until a signal ends it; a batch that runs is finished.
 
@@ -62,7 +62,7 @@ def stream_history(
         cluster: name to give the cluster; by default its id.
         root: the warehouse's folder.
         every_s: seconds from the begin of a batch to that of the next.
-        tell: called with what a batch did.
+        on_report: called with what a batch did.
 
     Raises:
         BrokerError: the cluster does not answer, or has no leader for a partition, for long.
@@ -71,7 +71,7 @@ def stream_history(
     """
     live = ask_live(config, cluster)
     ended = threading.Event()
-    batch = _Batch(session, config, live.cluster, root, tell, ended)
+    batch = _Batch(session, config, live.cluster, root, on_report, ended)
     checkpoint = root.absolute() / "_kgroup" / "stream" / quote(live.cluster, safe="")
     session.dataSource.register(_Trigger)
     reader = session.readStream.format(_Trigger.name()).option(
@@ -117,7 +117,7 @@ class _Batch:
         config: ClientConfig,
         cluster: str,
         root: Path,
-        tell: Callable[[Report[ClusterReport]], None],
+        on_report: Callable[[Report[ClusterReport]], None],
         ended: threading.Event,
     ) -> None:
         self.running = threading.Lock()
@@ -126,14 +126,14 @@ class _Batch:
         self._config = config
         self._cluster = cluster
         self._root = root
-        self._tell = tell
+        self._on_report = on_report
         self._ended = ended
 
     def write(self, rows: DataFrame, number: int) -> None:
         """Write one batch; Spark calls it, and does not go on where it raises."""
         with self.running:
             try:
-                self._tell(self._commit())
+                self._on_report(self._commit())
             except Exception as error:
                 self.error = error
                 raise

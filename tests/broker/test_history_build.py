@@ -35,7 +35,7 @@ def build_live(root: Path, server: Broker) -> ClusterReport:
         return report
 
 
-def fates(root: Path) -> list[str | None]:
+def statuses(root: Path) -> list[str | None]:
     rows = read_tables(root, CLUSTER_ID)["offset_commits"]
     return [row["transaction"] for row in rows if row["group_id"] == "paid"]
 
@@ -52,12 +52,12 @@ def test_the_live_topic_bit_by_bit(orders_broker: Broker, tmp_path: Path) -> Non
         producer.send_offsets_to_transaction(at, "paid")
         first = build_live(root, orders_broker)
         assert first.segments_read > 0
-        assert fates(root) == ["open"]
+        assert statuses(root) == ["open"]
         producer.commit_transaction()
     commits(orders_broker, range(50, 80))
     second = build_live(root, orders_broker)
     assert 0 < second.segments_read <= first.segments_read
-    assert fates(root) == ["committed"]
+    assert statuses(root) == ["committed"]
     third = build_live(root, orders_broker)
     assert (third.segments_read, third.damage_count) == (0, 0)
 

@@ -78,8 +78,8 @@ def test_the_topic_is_what_the_segments_hold(server: Broker, config: ClientConfi
     found = read(live.splits())
     assert sum(map(len, found.values())) > 3 * COMMITS
     assert found == segments(server)
-    fates = [record.transaction for each in found.values() for record in each]
-    assert {fate for fate in fates if fate} == {"committed", "aborted"}
+    statuses = [record.transaction for each in found.values() for record in each]
+    assert {status for status in statuses if status} == {"committed", "aborted"}
 
 
 def test_ranges(server: Broker, config: ClientConfig) -> None:

@@ -162,8 +162,8 @@ def test_there_is_something_of_everything(live: Live, cli: Cli) -> None:  # noqa
     codec = {4: "zstd", 1: "gzip", 2: "snappy"}[CODECS[live.server.version]]
     assert {("type", "GroupMetadata"), ("type", "OffsetCommit"), ("batch", codec)} <= counts
     if live.has_transactions:
-        for fate in ("committed", "aborted", "open"):
-            assert ("transaction", fate) in counts
+        for status in ("committed", "aborted", "open"):
+            assert ("transaction", status) in counts
 
 
 def test_parquet(live: Live, cli: Cli, tmp_path: Path) -> None:  # noqa: F811

@@ -11,8 +11,8 @@ import pytest
 
 from kgroup.cli.command.history import COMMANDS
 from kgroup.cli.main import status_of
-from kgroup.history.query.commit_summary import CommitStory, Jump, Pause
-from kgroup.history.query.inventory import ClusterStock, GroupStock, PartitionStock
+from kgroup.history.query.commit_summary import CommitSummary, Jump, Pause
+from kgroup.history.query.inventory import ClusterInventory, GroupInventory, PartitionInventory
 from kgroup.history.query.lag import Lag
 from kgroup.history.query.owner import Owner
 from kgroup.history.query.stale import StaleOffset
@@ -86,12 +86,12 @@ def test_every_question_is_in_the_page(name: str) -> None:
     ("name", "rows"),
     [
         ("owner", [Owner]),
-        ("commits", [CommitStory, Pause, Jump]),
+        ("commits", [CommitSummary, Pause, Jump]),
         ("rebalances", [Rebalance, Participant, Moved, OwnedPartition, Cause]),
         ("storms", [Storm, Starter]),
         ("stale", [StaleOffset]),
         ("lag", [Lag]),
-        ("show", [ClusterStock, PartitionStock, GroupStock]),
+        ("show", [ClusterInventory, PartitionInventory, GroupInventory]),
     ],
 )
 def test_every_field_is_in_the_page(name: str, rows: list[type]) -> None:

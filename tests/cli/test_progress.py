@@ -34,7 +34,7 @@ def run() -> LogReader:
 def test_a_line_that_is_written_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     shown = Progress(writes_rows=True)
-    shown.tell(run())
+    shown.show_rows(run())
     assert terminal.getvalue() == "\r\x1b[Kfile 2 of 3, 1,234,567 records"
     shown.clear()
     assert terminal.getvalue().endswith("records\r\x1b[K")
@@ -47,7 +47,7 @@ def test_nothing_for_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     monkeypatch.setattr(progress, "FIRST_S", 1000.0)
     shown = Progress(writes_rows=True)
-    shown.tell(run())
+    shown.show_rows(run())
     shown.clear()
     assert terminal.getvalue() == ""
 
@@ -56,8 +56,8 @@ def test_nothing_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     monkeypatch.setattr(terminal, "isatty", lambda: False)
     shown = Progress(writes_rows=True)
-    shown.tell(run())
-    shown.announce_compiling()
+    shown.show_rows(run())
+    shown.on_compile()
     assert terminal.getvalue() == ""
 
 
@@ -67,7 +67,7 @@ def test_nothing_between_rows_on_the_same_terminal(
 ) -> None:
     terminal = on_terminal(monkeypatch)
     monkeypatch.setattr(progress, "is_terminal", lambda: True)
-    Progress(writes_rows=writes_rows).tell(run())
+    Progress(writes_rows=writes_rows).show_rows(run())
     assert (terminal.getvalue() != "") is is_shown
 
 
@@ -87,7 +87,7 @@ def test_nothing_between_the_rounds_of_a_watch(
 
 def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
-    Progress(writes_rows=True).announce_compiling()
+    Progress(writes_rows=True).on_compile()
     assert terminal.getvalue() == (
         "kgroup: compiling the decoder for large inputs; this happens once\n"
     )

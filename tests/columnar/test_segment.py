@@ -345,8 +345,8 @@ def test_transactions_of_other_segments_count(tmp_path: Path) -> None:
             return asked[0]
 
         rows = rows_of(decode_chunks(first, transactions=markers, compiled=by_kernel))
-        fates = [row["transaction"] for row in rows]
-        assert fates == ["committed", "aborted", "open"]
+        statuses = [row["transaction"] for row in rows]
+        assert statuses == ["committed", "aborted", "open"]
         assert len(asked) == 1
 
 

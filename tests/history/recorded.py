@@ -43,7 +43,7 @@ def engine_of_log(directory: Path, root: Path) -> Iterator[DuckEngine]:
 def log_of(directory: Path) -> dict[int, list[DecodedRecord]]:
     """Decode all records of a log directory, by partition; transactional ones are all "open"."""
     log: dict[int, list[DecodedRecord]] = {}
-    for segment in find_segments([directory], tell=lambda problem: None):
+    for segment in find_segments([directory], on_problem=lambda problem: None):
         assert segment.partition is not None
         if segment.path.suffix != ".log" or segment.path.parent.parent != directory:
             continue  # what the log cleaner left, in copies of the folder too

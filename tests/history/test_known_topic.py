@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from kgroup.errors import NotFoundError
-from kgroup.history.query.commit_summary import commit_story
+from kgroup.history.query.commit_summary import commit_summaries
 from kgroup.history.query.lag import lags
 from kgroup.history.query.timeline import timeline
 from kgroup.history.sql.engine import DuckEngine
@@ -112,7 +112,9 @@ def test_names_like_it_are_suggested_or_those_told_that_there_are(engine: DuckEn
 _Asked = Callable[..., tuple[object, ...]]
 QUESTIONS: dict[str, _Asked] = {
     "timeline": lambda engine, **of: timeline(engine, "order-service", **of).data,
-    "commits": lambda engine, **of: commit_story(engine, "order-service", pause_ms=1, **of).data,
+    "commits": lambda engine, **of: (
+        commit_summaries(engine, "order-service", pause_ms=1, **of).data
+    ),
     "lag": lambda engine, **of: lags(engine, "order-service", **of).data,
 }
 

@@ -29,18 +29,18 @@ def committed(offset: int, producer_id: int) -> bytes:
 
 
 def grown(root: Path, more: Mapping[int, bytes]) -> dict[tuple[int, int], str]:
-    """Let the logs of partitions grow, and build; give the fate of each commit."""
+    """Let the logs of partitions grow, and build; give what became of each commit."""
     for partition, data in more.items():
         folder = root / "log" / f"__consumer_offsets-{partition}"
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / f"{0:020}.log").open("ab") as file:
             file.write(data)
     build(root / "w", root / "log")
-    return fates(root / "w")
+    return statuses(root / "w")
 
 
-def fates(warehouse: Path) -> dict[tuple[int, int], str]:
-    """Give the fate of each commit; each is there once."""
+def statuses(warehouse: Path) -> dict[tuple[int, int], str]:
+    """Give what became of each commit; each is there once."""
     rows = read_tables(warehouse, "c")["offset_commits"]
     found = {(row["offsets_partition"], row["log_offset"]): row["transaction"] for row in rows}
     assert len(found) == len(rows)
@@ -48,14 +48,14 @@ def fates(warehouse: Path) -> dict[tuple[int, int], str]:
 
 
 def seen(root: Path, *segments: tuple[int, bytes]) -> dict[int, str]:
-    """Build from a replica of partition 2 that has no more than these; give the fate of commits."""
+    """Build from a replica of partition 2 that has no more than these; tell what became of them."""
     number = len(list(root.glob("log-*")))
     folder = root / f"log-{number}" / "__consumer_offsets-2"
     folder.mkdir(parents=True)
     for base, data in segments:
         (folder / f"{base:020}.log").write_bytes(data)
     build(root / "w", folder)
-    return {offset: fate for (_, offset), fate in fates(root / "w").items()}
+    return {offset: status for (_, offset), status in statuses(root / "w").items()}
 
 
 def test_markers_of_later_builds_settle(tmp_path: Path) -> None:

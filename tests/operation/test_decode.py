@@ -154,13 +154,13 @@ def test_the_fate_of_a_transaction_stands_in_a_later_segment(transactions: Log) 
 
 
 def test_read_committed(transactions: Log) -> None:
-    assert select(transactions, without_fates=NOT_COMMITTED) == [0, 1, 2]
+    assert select(transactions, without_statuses=NOT_COMMITTED) == [0, 1, 2]
 
 
 def test_latest_passes_over_aborted_records_and_shows_open_ones_beside(transactions: Log) -> None:
     decoding = decode(transactions.segments(), Selection(), last_only=True)
     assert offsets(decoding) == [1, 2, 6]
-    read_committed = Selection(without_fates=NOT_COMMITTED)
+    read_committed = Selection(without_statuses=NOT_COMMITTED)
     assert offsets(decode(transactions.segments(), read_committed, last_only=True)) == [1, 2]
 
 
@@ -243,7 +243,7 @@ def write(events: list[tuple[str, int, str]]) -> Iterator[bytes]:
         yield batch([record]) if producer < 0 else transaction([record], producer)
 
 
-def fates(events: list[tuple[str, int, str]]) -> list[str | None]:
+def statuses(events: list[tuple[str, int, str]]) -> list[str | None]:
     """What became of each record, marker by marker."""
     found: list[str | None] = []
     for what, producer, _ in events:
@@ -274,18 +274,18 @@ def test_views_of_random_logs(
 
     last: dict[tuple[str, str], int] = {}
     shown = set()
-    for offset, (fate, (what, _, group)) in enumerate(zip(fates(events), events, strict=True)):
-        if fate == "open":
+    for offset, (status, (what, _, group)) in enumerate(zip(statuses(events), events, strict=True)):
+        if status == "open":
             shown.add(offset)
-        elif fate not in ("aborted", "marker"):
+        elif status not in ("aborted", "marker"):
             last["metadata" if what == "metadata" else "commit", group] = offset
     decoding = decode(log.segments(), Selection(), last_only=True)
     assert offsets(decoding) == sorted(shown | set(last.values()))
 
     current: dict[tuple[str, str], int] = {}
     before = events[: cut + 1]
-    for offset, (fate, (what, _, group)) in enumerate(zip(fates(before), before, strict=True)):
-        if fate in (None, "committed"):
+    for offset, (status, (what, _, group)) in enumerate(zip(statuses(before), before, strict=True)):
+        if status in (None, "committed"):
             current["metadata" if what == "metadata" else "commit", group] = offset
     expected = sorted(offset for offset in current.values() if events[offset][0] != "tombstone")
     assert offsets(decode(log.segments(), Selection(), as_of=AsOf(offset=cut))) == expected
@@ -482,8 +482,8 @@ def test_logs_from_elsewhere(log: Log) -> None:
     parts = [batch([commit(2, "a")]), bytes(damaged), transaction([commit(4, "b")], 7)]
     log.add(2, *parts, transaction([commit(5, "c")], 8))
     told: list[Problem] = []
-    wanted = Selection(groups=frozenset({"b", "c", "d"}), without_fates=NOT_COMMITTED)
-    decoding = decode(Stretches(log.segments()), wanted, tell=told.append)
+    wanted = Selection(groups=frozenset({"b", "c", "d"}), without_statuses=NOT_COMMITTED)
+    decoding = decode(Stretches(log.segments()), wanted, on_problem=told.append)
     assert offsets(decoding) == [5]
     assert decoding.problems() == tuple(told)
     damage, no_leader = told

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from kgroup.errors import ProblemKind
 from kgroup.history.build.build import ClusterReport
-from kgroup.history.query.commit_summary import CommitStory
-from kgroup.history.query.inventory import ClusterStock, GroupStock
+from kgroup.history.query.commit_summary import CommitSummary
+from kgroup.history.query.inventory import ClusterInventory, GroupInventory
 from kgroup.history.query.lag import Lag
 from kgroup.history.query.owner import Owner
 from kgroup.history.query.stale import StaleOffset
@@ -106,14 +106,14 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     statistics.stats_sheet: Count,
     answer.owner_sheet: Owner,
     answer.interval_sheet: Interval,
-    answer.commit_sheet: CommitStory,
-    answer.pause_sheet: CommitStory,
-    answer.jump_sheet: CommitStory,
+    answer.commit_sheet: CommitSummary,
+    answer.pause_sheet: CommitSummary,
+    answer.jump_sheet: CommitSummary,
     answer.lag_sheet: Lag,
     answer.stale_sheet: StaleOffset,
-    answer.cluster_stock_sheet: ClusterStock,
-    answer.group_stock_sheet: GroupStock,
-    answer.partition_stock_sheet: ClusterStock,
+    answer.cluster_inventory_sheet: ClusterInventory,
+    answer.group_inventory_sheet: GroupInventory,
+    answer.partition_inventory_sheet: ClusterInventory,
     answer.answer_sheet: Interval,
     rebalance.rebalance_sheet: Rebalance,
     rebalance.storm_sheet: Storm,
@@ -172,7 +172,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     grid_text: (Run, _grids),
     zookeeper.findings_text: (Finding, zookeeper.findings_text),
     statistics.stats_text: (Count, statistics.stats_text),
-    answer.commit_text: (CommitStory, answer.commit_text),
+    answer.commit_text: (CommitSummary, answer.commit_text),
     rebalance.rebalance_text: (Rebalance, rebalance.rebalance_text),
     picture.picture_text: (Interval, lambda rows, form, **how: picture.picture_text(rows, 80)),
 }

@@ -64,10 +64,10 @@ def test_details() -> None:
     assert (found[5] or "").startswith("version 3: ")
 
 
-@pytest.mark.parametrize("fate", [None, "committed", "aborted", "open"])
-def test_a_detail_tells_of_transactions_that_do_not_count(fate: str | None) -> None:
-    found = details(build(commit(0, "g"), tombstone(1, "g"), transaction=fate))
-    before = f"{fate} transaction" if fate in ("aborted", "open") else ""
+@pytest.mark.parametrize("status", [None, "committed", "aborted", "open"])
+def test_a_detail_tells_of_transactions_that_do_not_count(status: str | None) -> None:
+    found = details(build(commit(0, "g"), tombstone(1, "g"), transaction=status))
+    before = f"{status} transaction" if status in ("aborted", "open") else ""
     assert found == [before or None, f"{before} tombstone".strip()]
 
 

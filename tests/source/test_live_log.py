@@ -185,7 +185,7 @@ def following(
         topic = cluster.offsets_log(folder)
         numbers = list(topic.leaders)
         logs = FollowedLogs(
-            topic, numbers, start, committed=committed, tell=notes.append, pulse=pulse
+            topic, numbers, start, committed=committed, on_note=notes.append, pulse=pulse
         )
 
         def only_logs() -> Iterator[Log]:

@@ -191,7 +191,7 @@ def test_unreadable_file_is_reported(copy: Path, monkeypatch: pytest.MonkeyPatch
     """It vanished, say, since the folder was listed."""
     found = find_segments([copy])
     (copy / FOLDER / SEGMENT).unlink()
-    monkeypatch.setattr("kgroup.source.log.source.find_segments", lambda paths, tell: found)
+    monkeypatch.setattr("kgroup.source.log.source.find_segments", lambda paths, on_problem: found)
     reading = LogDir([copy]).read()
     (problem,) = reading.problems
     assert (problem.kind, problem.path) == ("unreadable", str(copy / FOLDER / SEGMENT))

@@ -167,6 +167,6 @@ def test_how_far_it_has_come(tmp_path: Path) -> None:
     path = log.add(0, batch([commit(0, "g")]), batch([commit(1, "h")]))
     told: list[int] = []
     segments = log.segments()
-    replay_groups(segments, Delta(0), ProblemLog(), compiled=True, watch=told.append)
+    replay_groups(segments, Delta(0), ProblemLog(), compiled=True, on_progress=told.append)
     assert told == sorted(told)
     assert told[-1] == path.stat().st_size

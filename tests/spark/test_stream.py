@@ -153,4 +153,6 @@ def test_what_is_no_warehouse_is_told(answer: Answer, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer(live({}))
     with pytest.raises(InputError, match="expected a warehouse"):
-        stream.stream_history(Mock(), CONFIG, None, tmp_path, every_s=1, tell=lambda report: None)
+        stream.stream_history(
+            Mock(), CONFIG, None, tmp_path, every_s=1, on_report=lambda report: None
+        )

@@ -7,7 +7,7 @@ from contextlib import redirect_stderr
 import click
 
 from kgroup.cli.option.common import examples
-from kgroup.cli.output.context import complain, write
+from kgroup.cli.output.context import warn, write
 from kgroup.cli.shell.command_line import TypedLine, read_bash, read_fish_word
 from kgroup.cli.shell.script import SCRIPTS, SHELLS
 from kgroup.cli.shell.suggestion import PART
@@ -51,7 +51,7 @@ def command(shell: str | None, typed: Sequence[str], installs: bool) -> ExitStat
     if installs:
         from kgroup.cli.shell.install import install
 
-        complain(install(shell))
+        warn(install(shell))
         return ExitStatus.DONE
     if not typed:
         write([SCRIPTS[shell]])

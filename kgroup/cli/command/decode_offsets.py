@@ -23,12 +23,12 @@ from kgroup.cli.option.parameter import parse_bytes, parse_end, parse_time
 from kgroup.cli.option.record_source import LiveChoice, file_records, live_records
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import (
-    complain,
-    complain_of,
     documented,
     is_terminal,
     naming,
     show,
+    warn,
+    warn_of,
     write,
 )
 from kgroup.cli.output.form import Output
@@ -237,10 +237,10 @@ def command(
     """
     if value is not None and key is None:
         raise click.UsageError("--value belongs to --key, which is missing")
-    places = [*files, *paths]
-    if key is not None and places:
+    inputs = [*files, *paths]
+    if key is not None and inputs:
         raise click.UsageError("--key decodes one record in place of files; leave out one of them")
-    is_live = _is_live(places, key, connection)
+    is_live = _is_live(inputs, key, connection)
     if latest and as_of is not None:
         raise click.UsageError("--latest and --as-of are two views; choose one of them")
     if since is not None and until is not None and since >= until:
@@ -277,7 +277,7 @@ def command(
             raise click.UsageError(f"--key decodes one record; leave out {', '.join(surplus)}")
         one = decode_message(key, value)
         _write(lambda function: map(function, one.data), lambda: one.errors, parquet, output)
-        complain_of(one.errors)
+        warn_of(one.errors)
         return one.exit_status
     selection = Selection(
         groups=frozenset(groups),
@@ -288,7 +288,7 @@ def command(
         from_offset=from_offset,
         since_ms=since,
         until_ms=until,
-        without_fates=NOT_COMMITTED if isolation == "read-committed" else frozenset(),
+        without_statuses=NOT_COMMITTED if isolation == "read-committed" else frozenset(),
     )
     progress = Progress(
         writes_rows=parquet is None and not stats, unit="partition" if is_live else "file"
@@ -305,9 +305,9 @@ def command(
     with ExitStack() as stack:
         with documented("decode-offsets", output):
             source, unread, name = stack.enter_context(
-                live_records(connection, choice, progress.tell_copied)
+                live_records(connection, choice, progress.show_copied)
                 if is_live
-                else file_records(places, include, offsets_partitions)
+                else file_records(inputs, include, offsets_partitions)
             )
         decoding = decode(
             source,
@@ -318,35 +318,35 @@ def command(
             with_batches=stats,
             problems=unread,
             name=name,
-            announce=progress.announce_compiling,
-            watch=(lambda log: None) if follow else progress.tell,
-            tell=(lambda problem: complain_of([problem])) if follow else (lambda problem: None),
+            on_compile=progress.on_compile,
+            on_progress=(lambda log: None) if follow else progress.show_rows,
+            on_problem=(lambda problem: warn_of([problem])) if follow else (lambda problem: None),
         )
         if stats:
             _show_stats(decoding, output, progress)
         else:
             _write(decoding.map, decoding.problems, parquet, output, is_endless=follow)
             progress.finish()
-            complain_of(() if follow else decoding.problems())
+            warn_of(() if follow else decoding.problems())
     for missing in decoding.unseen:
-        complain(f"note: nothing about {missing!r} was met; what stands before was not looked at")
+        warn(f"note: nothing about {missing!r} was met; what stands before was not looked at")
     return decoding.exit_status
 
 
-def _is_live(places: Sequence[Path], key: bytes | None, connection: Connection) -> bool:
+def _is_live(inputs: Sequence[Path], key: bytes | None, connection: Connection) -> bool:
     """Tell whether a cluster is to be asked: what is explicit wins over the environment."""
     option = connection.chosen_by
-    if places and option:
+    if inputs and option:
         raise click.UsageError(
             f"{option} (a cluster) and files are two sources; choose one of them"
         )
-    if not (places or key is not None or option or connection.is_default):
+    if not (inputs or key is not None or option or connection.is_default):
         raise click.UsageError(
             "what is to be decoded? Choose PATH... (files and folders), - (standard input), "
             "--log-dir PATH, --sample, --bootstrap-server HOST:PORT or --profile NAME (a cluster), "
             "or --key BYTES (one record)"
         )
-    return key is None and not places
+    return key is None and not inputs
 
 
 def _check_follow(given: Mapping[str, str], form: str, is_live: bool) -> None:
@@ -377,7 +377,7 @@ def _write(
 
         with naming(str(parquet)):
             count = write_parquet(parquet, rows, output.columns)
-        complain(f"{count} record{'' if count == 1 else 's'} written to {parquet}")
+        warn(f"{count} record{'' if count == 1 else 's'} written to {parquet}")
         return
     from kgroup.render.record.record import record_text
 

@@ -9,7 +9,7 @@ import click
 from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_option
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import complain_notes, complain_of, write
+from kgroup.cli.output.context import warn_notes, warn_of, write
 from kgroup.errors import ExitStatus, InputError, NotFoundError
 from kgroup.model.pattern import Pattern
 
@@ -87,8 +87,8 @@ def command(
                 log_budget=log_budget,
                 taken_ms=chosen.instant_ms(found),
             )
-        complain_notes(report.notes)
-        complain_of(report.errors)
+        warn_notes(report.notes)
+        warn_of(report.errors)
         (snapshot,) = report.data
         status = report.exit_status
         if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):

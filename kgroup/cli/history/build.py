@@ -9,8 +9,8 @@ from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.history import to_option
 from kgroup.cli.option.spark import SparkChoice, spark_options
-from kgroup.cli.option.warehouse import said_if_failed
-from kgroup.cli.output.context import complain, documented, show
+from kgroup.cli.option.warehouse import explain_write_errors
+from kgroup.cli.output.context import documented, show, warn
 from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
 from kgroup.errors import ExitStatus
@@ -98,7 +98,7 @@ def command(
 
     def note(text: str) -> None:
         progress.clear()
-        complain(f"note: {text}")
+        warn(f"note: {text}")
 
     with documented("history build", output):
         if locations:
@@ -106,10 +106,10 @@ def command(
         else:
             build_from = build_from_cluster(connection.client_config(), cluster)
         with (
-            said_if_failed(root),
+            explain_write_errors(root),
             write_warehouse(root) as writer,
-            runner(spark.master, spark.settings, note, progress.announce_compiling) as run,
+            runner(spark.master, spark.settings, note, progress.on_compile) as run,
         ):
-            report = build_from(Build(writer, run, progress.tell_share))
+            report = build_from(Build(writer, run, progress.show_share))
         progress.finish()
     return show("history build", report, output, build_sheet)

@@ -51,11 +51,11 @@ def command(
     """
     if pauses and jumps:
         raise click.UsageError("--pauses and --jumps have different columns; choose one of them")
-    from kgroup.history.query.commit_summary import commit_story
+    from kgroup.history.query.commit_summary import commit_summaries
     from kgroup.render.history.answer import commit_sheet, commit_text, jump_sheet, pause_sheet
 
     with documented("history commits", output), warehouse.open() as engine:
-        report = commit_story(
+        report = commit_summaries(
             engine,
             group_id,
             pause_ms=pause_ms,

@@ -7,7 +7,7 @@ import click
 from kgroup.cli.option.common import PATH, examples
 from kgroup.cli.option.history import group_argument, time_options
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
-from kgroup.cli.output.context import complain_notes
+from kgroup.cli.output.context import warn_notes
 from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
@@ -52,5 +52,5 @@ def command(
     (page,) = report.data
     with atomic_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.writelines(group_html(page))
-    complain_notes(report.notes)
+    warn_notes(report.notes)
     return report.exit_status

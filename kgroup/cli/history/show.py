@@ -34,18 +34,18 @@ def command(
     """
     if partitions and of_groups:
         raise click.UsageError("--partitions and --groups have different rows; choose one of them")
-    from kgroup.history.query.inventory import groups_of, stock_of
+    from kgroup.history.query.inventory import groups_of, inventory_of
     from kgroup.render.history.answer import (
-        cluster_stock_sheet,
-        group_stock_sheet,
-        partition_stock_sheet,
+        cluster_inventory_sheet,
+        group_inventory_sheet,
+        partition_inventory_sheet,
     )
 
     if of_groups:
         with documented("history show", output), warehouse.open() as engine:
             found = groups_of(engine, warehouse.cluster)
-        return show("history show", found, output, group_stock_sheet)
+        return show("history show", found, output, group_inventory_sheet)
     with documented("history show", output), warehouse.open_both() as (opened, engine):
-        report = stock_of(opened, engine, warehouse.cluster)
-    sheet = partition_stock_sheet if partitions else cluster_stock_sheet
+        report = inventory_of(opened, engine, warehouse.cluster)
+    sheet = partition_inventory_sheet if partitions else cluster_inventory_sheet
     return show("history show", report, output, sheet)

@@ -10,8 +10,8 @@ from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.history import to_option
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.spark import SparkChoice, spark_options
-from kgroup.cli.option.warehouse import said_if_failed
-from kgroup.cli.output.context import complain
+from kgroup.cli.option.warehouse import explain_write_errors
+from kgroup.cli.output.context import warn
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -62,20 +62,20 @@ def command(
 
     config = connection.client_config()
     with (
-        said_if_failed(root, "The tables have what the batches before have written."),
+        explain_write_errors(root, "The tables have what the batches before have written."),
         spark_session(spark.master, spark.settings, only_tasks=True) as session,
     ):
         from kgroup.spark.stream import stream_history  # there is PySpark
 
-        complain(f"note: Spark has started. What comes is written every {every_s:g} s.")
-        stream_history(session, config, cluster, root, every_s=every_s, tell=_tell)
+        warn(f"note: Spark has started. What comes is written every {every_s:g} s.")
+        stream_history(session, config, cluster, root, every_s=every_s, on_report=_show)
     return ExitStatus.DONE
 
 
-def _tell(report: "Report[ClusterReport]") -> None:
+def _show(report: "Report[ClusterReport]") -> None:
     from kgroup.render.history.build import build_line
 
     for each in report.data:
-        complain(build_line(each))
+        warn(build_line(each))
     for problem in report.errors:
-        complain(f"error: {problem.reason}")
+        warn(f"error: {problem.reason}")

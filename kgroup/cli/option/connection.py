@@ -12,7 +12,7 @@ import click
 
 from kgroup.cli.option.common import PATH, parsed
 from kgroup.cli.option.parameter import parse_seconds
-from kgroup.cli.output.context import complain
+from kgroup.cli.output.context import warn
 from kgroup.cli.shell.suggestion import suggest_profiles
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Connection:
             needs_server=needs_server,
         )
         for note in config.notes:
-            complain(f"note: {note}")
+            warn(f"note: {note}")
         return config
 
     @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.input_file import input_files
-from kgroup.cli.output.context import check_reader, complain, complain_notes
+from kgroup.cli.output.context import check_reader, warn, warn_notes
 from kgroup.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,27 +23,27 @@ __all__ = ["LiveChoice", "file_records", "live_records"]
 
 @contextmanager
 def file_records(
-    places: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
+    inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
 ) -> "Iterator[tuple[list[Segment], list[Problem], Callable[[Path], str]]]":
     """Find the segments to be read, what cannot be, and a function that gives each file a name.
 
     What is left out is told.
 
     Args:
-        places: files, folders, `-`.
+        inputs: files, folders, `-`.
         include: statuses of segments that a broker would remove.
         partitions: that are wanted; none: all.
 
     Raises:
         InputError: there is nothing to read.
     """
-    with input_files(places) as (found, name):
+    with input_files(inputs) as (found, name):
         segments, unread = _segments(found, include, partitions)
         yield segments, unread, name
 
 
 def _segments(
-    places: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
+    inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
 ) -> "tuple[list[Segment], list[Problem]]":
     from kgroup.model.segment import SegmentStatus, left_out_notes
     from kgroup.source.log.replica import without_replicas
@@ -51,7 +51,7 @@ def _segments(
 
     problems: list[Problem] = []
     statuses = {SegmentStatus(word) for word in include}
-    segments = find_segments(places, include=statuses, tell=problems.append)
+    segments = find_segments(inputs, include=statuses, on_problem=problems.append)
     if partitions:
         there = sorted({s.partition for s in segments if s.partition is not None})
         segments = [segment for segment in segments if segment.partition in partitions]
@@ -62,7 +62,7 @@ def _segments(
             )
     notes = left_out_notes((str(segment.path), segment) for segment in segments)
     segments = without_replicas(segments, notes)
-    complain_notes(notes)
+    warn_notes(notes)
     return segments, problems
 
 
@@ -91,7 +91,7 @@ class LiveChoice:
 
 @contextmanager
 def live_records(
-    connection: Connection, choice: LiveChoice, watch: "Callable[[LiveLog], None]"
+    connection: Connection, choice: LiveChoice, on_progress: "Callable[[LiveLog], None]"
 ) -> "Iterator[tuple[Sequence[Segment] | Logs, list[Problem], Callable[[Path], str]]]":
     """Give the logs of a cluster; none, and a note, where it has no such topic.
 
@@ -100,7 +100,7 @@ def live_records(
     Args:
         connection: to the cluster.
         choice: what is wanted.
-        watch: called while records are fetched.
+        on_progress: called while records are fetched.
 
     Raises:
         BrokerError: the cluster does not answer, or the topic may not be described.
@@ -110,9 +110,9 @@ def live_records(
         connection.open(of_silence=True) as cluster,
         TemporaryDirectory(prefix="kgroup-") as folder,
     ):
-        topic = cluster.offsets_log(Path(folder), watch)
+        topic = cluster.offsets_log(Path(folder), on_progress)
         if not topic.leaders:
-            complain("note: The cluster has no topic __consumer_offsets: nobody ever used a group.")
+            warn("note: The cluster has no topic __consumer_offsets: nobody ever used a group.")
             yield [], [], str
             return
         from kgroup.source.broker.follow import FollowedLogs
@@ -128,7 +128,7 @@ def live_records(
             numbers,
             start if start.is_sought else Start(at_end=True),
             committed=choice.committed,
-            tell=lambda text: complain(f"note: {text}"),
+            on_note=lambda text: warn(f"note: {text}"),
             pulse=check_reader,
         )
         yield logs, [], str

@@ -93,8 +93,8 @@ class Source:
             progress = Progress(writes_rows=False, is_wanted=not in_rounds)
             yield LogDir(
                 self.paths,
-                announce=progress.announce_compiling,
-                watch=progress.tell_bytes,
+                on_compile=progress.on_compile,
+                on_progress=progress.show_bytes,
             )
             progress.finish()
         elif self.zookeeper is not None:

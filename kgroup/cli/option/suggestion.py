@@ -97,7 +97,7 @@ def suggest_topics_of_group(ctx: click.Context, param: click.Parameter, incomple
 
 
 def _of_group(
-    ctx: click.Context, tell: Callable[[Group], Collection[str]], *, offsets: bool = False
+    ctx: click.Context, texts: Callable[[Group], Collection[str]], *, offsets: bool = False
 ) -> Sequence[str]:
     """Ask the source for the group that stands on the command line, and that for something."""
     # click gives up the arguments of a line that ends with an option whose value is being typed
@@ -111,7 +111,7 @@ def _of_group(
         from kgroup.source.base import Question
 
         groups = source.read([group_id], Question(offsets=offsets, log_budget=0)).image.groups
-        return [text for group in groups.values() for text in tell(group)]
+        return [text for group in groups.values() for text in texts(group)]
 
     return _asked(line, ask)
 

@@ -13,14 +13,14 @@ import click
 
 from kgroup.cli.option.common import FOLDER, ID, Word
 from kgroup.cli.option.spark import SparkChoice, spark_options
-from kgroup.cli.output.context import complain
+from kgroup.cli.output.context import warn
 from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError
 
 if TYPE_CHECKING:
     from kgroup.history.sql.engine import Engine
     from kgroup.history.warehouse.warehouse import Warehouse
 
-__all__ = ["WarehouseChoice", "said_if_failed", "warehouse_options"]
+__all__ = ["WarehouseChoice", "explain_write_errors", "warehouse_options"]
 
 _ENGINES = ("duckdb", "spark")
 
@@ -54,7 +54,7 @@ class WarehouseChoice:
             count = warehouse.row_count("damage", self.cluster)
             if count:
                 asking = self.command("sql", "SELECT * FROM damage")
-                complain(
+                warn(
                     f"note: {count:,} place{'s' * (count > 1)} of the log could not be read, so "
                     f"records may be missing; to see where: {asking}"
                 )
@@ -63,8 +63,8 @@ class WarehouseChoice:
     def command(self, question: str, *words: str) -> str:
         """Write a command that asks the same warehouse something, to be pasted into a shell."""
         cluster = () if self.cluster is None else ("--cluster", self.cluster)
-        place = ("--warehouse", str(self.root), *cluster)
-        return shlex.join(("kgroup", "history", question, *place, *words))
+        options = ("--warehouse", str(self.root), *cluster)
+        return shlex.join(("kgroup", "history", question, *options, *words))
 
     @contextmanager
     def open_both(self) -> "Iterator[tuple[Warehouse, Engine]]":
@@ -158,7 +158,7 @@ def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def said_if_failed(
+def explain_write_errors(
     root: Path, outcome: str = "Nothing has changed: the tables are as they were."
 ) -> Iterator[None]:
     """Say of errors of writing, such as a full disk, what they mean for the tables."""

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Page",
     "check_reader",
-    "complain",
-    "complain_notes",
-    "complain_of",
     "documented",
     "flush",
     "is_terminal",
     "naming",
     "show",
     "uncollected",
+    "warn",
+    "warn_notes",
+    "warn_of",
     "write",
 ]
 
@@ -99,7 +99,7 @@ def naming(name: str) -> Iterator[None]:
         raise
 
 
-def complain(text: str) -> None:
+def warn(text: str) -> None:
     """Write a line to standard error; a closed standard error is no reason to fail."""
     from kgroup.render.cell import harmless
 
@@ -107,24 +107,24 @@ def complain(text: str) -> None:
         print(f"kgroup: {harmless(text)}", file=sys.stderr, flush=True)
 
 
-def complain_notes(notes: Sequence[str]) -> None:
+def warn_notes(notes: Sequence[str]) -> None:
     """Tell the first notes one by one, and how many more there are."""
     for note in notes[:MAX_LINES]:
-        complain(f"note: {note}")
+        warn(f"note: {note}")
     if len(notes) > MAX_LINES:
-        complain(f"and {len(notes) - MAX_LINES} more notes")
+        warn(f"and {len(notes) - MAX_LINES} more notes")
 
 
-def complain_of(problems: "Sequence[Problem]") -> None:
+def warn_of(problems: "Sequence[Problem]") -> None:
     """Tell the first problems one by one, and how many more there are."""
     from kgroup.render.problem import problem_line
 
     for problem in problems[:MAX_LINES]:
-        complain(problem_line(problem))
+        warn(problem_line(problem))
     rest = problems[MAX_LINES:]
     if rest:
         left_out = f"; {rest[-1].reason}" if rest[-1].kind is ProblemKind.MORE else ""
-        complain(f"and {len(rest)} more{left_out}")
+        warn(f"and {len(rest)} more{left_out}")
 
 
 @contextmanager
@@ -206,6 +206,6 @@ def show(
             chosen = chosen.without_blank()
         write(sheet_text(chosen, output.form, headers=output.headers, terminal=is_terminal()))
     flush()
-    complain_notes(report.notes)
-    complain_of(report.errors)
+    warn_notes(report.notes)
+    warn_of(report.errors)
     return report.exit_status

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from kgroup.cli.output.context import complain, is_terminal
+from kgroup.cli.output.context import is_terminal, warn
 
 if TYPE_CHECKING:
     from kgroup.columnar.log_reader import LogReader
@@ -20,44 +20,44 @@ class Progress:
     """A line that is written over and over, from the first second on."""
 
     def __init__(self, *, writes_rows: bool, unit: str = "file", is_wanted: bool = True) -> None:
-        """Decide whether to tell anything: not between rows on the same terminal."""
+        """Decide whether to show anything: not between rows on the same terminal."""
         self._unit = unit
         in_the_way = writes_rows and is_terminal()
         self._is_on = is_wanted and sys.stderr.isatty() and not in_the_way
         self._due = time.monotonic() + FIRST_S
         self._is_shown = False
 
-    def tell(self, log: "LogReader") -> None:
+    def show_rows(self, log: "LogReader") -> None:
         """Show how far a log has been read, if it is time to."""
-        self._tell(f"{self._unit} {log.files_read} of {log.file_count}, {log.rows_read:,} records")
+        self._show(f"{self._unit} {log.files_read} of {log.file_count}, {log.rows_read:,} records")
 
-    def tell_bytes(self, done: int, size: int) -> None:
+    def show_bytes(self, done: int, size: int) -> None:
         """Show how many of the bytes that there are have been read, if it is time to."""
-        self._tell(f"read {done >> 20:,} of {size >> 20:,} MiB")
+        self._show(f"read {done >> 20:,} of {size >> 20:,} MiB")
 
-    def tell_share(self, done: int, size: int, unit: str) -> None:
+    def show_share(self, done: int, size: int, unit: str) -> None:
         """Show how much of what there is has been read, if it is time to."""
         if unit == "bytes":
-            self.tell_bytes(done, size)
+            self.show_bytes(done, size)
         else:
-            self._tell(f"read {done:,} of {size:,} {unit}")
+            self._show(f"read {done:,} of {size:,} {unit}")
 
-    def tell_copied(self, topic: "LiveLog") -> None:
+    def show_copied(self, topic: "LiveLog") -> None:
         """Show how much of a live topic has been fetched, if it is time to."""
-        self._tell(f"fetched {topic.bytes_copied >> 20:,} MiB")
+        self._show(f"fetched {topic.bytes_copied >> 20:,} MiB")
 
-    def announce_compiling(self) -> None:
+    def on_compile(self) -> None:
         """Say why the first run takes longer."""
         if sys.stderr.isatty():
             self.clear()
-            complain("compiling the decoder for large inputs; this happens once")
+            warn("compiling the decoder for large inputs; this happens once")
 
     def finish(self) -> None:
         """Take the line away; say if the next run will be as slow to begin as this one."""
         self.clear()
         compiled = sys.modules.get("kgroup.kernel.compiled")
         if compiled is not None and (where := compiled.why_unkept()):
-            complain(
+            warn(
                 f"note: compiled code cannot be kept in {where}; every run that decodes a large "
                 "input compiles it again. Set XDG_CACHE_HOME to a folder that can be written."
             )
@@ -68,7 +68,7 @@ class Progress:
             self._write("")
             self._is_shown = False
 
-    def _tell(self, text: str) -> None:
+    def _show(self, text: str) -> None:
         if self._is_on and time.monotonic() >= self._due:
             self._due = time.monotonic() + EVERY_S
             self._write(text)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from kgroup.cli.output.context import complain, complain_of, is_terminal, write
+from kgroup.cli.output.context import is_terminal, warn, warn_of, write
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
@@ -98,12 +98,12 @@ class _Lines:
         for note in found.report.notes:
             if note not in self._notes:
                 self._notes.add(note)
-                complain(f"note: {note}")
+                warn(f"note: {note}")
         errors = found.report.errors
         if errors != self._told:
-            complain_of([problem for problem in errors if problem not in self._told])
+            warn_of([problem for problem in errors if problem not in self._told])
             if not errors:
-                complain("note: no errors any more")
+                warn("note: no errors any more")
             self._told = errors
 
     def wait(self, seconds: float) -> None:

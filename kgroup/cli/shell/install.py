@@ -10,7 +10,7 @@ __all__ = ["install"]
 
 _COMMAND = "source <(kgroup completion {})"
 _WHERE_IT_IS = "if command -v kgroup > /dev/null; then {}; fi"
-"""A shell that starts where there is no kgroup, any more or yet, has nothing to complain of."""
+"""A shell that starts where there is no kgroup, any more or yet, has nothing to warn of."""
 _ZSH_SYSTEM = "(( $+functions[compdef] )) || { autoload -Uz compinit; compinit }; "
 """zsh knows no completions at all before somebody asks for them."""
 

@@ -105,9 +105,9 @@ def _history_columns(name: str, params: Mapping[str, Any]) -> Sequence[Column]:
     part = next((option for option in _PARTS_OF_HISTORY if params.get(option)), name)
     columns: Mapping[str, Sequence[Column]] = {
         "build": build.BUILD_COLUMNS,
-        "show": answer.CLUSTER_STOCK_COLUMNS,
-        "partitions": answer.PARTITION_STOCK_COLUMNS,
-        "of_groups": answer.GROUP_STOCK_COLUMNS,
+        "show": answer.CLUSTER_INVENTORY_COLUMNS,
+        "partitions": answer.PARTITION_INVENTORY_COLUMNS,
+        "of_groups": answer.GROUP_INVENTORY_COLUMNS,
         "owner": answer.OWNER_COLUMNS,
         "timeline": answer.INTERVAL_COLUMNS,
         "commits": answer.COMMIT_COLUMNS,

@@ -107,19 +107,19 @@ class Build:
         self,
         writer: WarehouseWriter,
         run: Run = run_here,
-        tell: Callable[[int, int, str], None] = lambda done, size, unit: None,
+        on_progress: Callable[[int, int, str], None] = lambda done, size, unit: None,
     ) -> None:
         """Begin.
 
         Args:
             writer: of the warehouse.
             run: does tasks.
-            tell: called with how much is done, how much there is, and in what that is counted:
-                bytes or offsets.
+            on_progress: called with how much is done, how much there is, and in what that is
+                counted: bytes or offsets.
         """
         self._writer = writer
         self._run = run
-        self._tell = tell
+        self._on_progress = on_progress
         self._changes: dict[str, Change] = {}
         self._reading: dict[_Key, _Reading] = {}
 
@@ -208,7 +208,7 @@ class Build:
         return []
 
     def commit(self) -> Report[ClusterReport]:
-        """Settle, derive, and let all of it count.
+        """Resolve, derive, and let all of it count.
 
         Returns:
             A row for each cluster, sorted; the damage as errors; as notes what may be wrong with a
@@ -316,7 +316,7 @@ class Build:
         for result in self._run(run_task, self._tasks(works)):
             again += self.accept(result)
             left -= sum(_size(read.work) for read in result.reads)
-            self._tell(size - left, size, unit)
+            self._on_progress(size - left, size, unit)
         return again
 
     def _tasks(self, works: Iterable[Work]) -> list[Task]:

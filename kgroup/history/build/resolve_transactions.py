@@ -61,7 +61,7 @@ def resolve_transactions(
         if not len(ends):
             continue
         for file in is_open:
-            if _settle_file(warehouse, file, ends, writer):
+            if _resolve_file(warehouse, file, ends, writer):
                 replaced.add(file.path)
     return replaced
 
@@ -92,16 +92,18 @@ def _is_behind(offsets: Mapping[int, tuple[int, int]], firsts: Mapping[int, int]
     )
 
 
-def _settle_file(warehouse: Path, file: WrittenFile, markers: pa.Table, writer: FactWriter) -> bool:
+def _resolve_file(
+    warehouse: Path, file: WrittenFile, markers: pa.Table, writer: FactWriter
+) -> bool:
     rows = read_rows(warehouse, file)
     outcome = _outcomes(rows, markers)
-    is_settled = pc.is_valid(outcome)
-    if not pc.any(is_settled).as_py():
+    is_resolved = pc.is_valid(outcome)
+    if not pc.any(is_resolved).as_py():
         return False
     at = rows.schema.get_field_index("transaction")
-    settled = rows.set_column(at, "transaction", outcome).filter(is_settled)
-    writer.add({file.table: settled})
-    rest = rows.filter(pc.invert(is_settled))
+    resolved = rows.set_column(at, "transaction", outcome).filter(is_resolved)
+    writer.add({file.table: resolved})
+    rest = rows.filter(pc.invert(is_resolved))
     if len(rest):
         writer.add({file.table: rest}, is_open=True)
     return True

@@ -218,7 +218,7 @@ def _find(
                     )
                 )
     if local:
-        for segment in find_segments(local, tell=problems.add):
+        for segment in find_segments(local, on_problem=problems.add):
             yield None, segment
     elif not seen and error is not None:
         raise error

@@ -49,7 +49,7 @@ def read_split(
     split: Split,
     *,
     compiled: bool | None = None,
-    announce: Callable[[], None] | None = None,
+    on_compile: Callable[[], None] | None = None,
 ) -> Iterator[pa.RecordBatch | Damage]:
     """Yield the records as batches of `columnar.schema.DECODED` in the log's order, and the damage.
 
@@ -60,7 +60,7 @@ def read_split(
     Args:
         split: to read.
         compiled: whether to use compiled code; by default where there is much to read.
-        announce: called before code is compiled, see `columnar.segment.decode_chunks`.
+        on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
 
     Raises:
         OSError: the file cannot be read, or a copy not be written.
@@ -74,7 +74,7 @@ def read_split(
             partition=split.offsets_partition,
             workers=1,
             compiled=compiled,
-            announce=announce,
+            on_compile=on_compile,
         ):
             yield item if isinstance(item, Damage) else split.location.wanted(item)
     if found.problem is not None:

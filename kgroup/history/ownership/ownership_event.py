@@ -229,10 +229,10 @@ class OwnershipEvents:
         """Whether each is a member at a rank, and if so, whether it is known what it has."""
         last = np.searchsorted(self._keys, self.order.key(member, rank), side="right")
         statement = np.append(-1, self.by_member)[last]
-        has_said = np.append(self.member, -1)[statement] == member
-        has_said &= np.append(self.end, -1)[statement] > rank
-        is_there: Flags = has_said | (self.description(member, rank) >= 0)
-        return is_there, ~has_said | np.append(self.is_known, True)[statement]
+        has_stated = np.append(self.member, -1)[statement] == member
+        has_stated &= np.append(self.end, -1)[statement] > rank
+        is_there: Flags = has_stated | (self.description(member, rank) >= 0)
+        return is_there, ~has_stated | np.append(self.is_known, True)[statement]
 
     def records(self, rank: Ints) -> tuple[pa.Array, pa.Array]:
         """Times and offsets of records; null for -1."""

@@ -10,10 +10,10 @@ from itertools import groupby
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.interval import Interval, read_intervals
 from kgroup.history.sql.known_topic import check_topic
-from kgroup.history.sql.question import SETTLED, Row, cluster_of_group, rows_of, where
+from kgroup.history.sql.question import COMMITTED, Row, cluster_of_group, rows_of, where
 from kgroup.operation.report import Report
 
-__all__ = ["CommitStory", "Jump", "Pause", "commit_story"]
+__all__ = ["CommitSummary", "Jump", "Pause", "commit_summaries"]
 
 _MINUTE_MS = 60_000
 _LOG = "topic, partition, offsets_partition"
@@ -78,7 +78,7 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitStory:
+class CommitSummary:
     """The commits of one partition; those of aborted and of open transactions left out.
 
     Attributes:
@@ -113,7 +113,7 @@ class CommitStory:
     jumps: tuple[Jump, ...]
 
 
-def commit_story(
+def commit_summaries(
     engine: Engine,
     group_id: str,
     *,
@@ -122,7 +122,7 @@ def commit_story(
     until_ms: int | None = None,
     topic: str | None = None,
     cluster: str | None = None,
-) -> Report[CommitStory]:
+) -> Report[CommitSummary]:
     """Tell how a group committed.
 
     Args:
@@ -158,13 +158,13 @@ def commit_story(
     owners = _owners(read_intervals(engine, *in_group)) if events else {}
     removals = _removals(engine, *in_group) if events else {}
     data = tuple(
-        _story(cluster, group_id, row, events.get(_log_of(row), ()), pause_ms, owners, removals)
+        _summary(cluster, group_id, row, events.get(_log_of(row), ()), pause_ms, owners, removals)
         for row in counts
     )
     return Report(data, notes=tuple(_notes(engine, condition, parameters, group_id, data)))
 
 
-def _settled(condition: str) -> str:
+def _followed(condition: str) -> str:
     """Take the commits that count, each with the one before it in its log.
 
     A clock that went back makes no pause.
@@ -176,7 +176,7 @@ def _settled(condition: str) -> str:
         "LAG(committed_offset) OVER in_log AS before_offset, "
         "LAG(log_offset) OVER in_log AS before_log_offset, "
         "LAG(time_ms) OVER in_log AS before_ms "
-        f"FROM offset_commits WHERE {condition} AND {SETTLED} "
+        f"FROM offset_commits WHERE {condition} AND {COMMITTED} "
         f"WINDOW in_log AS (PARTITION BY {_LOG} ORDER BY log_offset)) AS followed"
     )
 
@@ -190,7 +190,7 @@ def _counts(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> 
         "THEN before_ms END) AS longest_pause_since_ms "
         f"FROM (SELECT {_LOG}, log_offset, time_ms, committed_offset, before_ms, pause_ms, "
         f"ROW_NUMBER() OVER (PARTITION BY {_LOG} ORDER BY pause_ms DESC NULLS LAST, log_offset) "
-        f"AS pause_rank FROM ({_settled(condition)}) AS settled) AS ranked "
+        f"AS pause_rank FROM ({_followed(condition)}) AS followed) AS ranked "
         f"GROUP BY {_LOG} ORDER BY {_LOG}"
     )
     return rows_of(engine, sql, parameters)
@@ -201,7 +201,7 @@ def _events(
 ) -> Mapping[_Log, Sequence[Row]]:
     """Find the commits behind a pause, and those that are backward jumps, in order."""
     sql = (
-        f"SELECT * FROM ({_settled(condition)}) AS settled "
+        f"SELECT * FROM ({_followed(condition)}) AS followed "
         f"WHERE committed_offset < before_offset OR pause_ms > ? ORDER BY {_LOG}, log_offset"
     )
     found: dict[_Log, list[Row]] = {}
@@ -274,7 +274,7 @@ def _owners(intervals: Iterable[Interval]) -> Mapping[_Log, _Turns]:
     return {log: _Turns.of(of_log) for log, of_log in by_log.items()}
 
 
-def _story(
+def _summary(
     cluster: str,
     group_id: str,
     row: Row,
@@ -282,14 +282,14 @@ def _story(
     pause_ms: int,
     owners: Mapping[_Log, _Turns],
     removals: Mapping[_Log, Sequence[int]],
-) -> CommitStory:
+) -> CommitSummary:
     turns = owners.get(_log_of(row), _Turns((), ()))
     removed = removals.get(_log_of(row), ())
     rate = None
     if row["first_ms"] is not None and row["last_ms"] > row["first_ms"]:
         length_ms = row["last_ms"] - row["first_ms"]
         rate = round((row["commit_count"] - 1) * _MINUTE_MS / length_ms, 3)
-    return CommitStory(
+    return CommitSummary(
         cluster=cluster,
         group_id=group_id,
         commits_per_minute=rate,
@@ -347,7 +347,7 @@ def _notes(
     condition: str,
     parameters: Sequence[Parameter],
     group_id: str,
-    data: Sequence[CommitStory],
+    data: Sequence[CommitSummary],
 ) -> Iterable[str]:
     sql = (
         "SELECT transaction, COUNT(*) AS left_out FROM offset_commits "

@@ -11,7 +11,7 @@ from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.rebalance import Participant, Rebalance
 from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.interval import Interval
-from kgroup.history.sql.question import SETTLED, cluster_of_group, first_times, rows_of, span_of
+from kgroup.history.sql.question import COMMITTED, cluster_of_group, first_times, rows_of, span_of
 from kgroup.model.instant import rfc3339
 from kgroup.operation.report import Report
 
@@ -240,7 +240,7 @@ def _rates(
     sql = (
         "SELECT while_ms, COUNT(*) AS commits FROM "
         f"(SELECT time_ms - MOD(time_ms, {length_ms}) AS while_ms FROM offset_commits "
-        f"WHERE cluster = ? AND group_id = ? AND time_ms >= ? AND time_ms <= ? AND {SETTLED}) "
+        f"WHERE cluster = ? AND group_id = ? AND time_ms >= ? AND time_ms <= ? AND {COMMITTED}) "
         "AS timed "
         "GROUP BY while_ms ORDER BY while_ms"
     )

@@ -10,11 +10,11 @@ from kgroup.history.sql.question import GROUP_TABLES, RECORD_TABLES, rows_of, wh
 from kgroup.history.warehouse.warehouse import Warehouse
 from kgroup.operation.report import Report
 
-__all__ = ["ClusterStock", "GroupStock", "PartitionStock", "groups_of", "stock_of"]
+__all__ = ["ClusterInventory", "GroupInventory", "PartitionInventory", "groups_of", "inventory_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStock:
+class PartitionInventory:
     """What is known of a partition of `__consumer_offsets`.
 
     Attributes:
@@ -38,7 +38,7 @@ class PartitionStock:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterStock:
+class ClusterInventory:
     """What is known of a cluster.
 
     Attributes:
@@ -61,11 +61,11 @@ class ClusterStock:
     damage_count: int
     file_count: int
     file_bytes: int
-    partitions: tuple[PartitionStock, ...]
+    partitions: tuple[PartitionInventory, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStock:
+class GroupInventory:
     """What is known of a group.
 
     Attributes:
@@ -81,7 +81,7 @@ class GroupStock:
     last_ms: int | None
 
 
-def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupStock]:
+def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupInventory]:
     """Tell which groups a warehouse has, by cluster and id; of one cluster, or of all."""
     condition, parameters = where(("cluster = ?", cluster))
     each = " UNION ALL ".join(
@@ -95,19 +95,19 @@ def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupStock]:
     )
     found = rows_of(engine, sql, parameters * len(GROUP_TABLES))
     notes = () if found else ("The warehouse has no group yet.",)
-    return Report(tuple(GroupStock(**row) for row in found), notes=notes)
+    return Report(tuple(GroupInventory(**row) for row in found), notes=notes)
 
 
-def stock_of(
+def inventory_of(
     warehouse: Warehouse, engine: Engine, cluster: str | None = None
-) -> Report[ClusterStock]:
+) -> Report[ClusterInventory]:
     """Tell what a warehouse has, cluster by cluster; of one of them, or of all."""
     names = warehouse.clusters if cluster is None else (cluster,)
     notes = () if names else ("The warehouse has no cluster yet.",)
     return Report(tuple(_cluster(warehouse, engine, name) for name in names), notes=notes)
 
 
-def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterStock:
+def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterInventory:
     state = warehouse.state(cluster)
     times = _times(engine, cluster)
     damages = Counter(
@@ -122,7 +122,7 @@ def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterStock
         first = int(coverage.firsts[0]) if coverage else None
         last = int(coverage.lasts[-1]) if coverage else None
         partitions.append(
-            PartitionStock(
+            PartitionInventory(
                 offsets_partition=number,
                 record_count=coverage.count,
                 first_offset=first,
@@ -135,7 +135,7 @@ def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterStock
                 damage_count=damages[number],
             )
         )
-    return ClusterStock(
+    return ClusterInventory(
         cluster=cluster,
         build=warehouse.build,
         record_count=sum(each.record_count for each in partitions),

@@ -10,8 +10,8 @@ from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.known_topic import check_topic
 from kgroup.history.sql.log_ends import LogEnd, all_ends
 from kgroup.history.sql.question import (
+    COMMITTED,
     RECORD_TABLES,
-    SETTLED,
     Row,
     cluster_of_group,
     rows_of,
@@ -202,7 +202,7 @@ def _last_entries(
     condition, of_group = where(
         ("cluster = ?", cluster), ("group_id = ?", group_id), ("topic = ?", topic)
     )
-    commits = f"FROM offset_commits WHERE {condition} AND {SETTLED}"
+    commits = f"FROM offset_commits WHERE {condition} AND {COMMITTED}"
     removals = f"FROM tombstones WHERE {condition} AND topic IS NOT NULL"
     sql = " UNION ALL ".join(
         f"SELECT COUNT(*) AS untimed {rows} AND time_ms IS NULL" for rows in (commits, removals)
@@ -232,11 +232,11 @@ def _last_entries(
         f"SELECT {columns}, commit_timestamp_ms, waits_for, "
         f"COALESCE(time_ms, MIN(time_ms) OVER (PARTITION BY offsets_partition {behind})) AS "
         "written_ms, MIN(marker_ms) OVER (PARTITION BY offsets_partition, waits_for "
-        f"{behind}) AS settled_ms FROM ({entries}) AS entries"
+        f"{behind}) AS resolved_ms FROM ({entries}) AS entries"
     )
     counting = (
         f"SELECT {columns}, commit_timestamp_ms, CASE WHEN waits_for IS NULL THEN written_ms "
-        "WHEN settled_ms IS NOT NULL THEN GREATEST(written_ms, settled_ms) END AS counts_ms "
+        "WHEN resolved_ms IS NOT NULL THEN GREATEST(written_ms, resolved_ms) END AS counts_ms "
         f"FROM ({timed}) AS timed WHERE topic IS NOT NULL"
     )
     spans = ", ".join(map(str, pairwise((_BEFORE_ALL, *times))))

@@ -130,7 +130,7 @@ def owners(
     rows = tuple(
         row
         for name, intervals in by_group.items()
-        for row in _story(intervals, topic, firsts.get(name))
+        for row in _timeline(intervals, topic, firsts.get(name))
         if overlaps(row.since_ms, row.until_ms, since_ms, until_ms)
     )
     notes = []
@@ -165,7 +165,7 @@ def _of_tasks(engine: Engine, topic: str, chosen: Sequence[_Condition]) -> list[
     ]
 
 
-def _story(intervals: Sequence[Interval], topic: str, first_ms: int | None) -> Iterator[Owner]:
+def _timeline(intervals: Sequence[Interval], topic: str, first_ms: int | None) -> Iterator[Owner]:
     """Tell all that is known of a partition in a group, from the first record on."""
     timed = sorted(
         (interval for interval in intervals if interval.is_timed),

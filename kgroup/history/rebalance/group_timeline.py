@@ -75,11 +75,11 @@ class _Timeline:
         # Of an epoch group, as it is now:
         self._members: dict[str, Member] = {}
         self._target: dict[str, frozenset[OwnedPartition]] = {}
-        self._settled: dict[str, frozenset[OwnedPartition]] | None = None
+        self._full_target: dict[str, frozenset[OwnedPartition]] | None = None
         self._epochs: dict[str, int] = {}
         self._topics_hash: int | None = None
         self._topic_counts: dict[str, int] | None = None
-        self._settled_epoch: int | None = None
+        self._target_epoch: int | None = None
         self._topic_change: Cause | None = None
         self._topology: int | None = None
 
@@ -177,7 +177,7 @@ class _Timeline:
         elif kind == "CurrentMemberAssignment":
             self._current(row)
         elif kind == "TargetAssignmentMetadata":
-            self._settle(row)
+            self._complete_target(row)
         elif kind == "PartitionMetadata":
             self._partition_metadata(row)
         elif kind == "StatePartitionMetadata":
@@ -249,7 +249,7 @@ class _Timeline:
         draft = self._draft
         if draft is None or draft.reconcile_ms is not None or draft.group_type == "classic":
             return
-        has_arrived = self._settled_epoch == draft.generation_id and all(
+        has_arrived = self._target_epoch == draft.generation_id and all(
             self._epochs.get(name) == draft.generation_id
             and member.owned == self._target.get(name, frozenset())
             for name, member in self._members.items()
@@ -257,20 +257,22 @@ class _Timeline:
         if has_arrived and row["time_ms"] is not None and draft.time_ms is not None:
             self._draft = replace(draft, reconcile_ms=row["time_ms"] - draft.time_ms)
 
-    def _settle(self, row: Row) -> None:
+    def _complete_target(self, row: Row) -> None:
         """Take what a new target assignment has moved."""
-        before, self._settled = self._settled, dict(self._target)
-        self._settled_epoch = row["epoch"]
+        before, self._full_target = self._full_target, dict(self._target)
+        self._target_epoch = row["epoch"]
         draft = self._draft
         if draft is not None and draft.generation_id == row["epoch"]:
-            moved = _moved(before, self._settled, (*(draft.members_before or ()), *draft.members))
-            draft = replace(draft, moved=moved, moved_count=_count(before, self._settled))
+            moved = _moved(
+                before, self._full_target, (*(draft.members_before or ()), *draft.members)
+            )
+            draft = replace(draft, moved=moved, moved_count=_count(before, self._full_target))
             if draft.cause is Kind.TOPICS_CHANGED:
-                added = self._added(frozenset().union(*self._settled.values()))
+                added = self._added(frozenset().union(*self._full_target.values()))
                 if added:
                     draft = _with_causes(draft, [_added_cause(added)])
             self._draft = draft
-        self._count(self._members.values(), self._settled.values())
+        self._count(self._members.values(), self._full_target.values())
 
     def _partition_metadata(self, row: Row) -> None:
         data = orjson.loads(row["value_json"])["data"] or {}
@@ -309,7 +311,7 @@ class _Timeline:
         if before is None and row["epoch"] <= _FIRST_EPOCH:
             before = _nothing_before(after)
         if before is not None and before.generation is None:
-            self._settled = {}
+            self._full_target = {}
         self._rebalance(before, after)
 
     # --- all groups -----------------------------------------------------------------------------
@@ -340,13 +342,13 @@ class _Timeline:
         self._deleted = None
         is_next = after.log_offset - log_offset <= 1 + len(self._members)
         if before is None or before.is_classic == after.is_classic or not is_next:
-            self._settled = None
+            self._full_target = None
             for member in before.members.values() if before else ():
                 self._departed.add(member.who, self._last.time_ms if self._last else None)
             return self._last
         self._is_converted = True
         self._members = {} if after.is_classic else self._members
-        self._settled = None
+        self._full_target = None
         return before
 
     def _rebalance(self, before: GroupVersion | None, after: GroupVersion) -> None:

@@ -11,10 +11,10 @@ from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.model.instant import rfc3339
 
 __all__ = [
+    "COMMITTED",
     "GROUP_TABLES",
     "MEMBER_TABLES",
     "RECORD_TABLES",
-    "SETTLED",
     "Row",
     "Span",
     "cluster_of_group",
@@ -39,7 +39,7 @@ GROUP_TABLES = (*MEMBER_TABLES, "offset_commits", "tombstones")
 """Record tables whose rows are about groups, as far as they can be read."""
 RECORD_TABLES = (*GROUP_TABLES, "transactions")
 """Those of all records that can be read."""
-SETTLED = "(transaction IS NULL OR transaction = 'committed')"
+COMMITTED = "(transaction IS NULL OR transaction = 'committed')"
 """Condition on commits: that they count."""
 
 

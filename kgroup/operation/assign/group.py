@@ -22,7 +22,7 @@ from kgroup.operation.assign.zookeeper import (
 )
 from kgroup.operation.commit import with_kafka_commits
 from kgroup.operation.report import Report
-from kgroup.operation.select_groups import read_chosen
+from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import ClusterSource, GroupSource, Question
 
 __all__ = ["read_group"]
@@ -57,7 +57,7 @@ def read_group(
         InputError: nobody can tell what the group's members subscribe to.
         UsageError: the strategy is none for such a group.
     """
-    reading, missing = read_chosen(source, [group_id], Question(commit_times=False))
+    reading, missing = select_groups(source, [group_id], Question(commit_times=False))
     found = reading.image.groups.get(group_id)
     if found is None:
         if missing:

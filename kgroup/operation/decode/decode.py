@@ -55,7 +55,7 @@ class Decoding:
     def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         self._groups.look(batch)
         self._topics.look(batch)
-        batch = self._selection.by_fate(self._selection.by_key(batch))
+        batch = self._selection.by_transaction_status(self._selection.by_key(batch))
         if self._without_tombstones:
             import pyarrow.compute as pc
 
@@ -120,9 +120,9 @@ def decode(
     with_batches: bool = False,
     problems: Sequence[Problem] = (),
     name: Callable[[Path], str] = str,
-    announce: Callable[[], None] | None = None,
-    watch: Callable[[LogReader], None] = lambda log: None,
-    tell: Callable[[Problem], None] = lambda problem: None,
+    on_compile: Callable[[], None] | None = None,
+    on_progress: Callable[[LogReader], None] = lambda log: None,
+    on_problem: Callable[[Problem], None] = lambda problem: None,
 ) -> Decoding:
     """Decode segments, or logs from elsewhere.
 
@@ -141,9 +141,9 @@ def decode(
         with_batches: whether to count batches, see `LogReader.batch_counts`.
         problems: what could not be found out about the segments.
         name: what to call a file in problems.
-        announce: called before code is compiled, see `columnar.segment.decode_chunks`.
-        watch: called after each batch of rows that was read.
-        tell: called with each problem of the log when it is met.
+        on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
+        on_progress: called after each batch of rows that was read.
+        on_problem: called with each problem of the log when it is met.
 
     Raises:
         UsageError: an offset in `as_of`, and segments of several partitions.
@@ -157,9 +157,9 @@ def decode(
         strict=strict,
         with_batches=with_batches,
         name=name,
-        announce=announce,
-        watch=watch,
-        tell=tell,
+        on_compile=on_compile,
+        on_progress=on_progress,
+        on_problem=on_problem,
     )
     if as_of is not None and as_of.offset is not None and log.log_count > 1:
         raise UsageError(

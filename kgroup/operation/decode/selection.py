@@ -33,7 +33,8 @@ class Selection:
         from_offset: smallest offset.
         since_ms: smallest time, see `row_time_ms`; a row without any is left out.
         until_ms: first time that is too late.
-        without_fates: fates of transactional records that are left out; markers are too, if any is.
+        without_statuses: those of transactional records that are left out; markers are too, if
+            any is.
     """
 
     groups: frozenset[str] = frozenset()
@@ -44,7 +45,7 @@ class Selection:
     from_offset: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    without_fates: frozenset[str] = frozenset()
+    without_statuses: frozenset[str] = frozenset()
 
     def by_key(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keep rows by what their keys say: group, topic, partition and type.
@@ -66,15 +67,15 @@ class Selection:
             masks.append(_text_mask(batch["type"], self.types.__contains__))
         return _filter(batch, masks)
 
-    def by_fate(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def by_transaction_status(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keep rows by their offset and by what became of their transaction."""
         masks = []
         if self.from_offset is not None:
             import pyarrow.compute as pc
 
             masks.append(pc.greater_equal(batch["offset"], self.from_offset))
-        if self.without_fates:
-            without = self.without_fates.union(CONTROL_TYPES)
+        if self.without_statuses:
+            without = self.without_statuses.union(CONTROL_TYPES)
             for name in ("transaction", "type"):
                 masks.append(_text_mask(batch[name], lambda text: text not in without, null=True))
         return _filter(batch, masks)

@@ -90,8 +90,8 @@ def check_groups(
     differing, problems, notes = _kafka_offsets(source, found.groups)
     findings += differing
     order = list(FaultKind)
-    places = {group_id: at for at, group_id in enumerate(ids)}
-    findings.sort(key=lambda each: (places[each.group_id], order.index(each.code)))
+    ranks = {group_id: at for at, group_id in enumerate(ids)}
+    findings.sort(key=lambda each: (ranks[each.group_id], order.index(each.code)))
     if not findings:
         notes = (*notes, f"{len(ids)} group{'' if len(ids) == 1 else 's'} checked, nothing found")
     paths = {each.path for each in findings}

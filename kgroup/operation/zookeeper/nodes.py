@@ -15,7 +15,7 @@ from kgroup.model.zookeeper import (
     ZookeeperView,
 )
 from kgroup.operation.report import Report
-from kgroup.operation.select_groups import read_chosen
+from kgroup.operation.select_groups import select_groups
 from kgroup.protocol.zookeeper.topic_filter import subscribed_topics
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts
 from kgroup.source.base import GroupSource, NodeSource, Question
@@ -157,7 +157,7 @@ def read_groups(
         InputError: it has nothing to read.
         BrokerError: ZooKeeper cannot be asked.
     """
-    reading, missing = read_chosen(source, group_ids, question)
+    reading, missing = select_groups(source, group_ids, question)
     view = reading.view
     if view is None:
         raise _no_nodes()

@@ -85,12 +85,12 @@ def _group(nodes: GroupNodes, topics: Mapping[str, TopicNode], problems: list[Pr
     )
 
 
-def _state(members: tuple[Member, ...], is_unsettled: bool) -> GroupState | None:
+def _state(members: tuple[Member, ...], is_reconciling: bool) -> GroupState | None:
     if not members:
         return GroupState.EMPTY
     if any(member.subscription is None or member.subscription.topics is None for member in members):
         return None  # whether there are partitions without an owner is not known
-    return GroupState.RECONCILING if is_unsettled else GroupState.STABLE
+    return GroupState.RECONCILING if is_reconciling else GroupState.STABLE
 
 
 def _member(

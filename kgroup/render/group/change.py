@@ -79,10 +79,10 @@ def _mark(
     if not changed:
         return sheet
     names = [column.name for column in sheet.columns]
-    places = [names.index(name) for name in key]
+    key_columns = [names.index(name) for name in key]
     rows = [
         [
-            Changed(value) if (tuple(row[at] for at in places), name) in changed else value
+            Changed(value) if (tuple(row[at] for at in key_columns), name) in changed else value
             for name, value in zip(names, row, strict=True)
         ]
         for row in sheet.rows

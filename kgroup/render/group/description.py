@@ -121,8 +121,8 @@ def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
         yield "topology", f"epoch {group.topology.epoch}"
     leader = next((m for m in group.members if m.member_id == group.leader_id), None)
     if group.leader_id is not None:
-        place = f" ({leader.client_id} at {leader.client_host})" if leader else ""
-        yield "leader", f"{group.leader_id}{place}"
+        client = f" ({leader.client_id} at {leader.client_host})" if leader else ""
+        yield "leader", f"{group.leader_id}{client}"
     yield "members", str(len(group.members))
     if group.last_stable is not None:
         yield "last stable", _last_stable(group.last_stable, now_ms)
@@ -139,10 +139,10 @@ def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
     if group.type is GroupType.ZOOKEEPER:
         return  # they have no coordinator
     broker = group.coordinator
-    place = f"{broker.label}, " if broker else ""
+    prefix = f"{broker.label}, " if broker else ""
     yield (
         "coordinator",
-        f"{place}partition {_or_unknown(group.offsets_partition)} of __consumer_offsets",
+        f"{prefix}partition {_or_unknown(group.offsets_partition)} of __consumer_offsets",
     )
 
 

@@ -12,8 +12,8 @@ from kgroup.render.sheet import Sheet, sheet_text, title_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kgroup.history.query.commit_summary import CommitStory
-    from kgroup.history.query.inventory import ClusterStock, GroupStock
+    from kgroup.history.query.commit_summary import CommitSummary
+    from kgroup.history.query.inventory import ClusterInventory, GroupInventory
     from kgroup.history.query.lag import Lag
     from kgroup.history.query.owner import Owner
     from kgroup.history.query.stale import StaleOffset
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from kgroup.history.sql.user_query import Answer
 
 __all__ = [
-    "CLUSTER_STOCK_COLUMNS",
+    "CLUSTER_INVENTORY_COLUMNS",
     "COMMIT_COLUMNS",
-    "GROUP_STOCK_COLUMNS",
+    "GROUP_INVENTORY_COLUMNS",
     "INTERVAL_COLUMNS",
     "JUMP_COLUMNS",
     "LAG_COLUMNS",
     "OWNER_COLUMNS",
-    "PARTITION_STOCK_COLUMNS",
+    "PARTITION_INVENTORY_COLUMNS",
     "PAUSE_COLUMNS",
     "STALE_COLUMNS",
     "answer_sheet",
-    "cluster_stock_sheet",
+    "cluster_inventory_sheet",
     "commit_sheet",
     "commit_text",
-    "group_stock_sheet",
+    "group_inventory_sheet",
     "interval_sheet",
     "jump_sheet",
     "lag_sheet",
     "owner_sheet",
-    "partition_stock_sheet",
+    "partition_inventory_sheet",
     "pause_sheet",
     "stale_sheet",
 ]
@@ -159,7 +159,7 @@ _RECORDS = (
     Column("last_ms", Kind.TIME, "time of the latest"),
 )
 _DAMAGE = Column("damage_count", Kind.NUMBER, "stretches of bytes that could not be read")
-CLUSTER_STOCK_COLUMNS = (
+CLUSTER_INVENTORY_COLUMNS = (
     CLUSTER,
     Column(
         "partition_count",
@@ -173,7 +173,7 @@ CLUSTER_STOCK_COLUMNS = (
     Column("file_bytes", Kind.NUMBER, "their size"),
     Column("build", Kind.NUMBER, "number of the warehouse's last build"),
 )
-PARTITION_STOCK_COLUMNS = (
+PARTITION_INVENTORY_COLUMNS = (
     CLUSTER,
     _OFFSETS_PARTITION,
     *_RECORDS,
@@ -182,7 +182,7 @@ PARTITION_STOCK_COLUMNS = (
     Column("last_offset", Kind.NUMBER, "highest offset that was read"),
     Column("missing_count", Kind.NUMBER, "offsets between them that were not"),
 )
-GROUP_STOCK_COLUMNS = (CLUSTER, GROUP, *_RECORDS)
+GROUP_INVENTORY_COLUMNS = (CLUSTER, GROUP, *_RECORDS)
 STALE_COLUMNS = (
     CLUSTER,
     GROUP,
@@ -217,7 +217,7 @@ def interval_sheet(rows: Sequence[Interval]) -> Sheet:
     return Sheet.of(INTERVAL_COLUMNS, rows)
 
 
-def commit_sheet(rows: Sequence[CommitStory]) -> Sheet:
+def commit_sheet(rows: Sequence[CommitSummary]) -> Sheet:
     """One row a partition."""
     return Sheet.of(COMMIT_COLUMNS, rows)
 
@@ -227,12 +227,12 @@ def lag_sheet(rows: Sequence[Lag]) -> Sheet:
     return Sheet.of(LAG_COLUMNS, rows)
 
 
-def pause_sheet(rows: Sequence[CommitStory]) -> Sheet:
+def pause_sheet(rows: Sequence[CommitSummary]) -> Sheet:
     """One row a pause."""
     return _parts(PAUSE_COLUMNS, (((row.cluster, row.group_id), row.pauses) for row in rows))
 
 
-def jump_sheet(rows: Sequence[CommitStory]) -> Sheet:
+def jump_sheet(rows: Sequence[CommitSummary]) -> Sheet:
     """One row a backward jump."""
     return _parts(JUMP_COLUMNS, (((row.cluster, row.group_id), row.jumps) for row in rows))
 
@@ -242,19 +242,19 @@ def stale_sheet(rows: Sequence[StaleOffset]) -> Sheet:
     return Sheet.of(STALE_COLUMNS, rows)
 
 
-def cluster_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:
+def cluster_inventory_sheet(rows: Sequence[ClusterInventory]) -> Sheet:
     """One row a cluster."""
-    return Sheet.of(CLUSTER_STOCK_COLUMNS, rows)
+    return Sheet.of(CLUSTER_INVENTORY_COLUMNS, rows)
 
 
-def group_stock_sheet(rows: Sequence[GroupStock]) -> Sheet:
+def group_inventory_sheet(rows: Sequence[GroupInventory]) -> Sheet:
     """One row a group."""
-    return Sheet.of(GROUP_STOCK_COLUMNS, rows)
+    return Sheet.of(GROUP_INVENTORY_COLUMNS, rows)
 
 
-def partition_stock_sheet(rows: Sequence[ClusterStock]) -> Sheet:
+def partition_inventory_sheet(rows: Sequence[ClusterInventory]) -> Sheet:
     """One row a partition of `__consumer_offsets`."""
-    return _parts(PARTITION_STOCK_COLUMNS, (((row.cluster,), row.partitions) for row in rows))
+    return _parts(PARTITION_INVENTORY_COLUMNS, (((row.cluster,), row.partitions) for row in rows))
 
 
 def _parts(
@@ -270,7 +270,7 @@ def _parts(
 
 
 def commit_text(
-    rows: Sequence[CommitStory], form: str, *, headers: bool, terminal: bool
+    rows: Sequence[CommitSummary], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
     """Write the stories of a group as a page: what it committed, where it paused and went back."""
     for title, sheet in (

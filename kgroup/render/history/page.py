@@ -205,7 +205,7 @@ def _height(count: int, each: int) -> int:
 def _colours(page: GroupPage) -> dict[str, str]:
     names = [life.who.member_id for life in page.lives]
     names += [each.member_id for each in page.stretches]
-    return {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(dict.fromkeys(names))}
+    return {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(dict.fromkeys(names))}
 
 
 def _time(time_ms: int | None) -> str:

@@ -151,13 +151,13 @@ def _pad(field: pa.Array, width: int, right: bool) -> pa.Array:
 
 def _details(batch: pa.RecordBatch) -> pa.Array:
     """Say in a line what the other columns of a table do not; null where there is nothing."""
-    fate = as_text(batch["transaction"])
-    is_undecided = pc.is_in(fate, pa.array(sorted(NOT_COMMITTED), TEXT))
+    transaction_status = as_text(batch["transaction"])
+    is_undecided = pc.is_in(transaction_status, pa.array(sorted(NOT_COMMITTED), TEXT))
     json = batch["value_json"].cast(TEXT)
     metadata = as_text(batch["metadata"], _SPECIAL[Kind.TEXT], visible)
     is_tombstone = pc.and_(pc.is_null(batch["value_version"]), pc.is_null(json))
     parts = (
-        pc.if_else(is_undecided, _joined(fate, text(" transaction")), None),
+        pc.if_else(is_undecided, _joined(transaction_status, text(" transaction")), None),
         pc.if_else(is_tombstone, text("tombstone"), None),
         pc.if_else(pc.equal(metadata, ""), None, _joined(text("metadata="), metadata)),
         escape_where(pc.is_valid(json), json, _summary),

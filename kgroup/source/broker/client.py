@@ -350,8 +350,8 @@ class BrokerClient:
         Raises:
             BrokerError: no broker answers.
         """
-        if unsettled := {name for name in names if not _is_settled(self._topics.get(name))}:
-            await self.metadata(unsettled)
+        if leaderless := {name for name in names if not _has_leaders(self._topics.get(name))}:
+            await self.metadata(leaderless)
         return self._topics
 
     def _adopt_bootstrap(self) -> None:
@@ -544,7 +544,7 @@ def _api_name(kind: Any) -> str:
     return str(kind.__name__).removesuffix("Request")
 
 
-def _is_settled(topic: Topic | None) -> bool:
+def _has_leaders(topic: Topic | None) -> bool:
     """Tell whether a topic was there, and all its partitions had leaders."""
     return (
         topic is not None

@@ -46,7 +46,7 @@ class FollowedLogs:
         start: Start,
         *,
         committed: bool,
-        tell: Callable[[str], None],
+        on_note: Callable[[str], None],
         pulse: Callable[[], None] = lambda: None,
     ) -> None:
         """Ask nothing yet.
@@ -56,7 +56,7 @@ class FollowedLogs:
             numbers: of the partitions.
             start: where to begin in each of them.
             committed: whether only decided records are wanted.
-            tell: called with what a user should know of brokers that go and come.
+            on_note: called with what a user should know of brokers that go and come.
             pulse: called at least every now and then while nothing comes.
         """
         self.log_count = self.file_count = len(numbers)
@@ -64,7 +64,7 @@ class FollowedLogs:
         self._topic = topic
         self._client = topic.client
         self._committed = committed
-        self._tell = tell
+        self._on_note = on_note
         self._pulse = pulse
         self._starts = dict.fromkeys(numbers, start)
         self._next: dict[int, int] = {}  # partition -> offset to go on at, where it is begun
@@ -90,7 +90,7 @@ class FollowedLogs:
                 yield fetched.log
                 fetched.remove()
                 if monotonic() - asleep > PAUSE_S:
-                    self._client.run(self._settle())
+                    self._client.run(self._forget())
         finally:
             self._is_over = True
 
@@ -186,7 +186,7 @@ class FollowedLogs:
         news = [number for number in numbers if number not in self._lost]
         self._lost.update(news)
         if news:
-            self._tell(f"{partition_list(news)}: {reason.removesuffix('.')}; trying again")
+            self._on_note(f"{partition_list(news)}: {reason.removesuffix('.')}; trying again")
 
     async def _find(self) -> None:
         """Look once for leaders, and for where to begin; after a pause, if again.
@@ -232,9 +232,9 @@ class FollowedLogs:
                 self._next.setdefault(number, begin)
             if back := sorted(self._lost & found.keys()):
                 self._lost.difference_update(back)
-                self._tell(f"{partition_list(back)} can be read again")
+                self._on_note(f"{partition_list(back)} can be read again")
 
-    async def _settle(self) -> None:
+    async def _forget(self) -> None:
         """After a pause: forget what was asked before it, for time may have run out meanwhile."""
         for future, _ in self._asked.values():
             with suppress(BrokerError):

@@ -96,14 +96,14 @@ class LiveLog:
         self,
         client: BrokerClient,
         folder: Path,
-        watch: Callable[["LiveLog"], None] = lambda log: None,
+        on_progress: Callable[["LiveLog"], None] = lambda log: None,
     ) -> None:
         """Ask where the partitions are.
 
         Args:
             client: connected.
             folder: for copies.
-            watch: called after each fetch.
+            on_progress: called after each fetch.
 
         Raises:
             BrokerError: no broker answers, or the topic may not be described.
@@ -112,7 +112,7 @@ class LiveLog:
         self.leaders: Mapping[int, int | None] = {}
         self.bytes_copied = 0
         self._folder = folder
-        self._watch = watch
+        self._on_progress = on_progress
         client.run(self.refresh())
 
     async def refresh(self) -> None:
@@ -208,7 +208,7 @@ class LiveLog:
                 file.write(memoryview(found.data)[:kept])
                 aborted |= found.aborted
                 self.bytes_copied += kept
-                self._watch(self)
+                self._on_progress(self)
                 at, size = following, FETCH_SIZE
         segment = Segment(
             path, number, start, SegmentStatus.LIVE, path.stat().st_size, broker=leader

@@ -168,12 +168,12 @@ class Cluster:
         return sorted(client.run(client.metadata(None)).topics)
 
     def offsets_log(
-        self, folder: Path, watch: "Callable[[LiveLog], None]" = lambda log: None
+        self, folder: Path, on_progress: "Callable[[LiveLog], None]" = lambda log: None
     ) -> "LiveLog":
         """Give the records of `__consumer_offsets`; see `LiveLog`."""
         from kgroup.source.broker.live_log import LiveLog
 
-        return LiveLog(self._connected(), folder, watch)
+        return LiveLog(self._connected(), folder, on_progress)
 
     def _connected(self) -> BrokerClient:
         if self._client is None:

@@ -89,8 +89,8 @@ def replay_groups(
     damage: ProblemLog,
     *,
     compiled: bool | None = None,
-    announce: Callable[[], None] | None = None,
-    watch: Callable[[int], None] = lambda size: None,
+    on_compile: Callable[[], None] | None = None,
+    on_progress: Callable[[int], None] = lambda size: None,
 ) -> None:
     """Feed what compaction would keep of a log to `target`; what cannot be read goes to `damage`.
 
@@ -99,17 +99,17 @@ def replay_groups(
         target: takes the records.
         damage: takes the rest.
         compiled: whether to use compiled code; by default where the log is large.
-        announce: called before code is compiled, see `columnar.segment.decode_chunks`.
-        watch: called now and then with the bytes of the log that have been read.
+        on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
+        on_progress: called now and then with the bytes of the log that have been read.
     """
     reader = LogReader(
         FileLogs([Log(tuple(log))]),
         last_only=True,
         for_replay=True,
         compiled=compiled,
-        announce=announce,
-        search=watch,
-        tell=damage.add,
+        on_compile=on_compile,
+        on_search=on_progress,
+        on_problem=damage.add,
     )
     partition = target.offsets_partition
     kept: pa.RecordBatch | Sequence[KeyedRecord]

@@ -64,7 +64,7 @@ def find_segments(
     paths: Iterable[Path],
     *,
     include: Collection[SegmentStatus] = (),
-    tell: Callable[[Problem], None] | None = None,
+    on_problem: Callable[[Problem], None] | None = None,
 ) -> list[Segment]:
     """Find segments below these paths, those that are not to be read too (`Segment.is_loaded`).
 
@@ -75,7 +75,8 @@ def find_segments(
     Args:
         paths: files and folders.
         include: also read those that a broker would remove.
-        tell: takes what cannot be read while something else can; by default that is raised too.
+        on_problem: takes what cannot be read while something else can; by default that is
+            raised too.
 
     Returns:
         Segments sorted by partition, folder and base offset.
@@ -86,7 +87,7 @@ def find_segments(
         OSError: a folder cannot be read, and nothing else is there.
     """
     paths = list(paths)
-    unreadable = _Unreadable(OFFSETS_TOPIC, tell)
+    unreadable = _Unreadable(OFFSETS_TOPIC, on_problem)
     found: list[_File] = []
     for path in paths:
         with unreadable.noted(path):
@@ -98,13 +99,13 @@ def find_segments(
 
 
 def find_topic_segments(
-    directories: Iterable[Path], topic: str, tell: Callable[[Problem], None] | None = None
+    directories: Iterable[Path], topic: str, on_problem: Callable[[Problem], None] | None = None
 ) -> list[Segment]:
     """Find the segments of a topic in brokers' log directories; none where it is not there.
 
-    `tell` takes what cannot be read; by default that is raised.
+    `on_problem` takes what cannot be read; by default that is raised.
     """
-    unreadable = _Unreadable(topic, tell)
+    unreadable = _Unreadable(topic, on_problem)
     found: list[_File] = []
     for directory in directories:
         with unreadable.noted(directory):
@@ -124,9 +125,9 @@ def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
 class _Unreadable:
     """Takes folders and files that cannot be read, where somebody wants to be told of them."""
 
-    def __init__(self, topic: str, tell: Callable[[Problem], None] | None) -> None:
+    def __init__(self, topic: str, on_problem: Callable[[Problem], None] | None) -> None:
         self._topic = topic
-        self._tell = tell
+        self._on_problem = on_problem
         self._first: OSError | None = None
 
     @contextmanager
@@ -135,7 +136,7 @@ class _Unreadable:
         try:
             yield
         except OSError as error:
-            if self._tell is None:
+            if self._on_problem is None:
                 raise
             self._first = self._first or error
             where = Path(error.filename) if isinstance(error.filename, str) else path
@@ -144,7 +145,7 @@ class _Unreadable:
                 at = (partition_of(where), partition_of(where.absolute().parent))
                 partition = next((number for number in at if number is not None), None)
             reason = f"It cannot be read: {error.strerror or error}."
-            self._tell(
+            self._on_problem(
                 Problem(
                     ProblemKind.UNREADABLE, reason, path=str(where), offsets_partition=partition
                 )

@@ -71,20 +71,20 @@ class LogDir:
         self,
         paths: Iterable[Path],
         *,
-        announce: Callable[[], None] | None = None,
-        watch: Callable[[int, int], None] = lambda done, size: None,
+        on_compile: Callable[[], None] | None = None,
+        on_progress: Callable[[int, int], None] = lambda done, size: None,
     ) -> None:
         """Take folders to read.
 
         Args:
             paths: log directories, folders of partitions, segments.
-            announce: called before code is compiled, see `columnar.segment.decode_chunks`.
-            watch: called now and then with the bytes of `__consumer_offsets` that have been read,
-                and how many there are.
+            on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
+            on_progress: called now and then with the bytes of `__consumer_offsets` that have been
+                read, and how many there are.
         """
         self._paths = tuple(paths)
-        self._announce = announce
-        self._watch = watch
+        self._on_compile = on_compile
+        self._on_progress = on_progress
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -99,7 +99,7 @@ class LogDir:
         """Replay every partition found; see `GroupSource.read`."""
         notes: list[str] = []
         damage = ProblemLog()
-        logs = choose_logs(find_segments(self._paths, tell=damage.add), notes)
+        logs = choose_logs(find_segments(self._paths, on_problem=damage.add), notes)
         deltas = self._replay(logs, damage)
         directories = self._directories()
         topic_names = read_topic_names(directories)
@@ -136,13 +136,15 @@ class LogDir:
         done = 0
         for log, size in zip(logs, sizes, strict=True):
 
-            def watch(read: int, done: int = done) -> None:
-                self._watch(done + read, sum(sizes))
+            def on_progress(read: int, done: int = done) -> None:
+                self._on_progress(done + read, sum(sizes))
 
             deltas.append(Delta(log[0].partition))
-            replay_groups(log, deltas[-1], damage, announce=self._announce, watch=watch)
+            replay_groups(
+                log, deltas[-1], damage, on_compile=self._on_compile, on_progress=on_progress
+            )
             done += size
-            watch(size)
+            on_progress(size)
         return deltas
 
     def log_ranges(

@@ -137,8 +137,8 @@ def test_only_markers_of_the_part_count(compiled: bool, tmp_path: Path) -> None:
         pa.Table.from_batches(decode_chunks(path, part=ByteRange(*pair), compiled=compiled))
         for pair in pairwise(bounds)
     ]
-    fates = [table["transaction"].to_pylist() for table in tables]
-    assert fates == [["open"], ["aborted", "aborted"]]
+    statuses = [table["transaction"].to_pylist() for table in tables]
+    assert statuses == [["open"], ["aborted", "aborted"]]
     (scan,) = scan_batches(path, part=ByteRange(len(open_part + closed)), compiled=compiled)
     assert [marker.offset for marker in scan.markers] == [3]
 

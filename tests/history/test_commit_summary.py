@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.history.query.commit_summary import CommitStory, commit_story
+from kgroup.history.query.commit_summary import CommitSummary, commit_summaries
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.record import DecodedRecord
 from tests.examples import examples, some_of
@@ -53,7 +53,7 @@ def check_all(engine: DuckEngine, directory: Path, pause_ms: int) -> None:
     for records in log_of(directory).values():
         by_partition = settled_commits(records)
         for group_id in some_of(sorted({group_id for group_id, _, _ in by_partition}), 3):
-            report = commit_story(engine, group_id, pause_ms=pause_ms)
+            report = commit_summaries(engine, group_id, pause_ms=pause_ms)
             assert [(row.topic, row.partition) for row in report.data] == sorted(
                 (topic, partition) for name, topic, partition in by_partition if name == group_id
             )
@@ -61,7 +61,7 @@ def check_all(engine: DuckEngine, directory: Path, pause_ms: int) -> None:
                 check(row, by_partition[group_id, row.topic, row.partition], pause_ms)
 
 
-def check(row: CommitStory, commits: list[DecodedRecord], pause_ms: int) -> None:
+def check(row: CommitSummary, commits: list[DecodedRecord], pause_ms: int) -> None:
     def committed(record: DecodedRecord) -> int:
         assert record.value is not None
         offset: int = record.value["data"]["offset"]
@@ -113,19 +113,22 @@ def test_pauses_and_jumps_name_the_owners(tmp_path: Path) -> None:
         ],
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        (story,) = commit_story(engine, "g", pause_ms=10_000).data
-        (part,) = commit_story(engine, "g", pause_ms=10_000, since_ms=T + 60_000).data
-        (early,) = commit_story(engine, "g", pause_ms=10_000, until_ms=T + 60_000).data
-    (pause,) = story.pauses
+        (summary,) = commit_summaries(engine, "g", pause_ms=10_000).data
+        (part,) = commit_summaries(engine, "g", pause_ms=10_000, since_ms=T + 60_000).data
+        (early,) = commit_summaries(engine, "g", pause_ms=10_000, until_ms=T + 60_000).data
+    (pause,) = summary.pauses
     assert (pause.member_id, pause.next_member_id, pause.pause_ms) == ("a", "b", 59_800)
-    assert (story.longest_pause_ms, story.longest_pause_since_ms) == (59_800, T + 200)
-    assert story.commits_per_minute == pytest.approx(4 * 60_000 / 60_100, abs=0.001)
+    assert (summary.longest_pause_ms, summary.longest_pause_since_ms) == (59_800, T + 200)
+    assert summary.commits_per_minute == pytest.approx(4 * 60_000 / 60_100, abs=0.001)
     found = [
         (jump.from_offset, jump.to_offset, jump.member_id, jump.before_member_id, jump.was_deleted)
-        for jump in story.jumps
+        for jump in summary.jumps
     ]
     assert found == [(30, 5, "b", "a", False), (7, 2, None, "b", True)]
-    assert (story.jumps[0].client_id, story.jumps[0].client_host) == ("client of b", "/10.0.0.1")
+    assert (summary.jumps[0].client_id, summary.jumps[0].client_host) == (
+        "client of b",
+        "/10.0.0.1",
+    )
     assert (part.commit_count, len(part.jumps), len(early.pauses)) == (3, 1, 0)
 
 
@@ -139,10 +142,10 @@ def test_what_did_not_count_is_left_out(tmp_path: Path) -> None:
         ]
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        report = commit_story(engine, "g", pause_ms=1000)
-        nothing = commit_story(engine, "g", pause_ms=1000, topic="orders", since_ms=T + 10**6)
-    (story,) = report.data
-    assert (story.commit_count, story.jumps, story.last_offset) == (2, (), 12)
+        report = commit_summaries(engine, "g", pause_ms=1000)
+        nothing = commit_summaries(engine, "g", pause_ms=1000, topic="orders", since_ms=T + 10**6)
+    (summary,) = report.data
+    assert (summary.commit_count, summary.jumps, summary.last_offset) == (2, (), 12)
     assert report.notes == (
         "Commits of aborted transactions left out: 1.",
         "Commits of open transactions left out: 1.",
@@ -160,8 +163,8 @@ def test_owners_are_those_of_the_same_log(tmp_path: Path) -> None:
         "assignments": [interval("other", 0, None, from_log_offset=50, offsets_partition=8)],
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        (story,) = commit_story(engine, "g", pause_ms=10_000).data
-    assert [jump.member_id for jump in story.jumps] == [None]
+        (summary,) = commit_summaries(engine, "g", pause_ms=10_000).data
+    assert [jump.member_id for jump in summary.jumps] == [None]
 
 
 def test_what_lies_in_two_logs_is_not_compared(tmp_path: Path) -> None:
@@ -185,7 +188,7 @@ def test_what_lies_in_two_logs_is_not_compared(tmp_path: Path) -> None:
         "tombstones": [deleted],
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        one, other = commit_story(engine, "g", pause_ms=50).data
+        one, other = commit_summaries(engine, "g", pause_ms=50).data
     assert (one.offsets_partition, one.first_offset, one.last_offset) == (7, 50, 40)
     assert (other.offsets_partition, other.first_offset, other.last_offset) == (8, 7, 9)
     assert [(jump.offsets_partition, jump.was_deleted) for jump in one.jumps] == [(7, False)]
@@ -198,8 +201,8 @@ def test_a_clock_that_went_back_is_no_pause(tmp_path: Path) -> None:
             commit(100 + place, place) | {"time_ms": T + time} for place, time in enumerate(times)
         ]
         with DuckEngine(write_rows(tmp_path / str(times), {"offset_commits": rows})) as engine:
-            (story,) = commit_story(engine, "g", pause_ms=1000).data
-        return story.longest_pause_ms, story.longest_pause_since_ms
+            (summary,) = commit_summaries(engine, "g", pause_ms=1000).data
+        return summary.longest_pause_ms, summary.longest_pause_since_ms
 
     assert told(5, 3) == (None, None)
     assert told(5, 5) == (0, T + 5)
@@ -226,7 +229,7 @@ def test_owner_of_a_commit_is_the_only_one(tmp_path: Path) -> None:
         ],
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        (story,) = commit_story(engine, "g", pause_ms=1000).data
+        (summary,) = commit_summaries(engine, "g", pause_ms=1000).data
     expected = [None, "a", "a", "b", "b", None, "b", None, "d"]
-    assert [jump.before_member_id for jump in story.jumps] == expected[:-1]
-    assert [jump.member_id for jump in story.jumps] == expected[1:]
+    assert [jump.before_member_id for jump in summary.jumps] == expected[:-1]
+    assert [jump.member_id for jump in summary.jumps] == expected[1:]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kgroup.columnar.locator import locator
 from kgroup.kernel.memory import LOCATOR_SHIFT
+from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.record_batch import Damage, Record, RecordBatch, read_records
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_record
@@ -82,8 +83,12 @@ def keys_in(batch: RecordBatch, limits: Limits, base: int = 0) -> Keyed:
     status = None
     if batch.is_transactional and batch.producer_id is not None and not batch.is_control:
         status = limits.transactions().status(batch.producer_id, batch.base_offset or 0)
-    is_open = status == "open"
-    counts = not batch.is_control and status != "aborted" and (limits.with_open or not is_open)
+    is_open = status is TransactionStatus.OPEN
+    counts = (
+        not batch.is_control
+        and status is not TransactionStatus.ABORTED
+        and (limits.with_open or not is_open)
+    )
     is_limited = limits.offset is not None or limits.time_ms is not None
     found: list[KeyedRecord] = []
     damages: list[Damage] = []

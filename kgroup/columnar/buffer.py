@@ -23,6 +23,7 @@ from kgroup.kernel.memory import (
     Rows,
 )
 from kgroup.kernel.schema_program import CONTROL
+from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_records
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.message.primitives import JAVA_UTF8, uuid_bytes
@@ -37,7 +38,7 @@ _TYPES += ["ControlAbort", "ControlCommit"]
 _TYPE_NUMBERS = {name: number for number, name in enumerate(_TYPES)}
 _TYPE_TEXTS = pa.array(_TYPES)
 _TIMESTAMP_TYPES = pa.array(["create", "log_append"])
-_TRANSACTIONS = ["committed", "aborted", "open"]
+_TRANSACTIONS = [*TransactionStatus]
 _TRANSACTION_TEXTS = pa.array(_TRANSACTIONS)
 
 _TEXT_SIZES = (4 << 20, 24 << 20)

@@ -18,6 +18,7 @@ from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.memory import LOCATOR_SHIFT, PADDING, TRANSACTIONAL, Batches
+from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch
 
 __all__ = ["CompiledSearch"]
@@ -89,9 +90,9 @@ class _Buffer:
         is_last = np.ones(rows, np.bool_)
         columns = (batches.row, ends, batches.producer_id, batches.base_offset)
         for row, end, producer_id, offset in np.stack(columns, axis=1)[found].tolist():
-            transaction_status = status(producer_id, offset)
-            is_open[row:end] = transaction_status == "open" and limits.with_open
-            is_last[row:end] = transaction_status == "committed"
+            became = status(producer_id, offset)
+            is_open[row:end] = became is TransactionStatus.OPEN and limits.with_open
+            is_last[row:end] = became is TransactionStatus.COMMITTED
         return _Hashed(
             hashes[is_last],
             locators[is_last],

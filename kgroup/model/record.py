@@ -2,9 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-__all__ = ["DecodedRecord", "known"]
+__all__ = ["DecodedRecord", "TransactionStatus", "known"]
+
+
+class TransactionStatus(StrEnum):
+    """What became of a transactional record."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+
+    @property
+    def sentence(self) -> str:
+        """What it means, for people."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    TransactionStatus.COMMITTED: "Its transaction was committed: the record counts.",
+    TransactionStatus.ABORTED: "Its transaction was aborted: the record counts for nothing.",
+    TransactionStatus.OPEN: "No marker behind it says how its transaction ended: it may count yet.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +42,7 @@ class DecodedRecord:
         leader_epoch: partition leader epoch of the batch, None before message format v2 or -1.
         producer_id: of an idempotent or transactional producer, else None.
         producer_epoch: likewise.
-        transaction: None outside a transaction, else "committed", "aborted", or "open" where the
-            log has no marker (yet).
+        transaction: None outside a transaction, else a `TransactionStatus`.
         type: name of the schema without Key/Value ("OffsetCommit"; key version 0 is
             "LegacyOffsetCommit"), "ControlCommit", "ControlAbort", or "Unknown".
         key: ``{"type": int, "data": {...}}`` with Kafka's own field names; ``{"type", "raw"}`` with

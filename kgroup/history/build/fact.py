@@ -16,6 +16,7 @@ import pyarrow.json
 
 from kgroup.columnar.schema import COMMIT_TYPES
 from kgroup.history.warehouse.table import ASSIGNED, TABLES
+from kgroup.model.record import TransactionStatus
 from kgroup.protocol.record.coordinator_record import KEY_TYPES
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ def _markers(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
         _columns(
             rows, {**_RECORD, "producer_id": "producer_id", "producer_epoch": "producer_epoch"}
         ),
-        outcome=pc.if_else(is_commit, "committed", "aborted"),
+        outcome=pc.if_else(is_commit, TransactionStatus.COMMITTED, TransactionStatus.ABORTED),
         coordinator_epoch=pc.struct_field(values, "coordinatorEpoch"),
     )
     return {"transactions": table}, np.ones(len(rows), bool)

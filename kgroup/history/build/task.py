@@ -23,6 +23,7 @@ from kgroup.history.build.topic_name import topic_names_in
 from kgroup.history.input.split import Split, read_split
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
+from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.batch import Damage
 
 __all__ = ["Job", "Run", "SplitRead", "Task", "TaskResult", "Work", "run_here", "run_task"]
@@ -201,7 +202,7 @@ class _Rows:
         return SplitRead(work, coverage, tuple(damage), count - len(damage), error)
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        is_open = pc.fill_null(pc.equal(batch["transaction"], "open"), False)
+        is_open = pc.fill_null(pc.equal(batch["transaction"], TransactionStatus.OPEN), False)
         if pc.any(is_open).as_py():
             self._add(batch.filter(is_open), is_open=True)
             batch = batch.filter(pc.invert(is_open))

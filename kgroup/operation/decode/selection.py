@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from kgroup.model.pattern import Pattern
+from kgroup.model.record import TransactionStatus
 
 __all__ = ["NOT_COMMITTED", "Names", "Selection", "row_time_ms"]
 
 CONTROL_TYPES = ("ControlCommit", "ControlAbort")
-NOT_COMMITTED = frozenset({"aborted", "open"})
-"""Fates of transactional records that count for nothing, or not yet."""
+NOT_COMMITTED = frozenset({TransactionStatus.ABORTED, TransactionStatus.OPEN})
+"""Statuses of transactional records that count for nothing, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,14 @@ marker without records is harmless.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
-from typing import Literal, TypeVar
+from typing import TypeVar
 
+from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_records
 
-__all__ = ["TransactionIndex", "TransactionStatus", "markers_in", "once"]
+__all__ = ["TransactionIndex", "markers_in", "once"]
 
 _T = TypeVar("_T")
-
-TransactionStatus = Literal["committed", "aborted", "open"]
 
 _COMMIT = b"\0\1"
 _TYPES = (b"\0\0", _COMMIT)
@@ -69,15 +68,15 @@ class TransactionIndex:
         markers = self._markers.get(producer_id, [])
         index = bisect_left(markers, offset << 1)
         if index < len(markers):
-            return "committed" if markers[index] & 1 else "aborted"
+            return TransactionStatus.COMMITTED if markers[index] & 1 else TransactionStatus.ABORTED
         before = markers[-1] >> 1 if markers else -1
         if self._aborted is None:
-            return "open"
+            return TransactionStatus.OPEN
         is_aborted = any(
             producer == producer_id and before < first <= offset
             for producer, first in self._aborted
         )
-        return "aborted" if is_aborted else "committed"
+        return TransactionStatus.ABORTED if is_aborted else TransactionStatus.COMMITTED
 
 
 def once(make: Callable[[], _T]) -> Callable[[], _T]:

@@ -17,7 +17,7 @@ from kgroup.columnar.log_reader import FileLogs, LogReader
 from kgroup.errors import ProblemKind
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.problem import Problem, ProblemLog
-from kgroup.model.record import DecodedRecord
+from kgroup.model.record import DecodedRecord, TransactionStatus
 from kgroup.model.segment import Log, Segment
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
@@ -186,7 +186,7 @@ def _decoded(
         batch.leader_epoch,
         batch.producer_id,
         batch.producer_epoch,
-        "open" if is_open else None,
+        TransactionStatus.OPEN if is_open else None,
         kind,
         key,
         value,
@@ -208,7 +208,7 @@ def _replay_columns(rows: pa.RecordBatch, target: Delta) -> None:
     columns = zip(*(_cells(rows[name]) for name in _COMMIT_COLUMNS), strict=True)
     for is_plain, cells in zip(is_commit, columns, strict=True):
         *commit, version, transaction, producer_id, producer_epoch = cells
-        is_open = transaction == "open"
+        is_open = transaction == TransactionStatus.OPEN
         if not is_plain:
             record = next(others)
             decode_subscriptions(record.type, record.value)

@@ -26,7 +26,6 @@ from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.zookeeper import SubscriptionPattern
 
 __all__ = [
-    "CLASSIC_TRANSITIONS",
     "Broker",
     "Group",
     "GroupState",
@@ -57,6 +56,11 @@ class GroupType(StrEnum):
         """What the type means, for people."""
         return _TYPE_SENTENCES[self]
 
+    @property
+    def states(self) -> "frozenset[GroupState]":
+        """The states that groups of this type have."""
+        return _STATES[self]
+
 
 _TYPE_SENTENCES = {
     GroupType.CLASSIC: (
@@ -75,8 +79,8 @@ _TYPE_SENTENCES = {
 class GroupState(StrEnum):
     """The states of every group type; the words of ListGroups and the describe APIs.
 
-    Classic groups move along `CLASSIC_TRANSITIONS`. The other types have no transitions of their
-    own: their coordinator derives the state from epochs and members after every record
+    Classic groups move from one `to` another. The other types have no transitions of their own:
+    their coordinator derives the state from epochs and members after every record
     (`ConsumerGroup.maybeUpdateGroupState` and its like), so any state can follow any other.
     """
 
@@ -98,6 +102,16 @@ class GroupState(StrEnum):
         """What it means of a group of this type."""
         own = _ZOOKEEPER_STATE_SENTENCES if type_ is GroupType.ZOOKEEPER else {}
         return own.get(self, self.sentence)
+
+    def to(self, following: "GroupState") -> "GroupState":
+        """Move a classic group on.
+
+        Raises:
+            ValueError: Kafka's coordinator never moves a group so.
+        """
+        if following not in _CLASSIC_TRANSITIONS.get(self, ()):
+            raise ValueError(f"no classic group goes from {self} to {following}")
+        return following
 
 
 _STATE_SENTENCES = {
@@ -128,7 +142,7 @@ _ZOOKEEPER_STATE_SENTENCES = {
     ),
 }
 
-CLASSIC_TRANSITIONS: Mapping[GroupState, frozenset[GroupState]] = {
+_CLASSIC_TRANSITIONS: Mapping[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.PREPARING_REBALANCE: frozenset(
         {GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}
@@ -140,6 +154,23 @@ CLASSIC_TRANSITIONS: Mapping[GroupState, frozenset[GroupState]] = {
     GroupState.DEAD: frozenset({GroupState.DEAD}),
 }
 """From each state of a classic group to those that may follow (Kafka's `ClassicGroupState`)."""
+
+_EPOCH_STATES = frozenset(
+    {
+        GroupState.EMPTY,
+        GroupState.ASSIGNING,
+        GroupState.RECONCILING,
+        GroupState.STABLE,
+        GroupState.DEAD,
+    }
+)
+_STATES = {
+    GroupType.CLASSIC: frozenset(_CLASSIC_TRANSITIONS),
+    GroupType.CONSUMER: _EPOCH_STATES,
+    GroupType.SHARE: frozenset({GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD}),
+    GroupType.STREAMS: _EPOCH_STATES | {GroupState.NOT_READY},
+    GroupType.ZOOKEEPER: frozenset({GroupState.EMPTY, GroupState.RECONCILING, GroupState.STABLE}),
+}
 
 
 class MemberState(StrEnum):
@@ -381,6 +412,11 @@ class Group:
     last_stable: Membership | None = None
     unowned: tuple[AssignedPartition, ...] = ()
     stray_owners: tuple[StrayOwner, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse, with a ValueError, a state that no group of this type has."""
+        if self.state is not None and self.state not in self.type.states:
+            raise ValueError(f"no {self.type} group is {self.state}")
 
     @property
     def topics(self) -> frozenset[str]:

@@ -1,16 +1,20 @@
+from itertools import product
+
+import pytest
+
 from kgroup.model.group import (
-    CLASSIC_TRANSITIONS,
     Group,
     GroupState,
     GroupType,
     Member,
     MemberState,
 )
+from kgroup.model.record import TransactionStatus
 from kgroup.model.segment import SegmentStatus
 
 
 def test_every_state_has_a_sentence() -> None:
-    for kind in (GroupState, GroupType, MemberState, SegmentStatus):
+    for kind in (GroupState, GroupType, MemberState, SegmentStatus, TransactionStatus):
         sentences = [member.sentence for member in kind]
         assert len(set(sentences)) == len(sentences)
         assert all(sentence.endswith(".") for sentence in sentences)
@@ -35,10 +39,35 @@ def test_transitions_of_classic_groups_are_kafkas() -> None:
         "Stable": {"CompletingRebalance"},
         "Dead": {"Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead"},
     }
-    for state, following in CLASSIC_TRANSITIONS.items():
-        assert {each.value for each in following} == {
-            after for after, before in valid_previous.items() if state.value in before
-        }
+    for before, after in product(GroupState, GroupState):
+        if before in valid_previous.get(after, ()):
+            assert before.to(after) is after
+        else:
+            with pytest.raises(ValueError, match=f"{before} to {after}"):
+                before.to(after)
+
+
+def test_no_group_has_a_state_that_its_type_has_not() -> None:
+    """`ClassicGroupState`, `ConsumerGroupState` and their like of Kafka 4.3.1."""
+    epochs = {"Empty", "Assigning", "Reconciling", "Stable", "Dead"}
+    states = {
+        GroupType.CLASSIC: {
+            "Empty",
+            "PreparingRebalance",
+            "CompletingRebalance",
+            "Stable",
+            "Dead",
+        },
+        GroupType.CONSUMER: epochs,
+        GroupType.SHARE: {"Empty", "Stable", "Dead"},
+        GroupType.STREAMS: epochs | {"NotReady"},
+    }
+    for type_, state in product(states, GroupState):
+        if state in states[type_]:
+            assert Group("g", type_, state).state is state
+        else:
+            with pytest.raises(ValueError, match=f"no {type_} group is {state}"):
+                Group("g", type_, state)
 
 
 def test_group_without_anything_has_no_topics() -> None:

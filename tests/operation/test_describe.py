@@ -158,21 +158,25 @@ def test_marks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "assignment", "mark"),
+    ("type_", "state", "assignment", "mark"),
     [
-        (GroupState.STABLE, owned("orders", 0), OffsetMark.NO_OWNER),
-        (GroupState.RECONCILING, owned("orders", 0), OffsetMark.NO_OWNER),
-        (GroupState.PREPARING_REBALANCE, owned("orders", 0), None),
-        (GroupState.STABLE, None, None),  # assigned something that is no list of partitions
+        (GroupType.CLASSIC, GroupState.STABLE, owned("orders", 0), OffsetMark.NO_OWNER),
+        (GroupType.CONSUMER, GroupState.RECONCILING, owned("orders", 0), OffsetMark.NO_OWNER),
+        (GroupType.CLASSIC, GroupState.PREPARING_REBALANCE, owned("orders", 0), None),
+        # assigned something that is no list of partitions
+        (GroupType.CLASSIC, GroupState.STABLE, None, None),
     ],
 )
 def test_partitions_that_nobody_owns(
-    state: GroupState, assignment: tuple[AssignedPartition, ...] | None, mark: OffsetMark | None
+    type_: GroupType,
+    state: GroupState,
+    assignment: tuple[AssignedPartition, ...] | None,
+    mark: OffsetMark | None,
 ) -> None:
     offsets = (CommittedOffset("orders", 0, 1), CommittedOffset("orders", 1, 1))
     given = Group(
         "g",
-        GroupType.CLASSIC,
+        type_,
         state,
         members=(Member("m", assignment=assignment),),
         offsets=offsets,

@@ -83,14 +83,15 @@ class DescribeApi:
         return {self._field: group_ids}
 
 
-def group_state(text: str | None) -> GroupState | None:
-    """Read a state as ListGroups and the describe APIs give it; None for none and new ones."""
+def group_state(text: str | None, type_: GroupType | None) -> GroupState | None:
+    """Read a state as ListGroups and the describe APIs give it.
+
+    None for none, new ones, and those that no group of this type has, where that is known.
+    """
     if text == "AwaitingSync":  # CompletingRebalance, before Kafka 1.1
-        return GroupState.COMPLETING_REBALANCE
-    try:
-        return GroupState(text) if text else None
-    except ValueError:
-        return None
+        text = GroupState.COMPLETING_REBALANCE
+    states = frozenset(GroupState) if type_ is None else type_.states
+    return GroupState(text) if text and text in states else None
 
 
 def group_type(text: str | None) -> GroupType | None:
@@ -130,7 +131,7 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
     return Group(
         group_id=answer.group_id,
         type=GroupType.CLASSIC,
-        state=group_state(answer.group_state),
+        state=group_state(answer.group_state, GroupType.CLASSIC),
         protocol_type=protocol_type,
         assignor=answer.protocol_data or None,
         coordinator=coordinator,
@@ -147,7 +148,7 @@ def _consumer_group(answer: Any, coordinator: Broker | None) -> Group:
     return Group(
         group_id=answer.group_id,
         type=GroupType.CONSUMER,
-        state=group_state(answer.group_state),
+        state=group_state(answer.group_state, GroupType.CONSUMER),
         protocol_type=GroupType.CONSUMER.value,
         assignor=answer.assignor_name or None,
         group_epoch=_known(answer.group_epoch),
@@ -183,7 +184,7 @@ def _share_group(answer: Any, coordinator: Broker | None) -> Group:
     return Group(
         group_id=answer.group_id,
         type=GroupType.SHARE,
-        state=group_state(answer.group_state),
+        state=group_state(answer.group_state, GroupType.SHARE),
         protocol_type=GroupType.SHARE.value,
         assignor=answer.assignor_name or None,
         group_epoch=_known(answer.group_epoch),
@@ -243,7 +244,7 @@ def _streams_group(answer: Any, coordinator: Broker | None) -> Group:
     return Group(
         group_id=answer.group_id,
         type=GroupType.STREAMS,
-        state=group_state(answer.group_state),
+        state=group_state(answer.group_state, GroupType.STREAMS),
         protocol_type=GroupType.STREAMS.value,
         group_epoch=_known(answer.group_epoch),
         assignment_epoch=_known(answer.assignment_epoch),

@@ -281,8 +281,8 @@ class _Inquiry:
                 listed.group_id,
                 node,
                 True,
-                group_type(listed.group_type),
-                group_state(listed.group_state),
+                type_ := group_type(listed.group_type),
+                group_state(listed.group_state, type_),
                 listed.protocol_type or None,
             )
             for listed in answer.groups
@@ -329,10 +329,11 @@ class _Inquiry:
 
     def _listed(self, coordinator: GroupCoordinator) -> Group:
         """Make a group of what a list tells."""
+        type_ = coordinator.type or GroupType.CLASSIC
         return Group(
             group_id=coordinator.group_id,
-            type=coordinator.type or GroupType.CLASSIC,
-            state=coordinator.state,
+            type=type_,
+            state=coordinator.state if coordinator.state in type_.states else None,
             protocol_type=coordinator.protocol_type,
             coordinator=self._client.brokers.get(coordinator.node),
             offsets_partition=partition_of(coordinator.group_id, self._count),

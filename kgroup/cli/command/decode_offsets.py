@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import (
-    ID,
     NEW_FILE,
     PATH,
     examples,
@@ -16,12 +15,11 @@ from kgroup.cli.option.common import (
     log_dir_options,
     output_options,
     parsed,
-    regex_option,
 )
 from kgroup.cli.option.connection import Connection, connection_options
-from kgroup.cli.option.parameter import parse_bytes, parse_end, parse_time
+from kgroup.cli.option.parameter import parse_bytes, parse_end
+from kgroup.cli.option.record_filter import RecordFilter, filter_options
 from kgroup.cli.option.record_source import LiveChoice, file_records, live_records
-from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import (
     documented,
     is_terminal,
@@ -33,10 +31,7 @@ from kgroup.cli.output.context import (
 )
 from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
-from kgroup.cli.shell.suggestion import suggest_record_types
 from kgroup.errors import ExitStatus
-from kgroup.model.pattern import Pattern
-from kgroup.render.cell import rfc3339
 
 if TYPE_CHECKING:
     from kgroup.operation.decode.decode import Decoding
@@ -47,17 +42,6 @@ __all__ = ["command"]
 LEFTOVERS = ("deleted", "cleaned", "swap")
 _NEEDS_AN_END = ("latest", "as_of", "stats", "parquet", "until")
 _FOR_ONE_RECORD = ("key", "value", "parquet", "form", "columns", "no_headers")
-
-
-def _parse_types(value: str) -> frozenset[str]:
-    from kgroup.protocol.record.coordinator_record import RECORD_TYPES
-
-    known = {name.lower(): name for name in RECORD_TYPES}
-    names = [name.strip() for name in value.split(",")]
-    unknown = [name for name in names if name.lower() not in known]
-    if unknown:
-        raise ValueError(f"no type {', '.join(unknown)}; there are: {', '.join(RECORD_TYPES)}")
-    return frozenset(known[name.lower()] for name in names)
 
 
 def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -119,63 +103,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     type=click.IntRange(min=0, max=2**31 - 1),
     help="Read only this partition of __consumer_offsets. Repeat it for more.",
 )
-@click.option(
-    "--from-offset",
-    metavar="N",
-    type=click.IntRange(min=0, max=2**63 - 1),
-    help="Begin at this offset of __consumer_offsets.",
-)
-@click.option(
-    "--group",
-    "groups",
-    metavar="ID",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_groups,
-    help="Records about this group. Repeat it for more.",
-)
-@regex_option
-@click.option(
-    "--topic",
-    "topics",
-    metavar="NAME",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_topics,
-    help="Offset commits for this topic. Repeat it for more.",
-)
-@click.option(
-    "--partition",
-    "topic_partitions",
-    metavar="N",
-    multiple=True,
-    type=click.IntRange(min=0, max=2**31 - 1),
-    help="Offset commits for this partition of a topic. Repeat it for more.",
-)
-@click.option(
-    "--type",
-    "types",
-    metavar="A,B,...",
-    callback=parsed(_parse_types),
-    shell_complete=suggest_record_types,
-    help="Records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
-)
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=parsed(parse_time),
-    help="Records of this time or later: RFC 3339, epoch milliseconds, or how long ago (2h).",
-)
-@click.option(
-    "--until", metavar="TIME", callback=parsed(parse_time), help="Records before this time."
-)
-@click.option(
-    "--isolation",
-    type=click.Choice(["read-uncommitted", "read-committed"]),
-    default="read-uncommitted",
-    show_default=True,
-    help="read-committed leaves out aborted and open transactions, and markers.",
-)
+@filter_options
 @click.option(
     "--latest", is_flag=True, help="View: the last record of each key, what compaction keeps."
 )
@@ -207,15 +135,7 @@ def command(
     value: bytes | None,
     include: Sequence[str],
     offsets_partitions: Sequence[int],
-    from_offset: int | None,
-    groups: Sequence[str],
-    regex: Pattern | None,
-    topics: Sequence[str],
-    topic_partitions: Sequence[int],
-    types: frozenset[str] | None,
-    since: int | None,
-    until: int | None,
-    isolation: str,
+    wanted: RecordFilter,
     latest: bool,
     as_of: tuple[int | None, int | None] | None,
     stats: bool,
@@ -235,73 +155,22 @@ def command(
     Of several replicas of a partition only the one whose log ends last is read; a note says so.
     Damage is reported on standard error and passed over; the exit status is then 4.
     """
-    if value is not None and key is None:
-        raise click.UsageError("--value belongs to --key, which is missing")
     inputs = [*files, *paths]
-    if key is not None and inputs:
-        raise click.UsageError("--key decodes one record in place of files; leave out one of them")
-    is_live = _is_live(inputs, key, connection)
-    if latest and as_of is not None:
-        raise click.UsageError("--latest and --as-of are two views; choose one of them")
-    if since is not None and until is not None and since >= until:
-        raise click.UsageError(
-            f"no time lies between --since {rfc3339(since)} and --until {rfc3339(until)}; --since "
-            "must be the earlier one"
-        )
     given = given_options()
-    if files and "sample" in given:
-        raise click.UsageError("PATH and --sample are two sources; choose one of them")
-    if parquet is not None:
-        if stats:
-            raise click.UsageError(
-                "--parquet writes records, --stats counts them; choose one of them"
-            )
-        if parquet == Path("-"):
-            raise click.UsageError("--parquet needs the name of a file, not - (standard output)")
-        if surplus := [given[name] for name in ("form", "no_headers") if name in given]:
-            raise click.UsageError(
-                f"--parquet writes a file and nothing else; leave out {' and '.join(surplus)}"
-            )
-
-    if follow:
-        _check_follow(given, output.form, is_live)
-    if is_live and include:
-        raise click.UsageError("--include is about files; a cluster has none that it would remove")
+    _check_one_of_two(given, files, inputs)
+    is_live = _is_live(inputs, key, connection, include)
+    wanted.check()
+    _check_parquet(given, parquet)
+    _check_follow(given, output.form, is_live)
+    if key is not None:
+        return _show_one(given, key, value, parquet, output)
 
     from kgroup.columnar.log_reader import AsOf
-    from kgroup.operation.decode.decode import decode, decode_message
-    from kgroup.operation.decode.selection import NOT_COMMITTED, Selection
+    from kgroup.operation.decode.decode import decode
 
-    if key is not None:
-        if surplus := [option for name, option in given.items() if name not in _FOR_ONE_RECORD]:
-            raise click.UsageError(f"--key decodes one record; leave out {', '.join(surplus)}")
-        one = decode_message(key, value)
-        _write(lambda function: map(function, one.data), lambda: one.errors, parquet, output)
-        warn_of(one.errors)
-        return one.exit_status
-    selection = Selection(
-        groups=frozenset(groups),
-        group_pattern=regex,
-        topics=frozenset(topics),
-        topic_partitions=frozenset(topic_partitions),
-        types=types or frozenset(),
-        from_offset=from_offset,
-        since_ms=since,
-        until_ms=until,
-        without_statuses=NOT_COMMITTED if isolation == "read-committed" else frozenset(),
-    )
-    progress = Progress(
-        writes_rows=parquet is None and not stats, unit="partition" if is_live else "file"
-    )
-    choice = LiveChoice(
-        offsets_partitions,
-        () if regex else groups,
-        from_offset,
-        since,
-        end=None if as_of is None or as_of[0] is None else as_of[0] + 1,
-        follow=follow,
-        committed=isolation == "read-committed",
-    )
+    writes_rows = parquet is None and not stats
+    progress = Progress(writes_rows=writes_rows, unit="partition" if is_live else "file")
+    choice = LiveChoice(offsets_partitions, wanted, as_of and as_of[0], follow)
     with ExitStack() as stack:
         with documented("decode-offsets", output):
             source, unread, name = stack.enter_context(
@@ -311,7 +180,7 @@ def command(
             )
         decoding = decode(
             source,
-            selection,
+            wanted.selection(),
             last_only=latest,
             as_of=None if as_of is None else AsOf(*as_of),
             strict=strict,
@@ -325,15 +194,41 @@ def command(
         if stats:
             _show_stats(decoding, output, progress)
         else:
-            _write(decoding.map, decoding.problems, parquet, output, is_endless=follow)
-            progress.finish()
-            warn_of(() if follow else decoding.problems())
+            _show_rows(decoding, output, progress, parquet, is_endless=follow)
     for missing in decoding.unseen:
         warn(f"note: nothing about {missing!r} was met; what stands before was not looked at")
     return decoding.exit_status
 
 
-def _is_live(inputs: Sequence[Path], key: bytes | None, connection: Connection) -> bool:
+def _check_one_of_two(
+    given: Mapping[str, str], files: Sequence[Path], inputs: Sequence[Path]
+) -> None:
+    if "value" in given and "key" not in given:
+        raise click.UsageError("--value belongs to --key, which is missing")
+    if "key" in given and inputs:
+        raise click.UsageError("--key decodes one record in place of files; leave out one of them")
+    if "latest" in given and "as_of" in given:
+        raise click.UsageError("--latest and --as-of are two views; choose one of them")
+    if files and "sample" in given:
+        raise click.UsageError("PATH and --sample are two sources; choose one of them")
+
+
+def _check_parquet(given: Mapping[str, str], parquet: Path | None) -> None:
+    if parquet is None:
+        return
+    if "stats" in given:
+        raise click.UsageError("--parquet writes records, --stats counts them; choose one of them")
+    if parquet == Path("-"):
+        raise click.UsageError("--parquet needs the name of a file, not - (standard output)")
+    if surplus := [given[name] for name in ("form", "no_headers") if name in given]:
+        raise click.UsageError(
+            f"--parquet writes a file and nothing else; leave out {' and '.join(surplus)}"
+        )
+
+
+def _is_live(
+    inputs: Sequence[Path], key: bytes | None, connection: Connection, include: Sequence[str]
+) -> bool:
     """Tell whether a cluster is to be asked: what is explicit wins over the environment."""
     option = connection.chosen_by
     if inputs and option:
@@ -346,10 +241,16 @@ def _is_live(inputs: Sequence[Path], key: bytes | None, connection: Connection) 
             "--log-dir PATH, --sample, --bootstrap-server HOST:PORT or --profile NAME (a cluster), "
             "or --key BYTES (one record)"
         )
-    return key is None and not inputs
+    if key is not None or inputs:
+        return False
+    if include:
+        raise click.UsageError("--include is about files; a cluster has none that it would remove")
+    return True
 
 
 def _check_follow(given: Mapping[str, str], form: str, is_live: bool) -> None:
+    if "follow" not in given:
+        return
     if not is_live:
         raise click.UsageError(
             "--follow waits for records of a cluster; choose --bootstrap-server HOST:PORT"
@@ -362,6 +263,19 @@ def _check_follow(given: Mapping[str, str], form: str, is_live: bool) -> None:
             f"--follow never comes to an end, which {' and '.join(ends)} "
             f"{'needs' if len(ends) == 1 else 'need'}; leave out one or the other"
         )
+
+
+def _show_one(
+    given: Mapping[str, str], key: bytes, value: bytes | None, parquet: Path | None, output: Output
+) -> ExitStatus:
+    from kgroup.operation.decode.decode import decode_message
+
+    if surplus := [option for name, option in given.items() if name not in _FOR_ONE_RECORD]:
+        raise click.UsageError(f"--key decodes one record; leave out {', '.join(surplus)}")
+    one = decode_message(key, value)
+    _write(lambda function: map(function, one.data), lambda: one.errors, parquet, output)
+    warn_of(one.errors)
+    return one.exit_status
 
 
 def _write(
@@ -393,6 +307,19 @@ def _write(
         ),
         at_once=is_endless,
     )
+
+
+def _show_rows(
+    decoding: "Decoding",
+    output: Output,
+    progress: Progress,
+    parquet: Path | None,
+    *,
+    is_endless: bool,
+) -> None:
+    _write(decoding.map, decoding.problems, parquet, output, is_endless=is_endless)
+    progress.finish()
+    warn_of(() if is_endless else decoding.problems())
 
 
 def _show_stats(decoding: "Decoding", output: Output, progress: Progress) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +21,6 @@ from kgroup.cli.output.described import check_sections, section_options, show_gr
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["command"]
 
@@ -100,20 +96,13 @@ def command(
     """
     check_choice(groups, regex, every=every)
     check_sections(sections, output)
-    if watch_s is not None and source.snapshot is not None:
-        raise click.UsageError("--watch needs a source that goes on; a snapshot does not change")
-    if watch_s is not None and (output.form not in ("table", "jsonl") or output.columns):
-        raise click.UsageError(
-            "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "
-            "has no other forms, and no --columns"
-        )
+    if watch_s is not None:
+        _check_watch(source, output)
     from kgroup.operation.describe import describe
     from kgroup.source.base import DEFAULT_LOG_BUDGET, NextRecordSource, RenewableSource
 
-    if log_budget_mib is None:
-        log_budget = 0 if every else DEFAULT_LOG_BUDGET
-    else:
-        log_budget = log_budget_mib << 20
+    default = 0 if every else DEFAULT_LOG_BUDGET
+    log_budget = default if log_budget_mib is None else log_budget_mib << 20
     in_rounds = watch_s is not None
     source = source.that_has(groups)
     of_silence = every or regex is not None or in_rounds
@@ -153,3 +142,13 @@ def command(
             )
         report, now_ms = read(), source.instant_ms(found)
     return show_groups("describe", report, output, sections, now_ms)
+
+
+def _check_watch(source: Source, output: Output) -> None:
+    if source.snapshot is not None:
+        raise click.UsageError("--watch needs a source that goes on; a snapshot does not change")
+    if output.form not in ("table", "jsonl") or output.columns:
+        raise click.UsageError(
+            "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "
+            "has no other forms, and no --columns"
+        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.input_file import input_files
+from kgroup.cli.option.record_filter import RecordFilter
 from kgroup.cli.output.context import check_reader, warn, warn_notes
 from kgroup.errors import InputError
 
@@ -71,22 +72,16 @@ class LiveChoice:
     """What of a cluster's `__consumer_offsets` is wanted.
 
     Attributes:
-        partitions: by number; none: those of the groups.
-        groups: by name; none: every partition.
-        from_offset: where to begin in each partition.
-        since_ms: likewise.
-        end: offset to stop at.
+        partitions: by number; none: those of the groups, if they are named.
+        wanted: which records.
+        last_offset: where to stop.
         follow: whether to go on for ever; without a place to begin at, with what comes.
-        committed: when following, whether to wait for what becomes of transactions.
     """
 
     partitions: Sequence[int]
-    groups: Sequence[str]
-    from_offset: int | None
-    since_ms: int | None
-    end: int | None
+    wanted: RecordFilter
+    last_offset: int | None
     follow: bool
-    committed: bool
 
 
 @contextmanager
@@ -119,15 +114,16 @@ def live_records(
         from kgroup.source.broker.live_log import LiveLogs, Start
 
         numbers = _numbers(choice, list(topic.leaders))
-        start = Start(choice.from_offset, choice.since_ms)
+        start = Start(choice.wanted.from_offset, choice.wanted.since)
         if not choice.follow:
-            yield LiveLogs(topic, numbers, start, choice.end), [], str
+            end = None if choice.last_offset is None else choice.last_offset + 1
+            yield LiveLogs(topic, numbers, start, end), [], str
             return
         logs = FollowedLogs(
             topic,
             numbers,
             start if start.is_sought else Start(at_end=True),
-            committed=choice.committed,
+            committed=choice.wanted.is_committed,
             on_note=lambda text: warn(f"note: {text}"),
             pulse=check_reader,
         )
@@ -146,8 +142,9 @@ def _numbers(choice: LiveChoice, there: Sequence[int]) -> list[int]:
                 f"{there[0]} to {there[-1]}"
             )
         return numbers
-    if choice.groups:
-        return sorted({offsets_partition(group, len(there)) for group in choice.groups})
+    groups = () if choice.wanted.regex else choice.wanted.groups
+    if groups:
+        return sorted({offsets_partition(group, len(there)) for group in groups})
     return list(there)
 
 

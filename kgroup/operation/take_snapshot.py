@@ -95,10 +95,7 @@ def take_snapshot(
         kgroup_version=__version__,
         taken_ms=taken_ms,
         origin=origin,
-        choice=Choice(
-            tuple(sorted(set(group_ids))) if group_ids else None,
-            None if regex is None else regex.pattern,
-        ),
+        choice=Choice(tuple(sorted(set(group_ids))) or None, regex.pattern if regex else None),
         capabilities=tuple(sorted(capabilities)),
         cluster_id=image.cluster_id,
         controller=view.controller if view else None,
@@ -114,19 +111,20 @@ def take_snapshot(
         log_problems=log_problems,
         notes=reading.notes,
         zookeeper=None if tree is None else tuple(map(SnapshotNode.of, tree.nodes.values())),
-        kafka_commits=None
-        if tree is None or kafka.offsets is None
-        else tuple(SnapshotCommit(*at, offset) for at, offset in sorted(kafka.offsets.items())),
+        kafka_commits=None if tree is None else _commits(kafka.offsets),
         kafka_problems=kafka.problems,
     )
     learnt = snapshot.problems if tree is None else reading.problems
     errors = missing + learnt + snapshot.log_problems + snapshot.kafka_problems
-    return Report(
-        (snapshot,),
-        errors,
-        snapshot.notes,
-        outcome(snapshot.group_ids, errors),
-    )
+    return Report((snapshot,), errors, snapshot.notes, outcome(snapshot.group_ids, errors))
+
+
+def _commits(
+    offsets: Mapping[tuple[str, str, int], int] | None,
+) -> tuple[SnapshotCommit, ...] | None:
+    if offsets is None:
+        return None
+    return tuple(SnapshotCommit(*at, offset) for at, offset in sorted(offsets.items()))
 
 
 def _ranges_of(

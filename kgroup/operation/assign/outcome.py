@@ -213,15 +213,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         before=before,
         assignment={member_id: tuple(partitions) for member_id, partitions in assignment.items()},
         members=tuple(
-            MemberPlan(
-                member_id=member_id,
-                instance_id=by_id[member_id].instance_id,
-                client_id=by_id[member_id].client_id,
-                rack=by_id[member_id].rack,
-                before=len(before[member_id]),
-                after=len(partitions),
-                kept=kept[member_id],
-            )
+            _member_plan(by_id[member_id], len(before[member_id]), len(partitions), kept[member_id])
             for member_id, partitions in assignment.items()
         ),
         moves=with_lags(moves, spec.lags),
@@ -229,6 +221,12 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),
         warnings=(*_warnings(spec, assignment, by_topic, moves), *_leader_warnings(spec)),
+    )
+
+
+def _member_plan(member: MemberSpec, before: int, after: int, kept: int) -> MemberPlan:
+    return MemberPlan(
+        member.member_id, member.instance_id, member.client_id, member.rack, before, after, kept
     )
 
 

@@ -110,21 +110,13 @@ def client_config(
     """
     profile_name = profile or environment.get("KGROUP_PROFILE")
     from_profile = read_profile(profile_name, config_file(environment)) if profile_name else []
-    server = environment.get("KGROUP_BOOTSTRAP_SERVER")
-    from_environment = (
-        [Setting("bootstrap.servers", server, "$KGROUP_BOOTSTRAP_SERVER")] if server else []
-    )
-    from_flag = (
-        []
-        if bootstrap_server is None
-        else [Setting("bootstrap.servers", bootstrap_server, "--bootstrap-server")]
-    )
+    in_environment = environment.get("KGROUP_BOOTSTRAP_SERVER") or None
     settings = Settings.merged(
         from_profile,
-        from_environment,
+        _bootstrap(in_environment, "$KGROUP_BOOTSTRAP_SERVER"),
         [] if command_config is None else read_properties(command_config),
         _overrides(overrides),
-        from_flag,
+        _bootstrap(bootstrap_server, "--bootstrap-server"),
     )
     protocol = settings.choice("security.protocol", _PROTOCOLS, "PLAINTEXT")
     tls = sasl = None
@@ -164,6 +156,10 @@ def client_config(
         zookeeper_tls=_zookeeper_tls(settings),
         zookeeper_digest=_zookeeper_digest(settings),
     )
+
+
+def _bootstrap(servers: str | None, where: str) -> list[Setting]:
+    return [] if servers is None else [Setting("bootstrap.servers", servers, where)]
 
 
 def _zookeeper_tls(settings: Settings) -> "Tls | None":

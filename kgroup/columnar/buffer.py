@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.schema import DECODED, decoded_cells, record_size
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
@@ -41,8 +42,6 @@ _TIMESTAMP_TYPES = pa.array(["create", "log_append"])
 _TRANSACTIONS = [*TransactionStatus]
 _TRANSACTION_TEXTS = pa.array(_TRANSACTIONS)
 
-_TEXT_SIZES = (4 << 20, 24 << 20)
-"""Room for key_json and value_json, at first."""
 
 _ALIGNMENT = 64
 """Of columns in memory, as Arrow wants it."""
@@ -136,7 +135,7 @@ class ColumnBuffer:
         self.state = state
         state[memory.ROWS : memory.USED_END] = 0
         self._allocate(rows)
-        self._texts = [_room(size + PADDING) for size in _TEXT_SIZES]
+        self._texts = [_room(size + PADDING) for size in SIZES.texts]
         self._dictionaries = [_Dictionary() for _ in range(4)]
         self._numbers: dict[tuple[int, str], int] = {}
         self._added: tuple[bytes | None, bytes | None, bool] | None = None

@@ -15,6 +15,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.huge_page import refuse_huge_pages
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
@@ -29,18 +30,10 @@ __all__ = ["read_chunks"]
 _T = TypeVar("_T")
 
 _SEARCH_SIZE = 1 << 15
-_SOUND_SIZES = (1 << 10, 1 << 16)
-"""Bytes in order behind damage from which on there may be no more, at least and at most.
-
-A new start of compiled code costs as much as to read some kilobytes without it: where soon there
-was damage again, more must be in order the next time.
-"""
 _SOON = 16
 """Times these bytes within which damage comes soon behind a new start."""
 
 _MOST_WORKERS = 4
-_GAP = 1 << 20
-"""Bytes of which nothing is wanted that are passed over rather than read."""
 
 
 def read_chunks(
@@ -76,7 +69,7 @@ def read_chunks(
     most_ahead = ahead = workers + 1 if workers > 1 else 0  # one waits while rows are taken
     pending: deque[Future[tuple[list[_T], int | None]]] = deque()
     started = part.start
-    least_sound, most_sound = _SOUND_SIZES
+    least_sound, most_sound = SIZES.sound
     sound_size = least_sound
     effort = Effort(part.start)
     with path.open("rb", buffering=0) as file, _pool(workers) as pool:
@@ -147,7 +140,7 @@ def _read_over(
 def _go_to_wanted(cutter: Cutter, locators: Locators | None) -> bool:
     """Pass over a part of the file in which nothing is wanted; False if nothing is any more."""
     wanted = _first_wanted(locators, cutter.position)
-    if wanted is not None and wanted > cutter.position + _GAP:
+    if wanted is not None and wanted > cutter.position + SIZES.gap:
         cutter.seek(wanted)
     return wanted is not None
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container
 import pyarrow as pa
 
 from kgroup.columnar.buffer import ColumnBuffer
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators, between, numbers_in
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import memory
@@ -18,13 +19,10 @@ from kgroup.protocol.batch.transaction import TransactionIndex
 
 __all__ = ["decode_chunk"]
 
-_MOST_ROWS = 1 << 19
 _LEAST_ROWS = 1 << 12
 _ROW_SIZE = 64
 """Bytes of a log that a row takes at least, about, where it is not compressed."""
 _MOST_ENLARGED = 3
-_MOST_BYTES = 128 << 20
-"""Of the parts of one chunk: compressed ones may be a thousand times as large as the chunk."""
 
 
 def decode_chunk(
@@ -46,7 +44,7 @@ def decode_chunk(
         if locators is not None:
             rows = len(between(locators, chunk.position, chunk.end))
         # a power of two, so that memory of one size serves one chunk after another
-        rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), _MOST_ROWS)
+        rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), SIZES.rows)
         return _Decoder(walk, rows, partition, transactions, locators).decode()
 
     return unpacked_or_not(decode)
@@ -95,9 +93,9 @@ class _Decoder:
             self._size += self._flush()
             self._buffer = self._new_buffer()
             self._enlarged = 0
-            return self._size < _MOST_BYTES
+            return self._size < SIZES.columns
         count = self._walk.record_count
-        if self._enlarged == _MOST_ENLARGED or count > 2 * _MOST_ROWS:
+        if self._enlarged == _MOST_ENLARGED or count > 2 * SIZES.rows:
             return False
         self._buffer.enlarge(count)
         self._enlarged += 1
@@ -128,7 +126,7 @@ class _Decoder:
         Tells whether to go on behind it: rows end at damage, and if there were more of it, a
         buffer made for all rows of the chunk would be spent on each few of them.
         """
-        if not self._walk.read_bad_batch(self._add_batch, _MOST_ROWS) or self._damages:
+        if not self._walk.read_bad_batch(self._add_batch, SIZES.rows) or self._damages:
             return False
         return self._walk.state[memory.ROWS] < self._rows or self._make_room()
 

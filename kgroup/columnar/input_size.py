@@ -7,9 +7,9 @@ from kgroup.kernel.compiled import are_kept, loaded
 from kgroup.protocol.batch.batch import LOG_OVERHEAD
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 
-__all__ = ["is_large"]
+__all__ = ["LARGE", "is_large"]
 
-_LARGE = 8 << 20
+LARGE = 8 << 20
 """Bytes of files, where the code has to be compiled first."""
 _LARGE_IF_KEPT = 1 << 20
 """Bytes of files, where it has to be loaded only: decoding so many without it takes as long."""
@@ -29,7 +29,7 @@ def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
     paths = list(paths)
     sizes = [part.size_in(path.stat().st_size) for path in paths]
     size = sum(sizes)
-    if size >= _LARGE or (size >= _LARGE_IF_LOADED and loaded() is not None):
+    if size >= LARGE or (size >= _LARGE_IF_LOADED and loaded() is not None):
         return True
     if size >= _LARGE_IF_KEPT and are_kept():
         return True

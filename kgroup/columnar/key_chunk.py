@@ -13,6 +13,7 @@ import numpy as np
 
 from kgroup.columnar.batch_key import Limits, keys_in
 from kgroup.columnar.chunk_reader import read_chunks
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import memory
@@ -26,11 +27,6 @@ __all__ = ["CompiledSearch"]
 _Array = np.ndarray[Any, Any]
 
 _BATCH_TYPES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int64)
-_PAIRS = 1 << 16
-_ROWS = 1 << 17
-"""Keys that are put together before they are noted."""
-_MOST_ROWS = 1 << 22
-"""Of one chunk, about: compressed ones may be a thousand times as large as the chunk."""
 _FULL = 0.8
 """Part of the table that is used before it grows."""
 
@@ -108,7 +104,7 @@ class CompiledSearch:
     def __init__(self, on_compile: Callable[[], None] | None) -> None:
         self._on_compile = on_compile
         self._seed = secrets.randbits(63)
-        self._table = np.zeros((_PAIRS, 2), np.int64)
+        self._table = np.zeros((SIZES.key_table, 2), np.int64)
         self._used = 0
         self._open: list[_Array] = []
         self._open_hashes = np.empty(0, np.int64)
@@ -172,7 +168,7 @@ class CompiledSearch:
         state[memory.SEED] = self._seed
         state[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset
         state[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
-        buffer = _Buffer(state, _ROWS)
+        buffer = _Buffer(state, SIZES.keys)
         parts: list[_Hashed | Damage] = []
 
         def read(batch: RecordBatch) -> None:
@@ -187,7 +183,7 @@ class CompiledSearch:
             if reason == memory.BAD:
                 if not walk.read_bad_batch(read):
                     break
-            elif count > _MOST_ROWS:
+            elif count > SIZES.most_keys:
                 break
         parts.append(replace(buffer.take(limits), keyless=int(state[memory.KEYLESS])))
         return parts, walk.stop

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators, between
 from kgroup.errors import ProblemKind
 from kgroup.kernel import memory
@@ -28,17 +29,6 @@ from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
 __all__ = ["Chunk", "Cutter", "Walk", "follow", "unpacked_or_not"]
 
 _Array = np.ndarray[Any, Any]
-
-_CHUNK_SIZE = 24 << 20
-_FIRST_CHUNK = 4 << 20
-"""Smaller: threads share the work on smaller logs too, and the first rows come soon."""
-_SMALLEST_CHUNK = 1 << 18
-_CHUNK_RECORDS = 3 << 16
-"""A chunk is to have about so many at most: columns and texts are many times as large as it."""
-_PIECE = 1 << 19
-"""Bytes that are read at once: they stay in the processor's cache while they are walked over."""
-_SEARCHED = (1 << 16, 1 << 21, 2 * MAX_BATCH_SIZE)
-"""Bytes in which a batch is looked for, in more where there is none in fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +65,13 @@ class Cutter:
     def __init__(self, file: BinaryIO, part: ByteRange = WHOLE) -> None:
         self._file = file
         self._end = part.end
-        self._largest = _CHUNK_SIZE
+        self._largest = SIZES.chunk
         self.seek(part.start)
-        self._size = min(_FIRST_CHUNK, _CHUNK_SIZE)
+        self._size = min(SIZES.first_chunk, SIZES.chunk)
 
     def seek(self, position: int) -> None:
         """Go on at a position, at first in small steps: where damage is, more is likely."""
-        self._size = min(_SMALLEST_CHUNK, _CHUNK_SIZE)
+        self._size = min(SIZES.smallest_chunk, SIZES.chunk)
         self.position = position
 
     def next(self) -> Chunk | None:
@@ -98,7 +88,7 @@ class Cutter:
 
     def _batch_behind(self, position: int, end: int) -> int:
         """Find where a batch begins at a position or behind it, `end` if none is near."""
-        for size in _SEARCHED:
+        for size in SIZES.searched:
             data = np.empty(min(size, max(end - position, 0)) + PADDING, np.uint8)
             start = data.ctypes.data
             stop = start + _read(self._file, data[:-PADDING], position)
@@ -114,8 +104,8 @@ class Cutter:
         """Learn from the batches at addresses how large a chunk becomes with its records."""
         counts = np.zeros(2, np.int64)
         size = kernels().find_end(start, end, MAX_BATCH_SIZE, counts.ctypes.data) - start
-        largest = _CHUNK_RECORDS * size // max(int(counts[1]), 1)
-        self._largest = min(max(largest, _SMALLEST_CHUNK), _CHUNK_SIZE)
+        largest = SIZES.chunk_records * size // max(int(counts[1]), 1)
+        self._largest = min(max(largest, SIZES.smallest_chunk), SIZES.chunk)
 
 
 def _read(file: BinaryIO, target: _Array, position: int) -> int:
@@ -192,11 +182,11 @@ class Walk:
         state[memory.FILE] = chunk.file.fileno()
         state[memory.FILE_BASE] = chunk.position
         state[memory.CHUNK_END] = chunk.end
-        state[memory.READ_SIZE] = _PIECE
+        state[memory.READ_SIZE] = SIZES.piece
         state[memory.IS_UNPACKED] = packed is not None
         self._memory = self._unpacked = np.empty(0, np.uint8)
         self._run = chunk.position
-        self._take_memory(_PIECE)
+        self._take_memory(SIZES.piece)
         self._keep()
 
     def steps(self) -> Iterator[int]:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.model.record import DecodedRecord
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_records
@@ -34,9 +35,6 @@ __all__ = [
 COMMIT_TYPES = ("LegacyOffsetCommit", "OffsetCommit")
 """The record types that the typed columns hold whole; the index is the key's version."""
 
-_MOST_ROWS = 1 << 14
-_MOST_BYTES = 4 << 20
-"""Of keys and values, which as JSON may be a dozen times as large."""
 
 _NAME = pa.dictionary(pa.int8(), pa.string())
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -99,7 +97,7 @@ class ColumnBuilder:
     @property
     def is_full(self) -> bool:
         """Whether the rows are many, or large: time to `finish`."""
-        return len(self) >= _MOST_ROWS or self._size >= _MOST_BYTES
+        return len(self) >= SIZES.plain_rows or self._size >= SIZES.plain_bytes
 
     def add(
         self,

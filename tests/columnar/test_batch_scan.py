@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.columnar import log_chunk
 from kgroup.columnar.batch_scan import scan_batches, scan_transactions
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.scan import BatchKind, Marker, Scan
 from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
 from tests.columnar.log_writer import batch
@@ -51,8 +51,8 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.getbasetemp() / "scan.log"
     write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
-        patch.setattr(log_chunk, "_PIECE", size // 3)
+        patch.setattr(SIZES, "chunk", size)
+        patch.setattr(SIZES, "piece", size // 3)
         assert whole(path, compiled=True) == whole(path, compiled=False)
 
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from kgroup.columnar import chunk_reader, log_chunk
 from kgroup.columnar.batch_scan import scan_batches
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.segment import decode_chunks
 from kgroup.protocol.batch import batch as protocol_batch
 from kgroup.protocol.batch.batch import Damage
@@ -22,8 +22,8 @@ def test_records_that_grow_beyond_measure_are_read_up_to_a_sum(
     compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the log, whichever batches are read at once."""
-    monkeypatch.setattr(protocol_batch, "_MOST_INFLATED", 60_000)
-    monkeypatch.setattr(chunk_reader, "_SOUND_SIZES", (0, 0))
+    monkeypatch.setattr(protocol_batch, "MOST_INFLATED", 60_000)
+    monkeypatch.setattr(SIZES, "sound", (0, 0))
     bomb = batch([commit(0, "g", metadata="m" * 32_000)], codec="zstd")
     sound = batch([commit(1, "g", metadata="".join(map(chr, range(32, 120))))], codec="zstd")
     assert 100 * len(bomb) < 32_000
@@ -32,7 +32,7 @@ def test_records_that_grow_beyond_measure_are_read_up_to_a_sum(
         few = bomb + sound * between
         path.write_bytes(few * 5)
         for piece in (64, 1 << 19):
-            monkeypatch.setattr(log_chunk, "_PIECE", piece)
+            monkeypatch.setattr(SIZES, "piece", piece)
             parts = list(decode_chunks(path, compiled=compiled))
             damages = [part for part in parts if isinstance(part, Damage)]
             assert [(damage.kind, damage.position) for damage in damages] == [
@@ -48,7 +48,7 @@ def test_old_messages_that_grow_beyond_measure(
     magic: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are read one by one; after the sum what else is wrong with them is not looked at."""
-    monkeypatch.setattr(protocol_batch, "_MOST_INFLATED", 3 << 16)
+    monkeypatch.setattr(protocol_batch, "MOST_INFLATED", 3 << 16)
     bomb = message(7, None, compress("lz4", bytes(1 << 16)), magic=magic, attributes=3)
     path = tmp_path / "log"
     path.write_bytes(bomb * 7)
@@ -64,7 +64,7 @@ def test_old_messages_that_grow_beyond_measure(
 
 def test_markers_that_grow_beyond_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scan reads control batches only, and counts what it does not read into."""
-    monkeypatch.setattr(protocol_batch, "_MOST_INFLATED", 60_000)
+    monkeypatch.setattr(protocol_batch, "MOST_INFLATED", 60_000)
     end = Plain(0, 5, b"\0\0\0\1", bytes(40_000))
     ends = [
         batch([end], codec="zstd", producer_id=number, flags=TRANSACTIONAL | CONTROL)

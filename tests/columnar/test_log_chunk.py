@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroup.columnar import chunk_reader, key_chunk, log_chunk
+from kgroup.columnar import key_chunk, log_chunk
 from kgroup.columnar.batch_key import Limits
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
 from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
@@ -107,7 +108,7 @@ def test_large_batches_of_commits_are_cut_apart(
     begins = np.cumsum([0, *map(len, log)]).tolist()
     path = tmp_path / "log"
     path.write_bytes(b"".join(log))
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 2 * len(log[0]) - 100)
+    monkeypatch.setattr(SIZES, "chunk", 2 * len(log[0]) - 100)
     assert [chunk.position for chunk in cut(path)] == begins[:-1:2]
 
 
@@ -115,8 +116,8 @@ def test_chunks_end_in_front_of_damage(tmp_path: Path, monkeypatch: pytest.Monke
     """A batch is found that stands in the same piece as zeros."""
     path = tmp_path / "log"
     path.write_bytes((SOUND * 20 + bytes(5000)) * 8)
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 10 * len(SOUND))
-    monkeypatch.setattr(log_chunk, "_SEARCHED", (1000,))
+    monkeypatch.setattr(SIZES, "chunk", 10 * len(SOUND))
+    monkeypatch.setattr(SIZES, "searched", (1000,))
     assert cut(path)[0].end == 10 * len(SOUND)
     assert check_equal(path).num_rows == 160
 
@@ -129,7 +130,7 @@ def test_only_a_run_with_an_odd_batch_is_left_to_the_reference(
     log = [batch([odd if at == 10 else commit(at, f"g{at:02}")], codec="zstd") for at in range(20)]
     path = tmp_path / "log"
     path.write_bytes(b"".join(log))
-    monkeypatch.setattr(log_chunk, "_PIECE", 2 * len(log[0]) + 20)
+    monkeypatch.setattr(SIZES, "piece", 2 * len(log[0]) + 20)
     left: list[int] = []
     read = log_chunk.Walk.read_bad_batch
 
@@ -146,9 +147,9 @@ def test_keys_of_many_records_come_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A chunk is left where it has too many; the next one begins soon behind."""
-    monkeypatch.setattr(key_chunk, "_ROWS", 4)
-    monkeypatch.setattr(key_chunk, "_MOST_ROWS", 8)
-    monkeypatch.setattr(chunk_reader, "_SOUND_SIZES", (0, 0))
+    monkeypatch.setattr(SIZES, "keys", 4)
+    monkeypatch.setattr(SIZES, "most_keys", 8)
+    monkeypatch.setattr(SIZES, "sound", (0, 0))
     path = tmp_path / "log"
     path.write_bytes(b"".join(batch([commit(at, f"g{at % 50}")]) for at in range(200)))
     walks: list[int] = []
@@ -168,9 +169,9 @@ def test_keys_of_many_records_come_in_pieces(
 
 def test_a_chunk_that_ends_inside_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record may hold batches, and the head of one that is cut off."""
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1500)
-    monkeypatch.setattr(log_chunk, "_SMALLEST_CHUNK", 1000)
-    monkeypatch.setattr(log_chunk, "_SEARCHED", (1000,))
+    monkeypatch.setattr(SIZES, "chunk", 1500)
+    monkeypatch.setattr(SIZES, "smallest_chunk", 1000)
+    monkeypatch.setattr(SIZES, "searched", (1000,))
     inside = batch([commit(0, "not there")]) * 8 + bytes(10) + b"\x10\0" + bytes(4) + b"\2"
     log = []
     for offset in range(0, 60, 3):
@@ -191,9 +192,9 @@ def test_batches_larger_than_what_is_searched(
     size = len(log[0])
     path = tmp_path / "log"
     path.write_bytes(b"".join(log))
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", size // 2)
+    monkeypatch.setattr(SIZES, "chunk", size // 2)
     for searched, chunks in (((100, size // 2, 3 * size), 9), ((100, size // 2), 1)):
-        monkeypatch.setattr(log_chunk, "_SEARCHED", searched)
+        monkeypatch.setattr(SIZES, "searched", searched)
         assert len(cut(path)) == chunks
         assert check_equal(path).num_rows == 450
 
@@ -225,7 +226,7 @@ def test_pieces_that_look_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         log.append(batch([commit_v4(3 * number + at, *each) for at, each in enumerate(names)]))
     path = tmp_path / "log"
     path.write_bytes(b"".join(log))
-    monkeypatch.setattr(log_chunk, "_PIECE", len(log[0]))
+    monkeypatch.setattr(SIZES, "piece", len(log[0]))
     table = check_equal(path)
     for column in ("group", "topic", "metadata"):
         assert table[column].to_pylist()[:4] == ["g0", "other", "g0", "g1"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgroup.columnar import buffer, column_chunk, schema
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.segment import decode_chunks
 from kgroup.protocol.batch.batch import Damage
 from tests.columnar.log_writer import (
@@ -37,8 +37,8 @@ def test_rows_of_one_batch_come_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str
 ) -> None:
     """A few bytes, compressed, can be millions of rows: they are never all there at once."""
-    monkeypatch.setattr(schema, "_MOST_ROWS", 16)
-    monkeypatch.setattr(column_chunk, "_MOST_ROWS", 16)
+    monkeypatch.setattr(SIZES, "plain_rows", 16)
+    monkeypatch.setattr(SIZES, "rows", 16)
     path = tmp_path / "log"
     path.write_bytes(batch([commit(offset, "g") for offset in range(1000)], codec=codec))
     for compiled in (False, True):
@@ -51,7 +51,7 @@ def test_rows_of_many_old_batches_come_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the reference reads for compiled code is given as soon as there are enough rows."""
-    monkeypatch.setattr(column_chunk, "_MOST_ROWS", 16)
+    monkeypatch.setattr(SIZES, "rows", 16)
     wrapped = [
         message_set([commit(offset, "g"), commit(offset + 1, "g")], magic=1, codec="gzip")
         for offset in range(0, 100, 2)
@@ -64,7 +64,7 @@ def test_rows_of_many_old_batches_come_in_pieces(
 
 
 def test_large_records_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "_MOST_BYTES", 10_000)
+    monkeypatch.setattr(SIZES, "plain_bytes", 10_000)
     path = tmp_path / "log"
     path.write_bytes(batch([Plain(n, 0, b"\0\x63", b"v" * 4000) for n in range(20)], codec="zstd"))
     assert [part.num_rows for part in parts_of(path, compiled=False)] == [3] * 6 + [2]
@@ -77,8 +77,8 @@ def test_a_chunk_that_becomes_too_large_is_left(
     path = tmp_path / "log"
     log = [batch([Plain(n, 0, b"\0\x63", b"v" * 90_000)], codec="zstd") for n in range(6)]
     path.write_bytes(b"".join(log))
-    monkeypatch.setattr(column_chunk, "_MOST_BYTES", 200_000)
-    monkeypatch.setattr(buffer, "_TEXT_SIZES", (40_000, 240_000))
+    monkeypatch.setattr(SIZES, "columns", 200_000)
+    monkeypatch.setattr(SIZES, "texts", (40_000, 240_000))
     rows = [(part.num_rows, part["offset"].to_pylist()) for part in parts_of(path, compiled=True)]
     assert [offset for _, offsets in rows for offset in offsets] == [*range(6)]
     assert len(rows) > 2

@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.columnar import buffer, chunk_reader, column_chunk, key_chunk, log_chunk
+from kgroup.columnar import buffer
 from kgroup.columnar.batch_key import Limits
 from kgroup.columnar.batch_scan import scan_transactions
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
 from kgroup.columnar.schema import decoded_cells
 from kgroup.columnar.segment import decode_chunks, map_chunks
@@ -76,7 +77,7 @@ def odd_records(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: str(folder.relative_to(ROOT)))
 def test_recorded_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 3000)
+    monkeypatch.setattr(SIZES, "chunk", 3000)
     for path in some_of(sorted(folder.rglob("*.log")), 6):
         check_equal(path)
 
@@ -238,18 +239,18 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.getbasetemp() / "any.log"
     write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
-        patch.setattr(log_chunk, "_PIECE", size // 3)
-        patch.setattr(log_chunk, "_SMALLEST_CHUNK", 100)
+        patch.setattr(SIZES, "chunk", size)
+        patch.setattr(SIZES, "piece", size // 3)
+        patch.setattr(SIZES, "smallest_chunk", 100)
         check_equal(path)
 
 
 @pytest.mark.parametrize("codec", some_of(CODECS, 2))
 def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, texts and dictionaries that do not fit are flushed, enlarged and grown."""
-    monkeypatch.setattr(column_chunk, "_MOST_ROWS", 5)
-    monkeypatch.setattr(buffer, "_TEXT_SIZES", (40, 60))
-    monkeypatch.setattr(log_chunk, "_PIECE", 2000)
+    monkeypatch.setattr(SIZES, "rows", 5)
+    monkeypatch.setattr(SIZES, "texts", (40, 60))
+    monkeypatch.setattr(SIZES, "piece", 2000)
     groups = ROOT / "tests/data/kafka-2.8.2/__consumer_offsets-0/00000000000000000000.log"
     batches = [
         batch(
@@ -321,7 +322,7 @@ def test_what_inflates_without_end_is_damage(
 
 
 def test_batch_larger_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
+    monkeypatch.setattr(SIZES, "chunk", 1000)
     path = tmp_path / "log"
     large = batch([commit(i, f"group-{i}") for i in range(1, 500)])
     path.write_bytes(batch([commit(0, "a")]) + large + batch([commit(500, "b")]))
@@ -377,9 +378,9 @@ def test_last_records_of_any_log(
     limits = Limits(lambda: scan_transactions([path]), offset, time_ms, with_open, with_removals)
     (expected,) = last_records([path], limits, compiled=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
-        patch.setattr(log_chunk, "_PIECE", size // 3)
-        patch.setattr(key_chunk, "_ROWS", 3)
+        patch.setattr(SIZES, "chunk", size)
+        patch.setattr(SIZES, "piece", size // 3)
+        patch.setattr(SIZES, "keys", 3)
         (found,) = last_records([path], limits, compiled=True)
         assert found.locators.tolist() == expected.locators.tolist()
         assert found.damages == expected.damages
@@ -445,7 +446,7 @@ def test_lengths_that_lie_do_not_hide_last_records(
     codec: str, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch with an odd header is read where one before leads to it, and not found otherwise."""
-    monkeypatch.setattr(log_chunk, "_PIECE", piece)
+    monkeypatch.setattr(SIZES, "piece", piece)
     lying = bytearray(batch([commit(0, "a")], codec=codec))
     lying[11] += 5
     path = tmp_path / "log"
@@ -487,9 +488,9 @@ def test_what_is_wanted_behind_a_batch_for_the_reference(tmp_path: Path) -> None
 
 def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of keys grows, and what lies between wanted records is passed over."""
-    monkeypatch.setattr(key_chunk, "_PAIRS", 16)
-    monkeypatch.setattr(chunk_reader, "_GAP", 500)
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 2000)
+    monkeypatch.setattr(SIZES, "key_table", 16)
+    monkeypatch.setattr(SIZES, "gap", 500)
+    monkeypatch.setattr(SIZES, "chunk", 2000)
     groups = [f"g{i}" for i in range(700)] + ["g5"] * 3000 + ["last"]
     path = tmp_path / "log"
     path.write_bytes(b"".join(batch([commit(i, group)]) for i, group in enumerate(groups)))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroup.columnar import buffer, chunk_reader, column_chunk, log_chunk
+from kgroup.columnar import chunk_reader, column_chunk, log_chunk
 from kgroup.columnar.buffer import ColumnBuffer
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.segment import decode_chunks, map_chunks
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.batch import Damage
@@ -103,7 +104,7 @@ def test_room_for_texts_is_made_a_few_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch that needs more, up to gigabytes, is left to the reference reader."""
-    monkeypatch.setattr(buffer, "_TEXT_SIZES", (100, 200))
+    monkeypatch.setattr(SIZES, "texts", (100, 200))
     enlarged: list[int] = []
     enlarge = ColumnBuffer.enlarge
 
@@ -200,8 +201,8 @@ def test_chunks_begin_small(first: int, tmp_path: Path, monkeypatch: pytest.Monk
     """As many batches fit into the first one, twice as many into the next, ten at most."""
     batches = [batch([commit(offset, "g")]) for offset in range(40)]
     size = len(batches[0])
-    monkeypatch.setattr(log_chunk, "_FIRST_CHUNK", first * size)
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 10 * size)
+    monkeypatch.setattr(SIZES, "first_chunk", first * size)
+    monkeypatch.setattr(SIZES, "chunk", 10 * size)
     path = tmp_path / "log"
     path.write_bytes(b"".join(batches))
     sizes = [2, 4, 8, 10, 10, 6] if first == 2 else [10, 10, 10, 10]
@@ -213,11 +214,11 @@ def test_chunks_are_smaller_where_records_are_many(
 ) -> None:
     batches = [batch([commit(offset, "g"), commit(offset + 1, "g")]) for offset in range(0, 40, 2)]
     size = len(batches[0])
-    monkeypatch.setattr(log_chunk, "_CHUNK_RECORDS", 8)
-    monkeypatch.setattr(log_chunk, "_FIRST_CHUNK", size)
-    monkeypatch.setattr(log_chunk, "_SMALLEST_CHUNK", 1)
+    monkeypatch.setattr(SIZES, "chunk_records", 8)
+    monkeypatch.setattr(SIZES, "first_chunk", size)
+    monkeypatch.setattr(SIZES, "smallest_chunk", 1)
     path = tmp_path / "log"
     path.write_bytes(b"".join(batches))
     assert [chunk.size for chunk in cut(path)] == [size * count for count in (1, 2, 4, 4, 4, 4, 1)]
-    monkeypatch.setattr(log_chunk, "_SMALLEST_CHUNK", 10 * size)
+    monkeypatch.setattr(SIZES, "smallest_chunk", 10 * size)
     assert [chunk.size for chunk in cut(path)] == [size * count for count in (1, 2, 4, 8, 5)]

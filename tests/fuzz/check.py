@@ -17,8 +17,9 @@ import orjson
 import pyarrow as pa
 
 from kgroup.cli.main import status_of
-from kgroup.columnar import chunk_reader, input_size, log_chunk
+from kgroup.columnar import input_size
 from kgroup.columnar.batch_scan import scan_batches
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.scan import Scan
 from kgroup.columnar.schema import DECODED, records
 from kgroup.columnar.segment import decode_chunks
@@ -85,10 +86,10 @@ class _Sizes:
     @contextmanager
     def set(self) -> Iterator[None]:
         with (
-            patch.object(log_chunk, "_CHUNK_SIZE", self.chunk),
-            patch.object(log_chunk, "_SMALLEST_CHUNK", self.smallest),
-            patch.object(log_chunk, "_PIECE", self.piece),
-            patch.object(chunk_reader, "_SOUND_SIZES", (self.sound, 1 << 16)),
+            patch.object(SIZES, "chunk", self.chunk),
+            patch.object(SIZES, "smallest_chunk", self.smallest),
+            patch.object(SIZES, "piece", self.piece),
+            patch.object(SIZES, "sound", (self.sound, 1 << 16)),
         ):
             yield
 
@@ -244,10 +245,10 @@ def _run_both_ways(args: Sequence[str], sizes: _Sizes) -> None:
     """Run a command on a log that counts as small, and as large: one status, one output."""
     never = 1 << 62
     with patch.multiple(
-        input_size, _LARGE=never, _LARGE_IF_KEPT=never, _LARGE_IF_LOADED=never, _MANY=never
+        input_size, LARGE=never, _LARGE_IF_KEPT=never, _LARGE_IF_LOADED=never, _MANY=never
     ):
         status, out = _run(args)
-    with patch.object(input_size, "_LARGE", 0), sizes.set():
+    with patch.object(input_size, "LARGE", 0), sizes.set():
         found = _run(args)
     command = f"compiled and plain {' '.join(args)}"
     _same([found[0]], [status], f"exit status of {command}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.columnar import chunk_reader, log_chunk
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.schema import records
 from kgroup.history.input import cut, segment_source
 from kgroup.history.input.cut import cut_by_index
@@ -27,9 +27,9 @@ from tests.operation.log_files import Log, commit, commit_key
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
-    monkeypatch.setattr(chunk_reader, "_SOUND_SIZES", (500, 500))
-    monkeypatch.setattr(cut, "_WALK", 3000)
+    monkeypatch.setattr(SIZES, "chunk", 1000)
+    monkeypatch.setattr(SIZES, "sound", (500, 500))
+    monkeypatch.setattr(cut, "WALK", 3000)
 
 
 @pytest.fixture

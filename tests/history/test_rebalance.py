@@ -118,7 +118,7 @@ def test_how_many_groups_are_read_at_once_does_not_matter(
     assert places == sorted(places)
     assert len({group for group, _, _ in places}) > 4
     for number in (1, 3):
-        monkeypatch.setattr("kgroup.history.rebalance.query._AT_ONCE", number)
+        monkeypatch.setattr("kgroup.history.rebalance.query.AT_ONCE", number)
         assert rebalances(engine).data == found
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.columnar import input_size, schema
+from kgroup.columnar import input_size
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.operation.decode.decode import decode
 from kgroup.operation.decode.selection import Selection
 from kgroup.operation.decode.statistics import Count, count_records
@@ -127,7 +128,7 @@ def test_as_many_batches_of_one_kind_as_of_another(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the log counts as large or as small."""
-    monkeypatch.setattr(input_size, "_LARGE", size)
+    monkeypatch.setattr(input_size, "LARGE", size)
     log = Log(tmp_path)
     codecs = ["zstd", "none", "none", "lz4", "gzip", "gzip"]
     log.add(0, *(batch([commit(at, "g")], codec=codec) for at, codec in enumerate(codecs)))
@@ -146,7 +147,7 @@ def test_as_many_batches_of_one_kind_as_of_another(
 def test_counts_of_many_rows_add_up_over_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(SIZES, "plain_rows", 1000)
     log = Log(tmp_path)
     count = 4000
     log.add(

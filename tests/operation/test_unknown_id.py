@@ -126,7 +126,7 @@ def test_whether_a_group_is_assigned_again_changes_the_marks_only(
 ) -> None:
     spec = what_if.add_members(group(strategy, protocol=protocol), AddedMembers(20))
     marked = settled(spec).first
-    monkeypatch.setattr(unknown_id, "_MOST", 21)
+    monkeypatch.setattr(unknown_id, "MOST_IDS", 21)
     unmarked = settled(spec).first
     assert None not in unsure(marked).values()
     assert set(unsure(unmarked).values()) == {None}

@@ -86,7 +86,7 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.getbasetemp() / "any.log"
     write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_text, "_BLOCK_SIZE", size)
+        patch.setattr(row_text, "BLOCK_SIZE", size)
         for batch in batches(path):
             assert lines(batch) == expected(batch)
 
@@ -117,7 +117,7 @@ def test_numbers_of_every_length(name: str, bits: int) -> None:
 
 
 def test_a_block_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_text, "_BLOCK_SIZE", 1000)
+    monkeypatch.setattr(row_text, "BLOCK_SIZE", 1000)
     batch = commits(*(f"text {number}" for number in range(100)))
     free: row_text.Memory = []
     blocks = [bytes(block) for block in json_lines(batch, free)]
@@ -128,7 +128,7 @@ def test_a_block_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_row_larger_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a file repeats without end is written row by row, never all at once."""
-    monkeypatch.setattr(row_text, "_BLOCK_SIZE", 600)
+    monkeypatch.setattr(row_text, "BLOCK_SIZE", 600)
     batch = commits(*("\n" * size for size in (3, 20_000, 5, 20_000, 20_000)))
     blocks = [bytes(block) for block in json_lines(batch)]
     assert len(blocks) == 5

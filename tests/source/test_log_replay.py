@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.columnar import log_chunk
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.model.delta import Delta
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment
@@ -89,7 +89,7 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
     path = folder / f"{0:020}.log"
     write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
+        patch.setattr(SIZES, "chunk", size)
         assert_same(find_segments([path]))
 
 

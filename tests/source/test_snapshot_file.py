@@ -281,7 +281,7 @@ def test_truncated_and_damaged_gzip(tmp_path: Path) -> None:
 
 
 def test_more_than_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.source.snapshot.file._LARGEST", 100)
+    monkeypatch.setattr("kgroup.source.snapshot.file.LARGEST_SNAPSHOT", 100)
     file = tmp_path / "a.json"
     with file.open("wb") as out:
         write_gzip(out, iter([b"{" + b" " * 10_000]))

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kgroup.operation.assign.what_if import Changes
     from kgroup.render.sheet import Sheet
 
-__all__ = ["command"]
+__all__ = ["LARGEST_SPEC", "command"]
 
 _VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")
-_LARGEST_SPEC = 1 << 30
+LARGEST_SPEC = 1 << 30
 """Bytes of a spec; groups of a million members have some hundred million."""
 
 _PIPE_WIDTH = 80
@@ -150,11 +150,11 @@ def _width() -> int:
 def _contents(path: Path) -> bytes:
     try:
         with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
-            data = file.read(_LARGEST_SPEC + 1)
+            data = file.read(LARGEST_SPEC + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
-    if len(data) > _LARGEST_SPEC:
+    if len(data) > LARGEST_SPEC:
         raise InputError(
-            f"{path}: expected at most {_LARGEST_SPEC:,} bytes, found more", path=str(path)
+            f"{path}: expected at most {LARGEST_SPEC:,} bytes, found more", path=str(path)
         )
     return data

@@ -24,14 +24,14 @@ from kgroup.protocol.batch.batch import LOG_OVERHEAD, MAX_BATCH_SIZE, Damage, Re
 from kgroup.protocol.batch.byte_range import ByteRange
 from kgroup.protocol.batch.record_batch import read_batches
 
-__all__ = ["LARGEST_INDEX", "cut_by_index", "cut_by_lengths"]
+__all__ = ["LARGEST_INDEX", "WALK", "cut_by_index", "cut_by_lengths"]
 
 LARGEST_INDEX = 64 << 20
 """Bytes that are read of an index; brokers allocate 10 MiB."""
 
 _SMALLEST_BATCH = 26
 _HEAD_SIZE = 17
-_WALK = 1 << 17
+WALK = 1 << 17
 """Bytes in front of a cut whose batches must lead to it: no record holds so many of another log."""
 _MOST_WALKED = 4 << 20
 _MOST_TRIED = 16
@@ -62,7 +62,7 @@ def cut_by_index(
 
     def is_cut(position: int) -> bool:
         """Tell whether a batch begins where an entry says so."""
-        before = positions[: np.searchsorted(positions, position - _WALK, "right")]
+        before = positions[: np.searchsorted(positions, position - WALK, "right")]
         known = int(before[-1]) if len(before) else 0
         if position - known > _MOST_WALKED or not _leads_to(file, known, position):
             return False

@@ -21,9 +21,9 @@ from kgroup.history.sql.question import (
 )
 from kgroup.operation.report import Report
 
-__all__ = ["rebalances"]
+__all__ = ["AT_ONCE", "rebalances"]
 
-_AT_ONCE = 200
+AT_ONCE = 200
 """Groups whose rows are in memory at a time."""
 _EPOCHS = "('ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
 _IDS = "cluster, group_id, offsets_partition, log_offset"
@@ -93,8 +93,8 @@ def _of_cluster(engine: Engine, cluster: str, keys: Sequence[_Key]) -> list[Reba
     """Read some groups after the others: those of one partition, which files have together."""
     names = topic_names(engine, cluster)
     found: list[Rebalance] = []
-    for start in range(0, len(keys), _AT_ONCE):
-        found += _of_groups(engine, cluster, keys[start : start + _AT_ONCE], names)
+    for start in range(0, len(keys), AT_ONCE):
+        found += _of_groups(engine, cluster, keys[start : start + AT_ONCE], names)
     return sorted(found, key=lambda each: each.group_id)
 
 

@@ -21,12 +21,12 @@ from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 
-__all__ = ["TRIES", "dry_run_as", "is_small", "mark", "random_id", "unmarked"]
+__all__ = ["MOST_IDS", "TRIES", "dry_run_as", "is_small", "mark", "random_id", "unmarked"]
 
 TRIES = 6
 """How often a group is assigned again: an even chance shows in 63 of 64 cases."""
 
-_MOST = 5_000
+MOST_IDS = 5_000
 """Partitions, and members, of a group that is assigned again: it takes a few seconds then."""
 
 _LATER = (4_000_000_000_000, 5_000_000_000_000)
@@ -36,7 +36,7 @@ _LATER = (4_000_000_000_000, 5_000_000_000_000)
 def is_small(spec: GroupSpec) -> bool:
     """Tell whether it takes no long time to assign a group again and again."""
     partitions = sum(topic.partitions for topic in spec.topics.values())
-    return max(partitions, len(spec.members)) <= _MOST
+    return max(partitions, len(spec.members)) <= MOST_IDS
 
 
 def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
@@ -137,7 +137,7 @@ def unmarked(plans: Sequence[AssignPlan]) -> list[AssignPlan]:
             warnings=(
                 *plan.warnings,
                 "Which partitions go where may depend on the ids of new members, which are not "
-                f"known; above {_MOST} partitions or members it is not found out which do.",
+                f"known; above {MOST_IDS} partitions or members it is not found out which do.",
             ),
         )
         for plan in plans

@@ -9,6 +9,7 @@ __all__ = [
     "LOG_OVERHEAD",
     "MAX_BATCH_SIZE",
     "MAX_UNCOMPRESSED",
+    "MOST_INFLATED",
     "MOST_RECORDS",
     "MOST_TIMES",
     "Damage",
@@ -35,7 +36,7 @@ Compressed, ten times as many take a kilobyte, and as objects gigabytes.
 MOST_TIMES = 100
 """How many times as large as a batch its records may be without counting as inflated."""
 
-_MOST_INFLATED = 128 * 1024 * 1024
+MOST_INFLATED = 128 * 1024 * 1024
 """Bytes of inflated records in all that are decompressed of one log."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -65,7 +66,7 @@ class Effort:
 
     def limit(self, size: int) -> int:
         """Give the bytes to which a batch of `size` bytes may be decompressed."""
-        if self.is_known and self._inflated < _MOST_INFLATED:
+        if self.is_known and self._inflated < MOST_INFLATED:
             return MAX_UNCOMPRESSED
         return min(MOST_TIMES * size, MAX_UNCOMPRESSED)
 

@@ -19,6 +19,7 @@ from kgroup.protocol.record.record_family import Decoded, RecordFamily, damaged
 
 __all__ = [
     "KEY_TYPES",
+    "MOST_MEMBER_BYTES",
     "RECORD_TYPES",
     "decode_control",
     "decode_key",
@@ -91,7 +92,7 @@ _FAMILY = RecordFamily(
     {name: _FOLDERS.get(name, ("coordinator",)) for name in KEY_TYPES.values()},
     raw_bytes=("GroupMetadata",),  # its members' bytes are decoded further
 )
-_MOST_MEMBER_BYTES = 8 << 20
+MOST_MEMBER_BYTES = 8 << 20
 """As objects they may be 40 times as large, where they were made for that."""
 
 _CONTROL_KEY = Struct(">hh")
@@ -158,7 +159,7 @@ def decode_members(group: Decoded) -> None:
     size = sum(len(each["subscription"]) + len(each["assignment"]) for each in group["members"])
     for member in group["members"]:
         subscription, assignment = member["subscription"], member["assignment"]
-        if size > _MOST_MEMBER_BYTES and kind in ("consumer", "connect"):
+        if size > MOST_MEMBER_BYTES and kind in ("consumer", "connect"):
             error = f"not decoded: the bytes of all members, {size}, are too many"
             member["subscription"] = {"raw": base64_text(subscription), "error": error}
             member["assignment"] = {"raw": base64_text(assignment), "error": error}

@@ -19,13 +19,13 @@ from kgroup.kernel import memory
 from kgroup.kernel.compiled import kernels
 from kgroup.kernel.memory import PADDING
 
-__all__ = ["Cells", "Memory", "Template", "row_blocks"]
+__all__ = ["BLOCK_SIZE", "Cells", "Memory", "Template", "row_blocks"]
 
 _Array = np.ndarray[Any, Any]
 Memory: TypeAlias = list[_Array]
 """Blocks that are not in use: the system clears new memory, which takes as long as to fill it."""
 
-_BLOCK_SIZE = 64 << 20
+BLOCK_SIZE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,21 +62,21 @@ def row_blocks(
     state[memory.LINE_ROWS] = len(kinds)
     state[memory.LINE_KINDS] = kinds.ctypes.data
     state[memory.LINE_TEMPLATES] = starts.ctypes.data
-    needed = _BLOCK_SIZE
+    needed = BLOCK_SIZE
     while state[memory.LINE_ROW] < len(kinds):
         block = _block(free, needed)
         begin = block.ctypes.data
         state[memory.LINE_OUT] = begin
         state[memory.LINE_ROOM] = begin + len(block) - PADDING
-        needed = max(kernels().write_rows(state.ctypes.data), _BLOCK_SIZE)
+        needed = max(kernels().write_rows(state.ctypes.data), BLOCK_SIZE)
         if state[memory.LINE_OUT] > begin:
             yield block.data[: int(state[memory.LINE_OUT]) - begin]
-        if len(block) == _BLOCK_SIZE + PADDING:
+        if len(block) == BLOCK_SIZE + PADDING:
             free.append(block)
 
 
 def _block(free: Memory, size: int) -> _Array:
-    if size == _BLOCK_SIZE and free:
+    if size == BLOCK_SIZE and free:
         return free.pop()
     return np.empty(size + PADDING, np.uint8)
 

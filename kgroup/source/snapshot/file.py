@@ -21,12 +21,12 @@ from kgroup.errors import InputError
 from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
 
-__all__ = ["is_snapshot", "read_snapshot", "snapshot_lines", "write_gzip"]
+__all__ = ["LARGEST_SNAPSHOT", "is_snapshot", "read_snapshot", "snapshot_lines", "write_gzip"]
 
 _STDIN = Path("-")
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_SIZE = 1 << 12
-_LARGEST = 1 << 30
+LARGEST_SNAPSHOT = 1 << 30
 """Bytes of JSON that are read at most; a cluster of 50,000 groups has some hundred million."""
 
 _SENTENCES = (
@@ -127,9 +127,11 @@ def _object(head: bytes, file: BinaryIO | gzip.GzipFile) -> bytes:
 
 
 def _limited(head: bytes, file: BinaryIO | gzip.GzipFile) -> bytes:
-    rest = file.read(max(_LARGEST + 1 - len(head), 0))
-    if len(head) + len(rest) > _LARGEST:
-        raise InputError(f"expected a snapshot of at most {_LARGEST:,} bytes, found more than that")
+    rest = file.read(max(LARGEST_SNAPSHOT + 1 - len(head), 0))
+    if len(head) + len(rest) > LARGEST_SNAPSHOT:
+        raise InputError(
+            f"expected a snapshot of at most {LARGEST_SNAPSHOT:,} bytes, found more than that"
+        )
     return head + rest
 
 

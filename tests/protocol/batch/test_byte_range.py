@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.columnar import chunk_reader, log_chunk
+from kgroup.columnar import chunk_reader
 from kgroup.columnar.batch_scan import scan_batches, scan_transactions
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.schema import DECODED
 from kgroup.columnar.segment import decode_chunks
 from kgroup.protocol.batch.batch import Damage, RecordBatch
@@ -62,7 +63,7 @@ def cut(path: Path, choice: random.Random) -> list[ByteRange]:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 5000)
+    monkeypatch.setattr(SIZES, "chunk", 5000)
     choice = random.Random(11)
     cuts = damaged = 0
     for path in some_of(FILES, 8):
@@ -85,7 +86,7 @@ def test_any_log(
     path = tmp_path_factory.getbasetemp() / "range.log"
     write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_chunk, "_CHUNK_SIZE", size)
+        patch.setattr(SIZES, "chunk", size)
         parts = cut(path, random.Random(seed))
         rows, damages = content(path, [WHOLE], compiled=True)
         for compiled in (False, True):
@@ -115,8 +116,8 @@ def test_a_part_that_goes_on_behind_much_damage_ends_where_it_should(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks are cut from a place then that was not read up to before."""
-    monkeypatch.setattr(log_chunk, "_CHUNK_SIZE", 1000)
-    monkeypatch.setattr(chunk_reader, "_SOUND_SIZES", (100, 100))
+    monkeypatch.setattr(SIZES, "chunk", 1000)
+    monkeypatch.setattr(SIZES, "sound", (100, 100))
     batches = [batch([commit(offset, "g")]) for offset in range(12)]
     path = tmp_path / "log"
     path.write_bytes(batches[0] + b"\xff" * 5000 + b"".join(batches[1:]))

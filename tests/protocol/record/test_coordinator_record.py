@@ -553,7 +553,7 @@ def test_members_that_would_take_too_much_memory(
 ) -> None:
     """Their bytes, above a limit for all together, are left as they are."""
     raw = _hex(SUBSCRIPTION)
-    monkeypatch.setattr(coordinator_record, "_MOST_MEMBER_BYTES", 3 * len(raw) + spare)
+    monkeypatch.setattr(coordinator_record, "MOST_MEMBER_BYTES", 3 * len(raw) + spare)
     member: dict[str, Any] = {"memberId": "m", "clientId": "c", "clientHost": "h"}
     member |= {"rebalanceTimeout": 1, "sessionTimeout": 1, "subscription": raw, "assignment": b""}
     group: dict[str, Any] = {

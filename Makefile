@@ -62,7 +62,7 @@ unit: kernels
 	$(BIN)/python -m pytest -n 3 --dist worksteal --ignore tests/broker # while one waits, two work
 
 kernels: venv # or each worker of the tests would compile them
-	$(BIN)/python -c 'from kgroup.kernel.compiled import kernels; kernels()'
+	$(BIN)/python -c 'from kgroup.kernel.compiled import load; load()'
 
 format: venv ## rewrite the code in the project's format
 	$(BIN)/ruff format .

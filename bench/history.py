@@ -180,9 +180,9 @@ def _memory(pid: int) -> int:
 
 
 def _warm(number: int) -> int:
-    from kgroup.kernel.compiled import kernels
+    from kgroup.kernel.compiled import load
 
-    kernels()
+    load()
     sleep(0.2)  # so that each worker gets one
     return number
 

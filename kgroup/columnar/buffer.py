@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.schema import DECODED, decoded_cells, record_size
-from kgroup.kernel import memory
-from kgroup.kernel.compiled import kernels
+from kgroup.kernel import entry, memory
 from kgroup.kernel.memory import (
     LOG_APPEND_TIME,
     PADDING,
@@ -24,6 +23,8 @@ from kgroup.kernel.memory import (
     Rows,
 )
 from kgroup.kernel.schema_program import CONTROL
+from kgroup.kernel.string_table import StringTable
+from kgroup.kernel.walk_state import WalkState
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_records
 from kgroup.protocol.batch.transaction import TransactionIndex
@@ -46,94 +47,51 @@ _TRANSACTION_TEXTS = pa.array(_TRANSACTIONS)
 _ALIGNMENT = 64
 """Of columns in memory, as Arrow wants it."""
 
-_ROW_TYPES = Rows(
-    flags=np.uint8,
-    offset=np.int64,
-    timestamp=np.int64,
-    type=np.int8,
-    key_type=np.int16,
-    group=np.int32,
-    topic=np.int32,
-    topic_partition=np.int32,
-    value_version=np.int16,
-    committed_offset=np.int64,
-    committed_leader_epoch=np.int32,
-    metadata=np.int32,
-    commit_timestamp=np.int64,
-    expire_timestamp=np.int64,
-    topic_id=np.int32,
-    size=np.int32,
-)
-_BATCH_TYPES = Batches(
-    row=np.int64,
-    attributes=np.int32,
-    leader_epoch=np.int32,
-    producer_id=np.int64,
-    producer_epoch=np.int16,
-    base_offset=np.int64,
-)
-_OTHER_TYPES = Others(
-    row=np.int32,
-    flags=np.uint8,
-    key_json_end=np.int32,
-    value_json_end=np.int32,
-)
 
+class _Dictionary(StringTable):
+    """Distinct byte strings that become Arrow's."""
 
-class _Dictionary:
-    """Distinct byte strings, numbered in the order of their coming."""
-
-    def __init__(self, slots: int = 1 << 12, text: int = 1 << 17) -> None:
-        self._slots = np.zeros(slots, np.int64)
-        self._ends = np.zeros(slots // 2 + 2, np.int32)
-        self._text = np.empty(text + PADDING, np.uint8)
-        self.table = np.zeros(memory.TABLE_SIZE, np.int64)
-        self.table[memory.TABLE_SLOTS] = self._slots.ctypes.data
-        self.table[memory.TABLE_MASK] = slots - 1
-        self.table[memory.TABLE_ENDS] = self._ends.ctypes.data
-        self.table[memory.TABLE_ENDS_CAPACITY] = len(self._ends)
-        self.table[memory.TABLE_TEXT] = self._text.ctypes.data
-        self.table[memory.TABLE_TEXT_CAPACITY] = text
+    def __init__(self, slots: int = 1 << 12, capacity: int = 1 << 17) -> None:
+        super().__init__(slots, capacity)
 
     def grown(self, needed: int) -> _Dictionary:
         """Give a larger one with the same strings and room for one of `needed` bytes."""
-        text = len(self._text) - PADDING
-        new = _Dictionary(2 * len(self._slots), 2 * text + needed)
-        kernels().intern_all(self.table.ctypes.data, new.table.ctypes.data)
+        new = _Dictionary(2 * self.slots, 2 * self.capacity + needed)
+        entry.intern_all(self, new)
         return new
 
     def strings(self) -> pa.StringArray:
         """Give the strings; what is no UTF-8 in them is replaced as Java does."""
-        if self.table[memory.TABLE_IS_ODD]:
+        if self.words[memory.TABLE_IS_ODD]:
             texts = [raw.decode("utf-8", JAVA_UTF8) for raw in self._raw()]
             return pa.array(texts, pa.string())
-        count = int(self.table[memory.TABLE_COUNT])
-        return pa.StringArray.from_buffers(
-            count, pa.py_buffer(self._ends[: count + 1]), pa.py_buffer(self._text)
-        )
+        ends = self.ends[: self.count + 1]
+        return pa.StringArray.from_buffers(self.count, pa.py_buffer(ends), pa.py_buffer(self.text))
 
     def uuids(self) -> pa.StringArray:
         """Give the strings, of 16 bytes each, in Kafka's text form."""
-        count = int(self.table[memory.TABLE_COUNT])
+        count = self.count
         padded = np.zeros((count, 18), np.uint8)  # which base64 makes 24 letters of
-        padded[:, :16] = self._text[: 16 * count].reshape(count, 16)
+        padded[:, :16] = self.text[: 16 * count].reshape(count, 16)
         letters = np.frombuffer(urlsafe_b64encode(padded.data), np.uint8).reshape(count, 24)
         text = np.ascontiguousarray(letters[:, :22])
         ends = 22 * np.arange(count + 1, dtype=np.int32)
         return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text))
 
     def _raw(self) -> list[bytes]:
-        ends = self._ends[: int(self.table[memory.TABLE_COUNT]) + 1].tolist()
-        return [self._text[start:end].tobytes() for start, end in pairwise(ends)]
+        ends = self.ends[: self.count + 1].tolist()
+        return [self.text[start:end].tobytes() for start, end in pairwise(ends)]
 
 
 class ColumnBuffer:
     """Rows of one batch of `DECODED` while they are decoded."""
 
-    def __init__(self, partition: int | None, state: _Array, rows: int) -> None:
+    def __init__(self, partition: int | None, state: WalkState, block: _Array, rows: int) -> None:
         self._partition = partition
-        self.state = state
-        state[memory.ROWS : memory.USED_END] = 0
+        self._state = state
+        self._block = block
+        self._words = state.words
+        self._words[memory.ROWS : memory.USED_END] = 0
         self._allocate(rows)
         self._texts = [_room(size + PADDING) for size in SIZES.texts]
         self._dictionaries = [_Dictionary() for _ in range(4)]
@@ -144,38 +102,28 @@ class ColumnBuffer:
         self._publish()
 
     def _allocate(self, rows: int) -> None:
-        sizes = [rows * np.dtype(kind).itemsize for kind in _ROW_TYPES]
+        sizes = [rows * np.dtype(kind).itemsize for kind in Rows()]
         starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
         memory = _room(starts[-1])
         self._rows = Rows(
             *(
                 memory[start : start + size].view(kind)
-                for start, size, kind in zip(starts, sizes, _ROW_TYPES, strict=False)
+                for start, size, kind in zip(starts, sizes, Rows(), strict=False)
             )
         )
-        self._batches = Batches(*(np.empty(rows, kind) for kind in _BATCH_TYPES))
-        self._others = Others(*(np.empty(rows, kind) for kind in _OTHER_TYPES))
+        self._batches = Batches(*(np.empty(rows, kind) for kind in Batches()))
+        self._others = Others(*(np.empty(rows, kind) for kind in Others()))
 
     def _publish(self) -> None:
-        """Tell the kernel where everything is."""
-        state = self.state
-        for at, arrays in (
-            (memory.ROW_COLUMNS, self._rows),
-            (memory.BATCH_COLUMNS, self._batches),
-            (memory.OTHER_COLUMNS, self._others),
-            (memory.TEXT_COLUMNS, self._texts),
-            (memory.TABLES, [dictionary.table for dictionary in self._dictionaries]),
-        ):
-            state[at : at + len(arrays)] = [array.ctypes.data for array in arrays]
-        state[memory.ROW_CAPACITY] = len(self._rows.flags)
-        state[memory.OTHER_CAPACITY] = len(self._others.row)
-        for index, text in enumerate(self._texts):
-            state[memory.TEXT_CAPACITIES + index] = len(text) - PADDING
+        """Tell compiled code where everything is."""
+        self._state.decode_in(
+            self._rows, self._batches, self._others, self._texts, self._dictionaries, self._block
+        )
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no row yet."""
-        return bool(self.state[memory.ROWS] == 0)
+        return bool(self._words[memory.ROWS] == 0)
 
     def enlarge(self, rows: int) -> None:
         """Make room for a batch of so many rows that does not fit into an empty buffer."""
@@ -197,8 +145,8 @@ class ColumnBuffer:
         `wanted` are the numbers of the records in the batch for which there is to be a row.
         """
         damages: list[Damage] = []
-        at = int(self.state[memory.BATCHES])
-        first = int(self.state[memory.ROWS])
+        at = int(self._words[memory.BATCHES])
+        first = int(self._words[memory.ROWS])
         number = -1
         for record in read_records(batch):
             if isinstance(record, Damage):
@@ -207,14 +155,14 @@ class ColumnBuffer:
             number += 1
             if number not in wanted:
                 continue
-            row = int(self.state[memory.ROWS])
+            row = int(self._words[memory.ROWS])
             self._reserve_row(row)
             self._rows.offset[row] = record.offset
             timestamp_ms = record.timestamp_ms
             self._rows.timestamp[row] = -1 if timestamp_ms is None else timestamp_ms
             self._rows.size[row] = record_size(record.key, record.value)
             self.add(record.key, record.value, is_control=batch.is_control)
-        if self.state[memory.ROWS] > first:
+        if self._words[memory.ROWS] > first:
             append_time = LOG_APPEND_TIME if batch.timestamp_type == "log_append" else 0
             transactional = TRANSACTIONAL if batch.is_transactional else 0
             self._batches.row[at] = first
@@ -223,12 +171,12 @@ class ColumnBuffer:
             self._batches.producer_id[at] = _or_minus_1(batch.producer_id)
             self._batches.producer_epoch[at] = _or_minus_1(batch.producer_epoch)
             self._batches.base_offset[at] = _or_minus_1(batch.base_offset)
-            self.state[memory.BATCHES] = at + 1
+            self._words[memory.BATCHES] = at + 1
         return damages
 
     def add(self, key: bytes | None, value: bytes | None, *, is_control: bool) -> None:
         """Complete the row whose offset, timestamp and size are written, and count it."""
-        row = int(self.state[memory.ROWS])
+        row = int(self._words[memory.ROWS])
         record = (key, value, is_control)
         if record != self._added:  # a log may be made of one record a million times
             self._added = record
@@ -237,7 +185,7 @@ class ColumnBuffer:
             getattr(self._rows, name)[row] = cell
         if self._added_texts is not None:
             self._add_texts(row, self._added_texts)
-        self.state[memory.ROWS] = row + 1
+        self._words[memory.ROWS] = row + 1
 
     def _encode(
         self, key: bytes | None, value: bytes | None, is_control: bool
@@ -268,21 +216,21 @@ class ColumnBuffer:
         return row, None if texts == [None, None] else texts
 
     def _add_texts(self, row: int, texts: Sequence[bytes | None]) -> None:
-        other = int(self.state[memory.OTHERS])
+        other = int(self._words[memory.OTHERS])
         flags = 0
         for index, text in enumerate(texts):
-            used = int(self.state[memory.TEXTS + index])
+            used = int(self._words[memory.TEXTS + index])
             if text is None:
                 flags |= 1 << index
             else:
                 self._reserve_text(index, used + len(text))
                 self._texts[index].data[used : used + len(text)] = text
                 used += len(text)
-                self.state[memory.TEXTS + index] = used
+                self._words[memory.TEXTS + index] = used
             self._others[2 + index][other] = used
         self._others.row[other] = row
         self._others.flags[other] = flags
-        self.state[memory.OTHERS] = other + 1
+        self._words[memory.OTHERS] = other + 1
 
     def _reserve_row(self, row: int) -> None:
         """Make room for a row, also as another one, and as the first of a batch."""
@@ -311,17 +259,13 @@ class ColumnBuffer:
         return None if text is None else self._intern_raw(3, uuid_bytes(text))
 
     def _intern_raw(self, dictionary: int, raw: bytes) -> int:
-        padded = np.frombuffer(raw + bytes(PADDING), np.uint8)
-        while True:
-            table = self._dictionaries[dictionary].table
-            number = int(kernels().intern(table.ctypes.data, padded.ctypes.data, len(raw)))
-            if number >= 0:
-                return number
+        while (number := entry.intern(self._dictionaries[dictionary], raw)) is None:
             self.grow(dictionary, len(raw))
+        return number
 
     def finish(self, transactions: Callable[[], TransactionIndex]) -> pa.RecordBatch:
         """Give the rows as a batch of `DECODED`. The buffer cannot be used any more."""
-        count = int(self.state[memory.ROWS])
+        count = int(self._words[memory.ROWS])
         rows = Rows(*(column[:count] for column in self._rows))
         groups, topics, metadata, topic_ids = self._dictionaries
         columns = self._batch_columns(count, transactions) | self._text_columns(count)
@@ -349,7 +293,7 @@ class ColumnBuffer:
         self, count: int, transactions: Callable[[], TransactionIndex]
     ) -> dict[str, pa.Array]:
         """Columns of what all rows of a batch have in common."""
-        batches = Batches(*(column[: int(self.state[memory.BATCHES])] for column in self._batches))
+        batches = Batches(*(column[: int(self._words[memory.BATCHES])] for column in self._batches))
 
         def column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
             numbers = _one_if_alike(numbers)
@@ -397,7 +341,7 @@ class ColumnBuffer:
     def _text_columns(self, count: int) -> dict[str, pa.Array]:
         """Columns that few rows have, as strings."""
         names = ("key_json", "value_json")
-        found = int(self.state[memory.OTHERS])
+        found = int(self._words[memory.OTHERS])
         if found == 0:
             return {name: _nulls(name, count) for name in names}
         row = self._others.row[:found]
@@ -406,9 +350,7 @@ class ColumnBuffer:
         for index, name in enumerate(names):
             ends = self._others[2 + index][:found]
             offsets = _room(4 * (count + 1)).view(np.int32)
-            size = kernels().spread_ends(
-                row.ctypes.data, ends.ctypes.data, found, offsets.ctypes.data, count
-            )
+            size = entry.spread_ends(row, ends, offsets)
             known = np.zeros(count, np.uint8)
             known[row] = flags >> index & 1 ^ 1
             bitmap, known_count = _bitmap(known, 1)
@@ -436,8 +378,7 @@ def _one_if_alike(numbers: _Array) -> _Array:
 
 def _bitmap(flags: _Array, flag: int) -> tuple[pa.Buffer, int]:
     """Give the bitmap of the bytes that have a flag, and how many they are."""
-    bits = np.empty((len(flags) + 7) // 8 + PADDING, np.uint8)
-    found = kernels().flag_bits(flags.ctypes.data, flag, len(flags), bits.ctypes.data)
+    bits, found = entry.flag_bits(flags, flag)
     return pa.py_buffer(bits), found
 
 

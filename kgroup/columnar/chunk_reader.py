@@ -59,9 +59,9 @@ def read_chunks(
         on_compile: called before code is compiled.
     """
     from kgroup.columnar.log_chunk import Cutter
-    from kgroup.kernel.compiled import kernels
+    from kgroup.kernel.compiled import load
 
-    kernels(on_compile)
+    load(on_compile)
     refuse_huge_pages()
 
     if workers is None:

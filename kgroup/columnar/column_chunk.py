@@ -11,8 +11,7 @@ from kgroup.columnar.buffer import ColumnBuffer
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators, between, numbers_in
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
-from kgroup.kernel import memory
-from kgroup.kernel.compiled import kernels
+from kgroup.kernel import entry, memory
 from kgroup.kernel.schema_program import machine_block
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
@@ -39,7 +38,7 @@ def decode_chunk(
     """
 
     def decode(packed: Container[int]) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-        walk = Walk(chunk, kernels().decode, packed=packed, locators=locators)
+        walk = Walk(chunk, entry.decode, packed=packed, locators=locators)
         rows = chunk.size // _ROW_SIZE
         if locators is not None:
             rows = len(between(locators, chunk.position, chunk.end))
@@ -67,7 +66,6 @@ class _Decoder:
         self._transactions = transactions
         self._locators = locators
         self._block = machine_block()
-        self._walk.state[memory.MACHINE] = self._block.ctypes.data
         self._buffer = self._new_buffer()
         self._parts: list[pa.RecordBatch] = []
         self._damages: list[Damage] = []
@@ -79,7 +77,7 @@ class _Decoder:
                 if not self._make_room():
                     break
             elif reason == memory.GROW:
-                self._buffer.grow(int(self._walk.state[memory.GROWING]))
+                self._buffer.grow(int(self._walk.words[memory.GROWING]))
             elif reason == memory.ODD:
                 self._add_odd_record()
             elif not self._add_bad_batch():
@@ -109,12 +107,12 @@ class _Decoder:
         return int(rows.nbytes)
 
     def _new_buffer(self) -> ColumnBuffer:
-        return ColumnBuffer(self._partition, self._walk.state, self._rows)
+        return ColumnBuffer(self._partition, self._walk.state, self._block, self._rows)
 
     def _add_odd_record(self) -> None:
         parts: list[bytes | None] = []
         for at in (memory.ODD_KEY, memory.ODD_VALUE):
-            address, size = self._walk.state[at : at + 2].tolist()
+            address, size = self._walk.words[at : at + 2].tolist()
             parts.append(ctypes.string_at(address, size) if address else None)
         batch = self._walk.batch
         is_control = batch[16] == 2 and bool(batch[22] & memory.CONTROL)
@@ -128,7 +126,7 @@ class _Decoder:
         """
         if not self._walk.read_bad_batch(self._add_batch, SIZES.rows) or self._damages:
             return False
-        return self._walk.state[memory.ROWS] < self._rows or self._make_room()
+        return self._walk.words[memory.ROWS] < self._rows or self._make_room()
 
     def _add_batch(self, batch: RecordBatch) -> None:
         self._damages = self._buffer.add_batch(batch, numbers_in(self._locators, batch))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from kgroup.kernel.compiled import are_kept, loaded
+from kgroup.kernel.compiled import are_kept, is_loaded
 from kgroup.protocol.batch.batch import LOG_OVERHEAD
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 
@@ -29,7 +29,7 @@ def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
     paths = list(paths)
     sizes = [part.size_in(path.stat().st_size) for path in paths]
     size = sum(sizes)
-    if size >= LARGE or (size >= _LARGE_IF_LOADED and loaded() is not None):
+    if size >= LARGE or (size >= _LARGE_IF_LOADED and is_loaded()):
         return True
     if size >= _LARGE_IF_KEPT and are_kept():
         return True

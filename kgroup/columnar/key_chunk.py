@@ -16,9 +16,9 @@ from kgroup.columnar.chunk_reader import read_chunks
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
-from kgroup.kernel import memory
-from kgroup.kernel.compiled import kernels
-from kgroup.kernel.memory import LOCATOR_SHIFT, PADDING, TRANSACTIONAL, Batches
+from kgroup.kernel import entry, memory
+from kgroup.kernel.memory import LOCATOR_SHIFT, TRANSACTIONAL, Batches
+from kgroup.kernel.walk_state import WalkState
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch
 
@@ -26,7 +26,6 @@ __all__ = ["CompiledSearch"]
 
 _Array = np.ndarray[Any, Any]
 
-_BATCH_TYPES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int64)
 _FULL = 0.8
 """Part of the table that is used before it grows."""
 
@@ -55,26 +54,22 @@ class _Hashed:
 class _Buffer:
     """Memory for what `list_keys` finds."""
 
-    def __init__(self, state: _Array, rows: int) -> None:
-        self._state = state
+    def __init__(self, state: WalkState, rows: int) -> None:
+        self._words = state.words
         self._hashes = np.empty(rows, np.int64)
         self._locators = np.empty(rows, np.int64)
-        self._batches = Batches(*(np.empty(rows, kind) for kind in _BATCH_TYPES))
-        state[memory.ROWS] = state[memory.BATCHES] = 0
-        state[memory.ROW_CAPACITY] = rows
-        state[memory.ROW_COLUMNS] = self._hashes.ctypes.data
-        state[memory.ROW_COLUMNS + 1] = self._locators.ctypes.data
-        for index, column in enumerate(self._batches):
-            state[memory.BATCH_COLUMNS + index] = column.ctypes.data
+        self._batches = Batches(*(np.empty(rows, kind) for kind in Batches()))
+        self._words[memory.ROWS] = self._words[memory.BATCHES] = 0
+        state.list_in(self._hashes, self._locators, self._batches)
 
     def take(self, limits: Limits) -> _Hashed:
         """Take out what was found and counts."""
-        rows = int(self._state[memory.ROWS])
+        rows = int(self._words[memory.ROWS])
         hashes, locators = self._hashes[:rows].copy(), self._locators[:rows].copy()
         tombstones = locators < 0
         locators[tombstones] = ~locators[tombstones]
-        batches = Batches(*(column[: self._state[memory.BATCHES]] for column in self._batches))
-        self._state[memory.ROWS] = self._state[memory.BATCHES] = 0
+        batches = Batches(*(column[: self._words[memory.BATCHES]] for column in self._batches))
+        self._words[memory.ROWS] = self._words[memory.BATCHES] = 0
         found = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
         )
@@ -149,26 +144,18 @@ class CompiledSearch:
         while self._used + len(hashes) > _FULL * len(self._table):
             old = self._table
             self._table = np.zeros((2 * len(old), 2), np.int64)
-            kernels().note_table(
-                self._table.ctypes.data, len(self._table) - 1, old.ctypes.data, len(old)
-            )
-        self._used += kernels().note_last(
-            self._table.ctypes.data,
-            len(self._table) - 1,
-            hashes.ctypes.data,
-            locators.ctypes.data,
-            len(hashes),
-        )
+            entry.note_table(self._table, old)
+        self._used = entry.note_last(self._table, self._used, hashes, locators)
 
     def _read_chunk(
         self, chunk: Chunk, limits: Limits, packed: Container[int]
     ) -> tuple[list[_Hashed | Damage], int | None]:
-        walk = Walk(chunk, kernels().list_keys, packed=packed)
-        state = walk.state
-        state[memory.SEED] = self._seed
-        state[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset
-        state[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
-        buffer = _Buffer(state, SIZES.keys)
+        walk = Walk(chunk, entry.list_keys, packed=packed)
+        words = walk.words
+        words[memory.SEED] = self._seed
+        words[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset
+        words[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
+        buffer = _Buffer(walk.state, SIZES.keys)
         parts: list[_Hashed | Damage] = []
 
         def read(batch: RecordBatch) -> None:
@@ -176,30 +163,25 @@ class CompiledSearch:
 
         count = 0
         for reason in walk.steps():
-            if reason == memory.FULL and state[memory.ROWS] == 0:
-                buffer = _Buffer(state, walk.record_count)
-            count += int(state[memory.ROWS])
+            if reason == memory.FULL and words[memory.ROWS] == 0:
+                buffer = _Buffer(walk.state, walk.record_count)
+            count += int(words[memory.ROWS])
             parts.append(buffer.take(limits))
             if reason == memory.BAD:
                 if not walk.read_bad_batch(read):
                     break
             elif count > SIZES.most_keys:
                 break
-        parts.append(replace(buffer.take(limits), keyless=int(state[memory.KEYLESS])))
+        parts.append(replace(buffer.take(limits), keyless=int(words[memory.KEYLESS])))
         return parts, walk.stop
 
     def _read_batch(self, batch: RecordBatch, limits: Limits) -> list[_Hashed | Damage]:
         keyed = keys_in(batch, limits)
         columns = (
-            np.array([self._hash(each.key) for each in keyed.last], np.int64),
+            np.array([entry.hash_key(each.key, self._seed) for each in keyed.last], np.int64),
             np.array([each.locator for each in keyed.last], np.int64),
             np.array([each.is_tombstone for each in keyed.last], np.bool_),
-            np.array([self._hash(each.key) for each in keyed.open], np.int64),
+            np.array([entry.hash_key(each.key, self._seed) for each in keyed.open], np.int64),
             np.array([each.locator for each in keyed.open], np.int64),
         )
         return [_Hashed(*columns, keyless=keyed.keyless), *keyed.damages]
-
-    def _hash(self, key: bytes) -> int:
-        padded = np.frombuffer(key + bytes(PADDING), np.uint8)
-        value: int = kernels().hash_key(padded.ctypes.data, len(key), self._seed)
-        return value

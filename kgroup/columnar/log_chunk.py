@@ -17,10 +17,10 @@ import pyarrow as pa
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators, between
 from kgroup.errors import ProblemKind
-from kgroup.kernel import memory
-from kgroup.kernel.compiled import kernels
+from kgroup.kernel import entry, memory
 from kgroup.kernel.memory import PADDING
-from kgroup.protocol.batch.batch import CODECS, MAX_BATCH_SIZE, MOST_RECORDS, Effort
+from kgroup.kernel.walk_state import WalkState
+from kgroup.protocol.batch.batch import CODECS, MOST_RECORDS, Effort
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.compression import CompressionError, UndecidedError, decompress
@@ -90,21 +90,19 @@ class Cutter:
         """Find where a batch begins at a position or behind it, `end` if none is near."""
         for size in SIZES.searched:
             data = np.empty(min(size, max(end - position, 0)) + PADDING, np.uint8)
-            start = data.ctypes.data
-            stop = start + _read(self._file, data[:-PADDING], position)
-            at = int(kernels().find_batch(start, stop, MAX_BATCH_SIZE))
-            if at != 0:
-                self._note_records(at, stop)
-                return position + at - start
-            if stop < start + size:
+            used = _read(self._file, data[:-PADDING], position)
+            at = entry.find_batch(data, used)
+            if at is not None:
+                self._note_records(data[at:], used - at)
+                return position + at
+            if used < size:
                 break
         return end
 
-    def _note_records(self, start: int, end: int) -> None:
-        """Learn from the batches at addresses how large a chunk becomes with its records."""
-        counts = np.zeros(2, np.int64)
-        size = kernels().find_end(start, end, MAX_BATCH_SIZE, counts.ctypes.data) - start
-        largest = SIZES.chunk_records * size // max(int(counts[1]), 1)
+    def _note_records(self, data: _Array, end: int) -> None:
+        """Learn from the first batches in memory how large a chunk becomes with its records."""
+        size, records = entry.find_end(data, end)
+        largest = SIZES.chunk_records * size // max(records, 1)
         self._largest = min(max(largest, SIZES.smallest_chunk), SIZES.chunk)
 
 
@@ -131,7 +129,7 @@ _T = TypeVar("_T")
 
 def follow(chunk: Chunk) -> int | None:
     """Follow the lengths of a chunk's batches; give where they do not lead on, None if they do."""
-    walk = Walk(chunk, kernels().follow)
+    walk = Walk(chunk, entry.follow)
     for _ in walk.steps():
         pass
     return walk.stop
@@ -157,37 +155,32 @@ class Walk:
 
     Args:
         chunk: to walk over.
-        kernel: the code.
+        function: of `entry`, which goes on with the walk.
         packed: see `unpacked_or_not`; by default nothing is unpacked.
         locators: of the records that are wanted; by default all.
 
     Attributes:
-        state: the words that the code works with (`kernel.memory`).
+        state: what the code works with.
+        words: of the state.
     """
 
     def __init__(
         self,
         chunk: Chunk,
-        kernel: Callable[[int], int],
+        function: Callable[[WalkState], int],
         *,
         packed: Container[int] | None = None,
         locators: Locators | None = None,
     ) -> None:
         self._chunk = chunk
-        self._kernel = kernel
+        self._function = function
         self._packed = packed
         self._locators = locators
-        self.state = state = np.zeros(memory.STATE_SIZE, np.int64)
-        state[memory.LARGEST_BATCH] = MAX_BATCH_SIZE
-        state[memory.FILE] = chunk.file.fileno()
-        state[memory.FILE_BASE] = chunk.position
-        state[memory.CHUNK_END] = chunk.end
-        state[memory.READ_SIZE] = SIZES.piece
-        state[memory.IS_UNPACKED] = packed is not None
-        self._memory = self._unpacked = np.empty(0, np.uint8)
+        part = chunk.file.fileno(), chunk.position, chunk.end
+        self.state = WalkState(*part, SIZES.piece, packed is not None)
+        self.words = self.state.words
         self._run = chunk.position
-        self._take_memory(SIZES.piece)
-        self._keep()
+        self._want()
 
     def steps(self) -> Iterator[int]:
         """Yield the reasons for which the code stops, but for those that concern reading.
@@ -195,13 +188,13 @@ class Walk:
         Raises:
             UnpackError: a run was not unpacked as its batches would be one by one.
         """
-        state = self.state
-        while (reason := self._kernel(state.ctypes.data)) != memory.DONE:
+        words = self.words
+        while (reason := self._function(self.state)) != memory.DONE:
             if reason == memory.UNPACK:
                 self._unpack_run()
             elif reason == memory.LARGE:
-                self._take_memory(int(state[memory.NEEDED_SIZE]))
-            elif reason == memory.BAD and state[memory.UNPACKED]:
+                self.state.enlarge(int(words[memory.NEEDED_SIZE]))
+            elif reason == memory.BAD and words[memory.UNPACKED]:
                 raise UnpackError(self._run)
             else:
                 yield reason
@@ -209,7 +202,7 @@ class Walk:
     @property
     def position(self) -> int:
         """Where the next batch, or the open one, stands in the file."""
-        return int(self.state[memory.POSITION] + self.state[memory.FILE_BASE])
+        return int(self.words[memory.POSITION] + self.words[memory.FILE_BASE])
 
     @property
     def stop(self) -> int | None:
@@ -219,9 +212,9 @@ class Walk:
     @property
     def batch(self) -> memoryview:
         """The bytes of the piece from the next batch, or the open one, on."""
-        state = self.state
-        start, end = (state[[memory.POSITION, memory.WHOLE_END]] - state[memory.PIECE]).tolist()
-        return self._memory.data[start:end]
+        words = self.words
+        start, end = (words[[memory.POSITION, memory.WHOLE_END]] - words[memory.PIECE]).tolist()
+        return self.state.piece.data[start:end]
 
     @property
     def record_count(self) -> int:
@@ -250,57 +243,36 @@ class Walk:
             read(item)
         except UndecidedError:
             return False
-        self.state[memory.POSITION] += item.size
-        self._keep()
+        self.words[memory.POSITION] += item.size
+        self._want()
         return True
-
-    def _take_memory(self, size: int) -> None:
-        """Take memory for a piece of so many bytes; what was read of it stays."""
-        state = self.state
-        larger = np.empty(size + PADDING, np.uint8)
-        used = int(state[memory.READ_END] - state[memory.PIECE])
-        larger[:used] = self._memory[:used]
-        shift = larger.ctypes.data - state[memory.PIECE]
-        for at in (memory.PIECE, memory.POSITION, memory.END, memory.WHOLE_END, memory.READ_END):
-            state[at] += shift
-        state[memory.FILE_BASE] -= shift
-        self._memory = larger
 
     def _unpack_run(self) -> None:
         """Unpack the next compressed batches of one codec, or go to the end of the piece."""
-        state = self.state
-        starts, ends = np.empty((2, int(state[memory.PACKED])), np.int64)
-        start, end = int(state[memory.END]), int(state[memory.WHOLE_END])
-        found = kernels().list_compressed(
-            start, end, MAX_BATCH_SIZE, starts.ctypes.data, ends.ctypes.data
-        )
-        if not found:
-            state[memory.END] = end
+        words, piece = self.words, self.state.piece
+        starts, ends = entry.list_compressed(self.state)
+        if not len(starts):
+            words[memory.END] = words[memory.WHOLE_END]
             return
-        starts, ends = starts[:found], ends[:found]
-        state[memory.END] = ends[-1]
-        self._run = int(starts[0] + state[memory.FILE_BASE])
+        base = int(words[memory.PIECE])
+        words[memory.END] = base + ends[-1]
+        self._run = int(base + starts[0] + words[memory.FILE_BASE])
         if self._packed is None or self._run in self._packed:
             return
-        codec = int(self._memory[starts[0] - state[memory.PIECE] + 22]) & memory.COMPRESSED
+        codec = int(piece[starts[0] + 22]) & memory.COMPRESSED
         limit = Effort(is_known=False).limit(int((ends - starts).sum()))
         try:
-            unpacked = _unpack(starts, ends, codec, limit)
+            self.state.unpack(_unpack(piece, starts, ends, codec, limit))
         except (CompressionError, OSError, pa.ArrowException) as error:
             raise UnpackError(self._run) from error
-        state[memory.UNPACKED] = unpacked.ctypes.data
-        state[memory.UNPACKED_END] = unpacked.ctypes.data + len(unpacked) - PADDING
-        self._unpacked = unpacked  # as long as the code reads it
 
-    def _keep(self) -> None:
+    def _want(self) -> None:
         """Tell the code what is wanted from the next batch on."""
         if self._locators is not None:
-            wanted = between(self._locators, self.position, self._chunk.end)
-            self.state[memory.KEEP] = wanted.ctypes.data
-            self.state[memory.KEEP_END] = wanted.ctypes.data + wanted.nbytes
+            self.state.want(between(self._locators, self.position, self._chunk.end))
 
 
-def _unpack(starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:
+def _unpack(piece: _Array, starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:
     """Decompress batches of one codec; give the records of all, one after another, padded.
 
     They are to become `limit` bytes at most.
@@ -309,15 +281,13 @@ def _unpack(starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:
     reading it as one is an order of magnitude faster. Where records of one batch end is seen by
     their number: that the next one has as many more as this one has fewer is not.
     """
-    sizes = ends - starts - HEADER_SIZE
-    packed = np.empty(int(sizes.sum()), np.uint8)
-    kernels().gather(starts.ctypes.data, ends.ctypes.data, len(starts), packed.ctypes.data)
+    packed = entry.gather(piece, starts, ends)
     if codec >= len(CODECS):
         raise CompressionError(
             ProblemKind.BAD_COMPRESSION, "Expected a codec, found the number of none."
         )
     if CODECS[codec] == "snappy":
-        return _unpack_each(packed.data, sizes, CODECS[codec], limit)
+        return _unpack_each(packed.data, ends - starts - HEADER_SIZE, CODECS[codec], limit)
     return _unpack_stream(packed, CODECS[codec], limit)
 
 

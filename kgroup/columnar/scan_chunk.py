@@ -6,20 +6,17 @@ import numpy as np
 
 from kgroup.columnar.log_chunk import Chunk, Walk
 from kgroup.columnar.scan import BatchKind, Scan
-from kgroup.kernel import memory
-from kgroup.kernel.compiled import kernels
+from kgroup.kernel import entry, memory
 from kgroup.protocol.batch.batch import CODECS
 
 __all__ = ["scan_chunk"]
 
-_KINDS = 8 * 3
-
 
 def scan_chunk(chunk: Chunk) -> tuple[Scan, int | None]:
     """Scan a chunk; give what was found, and where a batch is not in order, None if all are."""
-    counts = np.zeros((_KINDS, 2), np.int64)
-    walk = Walk(chunk, kernels().scan)
-    walk.state[memory.ROW_COLUMNS] = counts.ctypes.data
+    counts = np.zeros((memory.KINDS, 2), np.int64)
+    walk = Walk(chunk, entry.scan)
+    walk.state.count_in(counts)
     scan = Scan()
     for _ in walk.steps():
         if not walk.read_bad_batch(scan.add):

@@ -11,12 +11,11 @@ from __future__ import annotations
 import ctypes
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
 from kgroup.interrupt import kept_signals
@@ -25,7 +24,7 @@ from kgroup.kernel.code_key import code_key
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-__all__ = ["MODULES", "are_kept", "kernels", "loaded", "why_unkept"]
+__all__ = ["MODULES", "are_kept", "is_loaded", "load", "why_unkept"]
 
 _FUNCTIONS = {
     "decode": ("column", 1),
@@ -54,8 +53,12 @@ MODULES = frozenset({__name__, *(f"{__package__}.{module}" for module, _ in _FUN
 _LIBRARY = ("memcpy", "memmove", "memset", "pread")
 """Functions of the C library that are called."""
 
+Functions: TypeAlias = Mapping[str, Callable[..., int]]
+
 _lock = Lock()
-_loaded: list[Any] = []
+_loaded: list[Functions] = []
+_engines: list[llvm.ExecutionEngine] = []
+"""What keeps the code of the functions."""
 _unkept: list[str] = []
 
 
@@ -64,8 +67,8 @@ def why_unkept() -> str | None:
     return _unkept[-1] if _unkept else None
 
 
-def kernels(on_compile: Callable[[], None] | None = None) -> Any:
-    """Give the compiled functions, by name; they release the interpreter lock.
+def load(on_compile: Callable[[], None] | None = None) -> Functions:
+    """Give the compiled functions, by name; what they take is said in `entry`, which calls them.
 
     Args:
         on_compile: called before they are compiled, which takes about ten seconds, once for each
@@ -78,9 +81,9 @@ def kernels(on_compile: Callable[[], None] | None = None) -> Any:
     return _loaded[0]
 
 
-def loaded() -> Any | None:
-    """Give the compiled functions if they are loaded already: where there is much to do."""
-    return _loaded[0] if _loaded else None
+def is_loaded() -> bool:
+    """Tell whether the compiled functions are loaded already: where there is much to do."""
+    return bool(_loaded)
 
 
 def are_kept() -> bool:
@@ -94,7 +97,7 @@ def _processor() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _load(on_compile: Callable[[], None] | None) -> Any:
+def _load(on_compile: Callable[[], None] | None) -> Functions:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -119,10 +122,11 @@ def _load(on_compile: Callable[[], None] | None) -> Any:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    functions = SimpleNamespace(engine=engine)
+    _engines.append(engine)
+    functions = {}
     for name, (_, count) in _FUNCTIONS.items():
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)
-        setattr(functions, name, prototype(engine.get_function_address(_symbol(name))))
+        functions[name] = prototype(engine.get_function_address(_symbol(name)))
     return functions
 
 

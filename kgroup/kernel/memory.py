@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 PADDING = 64
 """Bytes behind the end of a buffer that may be read, and overwritten in one that is written."""
 
@@ -146,6 +148,9 @@ UNPACK = 5  # the batches behind END are to be unpacked, as far as there are suc
 LARGE = 6  # the next batch needs more memory than there is for a piece
 READ = 7  # another piece is in memory; no walk stops for this
 
+# Kinds of batches that `scan` counts: 8 * magic + codec
+KINDS = 8 * 3
+
 # Flags of a row
 COMMIT = 1  # an offset commit: topic and topic_partition are there
 VALUE = 2  # an offset commit with a value: committed_offset, metadata, commit_timestamp_ms are
@@ -165,44 +170,44 @@ CONTROL = 32
 
 
 class Rows(NamedTuple):
-    """Columns with an element for each row."""
+    """Columns with an element for each row; what stands here is their types."""
 
-    flags: Any
-    offset: Any
-    timestamp: Any
-    type: Any
-    key_type: Any
-    group: Any
-    topic: Any
-    topic_partition: Any
-    value_version: Any
-    committed_offset: Any
-    committed_leader_epoch: Any
-    metadata: Any
-    commit_timestamp: Any
-    expire_timestamp: Any
-    topic_id: Any
-    size: Any
+    flags: Any = np.uint8
+    offset: Any = np.int64
+    timestamp: Any = np.int64
+    type: Any = np.int8
+    key_type: Any = np.int16
+    group: Any = np.int32
+    topic: Any = np.int32
+    topic_partition: Any = np.int32
+    value_version: Any = np.int16
+    committed_offset: Any = np.int64
+    committed_leader_epoch: Any = np.int32
+    metadata: Any = np.int32
+    commit_timestamp: Any = np.int64
+    expire_timestamp: Any = np.int64
+    topic_id: Any = np.int32
+    size: Any = np.int32
 
 
 class Batches(NamedTuple):
-    """Columns with an element for each batch: what all of its rows have in common."""
+    """Columns with an element for each batch: what all of its rows have in common; likewise."""
 
-    row: Any  # the first
-    attributes: Any  # with the message format in the second byte
-    leader_epoch: Any
-    producer_id: Any
-    producer_epoch: Any
-    base_offset: Any
+    row: Any = np.int64  # the first
+    attributes: Any = np.int32  # with the message format in the second byte
+    leader_epoch: Any = np.int32
+    producer_id: Any = np.int64
+    producer_epoch: Any = np.int16
+    base_offset: Any = np.int64
 
 
 class Others(NamedTuple):
-    """Columns with an element for each row that is no whole offset commit.
+    """Columns with an element for each row that is no whole offset commit; likewise.
 
     The flags' bits say which of its two texts are null; the ends are where the texts end.
     """
 
-    row: Any
-    flags: Any
-    key_json_end: Any
-    value_json_end: Any
+    row: Any = np.int32
+    flags: Any = np.uint8
+    key_json_end: Any = np.int32
+    value_json_end: Any = np.int32

@@ -46,9 +46,9 @@ def runner(
             nonlocal session, can_help
             is_large = sum(job.size for job in jobs) >= LARGE
             if is_large:
-                from kgroup.kernel.compiled import kernels
+                from kgroup.kernel.compiled import load
 
-                kernels(on_compile)  # once here, and not by each executor
+                load(on_compile)  # once here, and not by each executor
             if session is None and jobs and (is_wanted or (is_large and can_help)):
                 try:
                     session = stack.enter_context(spark_session(master, settings, only_tasks=True))

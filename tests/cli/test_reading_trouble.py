@@ -144,7 +144,7 @@ def test_a_full_disk_is_named() -> None:
 def test_that_compiled_code_cannot_be_kept_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    compiled.kernels()  # so that there is an object file
+    compiled.load()  # so that there is an object file
 
     def write(path: Path, code: bytes) -> None:
         raise OSError(errno.EROFS, "Read-only file system")

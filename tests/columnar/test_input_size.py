@@ -26,7 +26,7 @@ def sparse(path: Path, size: int) -> Path:
 def test_sizes(
     loaded: bool, kept: bool, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_size, "loaded", lambda: object() if loaded else None)
+    monkeypatch.setattr(input_size, "is_loaded", lambda: loaded)
     monkeypatch.setattr(input_size, "are_kept", lambda: kept)
     assert is_large([sparse(tmp_path / "large", least)])
     assert not is_large([sparse(tmp_path / "small", least - 1)])
@@ -41,7 +41,7 @@ def test_sizes(
 
 
 def test_many_compressed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_size, "loaded", lambda: None)
+    monkeypatch.setattr(input_size, "is_loaded", lambda: False)
     count = 1 << 16
     body = compress("zstd", record(commit(0, "g")) * count)
     packed = batch([], codec="zstd", body=body, count=count, last_offset_delta=count - 1)

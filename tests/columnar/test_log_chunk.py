@@ -13,10 +13,8 @@ from kgroup.columnar import key_chunk, log_chunk
 from kgroup.columnar.batch_key import Limits
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
-from kgroup.kernel import memory
-from kgroup.kernel.compiled import kernels
+from kgroup.kernel import entry, memory
 from kgroup.kernel.memory import PADDING
-from kgroup.protocol.batch.batch import MAX_BATCH_SIZE
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
@@ -31,10 +29,7 @@ RECORDED = sorted((Path(__file__).parents[1] / "data").glob("kafka-*/__consumer_
 
 def found_in(data: bytes) -> int | None:
     """Where the batch begins that is found, None if none is."""
-    padded = np.frombuffer(data + bytes(PADDING), np.uint8)
-    start = padded.ctypes.data
-    at = kernels().find_batch(start, start + len(data), MAX_BATCH_SIZE)
-    return at - start if at else None
+    return entry.find_batch(np.frombuffer(data + bytes(PADDING), np.uint8), len(data))
 
 
 def with_wrong_crc(data: bytes) -> bytes:
@@ -253,10 +248,10 @@ def test_batches_without_rows_take_no_room(tmp_path: Path) -> None:
     with path.open("rb", buffering=0) as file:
         chunk = log_chunk.Cutter(file).next()
         assert chunk is not None
-        walk = log_chunk.Walk(chunk, kernels().list_keys)
+        walk = log_chunk.Walk(chunk, entry.list_keys)
         buffer = key_chunk._Buffer(walk.state, 1)
         assert list(walk.steps()) == []
-        assert walk.state[memory.BATCHES] == 1
+        assert walk.words[memory.BATCHES] == 1
         limits = Limits(TransactionIndex)
         assert len(buffer.take(limits).hashes) == 1
 
@@ -267,7 +262,7 @@ def test_a_batch_of_too_many_records_is_not_passed_over(tmp_path: Path) -> None:
     with path.open("rb", buffering=0) as file:
         chunk = log_chunk.Cutter(file).next()
         assert chunk is not None
-        walk = log_chunk.Walk(chunk, kernels().list_keys)
+        walk = log_chunk.Walk(chunk, entry.list_keys)
         key_chunk._Buffer(walk.state, 9)
         assert next(walk.steps()) == memory.BAD  # compressed, and not unpacked
         read: list[RecordBatch] = []

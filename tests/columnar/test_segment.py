@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import orjson
@@ -25,7 +24,7 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
 from kgroup.columnar.schema import decoded_cells
 from kgroup.columnar.segment import decode_chunks, map_chunks
-from kgroup.kernel import compiled
+from kgroup.kernel import compiled, entry
 from kgroup.kernel.memory import PADDING
 from kgroup.protocol.batch import batch as protocol_batch
 from kgroup.protocol.batch.batch import Damage
@@ -521,14 +520,13 @@ def test_wanted_records_are_kept_where_dictionaries_grow(tmp_path: Path) -> None
 @pytest.fixture
 def machine_code() -> bytes:
     """What is compiled, from the user's cache."""
-    compiled.kernels()
+    compiled.load()
     return compiled._cache_path(compiled._processor()).read_bytes()
 
 
-def check_works(functions: Any) -> None:
+def check_works(functions: compiled.Functions) -> None:
     key = np.frombuffer(b"key".ljust(PADDING), np.uint8)
-    expected = compiled.kernels().hash_key(key.ctypes.data, 3, 5)
-    assert functions.hash_key(key.ctypes.data, 3, 5) == expected
+    assert functions["hash_key"](key.ctypes.data, 3, 5) == entry.hash_key(b"key", 5)
 
 
 def test_compiles_once(
@@ -614,8 +612,7 @@ def test_bitmaps() -> None:
     flags = np.random.default_rng(3).integers(0, 256, 100, np.uint8)
     for count in (0, 1, 31, 32, 33, 64, 100):
         for flag in (1, 16, 128):
-            bits = np.full((count + 7) // 8 + PADDING, 255, np.uint8)
-            found = compiled.kernels().flag_bits(flags.ctypes.data, flag, count, bits.ctypes.data)
+            bits, found = entry.flag_bits(flags[:count], flag)
             known = flags[:count] & flag != 0
             assert found == known.sum()
             expected = np.packbits(known, bitorder="little")

@@ -66,9 +66,9 @@ def test_damage_in_many_batches_takes_no_buffer_each(
     path.write_bytes(b"".join(lying))
     rooms: list[int] = []
 
-    def noted(partition: Any, state: Any, rows: int) -> ColumnBuffer:
+    def noted(partition: Any, state: Any, block: Any, rows: int) -> ColumnBuffer:
         rooms.append(rows)
-        return ColumnBuffer(partition, state, rows)
+        return ColumnBuffer(partition, state, block, rows)
 
     monkeypatch.setattr(column_chunk, "ColumnBuffer", noted)
     parts = list(decode_chunks(path, compiled=True))

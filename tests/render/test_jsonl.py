@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kgroup.columnar.schema import DECODED, ColumnBuilder, records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.kernel import compiled
-from kgroup.kernel.compiled import kernels
+from kgroup.kernel.compiled import load
 from kgroup.protocol.batch.batch import Damage
 from kgroup.render.record import row_text
 from kgroup.render.record.jsonl import json_lines
@@ -36,7 +36,7 @@ RECORDED = sorted(
 @pytest.fixture(autouse=True, scope="module")
 def compiled_code() -> None:
     """Load it, for else nothing here would be written by it."""
-    kernels()
+    load()
 
 
 def expected(batch: pa.RecordBatch) -> list[bytes]:
@@ -140,4 +140,4 @@ def test_without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_loaded", [])
     batch = commits("a", '"\x00é')
     assert lines(batch) == expected(batch)
-    assert compiled.loaded() is None
+    assert not compiled.is_loaded()

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 from kgroup.columnar.schema import COMMIT_TYPES, records
-from kgroup.kernel.compiled import loaded
+from kgroup.kernel.compiled import is_loaded
 
 if TYPE_CHECKING:
     from kgroup.render.record.row_text import Cells, Memory, Template
@@ -41,7 +41,7 @@ def json_lines(batch: pa.RecordBatch, free: Memory | None = None) -> Iterator[by
         batch: rows.
         free: memory to write to, and to give back when it was read.
     """
-    if loaded() is None:
+    if not is_loaded():
         return _plain_lines(batch)
     return _compiled_lines(batch, [] if free is None else free)
 

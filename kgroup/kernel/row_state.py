@@ -1,0 +1,116 @@
+"""What rows are written as text with: words, and the memory that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgroup.kernel import memory
+from kgroup.kernel.address import address
+from kgroup.kernel.memory import PADDING
+
+__all__ = ["Column", "RowState"]
+
+_SIGNED = (np.int8, np.int16, np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A column in a template: of integers, or of texts. The arrays are Arrow's.
+
+    Attributes:
+        null: what null is written as; up to 8 bytes.
+        numbers: signed, one a row: the integers, or, of texts, which one it is, from 0 on and less
+            than there are; None where each row has a text of its own.
+        ends: of texts: where the first begins, and where each ends, in order.
+        text: of texts: all of them; with numbers, `PADDING` behind them.
+        bitmap: which rows are not null; None: all.
+        first: number of the first row's bit.
+    """
+
+    null: bytes
+    numbers: NDArray[np.signedinteger[Any]] | None = None
+    ends: NDArray[np.int32] | None = None
+    text: NDArray[np.uint8] | None = None
+    bitmap: NDArray[np.uint8] | None = None
+    first: int = 0
+
+    def words(self, rows: int) -> dict[int, int]:
+        """Give what compiled code knows the column by, which is to be for so many rows.
+
+        Raises:
+            ValueError: it is for fewer, or of another type.
+        """
+        if len(self.null) > 8 or (self.text is None and self.numbers is None):
+            raise ValueError("column: expected up to 8 bytes for null, and numbers or texts.")
+        words = {
+            memory.PIECE_KIND: memory.NUMBER if self.text is None else memory.TEXT,
+            memory.PIECE_NULL: int.from_bytes(self.null, "little"),
+            memory.PIECE_NULL_SIZE: len(self.null),
+            memory.PIECE_FIRST: self.first,
+        }
+        if self.bitmap is not None:
+            size = (self.first + rows + 7) // 8
+            words[memory.PIECE_BITMAP] = address("bitmap", self.bitmap, np.uint8, size)
+        if self.numbers is not None:
+            kind = next((kind for kind in _SIGNED if kind == self.numbers.dtype), np.int64)
+            words[memory.PIECE_DATA] = address("numbers", self.numbers, kind, rows)
+            words[memory.PIECE_SIZE] = self.numbers.itemsize
+        if self.ends is not None and self.text is not None:
+            count, padding = (rows, 0) if self.numbers is None else (0, PADDING)
+            words[memory.PIECE_ENDS] = address("ends", self.ends, np.int32, count + 1)
+            size = int(self.ends[-1]) + padding
+            words[memory.PIECE_TEXT] = address("text", self.text, np.uint8, size)
+        return words
+
+
+class RowState:
+    """Rows to write, each after the template of its kind.
+
+    Args:
+        kinds: of the rows.
+        templates: of each kind; one that has none is written as nothing.
+
+    Attributes:
+        words: what compiled code knows it by (int64; see `memory`).
+    """
+
+    def __init__(
+        self, kinds: NDArray[np.uint8], templates: Mapping[int, Sequence[bytes | Column]]
+    ) -> None:
+        self._rows = len(kinds)
+        self._kept: list[object] = [kinds, templates]
+        starts = np.full(256, self._template([]), np.int64)
+        for kind, template in templates.items():
+            starts[kind] = self._template(template)
+        self._kept.append(starts)
+        self.words = np.zeros(memory.LINE_STATE_SIZE, np.int64)
+        self.words[memory.LINE_ROWS] = self._rows
+        self.words[memory.LINE_KINDS] = address("kinds", kinds, np.uint8)
+        self.words[memory.LINE_TEMPLATES] = starts.ctypes.data
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all rows are written."""
+        return bool(self.words[memory.LINE_ROW] == self._rows)
+
+    def _template(self, template: Sequence[bytes | Column]) -> int:
+        """Give the address of a template."""
+        pieces = np.zeros((len(template) + 1, memory.PIECE_WORDS), np.int64)
+        pieces[-1, memory.PIECE_KIND] = memory.END_OF_ROW
+        for words, piece in zip(pieces, template, strict=False):
+            if isinstance(piece, Column):
+                found = piece.words(self._rows)
+                words[list(found)] = list(found.values())
+            else:
+                padded = np.frombuffer(piece + bytes(PADDING), np.uint8)
+                self._kept.append(padded)
+                words[memory.PIECE_KIND] = memory.LITERAL
+                words[memory.PIECE_DATA] = padded.ctypes.data
+                words[memory.PIECE_SIZE] = len(piece)
+        self._kept.append(pieces)
+        return int(pieces.ctypes.data)

@@ -1,0 +1,138 @@
+"""Memory is looked at before compiled code gets it: what is of another kind is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from kgroup.kernel import entry, memory
+from kgroup.kernel.memory import PADDING, Batches
+from kgroup.kernel.row_state import Column, RowState
+from kgroup.kernel.string_table import StringTable
+from kgroup.kernel.walk_state import WalkState
+
+BATCHES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int64)
+
+
+def walk(word: int | None = None, beyond: int = 0) -> WalkState:
+    """Make a state of a piece of 100 bytes, of which one word is too large by so much."""
+    state = WalkState(0, 0, 0, 100)
+    if word is not None:
+        state.words[word] += beyond
+    return state
+
+
+def numbers(count: int, kind: type[np.generic] = np.int64) -> np.ndarray:
+    return np.zeros(count, kind)
+
+
+def listing(hashes: int = 4, locators: int = 4, batches: int = 4) -> None:
+    columns = Batches(*(numbers(batches, kind) for kind in BATCHES))
+    walk().list_in(numbers(hashes), numbers(locators), columns)
+
+
+def rows(column: Column) -> None:
+    RowState(numbers(3, np.uint8), {0: [b"x", column]})
+
+
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "a walk for another function": (lambda: entry.decode(walk()), "one for decode, found one for"),
+    "an end behind the piece": (lambda: entry.follow(walk(memory.END, 1)), "in the piece"),
+    "a begin that is not its": (lambda: entry.follow(walk(memory.PIECE, -8)), "in the piece"),
+    "more read than there is": (lambda: entry.follow(walk(memory.READ_END, 101)), "in order"),
+    "more to read than fits": (lambda: entry.follow(walk(memory.READ_SIZE, 1)), "room for what is"),
+    "more than fits needed": (lambda: entry.follow(walk(memory.NEEDED_SIZE, 101)), "room for what"),
+    "more rows than there are": (lambda: entry.follow(walk(memory.ROWS, 1)), "more"),
+    "too few counts": (lambda: walk().count_in(numbers(1)), "elements of int64"),
+    "other counts": (lambda: walk().count_in(numbers(99, np.int32)), "found 99 of int32"),
+    "counts with gaps": (lambda: walk().count_in(numbers(99)[::2]), "without gaps"),
+    "too few locators": (lambda: listing(locators=3), "locators: expected 4"),
+    "too few batches": (lambda: listing(batches=3), "expected 4 elements"),
+    "records without padding": (lambda: walk().unpack(numbers(3, np.uint8)), "records"),
+    "a search behind the end": (lambda: entry.find_batch(numbers(9, np.uint8), 9), "data"),
+    "a sum behind the end": (lambda: entry.find_end(numbers(9, np.uint8), 9), "data"),
+    "batches of no size": (
+        lambda: entry.gather(numbers(99, np.uint8), numbers(1), numbers(1)),
+        "indices of batches",
+    ),
+    "batches behind the end": (
+        lambda: entry.gather(numbers(99, np.uint8), numbers(1), numbers(1) + 100),
+        "data: expected 100",
+    ),
+    "slots of another number": (lambda: StringTable(3, 10), "a power of two"),
+    "a smaller table": (
+        lambda: entry.intern_all(StringTable(8, 10), StringTable(4, 10)),
+        "no smaller",
+    ),
+    "pairs of another number": (
+        lambda: entry.note_last(numbers(6).reshape(3, 2), 0, numbers(1), numbers(1)),
+        "2\\^n pairs",
+    ),
+    "pairs that are full": (
+        lambda: entry.note_last(numbers(8).reshape(4, 2), 3, numbers(1), numbers(1)),
+        "more than 4",
+    ),
+    "fewer locators than keys": (
+        lambda: entry.note_last(numbers(8).reshape(4, 2), 0, numbers(2), numbers(1)),
+        "locators: expected 2",
+    ),
+    "a row behind the last": (
+        lambda: entry.spread_ends(
+            numbers(1, np.int32) + 2, numbers(1, np.int32), numbers(3, np.int32)
+        ),
+        "fewer than 2",
+    ),
+    "other flags": (lambda: entry.flag_bits(numbers(3), 1), "flags"),
+    "a text without padding": (
+        lambda: entry.quote(np.array([0, 5], np.int32), numbers(5, np.uint8)),
+        "text: expected",
+    ),
+    "ends that go back": (
+        lambda: entry.quote(np.array([5, 0], np.int32), numbers(99, np.uint8)),
+        "indices in order",
+    ),
+    "a text that is none": (
+        lambda: entry.quote(np.array([0, 1], np.int32), np.full(1 + PADDING, 0xFF, np.uint8)),
+        "expected UTF-8",
+    ),
+    "a column of nothing": (lambda: rows(Column(b"")), "numbers or texts"),
+    "a long null": (lambda: rows(Column(b"123456789", numbers(3))), "up to 8 bytes"),
+    "too few numbers": (lambda: rows(Column(b"", numbers(2))), "numbers: expected 3"),
+    "unsigned numbers": (lambda: rows(Column(b"", numbers(3, np.uint32))), "found 3 of uint32"),
+    "too few bits": (
+        lambda: rows(Column(b"", numbers(3), bitmap=numbers(1, np.uint8), first=6)),
+        "bitmap: expected 2",
+    ),
+    "too few ends": (
+        lambda: rows(Column(b"", ends=numbers(3, np.int32), text=numbers(9, np.uint8))),
+        "ends: expected 4",
+    ),
+    "a place for text without padding": (
+        lambda: entry.write_rows(RowState(numbers(0, np.uint8), {}), numbers(1, np.uint8)),
+        "out",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_memory_is_refused(wrong: str) -> None:
+    call, message = WRONG[wrong]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_what_a_larger_piece_keeps() -> None:
+    """Positions and bytes move with the piece; where it stands in the file stays."""
+    state = walk()
+    state.piece[:3] = (1, 2, 3)
+    state.words[memory.READ_END] += 3
+    state.words[memory.WHOLE_END] += 2
+    before = int(state.words[memory.POSITION] + state.words[memory.FILE_BASE])
+    state.enlarge(1 << 20)
+    assert len(state.piece) == (1 << 20) + PADDING
+    assert state.piece[:3].tolist() == [1, 2, 3]
+    assert int(state.words[memory.READ_END] - state.words[memory.PIECE]) == 3
+    assert int(state.words[memory.POSITION] + state.words[memory.FILE_BASE]) == before
+    assert state.check("follow") == state.words.ctypes.data

@@ -19,14 +19,10 @@ from kgroup.assignor.spec import GroupSpec
 from kgroup.assignor.strategy import assign
 from kgroup.operation.assign.spec import read_spec
 from tests.broker import maven
+from tests.broker.assignor_oracle import main_class
 
 __all__ = ["bench"]
 
-ORACLES = {
-    "classic": "org.apache.kafka.clients.consumer.AssignorOracle",
-    "consumer": "kgroup.ServerAssignorOracle",
-    "share": "kgroup.ServerAssignorOracle",
-}
 WARM_RUNS = 4
 PATIENCE_S = 180
 """How long Java may take for one group."""
@@ -143,7 +139,7 @@ def _command(file: Path) -> list[str]:
 
 
 def _java(protocol: str) -> list[str]:
-    main = ORACLES[protocol]
+    main = main_class(protocol, KAFKA)
     classes = maven.compile_oracle(main, KAFKA)
     classpath = f"{classes}:{maven.java_classpath(KAFKA)}"
     return ["java", "-Xmx6g", "-Dkgroup.log=OFF", "-cp", classpath, main, "time"]

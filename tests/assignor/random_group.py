@@ -6,12 +6,33 @@ import base64
 import copy
 import random
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["RandomGroup"]
+from kgroup.assignor.spec import NEWEST
+from tests.assignor.case.notation import Assignor, assigned
+
+__all__ = ["RandomGroup", "rebalances"]
 
 _RACKS = ["a", "b", "c", "d"]
+
+
+def rebalances(assignor: Assignor, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Give five rebalances of one group: what an oracle is asked, and what kgroup says."""
+    hashes_partitions = (assignor.strategy, assignor.kafka_version) in (
+        ("sticky", "1.1.1"),
+        ("simple", NEWEST),
+    )
+    group = RandomGroup(
+        seed, assignor.strategy, assignor.protocol, hashes_partitions=hashes_partitions
+    )
+    for _ in range(5):
+        spec = group.spec | {"kafka_version": assignor.kafka_version}
+        said = assigned(spec)
+        yield spec, said
+        # the ZooKeeper consumer has no memory
+        group.go_on(None if assignor.protocol == "zookeeper" else said.get("assignment"))
 
 
 @dataclass

@@ -1,6 +1,11 @@
+"""Java's hashes, and its HashMap on named cases: the orders were recorded from a JVM."""
+
 import pytest
 
 from kgroup.assignor.java.java_hash import string_hash
+from tests.assignor.case.hash_map import MAPS, own_order, recorded_orders
+
+RECORDED = recorded_orders()
 
 
 @pytest.mark.parametrize(
@@ -16,3 +21,12 @@ from kgroup.assignor.java.java_hash import string_hash
 )
 def test_string_hash(text: str, expected: int) -> None:
     assert string_hash(text) == expected
+
+
+def test_every_map_is_recorded() -> None:
+    assert list(RECORDED) == list(MAPS)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_map_iterates_as_in_java(name: str) -> None:
+    assert own_order(MAPS[name]) == RECORDED[name]

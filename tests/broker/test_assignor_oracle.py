@@ -1,49 +1,34 @@
 """Assignors against Kafka's own: clients of 4.3.1 and 1.1.1, coordinator of 4.3.1, 0.8.2.2."""
 
-import json
 import os
 import random
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
 
-from kgroup.assignor.base import AssignorError
-from kgroup.assignor.strategy import assign, assign_threads, strategies
-from kgroup.assignor.zookeeper import thread_name
-from kgroup.operation.assign.spec import read_spec
-from tests.assignor.random_group import RandomGroup
-from tests.broker import maven
+from kgroup.assignor.spec import NEWEST
+from tests.assignor.case.notation import Assignor, assigned
+from tests.assignor.case.table import ASSIGNORS
+from tests.assignor.random_group import rebalances
+from tests.assignor.record import as_text, ask_kafka
+from tests.broker.assignor_oracle import ask
 
-KAFKA = "4.3.1"
-OLD = "1.1.1"
-OLDEST = "0.8.2.2"
 CASES = int(os.environ.get("KGROUP_ORACLE_CASES") or 2000)  # make oracle: 20,000
-ROUNDS = 5
 
 
-@pytest.mark.parametrize("strategy", strategies("classic"))
-def test_random_classic_groups(strategy: str) -> None:
-    main = "org.apache.kafka.clients.consumer.AssignorOracle"
-    _compare("classic", strategy, main)
+@pytest.mark.parametrize("assignor", ASSIGNORS, ids=str)
+def test_random_groups(assignor: Assignor) -> None:
+    cases = min(CASES, 5000) if assignor.protocol == "zookeeper" else CASES
+    every = (rebalances(assignor, seed) for seed in range(cases // 5))
+    specs, ours = zip(*chain.from_iterable(every), strict=True)
+    _check(str(assignor), specs, ours, assignor.protocol, assignor.kafka_version)
 
 
-@pytest.mark.parametrize("strategy", strategies("classic", OLD))
-def test_random_classic_groups_of_1_1(strategy: str) -> None:
-    main = "org.apache.kafka.clients.consumer.OldAssignorOracle"
-    _compare("classic", strategy, main, OLD)
-
-
-@pytest.mark.parametrize(
-    ("protocol", "strategy"), [("consumer", "uniform"), ("consumer", "range"), ("share", "simple")]
-)
-def test_random_groups_of_the_coordinator(protocol: str, strategy: str) -> None:
-    _compare(protocol, strategy, "kgroup.ServerAssignorOracle")
-
-
-@pytest.mark.parametrize("strategy", strategies("zookeeper"))
-def test_random_groups_of_the_zookeeper_consumer(strategy: str) -> None:
-    _compare("zookeeper", strategy, "kgroup.ZookeeperAssignorOracle", OLDEST)
+@pytest.mark.parametrize("assignor", ASSIGNORS, ids=str)
+def test_what_is_recorded_is_what_kafka_answers(assignor: Assignor) -> None:
+    assert assignor.answers.read_text("utf-8") == as_text(ask_kafka(assignor))
 
 
 @pytest.mark.parametrize(("protocol", "strategy"), [("consumer", "uniform"), ("share", "simple")])
@@ -76,14 +61,14 @@ def test_partitions_that_crowd_buckets(protocol: str, strategy: str) -> None:
                 "members": members,
             }
             specs.append(spec)
-            ours.append(_assign(spec))
+            ours.append(assigned(spec))
             owned = ours[-1]["assignment"]
             members = [each | {"owned": owned[each["member_id"]]} for each in members]
             for _ in range(draw.randint(0, 4)):
                 members.remove(draw.choice(members))
             for at in range(draw.randint(0, 4)):
                 members.append({"member_id": f"new-{turn}-{at}", "topics": list(topics)})
-    _check(f"{protocol} {strategy}, crowded", specs, ours, "kgroup.ServerAssignorOracle")
+    _check(f"{protocol} {strategy}, crowded", specs, ours, protocol)
 
 
 def test_share_groups_whose_topics_grow_and_shrink() -> None:
@@ -102,7 +87,7 @@ def test_share_groups_whose_topics_grow_and_shrink() -> None:
             "members": members,
         }
         specs.append(spec)
-        ours.append(_assign(spec))
+        ours.append(assigned(spec))
         owned = ours[-1].get("assignment", {})  # else an error
         return [each | {"owned": owned.get(each["member_id"], [])} for each in members]
 
@@ -126,50 +111,17 @@ def test_share_groups_whose_topics_grow_and_shrink() -> None:
         members = [each for each in members if each in stay]
         members += [{"member_id": f"n{at}", "topics": ["t"]} for at in range(draw.randint(1, 3))]
         rebalance({"t": after}, members)
-    _check("share simple, other sizes", specs, ours, "kgroup.ServerAssignorOracle")
-
-
-def _compare(protocol: str, strategy: str, main: str, kafka: str = KAFKA) -> None:
-    specs, ours = [], []
-    cases = min(CASES, 5000) if protocol == "zookeeper" else CASES
-    for seed in range(cases // ROUNDS):
-        hashes_partitions = strategy == "simple" or (strategy == "sticky" and kafka != KAFKA)
-        group = RandomGroup(seed, strategy, protocol, hashes_partitions=hashes_partitions)
-        for _ in range(ROUNDS):
-            spec = group.spec | {"kafka_version": kafka}
-            specs.append(spec)
-            ours.append(_assign(spec))
-            has_memory = protocol != "zookeeper"
-            group.go_on(ours[-1].get("assignment") if has_memory else None)
-    _check(f"{protocol} {strategy} {kafka}", specs, ours, main, kafka)
+    _check("share simple, other sizes", specs, ours, "share")
 
 
 def _check(
     what: str,
     specs: Sequence[dict[str, Any]],
     ours: Sequence[dict[str, Any]],
-    main: str,
-    kafka: str = KAFKA,
+    protocol: str,
+    kafka: str = NEWEST,
 ) -> None:
-    classes = maven.compile_oracle(main, kafka)
-    lines = "".join(json.dumps(spec) + "\n" for spec in specs)
-    done = maven.run_java(
-        kafka,
-        main,
-        [],
-        input=lines.encode(),
-        classes=classes,
-        heap="512m",
-        jvm=[
-            "-Dkgroup.log=OFF",
-            "-XX:TieredStopAtLevel=4",
-            "-XX:-OmitStackTraceInFastThrow",  # which leaves messages out too, after many errors
-            # where Kafka itself runs on Java 8, which has no such messages
-            f"-XX:{'-' if kafka == OLDEST else '+'}ShowCodeDetailsInExceptionMessages",
-        ],
-        timeout=3600,
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = ask(specs, protocol, kafka)
     differences = [
         (spec, answer, own)
         for spec, answer, own in zip(specs, answers, ours, strict=True)
@@ -179,21 +131,3 @@ def _check(
     counts = f"{len(specs)} cases, {errors} errors, {len(differences)} differences"
     print(f"{what}: {counts}")
     assert not differences, min(differences, key=lambda each: len(str(each)))
-
-
-def _assign(spec: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        group = read_spec(spec)
-        if group.protocol == "zookeeper":
-            threads = assign_threads(group)
-            assignment = {thread_name(thread): got for thread, got in threads.items() if got}
-        else:
-            assignment = assign(group)
-    except AssignorError as error:
-        return {"error": {"type": error.type, "message": error.message or None}}
-    return {
-        "assignment": {
-            member: [list(partition) for partition in partitions]
-            for member, partitions in assignment.items()
-        }
-    }

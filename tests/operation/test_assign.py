@@ -1,6 +1,5 @@
 """What a dry run tells of an assignment: moves, balance, what is unsound, what follows."""
 
-from base64 import b64encode
 from collections import Counter
 from typing import Any
 
@@ -301,30 +300,3 @@ def test_only_members_of_classic_groups_lead() -> None:
     members = [{"member_id": "a", "topics": ["t"]}]
     with pytest.raises(UsageError, match="consumer groups do not assign, their coordinator does"):
         what_if.lead(group("uniform", protocol="consumer", members=members), "a")
-
-
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
-        (b"\0\0\0", "java.nio.BufferUnderflowException"),
-        (b"\xff\xff\xff\xff", "Array size -1 cannot be negative"),
-        (b"\0\0\0\1", "Error reading array of size 1, only 0 bytes available"),
-        (
-            b"\0\0\0\1\0\2t",
-            "Error reading field 'topic': Error reading string of length 2, only 1 bytes available",
-        ),
-        (
-            b"\0\0\0\1\0\1t\0\0\0\1\0",
-            "Error reading field 'partitions': java.nio.BufferUnderflowException",
-        ),
-    ],
-)
-def test_a_leader_of_1_1_fails_on_user_data_that_it_cannot_read(raw: bytes, message: str) -> None:
-    """By `ArrayOf.read`, `Type.STRING` and `Schema.read` of kafka-clients 1.1.1."""
-    member = {"member_id": "a", "topics": ["t"], "user_data": b64encode(raw).decode()}
-    error = dry_run(group("sticky", members=[member], kafka_version="1.1.1")).error
-    assert error is not None
-    assert error.type == "SchemaException"
-    assert error.message == f"Error reading field 'previous_assignment': {message}"
-    assert dry_run(group("sticky", members=[member])).error is None
-    assert dry_run(group("range", members=[member], kafka_version="1.1.1")).error is None

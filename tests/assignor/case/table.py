@@ -1,0 +1,94 @@
+"""All named cases of each assignor, and where Kafka's own answer is unsound."""
+
+from collections.abc import Mapping
+
+from kgroup.assignor.strategy import strategies, versions
+from tests.assignor.case.notation import Assignor, Case
+from tests.assignor.case.range import RANGE, SERVER_RANGE
+from tests.assignor.case.server import SHARE, TARGET, UNIFORM
+from tests.assignor.case.situation import EVERY, OWNING
+from tests.assignor.case.sticky import CLAIM, COOPERATIVE, OLD, RACK, STICKY
+from tests.assignor.case.zookeeper import ZOOKEEPER
+
+__all__ = ["ASSIGNORS", "CASES", "UNSOUND"]
+
+ASSIGNORS = [
+    Assignor(protocol, strategy, version)
+    for protocol in ("classic", "consumer", "share", "zookeeper")
+    for version in versions(protocol)
+    for strategy in strategies(protocol, version)
+]
+
+_MORE: Mapping[str, tuple[Mapping[str, Case], ...]] = {
+    "classic-range-4.3.1": (RANGE,),
+    "classic-roundrobin-4.3.1": (),
+    "classic-sticky-4.3.1": (OWNING, CLAIM, RACK, STICKY),
+    "classic-cooperative-sticky-4.3.1": (OWNING, CLAIM, RACK, COOPERATIVE),
+    "classic-range-1.1.1": (RANGE,),
+    "classic-roundrobin-1.1.1": (),
+    "classic-sticky-1.1.1": (OWNING, CLAIM, STICKY, OLD),
+    "consumer-uniform-4.3.1": (OWNING, TARGET, UNIFORM),
+    "consumer-range-4.3.1": (SERVER_RANGE,),
+    "share-simple-4.3.1": (OWNING, TARGET, SHARE),
+    "zookeeper-range-0.8.2.2": (ZOOKEEPER,),
+    "zookeeper-roundrobin-0.8.2.2": (ZOOKEEPER,),
+}
+
+
+def _joined(*tables: Mapping[str, Case]) -> dict[str, Case]:
+    cases = {name: each for table in tables for name, each in table.items()}
+    assert len(cases) == sum(map(len, tables)), "two cases have one name"
+    return cases
+
+
+CASES: Mapping[Assignor, Mapping[str, Case]] = {
+    assignor: _joined(EVERY, *_MORE[str(assignor)]) for assignor in ASSIGNORS
+}
+
+_STICKY_UNSOUND = {
+    "the first member subscribes to nothing": "subscribed",
+    "a topic has come back with fewer partitions, and subscriptions differ": "exists once sticky",
+    "a topic has come back with one partition less, and subscriptions differ": "exists once sticky",
+    "the owner before the last does not subscribe any more": "subscribed sticky",
+}
+
+_CLAIMED_TWICE = (
+    "two claim a partition in one generation",
+    "two claim everything in one generation",
+    "three claim a partition in one generation",
+    "the claim of the later generation counts",
+    "the claim of the later generation counts, if it comes first",
+    "a claim without a generation",
+    "claims without generations",
+    "three claim a partition in three generations",
+    "two claim a partition in one generation, a third in a later one",
+    "a claim of generation 0, and one without a generation",
+    "two owners before the last",
+    "two owners before the last, the other way",
+    "two owners before the last, of one generation",
+    "two claim a partition, and a third takes no part",
+    "claims of one generation, and subscriptions differ",
+    "the owner before the last may have it back",
+    "subscription and user data name other generations",
+    "subscription and user data name other generations, the other way",
+    "subscriptions of every version",
+    "user data of version 0 names no generation",
+    "all subscribe alike, and one keeps what it never had alone",
+)
+
+UNSOUND: Mapping[str, Mapping[str, str]] = {
+    "classic-sticky-4.3.1": _STICKY_UNSOUND,
+    "classic-cooperative-sticky-4.3.1": _STICKY_UNSOUND,
+    "classic-sticky-1.1.1": {
+        "nobody subscribes to anything": "sticky",  # the next rebalance fails
+        **dict.fromkeys(_CLAIMED_TWICE, "once"),  # both keep it
+    },
+    "share-simple-4.3.1": {
+        "a topic has come back with fewer partitions": "exists once",
+        "a topic has come back with fewer partitions, and subscriptions differ": "exists once",
+        "a topic has come back with one partition less, and subscriptions differ": "exists once",
+        "subscriptions differ, and a topic shrinks": "exists",
+    },
+    "zookeeper-roundrobin-0.8.2.2": {"names of one hash, registered in two orders": "once"},
+}
+"""By assignor and case the invariants that Kafka's own answer breaks."""

@@ -44,6 +44,7 @@ def test_the_longest_number_and_any_zeros_before_it(tmp_path: Path) -> None:
     ("toml", "message"),
     [
         (f'"x" = {DIGITS}', "3: expected numbers of at most 1000 digits"),
+        (f'"x" = -{DIGITS}', "3: expected numbers of at most 1000 digits"),
         (f'"x" = 0x{DIGITS}', " properties"),
         (f"x = {'[' * 3000}{']' * 3000}", "3: expected at most 20 levels"),
         (f"x = {'{a=' * 3000}1{'}' * 3000}", "3: expected at most 20 levels"),

@@ -29,7 +29,7 @@ _TOKEN = re.compile(
     r"""
       \"{3} (?:[^\\]|\\.?)*? (?:\"{3}|\Z) | '{3} .*? (?:'{3}|\Z)
     | " (?:[^"\\\n]|\\.)*+ "? | '[^'\n]*+'? | \#[^\n]*
-    | [][{}.=,\n] | (?<![0-9A-Za-z_-])[0-9][0-9_]{1000,}
+    | [][{}.=,\n] | (?<![0-9A-Za-z_-])[+-]?[0-9][0-9_]{1000,}
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -117,7 +117,7 @@ def _check_limits(text: str, file: Path) -> None:
     line, depth, dots = 1, 0, 0
     for match in _TOKEN.finditer(text):
         token = match[0]
-        if token[0].isdecimal():
+        if token[0] in "+-0123456789":
             raise UsageError(
                 f"{file}:{line}: expected numbers of at most {_MOST_DIGITS} digits, found a longer"
             )

@@ -71,7 +71,7 @@ format: venv ## rewrite the code in the project's format
 oracle: venv ## compare the assignors with Kafka's own on 20,000 random groups a strategy, or 5,000
 	KGROUP_ORACLE_CASES=20000 $(BIN)/python -m pytest -s -m broker tests/broker/test_assignor_oracle.py
 
-fuzz: venv ## damage recorded files at random for a while (SECONDS=60) and print the figures
+fuzz: venv ## damage inputs of all kinds at random for a while (SECONDS=60) and print the figures
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 bench: venv ## compare with Kafka's own tools, side by side

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,8 +19,9 @@ from kgroup.protocol.batch.record_batch import read_batches
 from tests.examples import examples
 from tests.fuzz import check as checks
 from tests.fuzz.check import check
+from tests.fuzz.lane import LANES, lane_of
 from tests.fuzz.mutation import KINDS, make_input, sound_log
-from tests.fuzz.run import Outcome, Plan, run
+from tests.fuzz.run import LOGS, Outcome, Plan, run
 
 SEED = 20261121
 KEPT = sorted((Path(__file__).parent / "data" / "fuzz").iterdir())
@@ -32,6 +34,14 @@ def test_damaged_logs_are_read(tmp_path: Path) -> None:
     assert [finding.detail for finding in tally.findings] == []
     assert tally.kinds.total() == count
     assert len(tally.kinds) > 0.8 * len(KINDS)
+
+
+@pytest.mark.parametrize("name", sorted(LANES.keys() - {"logs"}))
+def test_other_inputs(name: str, tmp_path: Path) -> None:
+    tally = run(Plan(SEED, range(examples(60)), tmp_path, lane=LANES[name]))
+    assert [finding.detail for finding in tally.findings] == []
+    first = LANES[name].make(SEED, 0).data
+    assert lane_of(first) is LANES[name] is not lane_of(sound_log())
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
@@ -108,7 +118,7 @@ def test_what_goes_wrong_is_seen(tmp_path: Path) -> None:
             SEED,
             numbers,
             tmp_path,
-            check=planted_check,
+            lane=replace(LOGS, check=planted_check),
             limit_seconds=limit_seconds,
             limit_bytes=150 << 20,
         )

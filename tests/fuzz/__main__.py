@@ -1,4 +1,4 @@
-"""Damage recorded logs at random, read them in every way, and print what came of it.
+"""Damage inputs of all kinds at random, see what they come to, and print the figures.
 
 Every input follows from a seed and a number. One that does not pass is kept in a file, and named.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from random import Random, randrange
 from tempfile import TemporaryDirectory, gettempdir
 
 from tests.fuzz.check import check
-from tests.fuzz.run import Finding, Plan, Tally, run, try_input
+from tests.fuzz.lane import LANES, lane_of
+from tests.fuzz.run import LOGS, Finding, Plan, Tally, run, try_input
 
 _ENDLESS = 1 << 62
 _WIDTH = 1000
@@ -25,17 +27,23 @@ def main() -> int:
     seed = randrange(1 << 32) if options.seed is None else options.seed
     stop = _ENDLESS if options.inputs is None else options.first + options.inputs
     seconds = 60.0 if options.seconds is None and options.inputs is None else options.seconds
-    plan = Plan(seed, range(options.first, stop), options.findings, seconds, options.jobs)
-    print(f"seed {seed}", flush=True)
-    tally = run(plan)
-    print(_report(tally))
-    return 1 if tally.findings else 0
+    share = None if seconds is None else seconds / len(options.lane)
+    failed = 0
+    for name in options.lane:
+        print(f"{name}, seed {seed}", flush=True)
+        numbers = range(options.first, stop)
+        plan = Plan(seed, numbers, options.findings, share, options.jobs, LANES[name])
+        tally = run(plan)
+        print(_report(tally), flush=True)
+        failed += len(tally.findings)
+    return 1 if failed else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, help="stop after so many (60)")
-    parser.add_argument("--inputs", type=int, help="stop after so many")
+    parser.add_argument("--seconds", type=float, help="stop after so many, of all lanes (60)")
+    parser.add_argument("--inputs", type=int, help="stop after so many of each lane")
+    parser.add_argument("--lane", nargs="+", choices=LANES, default=[*LANES], help="what to try")
     parser.add_argument("--seed", type=int, help="of the inputs (a random one)")
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at once")
@@ -47,12 +55,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check_files(files: list[Path]) -> int:
-    """Check files in this process, through every command."""
+    """Check files in this process, logs through every command."""
     failed = 0
     for file in files:
         with TemporaryDirectory() as folder:
-            every = lambda *args: check(*args, every_command=True)  # noqa: E731
-            outcome, detail = try_input(every, file.read_bytes(), Path(folder), Random(0))
+            data = file.read_bytes()
+            lane = lane_of(data)
+            every = partial(check, every_command=True) if lane is LOGS else lane.check
+            outcome, detail = try_input(every, data, Path(folder), Random(0))
         print(f"{file}: {outcome}\n{detail}".rstrip())
         failed += outcome != "passed"
     return 1 if failed else 0

@@ -25,9 +25,9 @@ from typing import Literal
 
 from kgroup.pandas_import import leave_out_pandas
 from tests.fuzz.check import DifferentError, check
-from tests.fuzz.mutation import make_input, sound_log
+from tests.fuzz.mutation import Input, make_input, sound_log
 
-__all__ = ["Check", "Finding", "Outcome", "Plan", "Tally", "run", "try_input"]
+__all__ = ["LOGS", "Check", "Finding", "Lane", "Outcome", "Plan", "Tally", "run", "try_input"]
 
 Check = Callable[[bytes, Path, Random], None]
 Outcome = Literal["passed", "crashed", "hung", "grew", "different"]
@@ -40,6 +40,32 @@ _ADDRESS_SPACE = 8 << 30
 
 
 @dataclass(frozen=True)
+class Lane:
+    """A kind of inputs, and what they go through; functions of modules.
+
+    Attributes:
+        make: gives the input of a seed and a number.
+        check: what an input goes through; raises what does not pass.
+        begin: what a worker does first, so that no input takes longer for it.
+        mark: what inputs begin with, so that a file tells whose it is.
+    """
+
+    make: Callable[[int, int], Input]
+    check: Check
+    begin: Callable[[Path], None]
+    mark: bytes = b""
+
+
+def _read_sound_log(folder: Path) -> None:
+    """Read a log that has nothing wrong with it: on a machine that never did, code is compiled."""
+    check(sound_log(), folder, Random(0))
+
+
+LOGS = Lane(make_input, check, _read_sound_log)
+"""Damaged logs."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is to be tried.
 
@@ -49,7 +75,7 @@ class Plan:
         findings: folder for the inputs that do not pass.
         seconds: to stop after, though there are more numbers.
         jobs: workers.
-        check: what an input goes through, see `check.check`; a function of a module.
+        lane: what is tried.
         limit_seconds: time that one input may take.
         limit_bytes: by how much a worker's memory may grow over what it needs to begin.
     """
@@ -59,7 +85,7 @@ class Plan:
     findings: Path
     seconds: float | None = None
     jobs: int = 1
-    check: Check = check
+    lane: Lane = LOGS
     limit_seconds: float = 10
     limit_bytes: int = 600 << 20
 
@@ -99,7 +125,7 @@ def run(plan: Plan) -> Tally:
     """Try the inputs of a plan."""
     # The server has no threads: what it forks starts at once and inherits nobody's locks.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([check.__module__])
+    context.set_forkserver_preload([plan.lane.check.__module__])
     tally = Tally()
     begun = None
     with TemporaryDirectory(prefix="kgroup-fuzz-") as folder:
@@ -182,7 +208,7 @@ class _Worker:
             detail = (self._folder / "trace").read_text("utf-8", "replace")
             if not was_warm:
                 raise RuntimeError(f"a worker {outcome} before its first input: {detail}")
-            made = make_input(self._plan.seed, self._numbers[0])
+            made = self._plan.lane.make(self._plan.seed, self._numbers[0])
             self._count(made.kind, len(made.data), outcome, detail)
         if self._numbers:
             self._begin()
@@ -197,7 +223,7 @@ class _Worker:
             return
         self._plan.findings.mkdir(parents=True, exist_ok=True)
         path = self._plan.findings / f"{outcome}-{self._plan.seed}-{number}-{kind}.log"
-        path.write_bytes(make_input(self._plan.seed, number).data)
+        path.write_bytes(self._plan.lane.make(self._plan.seed, number).data)
         self._tally.findings.append(Finding(number, kind, outcome, detail, path))
 
 
@@ -207,12 +233,12 @@ def _work(connection: Connection, plan: Plan, numbers: range, folder: Path) -> N
         faulthandler.enable(trace)
         resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, resource.RLIM_INFINITY))
         leave_out_pandas()  # as the command does, and to begin sooner
-        check(sound_log(), folder, Random(0))
+        plan.lane.begin(folder)
         connection.send(None)
         most = _memory() + plan.limit_bytes
         for number in numbers:
-            made = make_input(plan.seed, number)
-            outcome, detail = try_input(plan.check, made.data, folder, made.random)
+            made = plan.lane.make(plan.seed, number)
+            outcome, detail = try_input(plan.lane.check, made.data, folder, made.random)
             if outcome == "passed" and _memory() > most:
                 outcome, detail = "grew", f"to {_memory() >> 20} MiB"
             connection.send((made.kind, len(made.data), outcome, detail))

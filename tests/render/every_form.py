@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from itertools import pairwise, product
+from random import Random
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -43,21 +44,14 @@ from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
 from kgroup.render.group.watch import watch_text
 from kgroup.render.history import answer, build, picture, rebalance
+from kgroup.render.markup import MARKUPS
 from kgroup.render.record import statistics
 from kgroup.render.record.record import RECORD_COLUMNS, record_text
 from kgroup.render.sheet import Sheet, sheet_text
+from tests.render.random_report import RandomReport
 from tests.render.read_markup import NEED_ROWS, read, squeezed
 
-__all__ = [
-    "ONLY_TABLES",
-    "PAGES",
-    "SHEETS",
-    "check_json",
-    "check_page",
-    "check_records",
-    "check_sheet",
-    "sheet_of",
-]
+__all__ = ["EVERY", "PAGES", "SHEETS", "name_of"]
 
 Rows: TypeAlias = Sequence[Any]
 NOW_MS = 1_700_000_000_004
@@ -80,7 +74,11 @@ def _answer_sheet(rows: Rows) -> Sheet:
         name: pa.int64() if field.endswith("_ms") else pa.string() for field, name in names.items()
     }
     data = ({name: getattr(row, field) for field, name in names.items()} for row in rows)
-    deep = tuple({**row, names["role"]: [row[names["role"]], {"a": 1}]} for row in data)
+    role = names["role"]  # a query gives valid texts only
+    deep = tuple(
+        {**row, role: [str(row[role]).encode("utf-8", "replace").decode(), {"a": 1}]}
+        for row in data
+    )
     return answer.answer_sheet(Answer(deep, columns=types))
 
 
@@ -131,7 +129,7 @@ _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
 """How to call those that take something else than rows."""
 
 
-def sheet_of(function: Callable[..., Sheet], rows: Rows) -> Sheet:
+def _sheet_of(function: Callable[..., Sheet], rows: Rows) -> Sheet:
     """Make a sheet of rows, however its function wants them."""
     make: Callable[[Rows], Sheet] = _OF_ROWS.get(function, function)
     return make(rows)
@@ -178,13 +176,13 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
 }
 """Every function that writes a page: of what, and how to call it."""
 
-ONLY_TABLES = frozenset({watch_text, grid_text, picture.picture_text})
+_ONLY_TABLES = frozenset({watch_text, grid_text, picture.picture_text})
 """Pages that have no other form."""
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def check_sheet(sheet: Sheet, markup: str, *, headers: bool) -> None:
+def _check_sheet(sheet: Sheet, markup: str, *, headers: bool) -> None:
     """Write a sheet in every form, of documents in one, and read back what can be read."""
     rows = list(sheet.rows)
     texts = [[cell(*pair) for pair in _with_kinds(sheet.columns, row)] for row in rows]
@@ -232,7 +230,7 @@ def _harmless(text: str) -> None:
     assert not HARMFUL.search(_STYLES.sub("", text).replace("\n", ""))
 
 
-def check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[str]) -> None:
+def _check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[str]) -> None:
     """Write a page in some forms, for a pipe and for a terminal, and read documents back."""
     for form, terminal, headers in product(forms, (True, False), (True, False)):
         text = "".join(page(rows, form, terminal=terminal, headers=headers))
@@ -242,7 +240,7 @@ def check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[s
             assert bool(found) == bool(text)
 
 
-def check_json(rows: Rows) -> None:
+def _check_json(rows: Rows) -> None:
     """Write rows as JSON lines and as a document, and read them back."""
     objects = [
         assignment.assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows
@@ -256,7 +254,7 @@ def check_json(rows: Rows) -> None:
             assert list(each) == [field.name for field in fields(row)]
 
 
-def check_records(batch: pa.RecordBatch, markup: str) -> None:
+def _check_records(batch: pa.RecordBatch, markup: str) -> None:
     """Write decoded records in every form, of documents in one, and read back what can be read."""
 
     def text(form: str, *, terminal: bool = False) -> str:
@@ -284,3 +282,38 @@ def check_records(batch: pa.RecordBatch, markup: str) -> None:
     lines = [json.loads(line) for line in text("jsonl").split("\n")[:-1]]
     assert [line["offset"] for line in lines] == batch["offset"].to_pylist()
     assert json.loads(text("json"))["data"] == lines
+
+
+def _try_sheet(function: Callable[..., Sheet], draw: Random) -> None:
+    """Write a random sheet: with all columns, without blank ones, and with some."""
+    rows: Rows = RandomReport(draw).rows(SHEETS[function], count=draw.choice([1, 2, 4]))
+    sheet = _sheet_of(function, rows)
+    whole = Sheet(sheet.columns, list(sheet.rows))
+    names = [column.name for column in sheet.columns]
+    some = whole.select(draw.sample(names, draw.randint(1, len(names))))
+    for each in (whole, whole.without_blank(), some):
+        _check_sheet(each, draw.choice([*MARKUPS]), headers=draw.random() < 0.8)
+    _check_json(rows)
+
+
+def _try_page(function: Callable[..., object], draw: Random) -> None:
+    kind, page = PAGES[function]
+    others = () if function in _ONLY_TABLES else draw.sample([*MARKUPS], 2)
+    _check_page(page, RandomReport(draw).rows(kind), ("table", *others))
+
+
+def _try_records(draw: Random) -> None:
+    _check_records(RandomReport(draw).records(), draw.choice([*MARKUPS]))
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """Name a function of `kgroup.render` by its module and itself."""
+    return f"{function.__module__.removeprefix('kgroup.render.')}.{function.__name__}"
+
+
+EVERY: Mapping[str, Callable[[Random], None]] = {
+    **{name_of(function): partial(_try_sheet, function) for function in SHEETS},
+    **{name_of(function): partial(_try_page, function) for function in PAGES},
+    "record": _try_records,
+}
+"""What writes random reports of each kind, by name."""

@@ -1,0 +1,18 @@
+"""All that is fuzzed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.fuzz.report import REPORTS
+from tests.fuzz.run import LOGS, Lane
+from tests.fuzz.settings import SETTINGS
+
+__all__ = ["LANES", "lane_of"]
+
+LANES: Mapping[str, Lane] = {"settings": SETTINGS, "reports": REPORTS, "logs": LOGS}
+
+
+def lane_of(data: bytes) -> Lane:
+    """Tell whose an input is; what has no mark is a log."""
+    return next(lane for lane in LANES.values() if data.startswith(lane.mark))

@@ -112,6 +112,17 @@ def test_a_group_without_consumers_tells_when_it_committed_last() -> None:
     assert finding.reason.endswith(f", at {rfc3339(finding.since_ms)[:-5]}Z.")
 
 
+def test_a_commit_of_a_time_that_no_calendar_holds() -> None:
+    tree = recorded_tree()
+    stat = Stat(1, 10**16)
+    nodes = [
+        replace(node, stat=stat) if path.startswith("/consumers/nightly-report/offsets/") else node
+        for path, node in tree.nodes.items()
+    ]
+    finding = only(check(tree_of(nodes), "nightly-report"))
+    assert finding.reason.endswith(f", at {10**16} ms.")
+
+
 @pytest.mark.parametrize("name", ["billing", "pricing", "warehouse", "audit", "migrating", "web"])
 def test_sound_groups(name: str) -> None:
     report = check(recorded_tree(), name)

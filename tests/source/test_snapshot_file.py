@@ -241,6 +241,10 @@ def test_schema_versions(version: Any, text: str, tmp_path: Path) -> None:
             '$.command: expected "snapshot", found "list"; kgroup snapshot writes such files',
         ),
         (b"{]", "expected JSON, found object keys must be strings (byte 1)"),
+        (
+            b'{"command":"\\ud800","b":"\\uzzzz"}',
+            "expected JSON, found unexpected end of escaped utf-16 surrogate pair (byte 18)",
+        ),
         (b'{"a":' + b"[" * 100_000, "expected a snapshot, found JSON of too many levels"),
     ],
 )

@@ -8,7 +8,6 @@ session that has not run out, looks like a fault too: advice says when to look a
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from kgroup.assignor.base import AssignorError, Topic
@@ -17,6 +16,7 @@ from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.errors import ExitStatus, ProblemKind, UsageError
 from kgroup.model.group import Group
+from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import (
@@ -373,7 +373,7 @@ def _threads(count: int) -> str:
 
 def _ago(then_ms: int, now_ms: int) -> str:
     """Tell when something was; a snapshot's now is long ago, so with the time itself."""
-    time = datetime.fromtimestamp(then_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = rfc3339(then_ms // 1000 * 1000).replace(".000Z", "Z")
     for size, unit in _UNITS:
         if now_ms - then_ms >= size:
             count = (now_ms - then_ms) // size

@@ -171,7 +171,11 @@ def _convert(data: bytes, into: Any) -> Any:
     except msgspec.DecodeError as error:
         if "surrogate" not in str(error):
             raise
-    return msgspec.convert(json.loads(data), into)
+        try:
+            tree = json.loads(data)
+        except ValueError:  # it is no JSON either
+            raise error from None
+    return msgspec.convert(tree, into)
 
 
 def _check_head(head: _Head) -> None:

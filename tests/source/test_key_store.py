@@ -61,6 +61,14 @@ def test_wrong_passwords(name: str) -> None:
         read_key_store(data, "wrong", None, with_key=True)
 
 
+@pytest.mark.parametrize("name", ["client.p12", "client-legacy.p12"])
+def test_a_password_with_nul(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The library that reads PKCS12 would print it, and panic."""
+    with pytest.raises(KeyStoreError, match="without NUL"):
+        read_key_store((FOLDER / name).read_bytes(), "se\0cret", None, with_key=True)
+    assert capfd.readouterr().err == ""
+
+
 def test_wrong_password_of_the_key() -> None:
     for password in ("wrong", None):  # without its own, that of the store is tried
         with pytest.raises(KeyStoreError, match=r"^the password of its private key is wrong"):

@@ -227,6 +227,8 @@ def _read_pkcs12(data: bytes, password: str | None) -> KeyStore:
     )
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
+    if password is not None and "\0" in password:  # the library would print it and panic
+        raise KeyStoreError("expected a password without NUL, found one with it")
     try:
         store = load_pkcs12(data, None if password is None else password.encode())
         others = [entry.certificate for entry in store.additional_certs]

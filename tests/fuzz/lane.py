@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.fuzz.answer import ANSWERS
 from tests.fuzz.report import REPORTS
 from tests.fuzz.run import LOGS, Lane
 from tests.fuzz.settings import SETTINGS
 
 __all__ = ["LANES", "lane_of"]
 
-LANES: Mapping[str, Lane] = {"settings": SETTINGS, "reports": REPORTS, "logs": LOGS}
+LANES: Mapping[str, Lane] = {
+    "settings": SETTINGS,
+    "reports": REPORTS,
+    "answers": ANSWERS,
+    "logs": LOGS,
+}
 
 
 def lane_of(data: bytes) -> Lane:

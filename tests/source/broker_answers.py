@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,6 +13,12 @@ from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
+    with answering_broker() as fake:
+        yield fake
+
+
+@contextmanager
+def answering_broker() -> Iterator[FakeBroker]:
     """A broker of Kafka 2.3 or so, with the group "g" of one member, which committed orders-0."""
     with fake_broker() as fake:
         fake.handlers = {

@@ -70,6 +70,7 @@ class FakeBroker:
         asked: what it was asked, without ApiVersions.
         is_silent_on_versions: whether it never answers ApiVersions, as 0.9 does not.
         is_closed_on_versions: whether it closes the connection, as 0.8 does.
+        damage: what becomes of the bytes of each answer, behind its size and correlation id.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -79,6 +80,7 @@ class FakeBroker:
         self.asked: list[Asked] = []
         self.is_silent_on_versions = False
         self.is_closed_on_versions = False
+        self.damage: Callable[[bytes], bytes] = bytes
         self._listener = listener
         self._connections: list[socket.socket] = []
 
@@ -115,7 +117,9 @@ class FakeBroker:
                 if answer is None:
                     return
                 answer.with_header(correlation_id=correlation)
-                connection.sendall(bytes(answer.encode(header=True, framed=True)))
+                encoded = bytes(answer.encode(header=True, framed=True))
+                body = self.damage(encoded[8:])
+                connection.sendall(struct.pack(">i", 4 + len(body)) + encoded[4:8] + body)
 
     def _answer(self, key: int, version: int, data: bytes) -> Any:
         if key not in _MESSAGES:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.operation.describe import describe
@@ -257,6 +257,25 @@ def test_connection_that_breaks_is_made_anew(broker: FakeBroker) -> None:
     assert reading.problems == ()
     assert reading.image.groups["g"].state is GroupState.STABLE
     assert broker.names.count("DescribeGroups") == 3
+
+
+def test_a_null_where_none_may_be(broker: FakeBroker) -> None:
+    """Found by fuzzing; kafka-python takes a string's length of -1 for null everywhere."""
+    member = described("g")
+    broker.handlers["DescribeGroups"] = lambda _: {"groups": [member]}
+    broker.damage = lambda body: body.replace(b"\0\6Stable", b"\xff\xff")
+    with Cluster(broker.bootstrap) as source:
+        (problem,) = source.read(["g"], QUICK).problems
+    assert problem.kind is ProblemKind.UNUSABLE
+    assert "DescribeGroups with null for groups.group_state" in problem.reason
+
+
+def test_a_partition_that_is_left_out_of_an_answer(broker: FakeBroker) -> None:
+    broker.handlers["ListOffsets"] = lambda _: {"topics": []}
+    with Cluster(broker.bootstrap) as source:
+        (problem,) = source.log_ranges({("orders", 0)}).problems
+    assert problem.kind is ProblemKind.UNUSABLE
+    assert "without orders-0" in problem.reason
 
 
 def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:

@@ -27,6 +27,7 @@ from kgroup.protocol.message.primitives import uuid_text
 from kgroup.source.broker.connection_error import BROKEN, connection_error
 from kgroup.source.broker.connection_manager import ConnectionManager, TooSlow
 from kgroup.source.broker.error_code import error_name
+from kgroup.source.broker.null_field import null_field
 from kgroup.source.deadline import Deadline
 
 __all__ = ["Backoff", "BrokerClient"]
@@ -462,6 +463,9 @@ class _Link:
         except kafka_errors.UnknownBrokerIdError:
             text = f"{self} is not part of the cluster any more"
             raise BrokerError(ProblemKind.UNREACHABLE, text, self.broker_id) from None
+        except (TypeError, ValueError) as error:  # of kafka-python, over ApiVersions
+            text = f"{self} does not tell what it speaks: {error}"
+            raise BrokerError(ProblemKind.UNUSABLE, text, self.broker_id) from None
         except (kafka_errors.KafkaError, KgroupError, RuntimeError) as error:
             raise self._failure(error, is_last=is_last) from None
 
@@ -503,6 +507,9 @@ class _Link:
                 raise self._failure(error) from None
             self._has_answered = True
             deadline.heard()
+            if (name := null_field(answer, version)) is not None:
+                reason = f"{self} answered {_api_name(kind)} with null for {name}, never null"
+                raise BrokerError(ProblemKind.UNUSABLE, reason, self.broker_id)
             return answer
 
     def _failure(self, error: Exception, *, is_last: bool = True) -> BrokerError:

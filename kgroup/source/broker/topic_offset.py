@@ -121,11 +121,16 @@ async def _offsets(
         topics=[topic_of(version=version, name=name, partitions=of) for name, of in topics.items()],
         **isolation,
     )
-    return {
+    found = {
         (topic.name, each.partition_index): (each.error_code, _offset(each, version))
         for topic in answer.topics
         for each in topic.partitions
     }
+    for topic, partition in ats:
+        if (topic, partition) not in found:
+            text = f"broker {leader} answered ListOffsets without {topic}-{partition}"
+            raise BrokerError(ProblemKind.UNUSABLE, text, leader)
+    return found
 
 
 def _offset(partition: Any, version: int | None) -> int | None:

@@ -16,10 +16,14 @@ import pytest
 from kgroup.columnar import schema
 from kgroup.protocol.batch import batch_v2
 from kgroup.protocol.batch.record_batch import read_batches
+from tests.columnar import log_writer
 from tests.examples import examples
 from tests.fuzz import check as checks
-from tests.fuzz.check import check
+from tests.fuzz.batch_lane import check_batches, make_batches
+from tests.fuzz.check import DifferentError, check
+from tests.fuzz.corpus import recorded_logs
 from tests.fuzz.lane import LANES, lane_of
+from tests.fuzz.message_tree import Node, key_tree, text, value_tree
 from tests.fuzz.mutation import KINDS, make_input, sound_log
 from tests.fuzz.run import LOGS, Outcome, Plan, run
 
@@ -38,10 +42,12 @@ def test_damaged_logs_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(LANES.keys() - {"logs"}))
 def test_other_inputs(name: str, tmp_path: Path) -> None:
-    tally = run(Plan(SEED, range(examples(60)), tmp_path, lane=LANES[name]))
+    lane = LANES[name]
+    numbers = range(max(examples(60) // lane.inputs, examples(6)))
+    tally = run(Plan(SEED, numbers, tmp_path, lane=lane))
     assert [finding.detail for finding in tally.findings] == []
-    first = LANES[name].make(SEED, 0).data
-    assert lane_of(first) is LANES[name] is not lane_of(sound_log())
+    assert tally.kinds.total() == len(numbers) * lane.inputs
+    assert lane_of(lane.make(SEED, 0).data) is lane is not lane_of(sound_log())
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
@@ -57,6 +63,62 @@ def test_inputs_come_again() -> None:
         assert (first.kind, first.data) == (second.kind, second.data)
         assert first.random.random() == second.random.random()
     assert make_input(SEED, 1).data != make_input(SEED + 1, 1).data
+    log = make_batches(SEED, 1)
+    assert (log.kind, log.data) == (make_batches(SEED, 1).kind, make_batches(SEED, 1).data)
+    assert log.data not in (make_batches(SEED, 2).data, make_batches(SEED + 1, 1).data)
+
+
+def test_lengths_come_right_around_what_is_changed() -> None:
+    """A member's subscription, version 0, to the topic "t", without user data."""
+    subscription = b"\0\0" + b"\0\0\0\1\0\1t" + b"\xff\xff\xff\xff"
+    head = b"\0\0\0\x08consumer\0\0\0\7\0\5range\0\1m"
+    member = b"\0\1m\0\0\0\0\0\0\0\1\0\0\0\x0d%s\0\0\0\0"
+    members = b"\0\0\0\1" + member % subscription
+    tree = value_tree(b"\0\2\0\1g", head + members)
+    assert tree.data == head + members
+
+    def changed(node: Node) -> Node:
+        """The topic twice as long."""
+        if node.data == b"\0\1t":
+            return text("int16", b"tt")
+        return node.with_parts(tuple(map(changed, node.parts))) if node.parts else node
+
+    longer = b"\0\0" + b"\0\0\0\1\0\2tt" + b"\xff\xff\xff\xff"
+    expected = head + members.replace(b"\x0d" + subscription, b"\x0e" + longer)
+    assert changed(tree).data == expected
+
+
+def test_recorded_messages_are_trees() -> None:
+    """All but a transaction's markers, which have no schema: of others only bytes are damaged."""
+    plains = [plain for log in recorded_logs() for unit in log for plain in unit.plains]
+    odd = {
+        plain.key
+        for plain in plains
+        if plain.key is not None
+        if not key_tree(plain.key).parts
+        or not (plain.value is None or value_tree(plain.key, plain.value).parts)
+    }
+    assert odd == {b"\0\0\0\0", b"\0\0\0\1"}
+
+
+def test_the_batch_that_is_read_differently_is_found(tmp_path: Path) -> None:
+    sound = b"".join(unit.data for log in recorded_logs()[:3] for unit in log)
+    strange = log_writer.batch([log_writer.Plain(0, 0, b"\0\2\0\5other", None)])
+    cells = schema.decoded_cells
+
+    def broken_cells(key: bytes | None, *args: Any, **options: Any) -> tuple[Any, ...]:
+        row = cells(key, *args, **options)
+        return (*row[:2], "another", *row[3:]) if key and b"other" in key else row
+
+    check_batches(sound + strange + sound, tmp_path, Random(0))
+    with (
+        patch.object(schema, "decoded_cells", broken_cells),
+        pytest.raises(DifferentError, match="'group': 'other'} instead of") as raised,
+    ):
+        check_batches(sound + strange + sound, tmp_path, Random(0))
+    size, data = raised.value.__notes__
+    assert size == f"in these {len(strange)} bytes:"
+    assert bytes.fromhex(data) == strange
 
 
 PLANTED: dict[str, Outcome] = {

@@ -25,14 +25,15 @@ def main() -> int:
     if options.files:
         return _check_files(options.files)
     seed = randrange(1 << 32) if options.seed is None else options.seed
-    stop = _ENDLESS if options.inputs is None else options.first + options.inputs
     seconds = 60.0 if options.seconds is None and options.inputs is None else options.seconds
     share = None if seconds is None else seconds / len(options.lane)
     failed = 0
     for name in options.lane:
         print(f"{name}, seed {seed}", flush=True)
-        numbers = range(options.first, stop)
-        plan = Plan(seed, numbers, options.findings, share, options.jobs, LANES[name])
+        lane = LANES[name]
+        count = _ENDLESS if options.inputs is None else -(-options.inputs // lane.inputs)
+        numbers = range(options.first, options.first + count)
+        plan = Plan(seed, numbers, options.findings, share, options.jobs, lane)
         tally = run(plan)
         print(_report(tally), flush=True)
         failed += len(tally.findings)

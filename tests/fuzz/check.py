@@ -39,7 +39,7 @@ from kgroup.source.log.replay import replay_groups
 from kgroup.source.log.segment_file import find_segments
 from tests.fresh_file import write_fresh
 
-__all__ = ["DifferentError", "check"]
+__all__ = ["DifferentError", "check", "groups", "same", "scanned"]
 
 _COMMANDS = (
     *(("decode-offsets", "FILE", "-o", form) for form in ("json", "csv", "table", "markdown")),
@@ -117,10 +117,10 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
     sizes = _Sizes.chosen(random)
     with sizes.set():
         compiled = _decoded(path, compiled=True)
-        scanned, groups = _scanned(path, compiled=True), _groups(path, compiled=True)
-    _same(scanned, _scanned(path, compiled=False), "compiled and reference scan")
-    _same(groups, _groups(path, compiled=False), "groups by compiled and by plain replay")
-    _same(_merged(compiled), _merged(expected), "compiled and reference decoder")
+        scan, replayed = scanned(path, compiled=True), groups(path, compiled=True)
+    same([scan], [scanned(path, compiled=False)], "compiled and reference scan")
+    same(replayed, groups(path, compiled=False), "groups by compiled and by plain replay")
+    same(_merged(compiled), _merged(expected), "compiled and reference decoder")
     if every_command or random.randrange(_OFTEN) == 0:
         _check_json_lines(path, expected, compiled)
         chosen = _COMMANDS if every_command else [random.choice(_COMMANDS)]
@@ -137,7 +137,7 @@ def _read_batches(data: bytes, random: Random) -> None:
     _tiled(items, 0, len(data))
     chunk_size = random.choice((1, 61, 100, 1000, 1 << 16))
     chunked = list(read_file_batches(io.BytesIO(data), chunk_size=chunk_size))
-    _same(chunked, items, f"a log in chunks of {chunk_size} bytes and in one piece")
+    same(chunked, items, f"a log in chunks of {chunk_size} bytes and in one piece")
     _tiled(list(read_batches(data, final=False)), 0, None)
     for item in items:
         if isinstance(item, RecordBatch):
@@ -179,17 +179,17 @@ def _decoded(path: Path, *, compiled: bool) -> list[pa.RecordBatch | Damage]:
     return parts
 
 
-def _scanned(path: Path, *, compiled: bool) -> list[object]:
+def scanned(path: Path, *, compiled: bool) -> Scan:
     """Kinds of batches, their bytes, and markers."""
     total = Scan()
     for scan in scan_batches(path, compiled=compiled):
         total.batches += scan.batches
         total.bytes += scan.bytes
         total.markers += scan.markers
-    return [total.batches, total.bytes, *total.markers]
+    return total
 
 
-def _groups(path: Path, *, compiled: bool) -> list[object]:
+def groups(path: Path, *, compiled: bool) -> list[object]:
     """The groups, and what could not be replayed."""
     delta, damage = Delta(3), ProblemLog()
     replay_groups(find_segments([path]), delta, damage, compiled=compiled)
@@ -222,14 +222,14 @@ def _check_json_lines(
         if not isinstance(part, Damage)
         for text in json_lines(part)
     )
-    _same(lines.splitlines(), right, "lines of compiled columns and of records")
+    same(lines.splitlines(), right, "lines of compiled columns and of records")
     status, out = _run(["decode-offsets", str(path), "-o", "jsonl"])
-    _same(out.splitlines(), right, "lines of the command and of records")
+    same(out.splitlines(), right, "lines of the command and of records")
     damaged = any(isinstance(part, Damage) for part in expected)
-    _same([status], [ExitStatus.PARTLY if damaged else ExitStatus.DONE], "exit status")
+    same([status], [ExitStatus.PARTLY if damaged else ExitStatus.DONE], "exit status")
 
 
-def _same(found: Sequence[Any], expected: Sequence[Any], what: str) -> None:
+def same(found: Sequence[Any], expected: Sequence[Any], what: str) -> None:
     if list(found) == list(expected):
         return
     for index, (left, right) in enumerate(zip(found, expected, strict=False)):
@@ -251,8 +251,8 @@ def _run_both_ways(args: Sequence[str], sizes: _Sizes) -> None:
     with patch.object(input_size, "LARGE", 0), sizes.set():
         found = _run(args)
     command = f"compiled and plain {' '.join(args)}"
-    _same([found[0]], [status], f"exit status of {command}")
-    _same(found[1].splitlines(), out.splitlines(), command)
+    same([found[0]], [status], f"exit status of {command}")
+    same(found[1].splitlines(), out.splitlines(), command)
 
 
 def _run(args: Sequence[str]) -> tuple[int, bytes]:

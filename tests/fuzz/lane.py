@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.fuzz.answer import ANSWERS
+from tests.fuzz.batch_lane import BATCHES
 from tests.fuzz.report import REPORTS
 from tests.fuzz.run import LOGS, Lane
 from tests.fuzz.settings import SETTINGS
@@ -15,6 +16,7 @@ LANES: Mapping[str, Lane] = {
     "settings": SETTINGS,
     "reports": REPORTS,
     "answers": ANSWERS,
+    "batches": BATCHES,
     "logs": LOGS,
 }
 

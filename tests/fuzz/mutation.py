@@ -21,7 +21,7 @@ from tests.columnar import log_writer
 from tests.columnar.log_writer import CODECS, Plain
 from tests.fuzz.corpus import Unit, recorded_logs, sealed
 
-__all__ = ["KINDS", "Input", "make_input", "sound_log"]
+__all__ = ["KINDS", "Damage", "Input", "extreme", "hit", "make_input", "sound_log"]
 
 _EXTREMES = (0, 1, -1, -2, 2, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 1 << 20, 1 << 26)
 _BYTES = (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)
@@ -73,7 +73,7 @@ def _window(random: Random) -> list[Unit]:
 # ---- bytes of any kind
 
 
-def _extreme(random: Random) -> int:
+def extreme(random: Random) -> int:
     return random.choice((*_EXTREMES, (1 << 31) - 1, -(1 << 31), (1 << 63) - 1, -(1 << 63)))
 
 
@@ -101,7 +101,7 @@ def _cut(data: bytearray, at: int, random: Random) -> None:
 def _number(data: bytearray, at: int, random: Random) -> None:
     """A big-endian number, as lengths and counts are, set to an extreme."""
     size = random.choice((2, 4, 4, 8))
-    number = _extreme(random) % (1 << 8 * size)
+    number = extreme(random) % (1 << 8 * size)
     data[at : at + size] = number.to_bytes(size, "big")[: len(data) - at]
 
 
@@ -110,7 +110,7 @@ def _varint(data: bytearray, at: int, random: Random) -> None:
     if random.random() < 0.5:
         data[at : at + 1] = random.choice(_LONG_VARINTS)
     else:
-        data[at : at + 1] = log_writer.varint(_extreme(random))
+        data[at : at + 1] = log_writer.varint(extreme(random))
 
 
 def _repeat(data: bytearray, at: int, random: Random) -> None:
@@ -121,7 +121,7 @@ def _repeat(data: bytearray, at: int, random: Random) -> None:
 _HITS = (_flip, _flip, _set, _insert, _delete, _cut, _number, _number, _varint, _repeat)
 
 
-def _hit(data: bytes, random: Random, *, least: int = 0) -> bytes:
+def hit(data: bytes, random: Random, *, least: int = 0) -> bytes:
     """Damage bytes, those from `least` on, in one place or a few."""
     damaged = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 5))):
@@ -132,15 +132,15 @@ def _hit(data: bytes, random: Random, *, least: int = 0) -> bytes:
 
 # ---- a whole log
 
-_Damage = Callable[[list[Unit], Random], bytes]
+Damage = Callable[[list[Unit], Random], bytes]
 
 
-def _blind(hit: Callable[[bytearray, int, Random], None]) -> _Damage:
+def _blind(change: Callable[[bytearray, int, Random], None]) -> Damage:
     def damage(window: list[Unit], random: Random) -> bytes:
         data = bytearray(_joined(window))
         for _ in range(random.choice((1, 1, 2, 4, 16))):
             if data:
-                hit(data, random.randrange(len(data)), random)
+                change(data, random.randrange(len(data)), random)
         return bytes(data)
 
     return damage
@@ -175,7 +175,7 @@ def _length(window: list[Unit], random: Random) -> bytes:
     """The length of a batch, with or without the right one's checksum."""
     unit = random.choice(window)
     data = bytearray(unit.data)
-    wrong = random.choice((_extreme(random), len(data) - 12 + random.randint(-9, 9)))
+    wrong = random.choice((extreme(random), len(data) - 12 + random.randint(-9, 9)))
     struct.pack_into(">I", data, 8, wrong % (1 << 32))
     return _with(window, unit, bytes(data))
 
@@ -212,7 +212,7 @@ def _header(window: list[Unit], random: Random) -> bytes:
         fields = (*_V2_FIELDS, _V2_COUNT, _V2_COUNT)
     for _ in range(random.choice((1, 1, 2, 3))):
         at, size = random.choice(fields)
-        number = _extreme(random)
+        number = extreme(random)
         if random.random() < 0.3:
             number = int.from_bytes(data[at : at + size], "big") ^ 1 << random.randrange(8 * size)
         data[at : at + size] = (number % (1 << 8 * size)).to_bytes(size, "big")
@@ -223,8 +223,8 @@ def _records(window: list[Unit], random: Random) -> bytes:
     """Bytes of the records before they are compressed: lengths, offsets, counts of headers."""
     unit = random.choice(window)
     if unit.magic < 2 and unit.codec == "none":
-        return _with(window, unit, sealed(_hit(unit.data, random, least=17)))
-    body = _hit(unit.body(unit.plains), random)
+        return _with(window, unit, sealed(hit(unit.data, random, least=17)))
+    body = hit(unit.body(unit.plains), random)
     return _with(window, unit, unit.with_packed(log_writer.compress(unit.codec, body), unit.codec))
 
 
@@ -235,7 +235,7 @@ def _compressed(window: list[Unit], random: Random) -> bytes:
     if codec == "none":
         codec = random.choice(CODECS[1:] if unit.magic == 2 else CODECS[1:4])
     packed = log_writer.compress(codec, unit.body(unit.plains))
-    return _with(window, unit, unit.with_packed(_hit(packed, random), codec))
+    return _with(window, unit, unit.with_packed(hit(packed, random), codec))
 
 
 def _codec(window: list[Unit], random: Random) -> bytes:
@@ -257,7 +257,7 @@ def _inside(window: list[Unit], random: Random) -> bytes:
             (size,) = struct.unpack_from(">i", body, 8)
             first = bytearray(body[: 12 + size])
             at, width = random.choice(((0, 8), (16, 1), (17, 1), (18, 8), (26, 4)))
-            number = _extreme(random) % (1 << 8 * width)
+            number = extreme(random) % (1 << 8 * width)
             first[at : at + width] = number.to_bytes(width, "big")
             body = sealed(bytes(first)) + body[12 + size :]
         else:
@@ -282,7 +282,7 @@ def _packed_zeros(codec: str, size: int) -> bytes:
 # ---- one record
 
 
-def _record(change: Callable[[Plain, Random], Plain]) -> _Damage:
+def _record(change: Callable[[Plain, Random], Plain]) -> Damage:
     """A record of a batch, everything around it right."""
 
     def damage(window: list[Unit], random: Random) -> bytes:
@@ -307,7 +307,7 @@ def _value(plain: Plain, random: Random) -> Plain:
 def _part(part: bytes | None, random: Random) -> bytes | None:
     if part is None or random.random() < 0.05:
         return random.choice((None, b"", b"\0", random.randbytes(random.randrange(40))))
-    return _hit(part, random)
+    return hit(part, random)
 
 
 def _text(plain: Plain, random: Random) -> Plain:
@@ -348,7 +348,7 @@ def _member(plain: Plain, random: Random) -> Plain:
     data["protocol"] = random.choice(("range", "sticky", "cooperative-sticky", "stream", None))
     for member in data["members"]:
         field = random.choice(("subscription", "assignment"))
-        member[field] = _hit(member[field], random)
+        member[field] = hit(member[field], random)
     return _written(plain, "GroupMetadata", data)
 
 
@@ -453,11 +453,11 @@ def _single(field: Field, random: Random) -> Any:
     if field.type == "uuid":
         return uuid_text(random.choice((bytes(16), random.randbytes(16))))
     size = 8 * FIXED[field.type]
-    number = _extreme(random) % (1 << size)
+    number = extreme(random) % (1 << size)
     return number if field.type == "uint16" or number < 1 << (size - 1) else number - (1 << size)
 
 
-KINDS: Mapping[str, tuple[float, _Damage]] = {
+KINDS: Mapping[str, tuple[float, Damage]] = {
     "flip": (6, _blind(_flip)),
     "set": (4, _blind(_set)),
     "insert": (4, _blind(_insert)),

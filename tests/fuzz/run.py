@@ -48,12 +48,14 @@ class Lane:
         check: what an input goes through; raises what does not pass.
         begin: what a worker does first, so that no input takes longer for it.
         mark: what inputs begin with, so that a file tells whose it is.
+        inputs: how many there are in what is made of one number.
     """
 
     make: Callable[[int, int], Input]
     check: Check
     begin: Callable[[Path], None]
     mark: bytes = b""
+    inputs: int = 1
 
 
 def _read_sound_log(folder: Path) -> None:
@@ -217,7 +219,7 @@ class _Worker:
         """Count the input that is next."""
         number = self._numbers[0]
         self._numbers = self._numbers[1:]
-        self._tally.kinds[kind] += 1
+        self._tally.kinds[kind] += self._plan.lane.inputs
         self._tally.size += size
         if outcome == "passed":
             return

@@ -1,0 +1,279 @@
+"""The fast lane: many damaged inputs of a few batches each in one log, read by two decoders.
+
+The inputs of a log follow each other, and each of them is mostly right in its lengths and
+checksums, so that all of them are read. Where the two differ, the log is cut down to the batches in
+which they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from textwrap import wrap
+from unittest.mock import patch
+
+import orjson
+import pyarrow as pa
+
+from kgroup.columnar import chunk_reader
+from kgroup.columnar.batch_key import Limits
+from kgroup.columnar.chunk_size import SIZES
+from kgroup.columnar.last_record import last_records
+from kgroup.columnar.schema import DECODED, records
+from kgroup.columnar.segment import decode_chunks
+from kgroup.protocol.batch.record_batch import Damage as Gap
+from kgroup.protocol.batch.record_batch import read_batches
+from kgroup.protocol.batch.transaction import TransactionIndex
+from kgroup.render.record.jsonl import json_lines
+from tests.columnar import log_writer
+from tests.fresh_file import write_fresh
+from tests.fuzz import mutation, record_mutation
+from tests.fuzz.check import DifferentError, groups, same, scanned
+from tests.fuzz.corpus import Unit, recorded_logs
+from tests.fuzz.mutation import Damage, Input
+from tests.fuzz.run import Lane
+
+__all__ = ["BATCHES", "check_batches", "make_batches"]
+
+_INPUTS = 64
+"""Inputs in one log."""
+
+_BLIND = (
+    *("flip", "set", "insert", "delete", "cut", "number", "varint", "repeat", "zeros"),
+    *("splice", "shuffle", "length", "plausible", "bomb"),
+)
+"""What leaves lengths and checksums wrong: one such input would hide those behind it."""
+
+_FAULTY = {"header": 3, "records": 3, "compressed": 2, "codec": 1, "inside": 2}
+"""What leaves batches that cannot be read, which takes longer -> how often."""
+
+_KINDS: Mapping[str, tuple[float, Damage]] = {
+    **{
+        name: (_FAULTY.get(name, weight), damage)
+        for name, (weight, damage) in mutation.KINDS.items()
+        if name not in _BLIND
+    },
+    **record_mutation.KINDS,
+}
+_MARK = log_writer.batch([], leader_epoch=1 << 20)
+"""In front of the inputs: it tells these logs from those of `mutation`."""
+_BETWEEN = log_writer.batch([])
+"""Behind each input. Behind damage compiled code goes on where a batch was sound: this one."""
+
+_COUNTS = (1, 1, 1, 2, 2, 3)
+"""Of batches in an input."""
+_FEW = 3
+"""Records that a batch may have, or more where there is none of its kind with fewer."""
+_MOST_BYTES = 4096
+_MOST_SHOWN = 4000
+_WIDTH = 120
+_REPLAYED = 8
+"""One of so many logs is replayed too."""
+
+
+def make_batches(seed: int, number: int) -> Input:
+    """Make a log of `_INPUTS` inputs with damage of one kind; from equal numbers equal ones."""
+    random = Random(f"batches/{seed}/{number}")
+    kind = random.choices(list(_KINDS), [weight for weight, _ in _KINDS.values()])[0]
+    _, damage = _KINDS[kind]
+    inputs = [damage(_window(random), random) + _BETWEEN for _ in range(_INPUTS)]
+    return Input(kind, _MARK + b"".join(inputs), random)
+
+
+def _begin(folder: Path) -> None:
+    """Read a sound log: on a machine that never did, code is compiled."""
+    check_batches(mutation.sound_log(), folder, Random(0))
+
+
+def _window(random: Random) -> list[Unit]:
+    """A few batches; what is recorded seldom is taken as often as all else."""
+    kinds = _units()
+    return [
+        random.choice(kinds[random.randrange(len(kinds))]) for _ in range(random.choice(_COUNTS))
+    ]
+
+
+@cache
+def _units() -> Sequence[Sequence[Unit]]:
+    """Batches that are not large by format, codec, and types and versions of their records."""
+    found: dict[tuple[object, ...], list[Unit]] = {}
+    for unit in (unit for log in recorded_logs() for unit in log):
+        kinds = {(plain.key or b"")[:2] + (plain.value or b"")[:2] for plain in unit.plains}
+        for kind in sorted(kinds) if len(unit.data) < _MOST_BYTES else ():
+            found.setdefault((unit.magic, unit.codec != "none", kind), []).append(unit)
+    return [_small(units) for units in found.values()]
+
+
+def _small(units: Sequence[Unit]) -> Sequence[Unit]:
+    most = max(_FEW, min(len(unit.plains) for unit in units))
+    return [unit for unit in units if len(unit.plains) <= most]
+
+
+# ---- reading in two ways
+
+
+def check_batches(data: bytes, folder: Path, random: Random) -> None:
+    """Read a log by the compiled and by the reference decoder.
+
+    Raises:
+        DifferentError: they differ; with the bytes of the batches in which they do.
+        Exception: whatever a reader lets out; likewise with a note of the bytes.
+    """
+    path = folder / "00000000000000000000.log"
+    way = _Way.chosen(random)
+
+    def fault(items: list[bytes]) -> Exception | None:
+        write_fresh(path, b"".join(items))
+        try:
+            _read_both_ways(path, way)
+        except Exception as error:
+            return error
+        return None
+
+    if (found := fault([data])) is not None:
+        items = [bytes(data[item.position :][: item.size]) for item in read_batches(data)]
+        least = _least(items, lambda part: type(fault(part)) is type(found))
+        error, shown = fault(least) or found, b"".join(least)
+        error.add_note(f"in these {len(shown)} bytes:")
+        error.add_note("\n".join(wrap(shown[:_MOST_SHOWN].hex(), _WIDTH)))
+        raise error
+
+
+BATCHES = Lane(make_batches, check_batches, _begin, _MARK, _INPUTS)
+"""Many small damaged logs, by two decoders."""
+
+
+def _least(items: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:
+    """Leave out items, many at a time and then fewer, as long as the rest still fails."""
+    size = len(items) // 2
+    while size:
+        at = 0
+        while at < len(items):
+            rest = items[:at] + items[at + size :]
+            if rest and fails(rest):
+                items = rest
+            else:
+                at += size
+        size //= 2
+    return items
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What of a log is compared beside its rows; a part of a log is read in the same way.
+
+    Attributes:
+        limits: which records count for the last one of a key; without transactions.
+        is_replayed: whether groups are made of them.
+        chunk: size of chunks; behind damage one is walked over again.
+    """
+
+    limits: Limits
+    is_replayed: bool
+    chunk: int
+
+    @classmethod
+    def chosen(cls, random: Random) -> _Way:
+        limits = Limits(
+            TransactionIndex,
+            random.choice((None, None, 5, 1000)),
+            random.choice((None, None, 1_790_000_000_000)),
+            random.random() < 0.5,
+        )
+        chunk = random.choice((4000, 8000, 8000, 1 << 24))
+        return cls(limits, random.randrange(_REPLAYED) == 0, chunk)
+
+    @contextmanager
+    def sizes(self) -> Iterator[None]:
+        """Set sizes so that little is read for nothing, in one thread."""
+        sizes = {
+            "chunk": self.chunk,
+            "piece": 1 << 16,
+            "sound": (0, 0),
+            "texts": (1 << 16, 1 << 18),
+            "keys": 1 << 10,
+            "key_table": 1 << 8,
+        }
+        with ExitStack() as stack:
+            for name, size in sizes.items():
+                stack.enter_context(patch.object(SIZES, name, size))
+            stack.enter_context(patch.object(chunk_reader, "_MOST_WORKERS", 1))
+            yield
+
+
+def _read_both_ways(path: Path, way: _Way) -> None:
+    scan = scanned(path, compiled=False)
+    index = TransactionIndex()
+    for marker in scan.markers:
+        index.add_marker(marker.producer_id, marker.offset, marker.is_commit)
+    limits = way.limits._replace(transactions=lambda: index)
+    with way.sizes():
+        same([scanned(path, compiled=True)], [scan], "compiled and reference scan")
+        compiled = _decoded(path, index, compiled=True)
+        last = _last(path, limits, compiled=True)
+        replayed = groups(path, compiled=True) if way.is_replayed else []
+    expected = _decoded(path, index, compiled=False)
+    _same_rows(compiled, expected)
+    same(last, _last(path, limits, compiled=False), "compiled and reference last records")
+    if way.is_replayed:
+        plain = groups(path, compiled=False)
+        same(replayed, plain, "groups by compiled and by plain replay")
+    lines = b"".join(bytes(text) for rows in compiled.rows for text in json_lines(rows))
+    right = b"".join(
+        orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        for rows in expected.rows
+        for record in records(rows)
+    )
+    if lines != right:
+        same(lines.splitlines(), right.splitlines(), "lines of compiled columns and of records")
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """Rows of `DECODED`, and what could not be read, with the number of rows before it."""
+
+    rows: list[pa.RecordBatch]
+    damages: list[tuple[int, Gap]]
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches(self.rows, DECODED).cast(_PLAIN)
+
+
+_PLAIN = pa.schema(
+    pa.field(field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type)
+    for field in DECODED
+)
+"""`DECODED` without dictionaries, which are as they come."""
+
+
+def _decoded(path: Path, index: TransactionIndex, *, compiled: bool) -> _Decoded:
+    found = _Decoded([], [])
+    count = 0
+    parts = decode_chunks(path, partition=3, transactions=lambda: index, compiled=compiled)
+    for part in parts:
+        if isinstance(part, Gap):
+            found.damages.append((count, part))
+            continue
+        part.validate(full=True)
+        if part.schema != DECODED:
+            raise DifferentError(f"another schema: {part.schema}")
+        count += part.num_rows
+        found.rows.append(part)
+    return found
+
+
+def _same_rows(found: _Decoded, expected: _Decoded) -> None:
+    left, right = found.table(), expected.table()
+    if not left.equals(right):
+        same(left.to_pylist(), right.to_pylist(), "compiled and reference decoder")
+    same(found.damages, expected.damages, "damage to the compiled and to the reference decoder")
+
+
+def _last(path: Path, limits: Limits, *, compiled: bool) -> list[object]:
+    """Where the last records stand, what could not be read, and how many have no key."""
+    (last,) = last_records([path], limits, compiled=compiled)
+    return [*last.locators.tolist(), *last.damages, last.keyless]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Container
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -37,16 +37,16 @@ def decode_chunk(
     decoded to its end. With `locators` only the records that stand there are decoded.
     """
 
-    def decode(packed: Container[int]) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-        walk = Walk(chunk, entry.decode, packed=packed, locators=locators)
-        rows = chunk.size // _ROW_SIZE
+    def decode(part: Chunk, is_unpacked: bool) -> tuple[list[pa.RecordBatch | Damage], int | None]:
+        walk = Walk(part, entry.decode, is_unpacked=is_unpacked, locators=locators)
+        rows = part.size // _ROW_SIZE
         if locators is not None:
-            rows = len(between(locators, chunk.position, chunk.end))
+            rows = len(between(locators, part.position, part.end))
         # a power of two, so that memory of one size serves one chunk after another
         rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), SIZES.rows)
         return _Decoder(walk, rows, partition, transactions, locators).decode()
 
-    return unpacked_or_not(decode)
+    return unpacked_or_not(chunk, decode)
 
 
 class _Decoder:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ class CompiledSearch:
         """Read the keys of a file whose first byte is at `base` of the log."""
 
         def in_chunk(chunk: Chunk) -> tuple[list[_Hashed | Damage], int | None]:
-            return unpacked_or_not(lambda packed: self._read_chunk(chunk, limits, packed))
+            return unpacked_or_not(chunk, partial(self._read_chunk, limits))
 
         def in_batch(batch: RecordBatch) -> Iterator[_Hashed | Damage]:
             yield from self._read_batch(batch, limits)
@@ -148,9 +149,9 @@ class CompiledSearch:
         self._used = entry.note_last(self._table, self._used, hashes, locators)
 
     def _read_chunk(
-        self, chunk: Chunk, limits: Limits, packed: Container[int]
+        self, limits: Limits, chunk: Chunk, is_unpacked: bool
     ) -> tuple[list[_Hashed | Damage], int | None]:
-        walk = Walk(chunk, entry.list_keys, packed=packed)
+        walk = Walk(chunk, entry.list_keys, is_unpacked=is_unpacked)
         words = walk.words
         words[memory.SEED] = self._seed
         words[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset

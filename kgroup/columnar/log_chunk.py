@@ -7,8 +7,8 @@ stay in the processor's cache.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -117,11 +117,12 @@ def _read(file: BinaryIO, target: _Array, position: int) -> int:
 
 
 class UnpackError(Exception):
-    """The compressed batches of a run are not as one stream; it begins at a position."""
+    """The compressed batches of a run are not as one stream; it stands between two positions."""
 
-    def __init__(self, position: int) -> None:
-        super().__init__(position)
-        self.position = position
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__(start, end)
+        self.start = start
+        self.end = end
 
 
 _T = TypeVar("_T")
@@ -135,17 +136,38 @@ def follow(chunk: Chunk) -> int | None:
     return walk.stop
 
 
-def unpacked_or_not(walk: Callable[[Container[int]], _T]) -> _T:
+def unpacked_or_not(
+    chunk: Chunk, walk: Callable[[Chunk, bool], tuple[list[_T], int | None]]
+) -> tuple[list[_T], int | None]:
     """Walk with compressed batches unpacked in runs, but for those that cannot be.
 
-    The function is given the positions of these, and called again for each that is found.
+    Where one cannot, what stands before it, the run and the rest are chunks of their own: the first
+    is walked over a second time, the rest not yet, so that many such runs take no quadratic time.
+
+    Args:
+        chunk: to walk over.
+        walk: gives what is found in a chunk, and where it cannot go on, None at the end; called
+            with whether to unpack, and then again for parts of the chunk.
     """
-    packed: set[int] = set()
+    found: list[_T] = []
     while True:
         try:
-            return walk(packed)
+            more, stop = walk(chunk, True)
         except UnpackError as error:
-            packed.add(error.position)
+            before = replace(chunk, end=error.start)
+            run = Chunk(chunk.file, error.start, error.end)
+            chunk = replace(chunk, position=error.end)
+        else:
+            return [*found, *more], stop
+        if before.size:
+            more, stop = unpacked_or_not(before, walk)
+            found += more
+            if stop is not None:
+                return found, stop
+        more, stop = walk(run, False)
+        found += more
+        if stop is not None or not chunk.size:
+            return found, stop
 
 
 class Walk:
@@ -156,7 +178,7 @@ class Walk:
     Args:
         chunk: to walk over.
         function: of `entry`, which goes on with the walk.
-        packed: see `unpacked_or_not`; by default nothing is unpacked.
+        is_unpacked: whether compressed batches are unpacked, in runs.
         locators: of the records that are wanted; by default all.
 
     Attributes:
@@ -169,17 +191,16 @@ class Walk:
         chunk: Chunk,
         function: Callable[[WalkState], int],
         *,
-        packed: Container[int] | None = None,
+        is_unpacked: bool = False,
         locators: Locators | None = None,
     ) -> None:
         self._chunk = chunk
         self._function = function
-        self._packed = packed
         self._locators = locators
         part = chunk.file.fileno(), chunk.position, chunk.end
-        self.state = WalkState(*part, SIZES.piece, packed is not None)
+        self.state = WalkState(*part, SIZES.piece, is_unpacked)
         self.words = self.state.words
-        self._run = chunk.position
+        self._run = chunk.position, chunk.position
         self._want()
 
     def steps(self) -> Iterator[int]:
@@ -195,7 +216,7 @@ class Walk:
             elif reason == memory.LARGE:
                 self.state.enlarge(int(words[memory.NEEDED_SIZE]))
             elif reason == memory.BAD and words[memory.UNPACKED]:
-                raise UnpackError(self._run)
+                raise UnpackError(*self._run)
             else:
                 yield reason
 
@@ -256,15 +277,14 @@ class Walk:
             return
         base = int(words[memory.PIECE])
         words[memory.END] = base + ends[-1]
-        self._run = int(base + starts[0] + words[memory.FILE_BASE])
-        if self._packed is None or self._run in self._packed:
-            return
+        at = base + int(words[memory.FILE_BASE])
+        self._run = at + int(starts[0]), at + int(ends[-1])
         codec = int(piece[starts[0] + 22]) & memory.COMPRESSED
         limit = Effort(is_known=False).limit(int((ends - starts).sum()))
         try:
             self.state.unpack(_unpack(piece, starts, ends, codec, limit))
         except (CompressionError, OSError, pa.ArrowException) as error:
-            raise UnpackError(self._run) from error
+            raise UnpackError(*self._run) from error
 
     def _want(self) -> None:
         """Tell the code what is wanted from the next batch on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +12,16 @@ import numpy as np
 import pytest
 
 from kgroup.columnar import chunk_reader, column_chunk, log_chunk
+from kgroup.columnar.batch_key import Limits
 from kgroup.columnar.buffer import ColumnBuffer
 from kgroup.columnar.chunk_size import SIZES
+from kgroup.columnar.last_record import last_records
 from kgroup.columnar.segment import decode_chunks, map_chunks
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import RecordBatch, read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
-from tests.columnar.log_writer import Plain, batch
+from tests.columnar.log_writer import Plain, batch, record
 from tests.columnar.work import cut
 from tests.operation.log_files import commit, text
 
@@ -194,6 +197,33 @@ def test_wrong_checksums_cost_a_log_so_much_and_no_more(tmp_path: Path) -> None:
     assert found[0] == found[1]
     passed = ["passed over" in damage.reason for damage in found[0]]
     assert passed == [False, False, True, True, True, False]
+
+
+def test_runs_that_cannot_be_unpacked_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every ten batches one has records that end too soon; in each piece there is such a one."""
+    lying = gzip.compress(record(commit(3, "g"), 3, 0)[:-1], mtime=0)
+    log = [
+        batch([commit(offset, "g")], codec="gzip", body=lying if offset % 10 == 3 else None)
+        for offset in range(400)
+    ]
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(log))
+    monkeypatch.setattr(SIZES, "piece", 20 * len(log[0]))
+    read: list[int] = []
+    read_bad_batch = log_chunk.Walk.read_bad_batch
+
+    def noted(walk: log_chunk.Walk, *args: Any) -> bool:
+        read.append(walk.position)
+        return read_bad_batch(walk, *args)
+
+    monkeypatch.setattr(log_chunk.Walk, "read_bad_batch", noted)
+    (last,) = last_records([path], Limits(TransactionIndex), compiled=True)
+    assert len(last.damages) == 40
+    positions = np.cumsum([0, *map(len, log)]).tolist()
+    assert (last.locators >> LOCATOR_SHIFT).tolist() == [positions[399]]
+    assert read == sorted(set(read))
 
 
 @pytest.mark.parametrize("first", [2, 100])

@@ -12,6 +12,7 @@ Importing this module imports numba.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -66,22 +67,33 @@ LINE = 64
 """Bytes that a processor brings into its cache at once."""
 
 
+def _intrinsic(build: Callable[..., Any], result: Any = types.int64) -> Any:
+    """Make an intrinsic of integers of what builds its code, given theirs."""
+
+    def typed(typing_context: Any, *arguments: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            value = build(builder, *arguments)
+            return context.get_dummy_value() if result is types.void else value
+
+        return result(*[types.int64] * len(arguments)), generate
+
+    typed.__signature__ = signature(build)  # type: ignore[attr-defined]  # numba asks how many there are
+    return intrinsic(typed)
+
+
 def _load(width: Any, signed: bool, swap: bool) -> Any:
     """An intrinsic that loads `width` at an address that need not be aligned."""
 
-    def load(typing_context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], width.as_pointer())
-            value = builder.load(pointer, align=1)
-            if swap:
-                value = builder.bswap(value)
-            if width.width == 64:
-                return value
-            return builder.sext(value, _INT64) if signed else builder.zext(value, _INT64)
+    def load(builder: _Builder, address: Any) -> Any:
+        pointer = builder.inttoptr(address, width.as_pointer())
+        value = builder.load(pointer, align=1)
+        if swap:
+            value = builder.bswap(value)
+        if width.width == 64:
+            return value
+        return builder.sext(value, _INT64) if signed else builder.zext(value, _INT64)
 
-        return types.int64(types.int64), generate
-
-    return intrinsic(load)
+    return _intrinsic(load)
 
 
 load_uint8: Callable[[int], int] = _load(_INT8, signed=False, swap=False)
@@ -97,16 +109,12 @@ load_word: Callable[[int], int] = _load(_INT64, signed=True, swap=False)
 def _store(width: Any) -> Any:
     """An intrinsic that stores the low bits of a value, lowest byte first."""
 
-    def store(typing_context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], width.as_pointer())
-            stored = arguments[1] if width.width == 64 else builder.trunc(arguments[1], width)
-            builder.store(stored, pointer, align=1)
-            return context.get_dummy_value()
+    def store(builder: _Builder, address: Any, value: Any) -> Any:
+        pointer = builder.inttoptr(address, width.as_pointer())
+        stored = value if width.width == 64 else builder.trunc(value, width)
+        builder.store(stored, pointer, align=1)
 
-        return types.void(types.int64, types.int64), generate
-
-    return intrinsic(store)
+    return _intrinsic(store, types.void)
 
 
 store_uint8: Callable[[int, int], None] = _store(_INT8)
@@ -115,33 +123,25 @@ store_native16: Callable[[int, int], None] = _store(_INT16)
 store_native32: Callable[[int, int], None] = _store(_INT32)
 
 
-def _get(typing_context: Any, address: Any, index: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        # not a sum of integers: the compiler is to see that words lie side by side in a loop
-        words = builder.inttoptr(arguments[0], _INT64.as_pointer())
-        return builder.load(builder.gep(words, [arguments[1]]), align=1)
-
-    return types.int64(types.int64, types.int64), generate
+def _get(builder: _Builder, address: Any, index: Any) -> Any:
+    # not a sum of integers: the compiler is to see that words lie side by side in a loop
+    words = builder.inttoptr(address, _INT64.as_pointer())
+    return builder.load(builder.gep(words, [index]), align=1)
 
 
-get: Callable[[int, int], int] = intrinsic(_get)
+get: Callable[[int, int], int] = _intrinsic(_get)
 """Load one of the words at an address."""
 
 
 def _put(width: Any) -> Any:
     """An intrinsic that stores the low bits of a value as one of the numbers at an address."""
 
-    def put(typing_context: Any, address: Any, index: Any, value: Any) -> Any:
-        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-            address, index, value = arguments
-            numbers = builder.inttoptr(address, width.as_pointer())
-            stored = value if width.width == 64 else builder.trunc(value, width)
-            builder.store(stored, builder.gep(numbers, [index]), align=1)
-            return context.get_dummy_value()
+    def put(builder: _Builder, address: Any, index: Any, value: Any) -> Any:
+        numbers = builder.inttoptr(address, width.as_pointer())
+        stored = value if width.width == 64 else builder.trunc(value, width)
+        builder.store(stored, builder.gep(numbers, [index]), align=1)
 
-        return types.void(types.int64, types.int64, types.int64), generate
-
-    return intrinsic(put)
+    return _intrinsic(put, types.void)
 
 
 put: Callable[[int, int, int], None] = _put(_INT64)
@@ -151,25 +151,20 @@ put_native32: Callable[[int, int, int], None] = _put(_INT32)
 def _copy(intrinsic_name: str) -> Any:
     """An intrinsic that copies bytes with one of LLVM's."""
 
-    def copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
-        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-            pointer = _INT8.as_pointer()
-            target, source, size = arguments
-            function = builder.module.declare_intrinsic(intrinsic_name, [pointer, pointer, _INT64])
-            builder.call(
-                function,
-                [
-                    builder.inttoptr(target, pointer),
-                    builder.inttoptr(source, pointer),
-                    size,
-                    ir.Constant(ir.IntType(1), 0),
-                ],
-            )
-            return context.get_dummy_value()
+    def copy(builder: _Builder, target: Any, source: Any, size: Any) -> Any:
+        pointer = _INT8.as_pointer()
+        function = builder.module.declare_intrinsic(intrinsic_name, [pointer, pointer, _INT64])
+        builder.call(
+            function,
+            [
+                builder.inttoptr(target, pointer),
+                builder.inttoptr(source, pointer),
+                size,
+                ir.Constant(ir.IntType(1), 0),
+            ],
+        )
 
-        return types.void(types.int64, types.int64, types.int64), generate
-
-    return intrinsic(copy)
+    return _intrinsic(copy, types.void)
 
 
 copy: Callable[[int, int, int], None] = _copy("llvm.memcpy")
@@ -178,34 +173,26 @@ move: Callable[[int, int, int], None] = _copy("llvm.memmove")
 """Likewise; the two may overlap."""
 
 
-def _read_at(typing_context: Any, file: Any, target: Any, size: Any, position: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        file, target, size, position = arguments
-        pointer = _INT8.as_pointer()
-        kind = ir.FunctionType(_INT64, [_INT32, pointer, _INT64, _INT64])
-        function = cgutils.get_or_insert_function(builder.module, kind, "pread")
-        return builder.call(
-            function,
-            [builder.trunc(file, _INT32), builder.inttoptr(target, pointer), size, position],
-        )
-
-    return types.int64(types.int64, types.int64, types.int64, types.int64), generate
+def _read_at(builder: _Builder, file: Any, target: Any, size: Any, position: Any) -> Any:
+    pointer = _INT8.as_pointer()
+    kind = ir.FunctionType(_INT64, [_INT32, pointer, _INT64, _INT64])
+    function = cgutils.get_or_insert_function(builder.module, kind, "pread")
+    return builder.call(
+        function,
+        [builder.trunc(file, _INT32), builder.inttoptr(target, pointer), size, position],
+    )
 
 
-read_at: Callable[[int, int, int, int], int] = intrinsic(_read_at)
+read_at: Callable[[int, int, int, int], int] = _intrinsic(_read_at)
 """Read from a file, to an address, so many bytes that stand at a position: C's `pread`."""
 
 
-def _copy_block(typing_context: Any, target: Any, source: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        target, source = (builder.inttoptr(each, _BYTES.as_pointer()) for each in arguments)
-        builder.store(builder.load(source, align=1), target, align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
+def _copy_block(builder: _Builder, target: Any, source: Any) -> Any:
+    block = builder.load(builder.inttoptr(source, _BYTES.as_pointer()), align=1)
+    builder.store(block, builder.inttoptr(target, _BYTES.as_pointer()), align=1)
 
 
-copy_block: Callable[[int, int], None] = intrinsic(_copy_block)
+copy_block: Callable[[int, int], None] = _intrinsic(_copy_block, types.void)
 """Copy a block to an address, from another."""
 
 
@@ -216,35 +203,26 @@ def _everywhere(builder: _Builder, number: Any, numbers: Any) -> Any:
     return builder.shuffle_vector(one, one, places)
 
 
-def _mix(typing_context: Any, left: Any, right: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        wide = [builder.zext(argument, _INT128) for argument in arguments]
-        product = builder.mul(*wide)
-        high = builder.trunc(builder.lshr(product, ir.Constant(_INT128, 64)), _INT64)
-        return builder.xor(builder.trunc(product, _INT64), high)
-
-    return types.int64(types.int64, types.int64), generate
+def _mix(builder: _Builder, left: Any, right: Any) -> Any:
+    wide = [builder.zext(argument, _INT128) for argument in (left, right)]
+    product = builder.mul(*wide)
+    high = builder.trunc(builder.lshr(product, ir.Constant(_INT128, 64)), _INT64)
+    return builder.xor(builder.trunc(product, _INT64), high)
 
 
-def _trailing_zeros(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.int64), generate
+def _trailing_zeros(builder: _Builder, value: Any) -> Any:
+    return builder.cttz(value, ir.Constant(ir.IntType(1), 1))
 
 
-trailing_zeros: Callable[[int], int] = intrinsic(_trailing_zeros)
+trailing_zeros: Callable[[int], int] = _intrinsic(_trailing_zeros)
 """How many of the lowest bits of a word are 0; of a word that is not 0."""
 
 
-def _count_ones(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.int64), generate
+def _count_ones(builder: _Builder, value: Any) -> Any:
+    return builder.ctpop(value)
 
 
-count_ones: Callable[[int], int] = intrinsic(_count_ones)
+count_ones: Callable[[int], int] = _intrinsic(_count_ones)
 """How many bits of a word are 1."""
 
 
@@ -260,7 +238,7 @@ def inlined(function: _F) -> _F:
     return made
 
 
-mix: Callable[[int, int], int] = intrinsic(_mix)
+mix: Callable[[int, int], int] = _intrinsic(_mix)
 """Fold the 128-bit product of two words into one: the step of a fast, good hash."""
 
 
@@ -273,70 +251,54 @@ def tail(at: int, size: int) -> int:
     return word
 
 
-def _prefetch(typing_context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        pointer = _INT8.as_pointer()
-        function = builder.module.declare_intrinsic(
-            "llvm.prefetch.p0",
-            fnty=ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32]),
-        )
-        hints = [ir.Constant(_INT32, number) for number in (0, 3, 1)]
-        builder.call(function, [builder.inttoptr(arguments[0], pointer), *hints])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
+def _prefetch(builder: _Builder, address: Any) -> Any:
+    pointer = _INT8.as_pointer()
+    function = builder.module.declare_intrinsic(
+        "llvm.prefetch.p0",
+        fnty=ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32]),
+    )
+    hints = [ir.Constant(_INT32, number) for number in (0, 3, 1)]
+    builder.call(function, [builder.inttoptr(address, pointer), *hints])
 
 
-prefetch: Callable[[int], None] = intrinsic(_prefetch)
+prefetch: Callable[[int], None] = _intrinsic(_prefetch, types.void)
 """Tell the processor to bring a line of memory into its cache."""
 
 
-def _unlike(typing_context: Any, left: Any, right: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        left, right = (
-            builder.load(builder.inttoptr(argument, _BYTES.as_pointer()), align=1)
-            for argument in arguments
-        )
-        bits = builder.bitcast(builder.icmp_unsigned("!=", left, right), ir.IntType(BLOCK))
-        return builder.zext(bits, _INT64)
-
-    return types.int64(types.int64, types.int64), generate
+def _unlike(builder: _Builder, left: Any, right: Any) -> Any:
+    left, right = (
+        builder.load(builder.inttoptr(argument, _BYTES.as_pointer()), align=1)
+        for argument in (left, right)
+    )
+    bits = builder.bitcast(builder.icmp_unsigned("!=", left, right), ir.IntType(BLOCK))
+    return builder.zext(bits, _INT64)
 
 
-_unlike_bytes: Callable[[int, int], int] = intrinsic(_unlike)
+_unlike_bytes: Callable[[int, int], int] = _intrinsic(_unlike)
 """Which bytes of the blocks at two places differ: a bit for each."""
 
 
-def _odd(typing_context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        found = builder.load(builder.inttoptr(arguments[0], _BYTES.as_pointer()), align=1)
-        control, quote, backslash = (
-            ir.Constant(_BYTES, [byte] * BLOCK) for byte in (0x20, 0x22, 0x5C)
-        )
-        odd = builder.icmp_signed("<", found, control)  # and what is not ASCII, as negative
-        odd = builder.or_(odd, builder.icmp_signed("==", found, quote))
-        odd = builder.or_(odd, builder.icmp_signed("==", found, backslash))
-        return builder.zext(builder.bitcast(odd, ir.IntType(BLOCK)), _INT64)
-
-    return types.int64(types.int64), generate
+def _odd(builder: _Builder, address: Any) -> Any:
+    found = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
+    control, quote, backslash = (ir.Constant(_BYTES, [byte] * BLOCK) for byte in (0x20, 0x22, 0x5C))
+    odd = builder.icmp_signed("<", found, control)  # and what is not ASCII, as negative
+    odd = builder.or_(odd, builder.icmp_signed("==", found, quote))
+    odd = builder.or_(odd, builder.icmp_signed("==", found, backslash))
+    return builder.zext(builder.bitcast(odd, ir.IntType(BLOCK)), _INT64)
 
 
-odd_bytes: Callable[[int], int] = intrinsic(_odd)
+odd_bytes: Callable[[int], int] = _intrinsic(_odd)
 """Which bytes of a block do not stand in JSON as they are, or are no ASCII: a bit for each."""
 
 
-def _flagged(typing_context: Any, address: Any, flag: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        address, flag = arguments
-        found = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
-        flags = _everywhere(builder, builder.trunc(flag, _INT8), _BYTES)
-        bits = builder.icmp_unsigned("!=", builder.and_(found, flags), ir.Constant(_BYTES, None))
-        return builder.zext(builder.bitcast(bits, ir.IntType(BLOCK)), _INT64)
-
-    return types.int64(types.int64, types.int64), generate
+def _flagged(builder: _Builder, address: Any, flag: Any) -> Any:
+    found = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
+    flags = _everywhere(builder, builder.trunc(flag, _INT8), _BYTES)
+    bits = builder.icmp_unsigned("!=", builder.and_(found, flags), ir.Constant(_BYTES, None))
+    return builder.zext(builder.bitcast(bits, ir.IntType(BLOCK)), _INT64)
 
 
-flagged_bytes: Callable[[int, int], int] = intrinsic(_flagged)
+flagged_bytes: Callable[[int, int], int] = _intrinsic(_flagged)
 """Which bytes of a block have a flag: a bit for each."""
 
 
@@ -353,38 +315,32 @@ def equal(left: int, right: int, size: int) -> bool:
     return _unlike_bytes(left, right) & ((1 << size) - 1) == 0
 
 
-def _crc_step(typing_context: Any, crc: Any, word: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        function = builder.module.declare_intrinsic(
-            "llvm.x86.sse42.crc32.64.64", fnty=ir.FunctionType(_INT64, [_INT64, _INT64])
-        )
-        return builder.call(function, arguments)
-
-    return types.int64(types.int64, types.int64), generate
+def _crc_step(builder: _Builder, crc: Any, word: Any) -> Any:
+    function = builder.module.declare_intrinsic(
+        "llvm.x86.sse42.crc32.64.64", fnty=ir.FunctionType(_INT64, [_INT64, _INT64])
+    )
+    return builder.call(function, (crc, word))
 
 
-_crc32c_word: Callable[[int, int], int] = intrinsic(_crc_step)
+_crc32c_word: Callable[[int, int], int] = _intrinsic(_crc_step)
 """The CRC-32C, before its bits are inverted, of what was read and a word more."""
 
 
-def _multiply(typing_context: Any, left: Any, right: Any) -> Any:
-    def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
-        pair = ir.VectorType(_INT64, 2)
-        first = ir.Constant(_INT32, 0)
-        factors = [
-            builder.insert_element(ir.Constant(pair, None), argument, first)
-            for argument in arguments
-        ]
-        function = builder.module.declare_intrinsic(
-            "llvm.x86.pclmulqdq", fnty=ir.FunctionType(pair, [pair, pair, _INT8])
-        )
-        product = builder.call(function, [*factors, ir.Constant(_INT8, 0)])
-        return builder.extract_element(product, first)
-
-    return types.int64(types.int64, types.int64), generate
+def _multiply(builder: _Builder, left: Any, right: Any) -> Any:
+    pair = ir.VectorType(_INT64, 2)
+    first = ir.Constant(_INT32, 0)
+    factors = [
+        builder.insert_element(ir.Constant(pair, None), argument, first)
+        for argument in (left, right)
+    ]
+    function = builder.module.declare_intrinsic(
+        "llvm.x86.pclmulqdq", fnty=ir.FunctionType(pair, [pair, pair, _INT8])
+    )
+    product = builder.call(function, [*factors, ir.Constant(_INT8, 0)])
+    return builder.extract_element(product, first)
 
 
-_multiply_polynomials: Callable[[int, int], int] = intrinsic(_multiply)
+_multiply_polynomials: Callable[[int, int], int] = _intrinsic(_multiply)
 """The product of two polynomials of 32 bits."""
 
 

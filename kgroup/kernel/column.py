@@ -264,14 +264,126 @@ _TOPIC_ID = Rows._fields.index("topic_id")
 _SIZE = Rows._fields.index("size")
 
 
-@compiled
+@inlined
+def _number(state: int, table: int, text: int, size: int) -> int:
+    """Give the number of a string in a table; -1 if the table is full."""
+    last = state + 8 * (memory.LAST + 3 * table)
+    if size != get(last, 1) or not equal(text, get(last, 0), size):
+        number = intern(get(state, memory.TABLES + table), text, size)
+        if number < 0:
+            put(state, memory.GROWING, table)
+            return -1
+        put(last, 0, text)
+        put(last, 1, size)
+        put(last, 2, number)
+    return get(last, 2)
+
+
+@inlined
+def _forget(state: int) -> None:
+    """Forget the strings of the record before: another piece is where they were."""
+    for table in range(4):
+        put(state, memory.LAST + 3 * table + 1, -1)
+
+
+@inlined
 def _wanted_batch(state: int) -> int:
     """Where the next batch stands of which a record is wanted, at most END."""
     keep = get(state, memory.KEEP)
     end = get(state, memory.END)
+    if keep == 0:
+        return get(state, memory.POSITION)
     if keep == get(state, memory.KEEP_END):
         return end
     return min(end, (get(keep, 0) >> memory.LOCATOR_SHIFT) - get(state, memory.FILE_BASE))
+
+
+@compiled
+def _open_wanted(state: int) -> int:
+    """Open the next batch of which a record is wanted; READ, or the reason for stopping."""
+    while True:
+        batch = get(state, memory.POSITION)
+        if batch >= get(state, memory.END):
+            reason = next_piece(state)
+            if reason != READ:
+                return reason
+            _forget(state)
+            continue
+        wanted = _wanted_batch(state)
+        is_unpacked = get(state, memory.UNPACKED) != 0
+        if batch >= wanted or (is_unpacked and has_compressed_records(batch)):
+            reason = open_batch(state)
+            return READ if reason == DONE else reason
+        if not is_unpacked:
+            put(state, memory.POSITION, wanted)
+        else:
+            size = claimed_size(batch, wanted, get(state, memory.LARGEST_BATCH))
+            if size <= 0:
+                return BAD
+            put(state, memory.POSITION, batch + size)
+
+
+@inlined
+def _commit(
+    state: int, row: int, kind: int, key: int, key_end: int, value: int, value_end: int
+) -> int:
+    """Write the row of an offset commit; DONE, GROW, or ODD where it is not as it should be."""
+    group_size, topic_size = _commit_key(key, key_end)
+    meta = 0
+    meta_size = 0
+    topic_id = 0
+    if value != 0:
+        meta, meta_size, topic_id = _commit_value(value, value_end, _NEWEST * kind)
+    if group_size < 0 or meta_size < 0:
+        return ODD
+    topic = key + 4 + group_size + 2
+    group_number = _number(state, 0, key + 4, group_size)
+    if group_number < 0:
+        return GROW
+    topic_number = _number(state, 1, topic, topic_size)
+    if topic_number < 0:
+        return GROW
+    columns = state + 8 * memory.ROW_COLUMNS
+    flags = COMMIT | GROUP | KEY_TYPE
+    version = 0
+    meta_number = 0
+    topic_id_number = 0
+    if value != 0:
+        version = load_int16(value)
+        meta_number = _number(state, 2, meta, meta_size)
+        if meta_number < 0:
+            return GROW
+        if topic_id != 0:
+            topic_id_number = _number(state, 3, topic_id, 16)
+            if topic_id_number < 0:
+                return GROW
+            flags |= TOPIC_ID
+        flags |= _put_value(columns, row, value, meta + meta_size, version)
+    _put_row(state, row, flags, kind, kind, group_number, version)
+    store_native32(get(columns, _TOPIC) + 4 * row, topic_number)
+    store_native32(get(columns, _TOPIC_PARTITION) + 4 * row, load_int32(topic + topic_size))
+    store_native32(get(columns, _METADATA) + 4 * row, meta_number)
+    store_native32(get(columns, _TOPIC_ID) + 4 * row, topic_id_number)
+    return DONE
+
+
+@inlined
+def _put_value(columns: int, row: int, value: int, times: int, version: int) -> int:
+    """Write the columns of a commit's value, whose times stand there; give its flags."""
+    flags = VALUE | VERSION
+    put(get(columns, _COMMITTED_OFFSET), row, load_int64(value + 2))
+    put(get(columns, _COMMIT_TIMESTAMP), row, load_int64(times))
+    if version >= 3:
+        epoch = load_int32(value + 10)
+        store_native32(get(columns, _COMMITTED_LEADER_EPOCH) + 4 * row, epoch)
+        if epoch != -1:
+            flags |= LEADER_EPOCH
+    elif version == 1:
+        expire = load_int64(times + 8)
+        put(get(columns, _EXPIRE_TIMESTAMP), row, expire)
+        if expire != -1:
+            flags |= EXPIRE
+    return flags
 
 
 @compiled
@@ -282,217 +394,90 @@ def decode(state: int) -> int:
     there, and the row's offset, timestamp and size are written: who called writes the rest of the
     row, counts it in ROWS (and in OTHERS), and goes on.
     """
-    columns = state + 8 * memory.ROW_COLUMNS
-    flags_column = get(columns, _FLAGS)
-    offset_column = get(columns, _OFFSET)
-    timestamp_column = get(columns, _TIMESTAMP)
-    type_column = get(columns, _TYPE)
-    key_type_column = get(columns, _KEY_TYPE)
-    group_column = get(columns, _GROUP)
-    topic_column = get(columns, _TOPIC)
-    topic_partition_column = get(columns, _TOPIC_PARTITION)
-    value_version_column = get(columns, _VALUE_VERSION)
-    committed_offset_column = get(columns, _COMMITTED_OFFSET)
-    committed_leader_epoch_column = get(columns, _COMMITTED_LEADER_EPOCH)
-    metadata_column = get(columns, _METADATA)
-    commit_timestamp_column = get(columns, _COMMIT_TIMESTAMP)
-    expire_timestamp_column = get(columns, _EXPIRE_TIMESTAMP)
-    topic_id_column = get(columns, _TOPIC_ID)
-    size_column = get(columns, _SIZE)
-    groups = get(state, memory.TABLES)
-    topics = get(state, memory.TABLES + 1)
-    metadata = get(state, memory.TABLES + 2)
-    topic_ids = get(state, memory.TABLES + 3)
-    # what the record before had, which this one often has too
-    last_group = state
-    last_group_size = -1
-    group_number = 0
-    last_topic = state
-    last_topic_size = -1
-    topic_number = 0
-    last_meta = state
-    last_meta_size = -1
-    meta_number = 0
-    last_topic_id = 0
-    topic_id_number = 0
+    _forget(state)
     while True:
         if get(state, memory.RECORD) == 0:
-            batch = get(state, memory.POSITION)
-            if batch >= get(state, memory.END):
-                reason = next_piece(state)
-                if reason != READ:
-                    return reason
-                # another piece is where the texts were
-                last_group_size = -1
-                last_topic_size = -1
-                last_meta_size = -1
-                last_topic_id = 0
-                continue
-            if get(state, memory.KEEP) != 0:
-                wanted = _wanted_batch(state)
-                if batch < wanted and get(state, memory.UNPACKED) == 0:
-                    put(state, memory.POSITION, wanted)
-                    continue
-                if batch < wanted and not has_compressed_records(batch):
-                    largest = get(state, memory.LARGEST_BATCH)
-                    size = claimed_size(batch, wanted, largest)
-                    if size <= 0:
-                        return BAD
-                    put(state, memory.POSITION, batch + size)
-                    continue
-            reason = open_batch(state)
-            if reason != DONE:
+            reason = _open_wanted(state)
+            if reason != READ:
                 return reason
-        batch = get(state, memory.POSITION)
-        limit = get(state, memory.LIMIT)
-        record = get(state, memory.RECORD)
-        left = get(state, memory.LEFT)
-        last_delta = get(state, memory.LAST_DELTA)
-        row = get(state, memory.ROWS)
-        magic = load_uint8(batch + 16)
-        base = load_int64(batch)
-        count = records_in(batch)
-        time, is_append_time = record_time(batch)
-        is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
-        keep = get(state, memory.KEEP)
-        keep_end = get(state, memory.KEEP_END)
-        batch_locator = (batch + get(state, memory.FILE_BASE)) << memory.LOCATOR_SHIFT
-        reason = DONE
-        while left > 0:
-            end, key, key_end, value, value_end, delta, timestamp = read_record(
-                record, limit, magic, last_delta, time, is_append_time
-            )
-            if end == 0:
-                reason = BAD
-                break
-            if keep != 0:
-                locator = batch_locator | (count - left)
-                if keep == keep_end or get(keep, 0) != locator:
-                    record = end
-                    left -= 1
-                    last_delta = delta
-                    continue
-                keep += 8
-            put(offset_column, row, base + delta)
-            put(timestamp_column, row, timestamp)
-            store_native32(size_column + 4 * row, key_end - key + value_end - value)
-
-            kind = -1
-            if key_end - key >= 2 and not is_control:
-                kind = load_int16(key)
-            group_size = -1
-            topic_size = -1
-            meta = 0
-            meta_size = 0
-            topic_id = 0
-            if kind == 0 or kind == 1:
-                group_size, topic_size = _commit_key(key, key_end)
-                if value != 0:
-                    meta, meta_size, topic_id = _commit_value(value, value_end, _NEWEST * kind)
-            if group_size >= 0 and meta_size >= 0:
-                group = key + 4
-                if group_size != last_group_size or not equal(group, last_group, group_size):
-                    number = intern(groups, group, group_size)
-                    if number < 0:
-                        put(state, memory.GROWING, 0)
-                        reason = GROW
-                        break
-                    group_number = number
-                    last_group = group
-                    last_group_size = group_size
-                topic = group + group_size + 2
-                if topic_size != last_topic_size or not equal(topic, last_topic, topic_size):
-                    number = intern(topics, topic, topic_size)
-                    if number < 0:
-                        put(state, memory.GROWING, 1)
-                        reason = GROW
-                        break
-                    topic_number = number
-                    last_topic = topic
-                    last_topic_size = topic_size
-                flags = COMMIT | GROUP | KEY_TYPE
-                version = 0
-                meta_code = 0
-                topic_id_code = 0
-                if value != 0:
-                    flags |= VALUE | VERSION
-                    version = load_int16(value)
-                    if meta_size != last_meta_size or not equal(meta, last_meta, meta_size):
-                        number = intern(metadata, meta, meta_size)
-                        if number < 0:
-                            put(state, memory.GROWING, 2)
-                            reason = GROW
-                            break
-                        meta_number = number
-                        last_meta = meta
-                        last_meta_size = meta_size
-                    meta_code = meta_number
-                    put(committed_offset_column, row, load_int64(value + 2))
-                    put(commit_timestamp_column, row, load_int64(meta + meta_size))
-                    if version >= 3:
-                        epoch = load_int32(value + 10)
-                        store_native32(committed_leader_epoch_column + 4 * row, epoch)
-                        if epoch != -1:
-                            flags |= LEADER_EPOCH
-                    elif version == 1:
-                        expire = load_int64(meta + meta_size + 8)
-                        put(expire_timestamp_column, row, expire)
-                        if expire != -1:
-                            flags |= EXPIRE
-                    if topic_id != 0:
-                        if last_topic_id == 0 or not equal(topic_id, last_topic_id, 16):
-                            number = intern(topic_ids, topic_id, 16)
-                            if number < 0:
-                                put(state, memory.GROWING, 3)
-                                reason = GROW
-                                break
-                            topic_id_number = number
-                            last_topic_id = topic_id
-                        topic_id_code = topic_id_number
-                        flags |= TOPIC_ID
-                store_uint8(flags_column + row, flags)
-                store_uint8(type_column + row, kind)
-                store_native16(key_type_column + 2 * row, kind)
-                store_native32(group_column + 4 * row, group_number)
-                store_native32(topic_column + 4 * row, topic_number)
-                partition = load_int32(topic + topic_size)
-                store_native32(topic_partition_column + 4 * row, partition)
-                store_native16(value_version_column + 2 * row, version)
-                store_native32(metadata_column + 4 * row, meta_code)
-                store_native32(topic_id_column + 4 * row, topic_id_code)
-            else:
-                reason = ODD
-                if key != 0:
-                    reason = _other(state, row, key, key_end, value, value_end, is_control)
-                elif value == 0:  # a log may be made of millions of them
-                    _put_row(state, row, 0, op.UNKNOWN, 0, 0, 0)
-                    reason = DONE
-                if reason == ODD:
-                    put(state, memory.ODD_KEY, key)
-                    put(state, memory.ODD_KEY_SIZE, key_end - key)
-                    put(state, memory.ODD_VALUE, value)
-                    put(state, memory.ODD_VALUE_SIZE, value_end - value)
-                    record = end
-                    left -= 1
-                    last_delta = delta
-                if reason != DONE:
-                    break
-            row += 1
-            record = end
-            left -= 1
-            last_delta = delta
-        if reason == GROW and keep != 0:
-            keep -= 8  # the record is not begun, and still wanted
-        put(state, memory.ROWS, row)
-        put(state, memory.KEEP, keep)
+        reason = _decode_batch(state)
         if reason in (GROW, ODD):
-            put(state, memory.RECORD, record)
-            put(state, memory.LEFT, left)
-            put(state, memory.LAST_DELTA, last_delta)
             return reason
-        reason = close_batch(state, record, reason)
+        reason = close_batch(state, get(state, memory.RECORD), reason)
         if reason != DONE:
             return reason
+
+
+@compiled
+def _decode_batch(state: int) -> int:
+    """Decode the rest of the open batch; DONE at its end, or the reason for stopping."""
+    columns = state + 8 * memory.ROW_COLUMNS
+    batch = get(state, memory.POSITION)
+    limit = get(state, memory.LIMIT)
+    record = get(state, memory.RECORD)
+    left = get(state, memory.LEFT)
+    last_delta = get(state, memory.LAST_DELTA)
+    row = get(state, memory.ROWS)
+    magic = load_uint8(batch + 16)
+    base = load_int64(batch)
+    time, is_append_time = record_time(batch)
+    is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
+    keep = get(state, memory.KEEP)
+    keep_end = get(state, memory.KEEP_END)
+    locator = (batch + get(state, memory.FILE_BASE)) << memory.LOCATOR_SHIFT | records_in(batch)
+    reason = DONE
+    while left > 0 and reason == DONE:
+        end, key, key_end, value, value_end, delta, timestamp = read_record(
+            record, limit, magic, last_delta, time, is_append_time
+        )
+        if end == 0:
+            reason = BAD
+            break
+        is_wanted = keep == 0 or (keep != keep_end and get(keep, 0) == locator - left)
+        if is_wanted:
+            put(get(columns, _OFFSET), row, base + delta)
+            put(get(columns, _TIMESTAMP), row, timestamp)
+            size = key_end - key + value_end - value
+            store_native32(get(columns, _SIZE) + 4 * row, size)
+            reason = ODD
+            if key_end - key >= 2 and not is_control and load_int16(key) in (0, 1):
+                reason = _commit(state, row, load_int16(key), key, key_end, value, value_end)
+            if reason == ODD:
+                reason = _uncommon(state, row, key, key_end, value, value_end, is_control)
+            if reason == DONE:
+                row += 1
+            elif reason != ODD:
+                break  # the record is not begun, and still wanted
+            if keep != 0:
+                keep += 8
+        record = end
+        left -= 1
+        last_delta = delta
+    put(state, memory.ROWS, row)
+    put(state, memory.KEEP, keep)
+    put(state, memory.RECORD, record)
+    put(state, memory.LEFT, left)
+    put(state, memory.LAST_DELTA, last_delta)
+    return reason
+
+
+@compiled
+def _uncommon(
+    state: int, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
+) -> int:
+    """Write the row of a record that is no whole offset commit; DONE, ODD, FULL or GROW."""
+    reason = ODD
+    if key != 0:
+        reason = _other(state, row, key, key_end, value, value_end, is_control)
+    elif value == 0:  # a log may be made of millions of them
+        _put_row(state, row, 0, op.UNKNOWN, 0, 0, 0)
+        reason = DONE
+    if reason == ODD:
+        put(state, memory.ODD_KEY, key)
+        put(state, memory.ODD_KEY_SIZE, key_end - key)
+        put(state, memory.ODD_VALUE, value)
+        put(state, memory.ODD_VALUE_SIZE, value_end - value)
+    return reason
 
 
 @compiled

@@ -71,7 +71,10 @@ THROUGH_OFFSET = 76
 THROUGH_MS = 77
 # what it counts: records without a key
 KEYLESS = 78
-STATE_SIZE = 79
+# by table, what the record before had, which this one often has too: a string's address, its size
+# (-1: unknown) and its number
+LAST = 79
+STATE_SIZE = LAST + 3 * 4
 
 FOREVER = (1 << 63) - 1
 """No limit for THROUGH_OFFSET and THROUGH_MS."""

@@ -33,7 +33,15 @@ def main() -> int:
         lane = LANES[name]
         count = _ENDLESS if options.inputs is None else -(-options.inputs // lane.inputs)
         numbers = range(options.first, options.first + count)
-        plan = Plan(seed, numbers, options.findings, share, options.jobs, lane)
+        plan = Plan(
+            seed,
+            numbers,
+            options.findings,
+            share,
+            options.jobs,
+            lane,
+            limit_seconds=options.limit,
+        )
         tally = run(plan)
         print(_report(tally), flush=True)
         failed += len(tally.findings)
@@ -47,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lane", nargs="+", choices=LANES, default=[*LANES], help="what to try")
     parser.add_argument("--seed", type=int, help="of the inputs (a random one)")
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    parser.add_argument("--limit", type=float, default=10, help="seconds for an input (10)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at once")
     parser.add_argument(
         "--findings", type=Path, default=Path(gettempdir()) / "kgroup-fuzz", help="folder for them"

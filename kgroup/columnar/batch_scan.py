@@ -61,13 +61,17 @@ def scan_batches(
         scan, stop = scan_chunk(chunk)
         return [scan], stop
 
-    def in_batch(batch: RecordBatch) -> Iterator[Scan]:
-        scan = Scan()
-        scan.add(batch)
-        yield scan
+    def in_batches(items: Iterator[RecordBatch | Damage]) -> Iterator[Scan | Damage]:
+        for item in items:
+            if isinstance(item, Damage):
+                yield item
+            else:
+                scan = Scan()
+                scan.add(item)
+                yield scan
 
     for found in read_chunks(
-        path, in_chunk, in_batch, part=part, workers=workers, on_compile=on_compile
+        path, in_chunk, in_batches, part=part, workers=workers, on_compile=on_compile
     ):
         if not isinstance(found, Damage):
             yield found

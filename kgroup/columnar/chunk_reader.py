@@ -39,7 +39,7 @@ _MOST_WORKERS = 4
 def read_chunks(
     path: Path,
     in_chunk: Callable[[Chunk], tuple[list[_T], int | None]],
-    in_batch: Callable[[RecordBatch], Iterator[_T]],
+    in_batches: Callable[[Iterator[RecordBatch | Damage]], Iterator[_T | Damage]],
     *,
     part: ByteRange = WHOLE,
     locators: Locators | None = None,
@@ -52,7 +52,8 @@ def read_chunks(
         path: of the file.
         in_chunk: gives what is found in a chunk, and where it meets a batch that cannot be trusted,
             None where it comes to the end; called in several threads at once.
-        in_batch: gives what is found in a batch that is read where no chunk can be.
+        in_batches: gives what is found in batches that are read where no chunk can be, and the
+            damage between them and in them as soon as it is met.
         part: what of the file is wanted.
         locators: of the records that are wanted; by default all.
         workers: see `decode_chunks`.
@@ -98,7 +99,7 @@ def read_chunks(
                 is_soon = stop - started < _SOON * sound_size
                 sound_size = min(2 * sound_size, most_sound) if is_soon else least_sound
                 left = ByteRange(stop, part.end)
-                resumed = yield from _read_over(file, left, sound_size, in_batch, effort)
+                resumed = yield from _read_over(file, left, sound_size, in_batches, effort)
                 if resumed is None:
                     return
                 cutter.seek(resumed)
@@ -112,7 +113,7 @@ def _read_over(
     file: BinaryIO,
     part: ByteRange,
     sound_size: int,
-    in_batch: Callable[[RecordBatch], Iterator[_T]],
+    in_batches: Callable[[Iterator[RecordBatch | Damage]], Iterator[_T | Damage]],
     effort: Effort,
 ) -> Generator[_T | Damage, None, int | None]:
     """Read what compiled code cannot; give where it can go on, None at the end of the part.
@@ -121,20 +122,23 @@ def _read_over(
     """
     file.seek(part.start)
     sound = 0
-    batches = read_file_batches(file, part=part, chunk_size=_SEARCH_SIZE, effort=effort)
-    for item in batches:
-        if isinstance(item, Damage):
+    resumed = None
+
+    def slow() -> Iterator[RecordBatch | Damage]:
+        nonlocal sound, resumed
+        for item in read_file_batches(file, part=part, chunk_size=_SEARCH_SIZE, effort=effort):
+            if isinstance(item, RecordBatch):
+                if sound > sound_size:
+                    resumed = item.position
+                    return
+                sound += item.size
             yield item
+
+    for found in in_batches(slow()):
+        if isinstance(found, Damage):
             sound = 0
-        elif sound > sound_size:
-            return item.position
-        else:
-            sound += item.size
-            for found in in_batch(item):
-                if isinstance(found, Damage):
-                    sound = 0
-                yield found
-    return None
+        yield found
+    return resumed
 
 
 def _go_to_wanted(cutter: Cutter, locators: Locators | None) -> bool:

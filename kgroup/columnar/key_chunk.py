@@ -114,10 +114,11 @@ class CompiledSearch:
         def in_chunk(chunk: Chunk) -> tuple[list[_Hashed | Damage], int | None]:
             return unpacked_or_not(chunk, partial(self._read_chunk, limits))
 
-        def in_batch(batch: RecordBatch) -> Iterator[_Hashed | Damage]:
-            yield from self._read_batch(batch, limits)
+        def in_batches(items: Iterator[RecordBatch | Damage]) -> Iterator[_Hashed | Damage]:
+            for item in items:
+                yield from ([item] if isinstance(item, Damage) else self._read_batch(item, limits))
 
-        for found in read_chunks(path, in_chunk, in_batch, on_compile=self._on_compile):
+        for found in read_chunks(path, in_chunk, in_batches, on_compile=self._on_compile):
             if isinstance(found, Damage):
                 yield found
             else:

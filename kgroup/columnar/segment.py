@@ -7,7 +7,7 @@ Python object for each record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -95,12 +95,9 @@ def map_chunks(
         )
     markers = once(transactions)
 
-    def in_batch(batch: RecordBatch) -> Iterator[_T | Damage]:
-        builder = ColumnBuilder(partition)
-        for item in builder.add_batch(batch, markers, numbers_in(locators, batch)):
+    def in_batches(items: Iterator[RecordBatch | Damage]) -> Iterator[_T | Damage]:
+        for item in _rows(items, partition, markers, locators):
             yield item if isinstance(item, Damage) else function(item)
-        if builder:
-            yield function(builder.finish())
 
     def in_chunk(chunk: Chunk) -> tuple[list[_T | Damage], int | None]:
         from kgroup.columnar.column_chunk import decode_chunk
@@ -114,7 +111,7 @@ def map_chunks(
         found = read_chunks(
             path,
             in_chunk,
-            in_batch,
+            in_batches,
             part=part,
             locators=locators,
             workers=workers,
@@ -122,29 +119,27 @@ def map_chunks(
         )
         yield from (item for item in found if locators is None or not isinstance(item, Damage))
         return
-    for item in _decode_by_reference(path, part, partition, markers, locators):
-        if not isinstance(item, Damage):
-            yield function(item)
-        elif locators is None:
-            yield item
+    with path.open("rb", buffering=0) as file:
+        file.seek(part.start)
+        for item in in_batches(read_file_batches(file, part=part)):
+            if locators is None or not isinstance(item, Damage):
+                yield item
 
 
-def _decode_by_reference(
-    path: Path,
-    part: ByteRange,
+def _rows(
+    items: Iterable[RecordBatch | Damage],
     partition: int | None,
     markers: Callable[[], TransactionIndex],
     locators: Locators | None,
 ) -> Iterator[pa.RecordBatch | Damage]:
+    """Decode batches with the reference decoder; damage comes behind the rows before it."""
     builder = ColumnBuilder(partition)
-    with path.open("rb", buffering=0) as file:
-        file.seek(part.start)
-        for item in read_file_batches(file, part=part):
-            if isinstance(item, RecordBatch):
-                yield from builder.add_batch(item, markers, numbers_in(locators, item))
-                continue
-            if builder:
-                yield builder.finish()
-            yield item
+    for item in items:
+        if isinstance(item, RecordBatch):
+            yield from builder.add_batch(item, markers, numbers_in(locators, item))
+            continue
+        if builder:
+            yield builder.finish()
+        yield item
     if builder:
         yield builder.finish()

@@ -92,6 +92,18 @@ def test_the_wanted_rows_of_a_chunk_take_one_buffer(
     assert parts == [len(log)]
 
 
+def test_batches_behind_damage_are_rows_together(tmp_path: Path) -> None:
+    """As many batches of rows as pieces of damage, not as batches of the log."""
+    log = damaged(20, 1000)
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(log))
+    parts = list(decode_chunks(path, compiled=True))
+    rows = [part.num_rows for part in parts if not isinstance(part, Damage)]
+    assert sum(rows) == 950
+    assert len(parts) - len(rows) == 50
+    assert len(rows) <= 60
+
+
 def metadata_value(protocol: str) -> bytes:
     """Of a group without members; the protocol is as long as it is."""
     return (
@@ -143,12 +155,16 @@ def restarts(
         items, stop = column_chunk.decode_chunk(chunk, None, TransactionIndex)
         return [0 for _ in items], stop
 
-    def in_batch(found: RecordBatch) -> Iterator[int]:
-        slow.append(found.position)
-        yield 0
+    def in_batches(items: Iterator[RecordBatch | Damage]) -> Iterator[int | Damage]:
+        for item in items:
+            if isinstance(item, Damage):
+                yield item
+            else:
+                slow.append(item.position)
+                yield 0
 
     assert sum(
-        isinstance(item, Damage) for item in chunk_reader.read_chunks(path, in_chunk, in_batch)
+        isinstance(item, Damage) for item in chunk_reader.read_chunks(path, in_chunk, in_batches)
     )
     return len(walked), len(slow), begun
 

@@ -13,7 +13,7 @@ a usable index the lengths of all batches are followed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -83,13 +83,16 @@ def cut_by_lengths(path: Path, start: int, end: int, parts: int) -> list[int]:
     def in_chunk(chunk: Chunk) -> tuple[list[int], int | None]:
         return [chunk.position], follow(chunk)
 
+    def in_batches(items: Iterator[RecordBatch | Damage]) -> Iterator[Damage]:
+        return (item for item in items if isinstance(item, Damage))
+
     with path.open("rb") as file:
 
         def is_cut(position: int) -> bool:
             return _batch_at(file, position) is not None
 
         walked = ByteRange(start if is_cut(start) else 0, end)
-        found = read_chunks(path, in_chunk, lambda _: iter(()), part=walked, workers=1)
+        found = read_chunks(path, in_chunk, in_batches, part=walked, workers=1)
         positions = np.array([at for at in found if not isinstance(at, Damage)], np.int64)
         return _cut(positions, is_cut, _start(file, start, positions, is_cut), end, parts)
 

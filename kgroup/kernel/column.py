@@ -149,6 +149,28 @@ def commit_time(key: int, key_end: int, value: int, value_end: int) -> int:
     return load_int64(at + size) if group_size >= 0 and size >= 0 else UNCLEAR
 
 
+@inlined
+def _value_json(state: int, block: int, kind: int, value: int, value_end: int) -> tuple[int, int]:
+    """Write the JSON text of a value: DONE and where it ends, or ODD or FULL."""
+    used = get(state, memory.TEXTS + 1)
+    if value == 0:
+        return DONE, used
+    version = load_int16(value)
+    if value_end - value < 2 or version < 0 or version >= op.VERSIONS:
+        return ODD, 0
+    program = get(get(block, memory.BLOCK_VALUES), kind * op.VERSIONS + version)
+    if program < 0:
+        return ODD, 0
+    put(block, memory.BLOCK_NOTES + 2 * op.KIND + 1, -1)
+    put(block, memory.BLOCK_NOTES + 2 * op.PROTOCOL + 1, -1)
+    text = get(state, memory.TEXT_COLUMNS + 1)
+    room = text + get(state, memory.TEXT_CAPACITIES + 1)
+    out = json.run(program, value + 2, value_end, text + used, room, block)
+    if out < 0:
+        return FULL if out == json.NO_ROOM else ODD, 0
+    return DONE, out - text
+
+
 @compiled
 def _other(
     state: int, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
@@ -168,8 +190,7 @@ def _other(
         return FULL
     if key_size < 2 or value_size > _LARGEST_VALUE:
         return ODD
-    kind = load_int16(key)
-    name = kind
+    name = kind = load_int16(key)
     start = key + 2
     if is_control:
         name = op.CONTROL + load_int16(key + 2)
@@ -188,27 +209,12 @@ def _other(
     if out < 0:
         return FULL if out == json.NO_ROOM else ODD
     key_json = out - text
-    value_json = get(used, 1)
-    flags = 0
-    other_flags = _NO_VALUE
-    version = 0
-    if value != 0:
-        flags = VERSION
-        other_flags = 0
-        version = load_int16(value)
-        if value_size < 2 or version < 0 or version >= op.VERSIONS:
-            return ODD
-        program = get(get(block, memory.BLOCK_VALUES), kind * op.VERSIONS + version)
-        if program < 0:
-            return ODD
-        put(block, memory.BLOCK_NOTES + 2 * op.KIND + 1, -1)
-        put(block, memory.BLOCK_NOTES + 2 * op.PROTOCOL + 1, -1)
-        text = get(texts, 1)
-        room = text + get(capacity, 1)
-        out = json.run(program, value + 2, value_end, text + value_json, room, block)
-        if out < 0:
-            return FULL if out == json.NO_ROOM else ODD
-        value_json = out - text
+    reason, value_json = _value_json(state, block, kind, value, value_end)
+    if reason != DONE:
+        return reason
+    flags = 0 if value == 0 else VERSION
+    other_flags = _NO_VALUE if value == 0 else 0
+    version = 0 if value == 0 else load_int16(value)
     group = 0
     if not is_control:
         note = block + 8 * (memory.BLOCK_NOTES + 2 * op.GROUP)
@@ -225,7 +231,6 @@ def _other(
     for index in range(2):
         store_native32(get(columns, 2 + index) + 4 * other, get(used, index))
     put(state, memory.OTHERS, other + 1)
-
     _put_row(state, row, flags, name, kind, group, version)
     return DONE
 

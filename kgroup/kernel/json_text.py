@@ -405,6 +405,217 @@ def _topic(block: int, number: int) -> int:
     return get(block, memory.BLOCK_TOPICS + number)
 
 
+@inlined
+def _null(out: int) -> int:
+    store_word(out, _NULL)
+    return out + 4
+
+
+@inlined
+def _string(
+    at: int,
+    limit: int,
+    out: int,
+    room: int,
+    block: int,
+    is_compact: int,
+    is_nullable: int,
+    note: int,
+) -> tuple[int, int]:
+    """Write a string, and note where it is; this and its like give where both sides go on."""
+    size, at = _length(at, limit, False, is_compact)
+    if at < 0 or size > _MAX_STRING or (size < 0 and is_nullable == 0):
+        return at, GIVE_UP
+    if note >= 0:
+        put(block, memory.BLOCK_NOTES + 2 * note, at)
+        put(block, memory.BLOCK_NOTES + 2 * note + 1, size)
+    if size < 0:
+        return at, _null(out)
+    return at + size, write_string(at, size, out, room)
+
+
+@inlined
+def _integer(at: int, limit: int, out: int, size: int, is_unsigned: int) -> tuple[int, int]:
+    if size == 4:
+        value = load_int32(at)
+    elif size == 8:
+        value = load_int64(at)
+    elif size == 2:
+        value = load_int16(at)
+        if is_unsigned:
+            value &= 0xFFFF
+    else:
+        value = load_uint8(at)
+        value -= (value & 0x80) << 1
+    at += size
+    if at > limit:
+        return at, GIVE_UP
+    return at, write_integer(value, out)
+
+
+@compiled
+def _uncommon(
+    operation: int, a: int, b: int, at: int, limit: int, out: int, room: int, block: int
+) -> tuple[int, int]:
+    """Write a value of the kinds that few fields have."""
+    if operation == op.UUID:
+        if at + 16 > limit:
+            return at, GIVE_UP
+        return at + 16, _write_base64(at, 16, out, room, get(block, memory.BLOCK_URL), False)
+    if operation == op.BYTES:
+        size, at = _length(at, limit, True, a)
+        if at < 0 or (size < 0 and b == 0):
+            return at, GIVE_UP
+        if size < 0:
+            return at, _null(out)
+        return at + size, _write_raw(at, size, out, room, block, False)
+    if operation == op.TRAILING:
+        if at >= limit:
+            return at, out
+        copy_block(out, get(block, memory.BLOCK_TEXTS) + a)
+        return limit, _write_raw(at, limit - at, out + b, room, block, False)
+    if operation == op.ASCII:
+        size, at = _length(at, limit, a == 1, 0)
+        if at < 0 or size < 0 or not _is_ascii(at, size):
+            return at, GIVE_UP
+        return at + size, write_string(at, size, out, room)
+    if operation == op.NO_NAME:
+        return at + 4, _null(out) if load_int32(at) == 0 else GIVE_UP
+    if operation == op.TOPICS:
+        at = _note_topics(block, at, limit)
+        return at, out if at >= 0 else GIVE_UP
+    topic = _topic(block, load_int32(at)) if operation == op.TOPIC else 0
+    if topic == 0:
+        return at, GIVE_UP
+    return at + 4, write_string(topic + 2, load_int16(topic), out, room)
+
+
+@inlined
+def _array(
+    at: int, limit: int, out: int, block: int, depth: int, is_compact: int, is_nullable: int
+) -> tuple[int, int, int]:
+    """Begin an array: where both sides go on, and the depth, which is as before if it is empty."""
+    size, at = _length(at, limit, True, is_compact)
+    if at < 0 or (size < 0 and is_nullable == 0) or depth + 4 > memory.BLOCK_STACK_SIZE:
+        return at, GIVE_UP, depth
+    if size < 0:
+        return at, _null(out), depth
+    if size == 0:
+        store_word(out, _EMPTY_ARRAY)
+        return at, out + 2, depth
+    store_uint8(out, 0x5B)
+    put(block, memory.BLOCK_STACK + depth, size)
+    return at, out + 1, depth + 1
+
+
+@compiled
+def _tags(
+    operation: int, a: int, b: int, c: int, ip: int, at: int, limit: int, block: int, depth: int
+) -> tuple[int, int, int]:
+    """Go through tagged fields: where to go on in program and bytes, and the depth.
+
+    On the stack are the number of fields that are left, that of the last one, and its end.
+    """
+    stack = block + 8 * memory.BLOCK_STACK
+    if operation == op.TAGS:
+        size, at = _length(at, limit, False, 1)
+        if at < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
+            return ip, GIVE_UP, depth
+        put(stack, depth, size + 1)
+        put(stack, depth + 1, -2)
+        put(stack, depth + 2, at)
+        return ip, at, depth + 3
+    if operation == op.IF_TAG:
+        return c if get(stack, depth - 2) == a - 1 else ip, at, depth
+    end = get(stack, depth - 1)
+    if operation == op.NOT:
+        is_default = end - at == b and equal(at, get(block, memory.BLOCK_TEXTS) + a, b)
+        return ip, GIVE_UP if is_default else at, depth
+    left = get(stack, depth - 3)
+    if at != end:
+        return ip, GIVE_UP, depth
+    if left == 0:
+        return a, at, depth - 3
+    tag, at = _length(at, limit, False, 1)
+    if at < 0 or tag <= get(stack, depth - 2):
+        return ip, GIVE_UP, depth
+    size, at = _length(at, limit, False, 1)
+    if at < 0:
+        return ip, GIVE_UP, depth
+    put(stack, depth - 3, left - 1)
+    put(stack, depth - 2, tag)
+    put(stack, depth - 1, at + size + 1)
+    return ip, at, depth
+
+
+@compiled
+def _open_part(
+    operation: int, part: int, at: int, size: int, out: int, room: int, block: int
+) -> tuple[int, int, int]:
+    """Begin bytes of a member: their program, -1 if there is none; where it reads; where to write.
+
+    What has no program is written as bytes.
+    """
+    is_member = operation == op.MEMBER
+    part_number = _member_part(block, part) if is_member else _user_data_part(block, part)
+    called, start = _part_program(block, part_number, at, size)
+    if size < 0:
+        return -1, at, GIVE_UP if is_member and part < op.CONNECT else _null(out)
+    if start < 0:
+        return -1, at, GIVE_UP
+    if called < 0:
+        return -1, at + size, _write_raw(at, size, out, room, block, is_member)
+    return called, start, out
+
+
+@compiled
+def _rest(
+    operation: int,
+    a: int,
+    b: int,
+    c: int,
+    ip: int,
+    at: int,
+    limit: int,
+    out: int,
+    room: int,
+    block: int,
+    depth: int,
+) -> tuple[int, int, int, int, int]:
+    """Do what `run` does seldom; give where it goes on, by its own names."""
+    if operation == op.MEMBER or operation == op.USER_DATA:
+        size, at = _length(at, limit, True, a)
+        if at < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
+            return ip, at, limit, GIVE_UP, depth
+        end = at + size
+        called, at, out = _open_part(operation, b, at, size, out, room, block)
+        if called < 0:
+            return ip, at, limit, out, depth
+        put(block, memory.BLOCK_STACK + depth, ip)
+        put(block, memory.BLOCK_STACK + depth + 1, limit)
+        return called, at, end, out, depth + 2
+    if operation == op.MAYBE:
+        value = load_uint8(at)
+        if a and value > 1:
+            return ip, at, limit, GIVE_UP, depth
+        if value == 0 if a else value >= 0x80:
+            return c, at + 1, limit, _null(out), depth
+        return ip, at + 1, limit, out, depth
+    if operation == op.TAGS or (operation >= op.NEXT_TAG and operation <= op.NOT):
+        ip, at, depth = _tags(operation, a, b, c, ip, at, limit, block, depth)
+        return ip, at, limit, out if at >= 0 else GIVE_UP, depth
+    at, out = _uncommon(operation, a, b, at, limit, out, room, block)
+    return ip, at, limit, out, depth
+
+
+@inlined
+def _fixed(out: int, text: int, size: int) -> int:
+    copy_block(out, text)
+    for done in range(BLOCK, size, BLOCK):
+        copy_block(out + done, text + done)
+    return out + size
+
+
 @compiled
 def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
     """Run a program on the bytes from `at` to `limit`, which it must use up.
@@ -416,7 +627,7 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
     texts = get(block, memory.BLOCK_TEXTS)
     stack = block + 8 * memory.BLOCK_STACK
     depth = 0
-    while True:
+    while out >= 0:
         instruction = code + 8 * op.WORDS * ip
         operation = get(instruction, 0)
         a = get(instruction, 1)
@@ -430,208 +641,37 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
             return GIVE_UP
         if out + text_size + _SLACK > room:
             return NO_ROOM
-        copy_block(out, text)
-        for done in range(BLOCK, text_size, BLOCK):
-            copy_block(out + done, text + done)
-        out += text_size
+        out = _fixed(out, text, text_size)
         if operation == op.TEXT:
             continue
         if operation == op.STRING:
-            size, at = _length(at, limit, False, a)
-            if at < 0 or size > _MAX_STRING or (size < 0 and b == 0):
-                return GIVE_UP
-            if c >= 0:
-                put(block, memory.BLOCK_NOTES + 2 * c, at)
-                put(block, memory.BLOCK_NOTES + 2 * c + 1, size)
-            if size < 0:
-                store_word(out, _NULL)
-                out += 4
-            else:
-                out = write_string(at, size, out, room)
-                if out < 0:
-                    return out
-                at += size
+            at, out = _string(at, limit, out, room, block, a, b, c)
         elif operation == op.INT:
-            if a == 4:
-                value = load_int32(at)
-            elif a == 8:
-                value = load_int64(at)
-            elif a == 2:
-                value = load_int16(at)
-                if b:
-                    value &= 0xFFFF
-            else:
-                value = load_uint8(at)
-                value -= (value & 0x80) << 1
-            at += a
-            if at > limit:
-                return GIVE_UP
-            out = write_integer(value, out)
+            at, out = _integer(at, limit, out, a, b)
         elif operation == op.ARRAY:
-            size, at = _length(at, limit, True, a)
-            if at < 0 or (size < 0 and b == 0):
-                return GIVE_UP
-            if size > 0:
-                if depth + 4 > memory.BLOCK_STACK_SIZE:
-                    return GIVE_UP
-                store_uint8(out, 0x5B)
-                out += 1
-                put(stack, depth, size)
-                depth += 1
-            else:
-                if size < 0:
-                    store_word(out, _NULL)
-                    out += 4
-                else:
-                    store_word(out, _EMPTY_ARRAY)
-                    out += 2
-                ip = c
+            before = depth
+            at, out, depth = _array(at, limit, out, block, depth, a, b)
+            ip = c if depth == before else ip
         elif operation == op.NEXT:
             left = get(stack, depth - 1) - 1
             put(stack, depth - 1, left)
-            if left > 0:
-                store_uint8(out, 0x2C)
-                ip = a
-            else:
-                store_uint8(out, 0x5D)
-                depth -= 1
+            store_uint8(out, 0x2C if left > 0 else 0x5D)
             out += 1
+            ip = a if left > 0 else ip
+            depth -= left <= 0
         elif operation == op.NO_TAGS:
-            if at >= limit or load_uint8(at) != 0:
-                return GIVE_UP
+            out = out if at < limit and load_uint8(at) == 0 else GIVE_UP
             at += 1
-        elif operation == op.MEMBER or operation == op.USER_DATA:
-            size, at = _length(at, limit, True, a)
-            if at < 0:
-                return GIVE_UP
-            part = _member_part(block, b) if operation == op.MEMBER else _user_data_part(block, b)
-            called, start = _part_program(block, part, at, size)
-            if size < 0:
-                if operation == op.MEMBER and b < op.CONNECT:
-                    return GIVE_UP
-                store_word(out, _NULL)
-                out += 4
-            elif start < 0:
-                return GIVE_UP
-            elif called >= 0:
-                if depth + 4 > memory.BLOCK_STACK_SIZE:
-                    return GIVE_UP
-                put(stack, depth, ip)
-                put(stack, depth + 1, limit)
-                depth += 2
-                limit = at + size
-                at = start
-                ip = called
-            else:
-                out = _write_raw(at, size, out, room, block, operation == op.MEMBER)
-                if out < 0:
-                    return out
-                at += size
         elif operation == op.END:
-            if at != limit:
-                return GIVE_UP
-            if depth == 0:
-                return out
+            if at != limit or depth == 0:
+                return out if at == limit else GIVE_UP
             depth -= 2
             ip = get(stack, depth)
             limit = get(stack, depth + 1)
-        elif operation == op.UUID:
-            if at + 16 > limit:
-                return GIVE_UP
-            out = _write_base64(at, 16, out, room, get(block, memory.BLOCK_URL), False)
-            if out < 0:
-                return out
-            at += 16
-        elif operation == op.BYTES:
-            size, at = _length(at, limit, True, a)
-            if at < 0 or (size < 0 and b == 0):
-                return GIVE_UP
-            if size < 0:
-                store_word(out, _NULL)
-                out += 4
-            else:
-                out = _write_raw(at, size, out, room, block, False)
-                if out < 0:
-                    return out
-                at += size
-        elif operation == op.MAYBE:
-            value = load_uint8(at)
-            at += 1
-            if a and value > 1:
-                return GIVE_UP
-            if value == 0 if a else value >= 0x80:
-                store_word(out, _NULL)
-                out += 4
-                ip = c
-        elif operation == op.IF_LEFT:
-            if at == limit:
-                ip = a
-        elif operation == op.TAGS:
-            size, at = _length(at, limit, False, 1)
-            if at < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
-                return GIVE_UP
-            put(stack, depth, size + 1)  # fields that are left
-            put(stack, depth + 1, -2)  # number of the last one, less one
-            put(stack, depth + 2, at)  # its end
-            depth += 3
-        elif operation == op.NEXT_TAG:
-            left = get(stack, depth - 3)
-            if at != get(stack, depth - 1):
-                return GIVE_UP
-            if left == 0:
-                depth -= 3
-                ip = a
-            else:
-                tag, at = _length(at, limit, False, 1)
-                if at < 0 or tag <= get(stack, depth - 2):
-                    return GIVE_UP
-                size, at = _length(at, limit, False, 1)
-                if at < 0:
-                    return GIVE_UP
-                put(stack, depth - 3, left - 1)
-                put(stack, depth - 2, tag)
-                put(stack, depth - 1, at + size + 1)
-        elif operation == op.IF_TAG:
-            if get(stack, depth - 2) == a - 1:
-                ip = c
-        elif operation == op.NOT:
-            if get(stack, depth - 1) - at == b and equal(at, texts + a, b):
-                return GIVE_UP
-        elif operation == op.JUMP:
+        elif operation == op.JUMP or (operation == op.IF_LEFT and at == limit):
             ip = a
-        elif operation == op.TRAILING:
-            if at < limit:
-                copy_block(out, texts + a)
-                size = limit - at
-                out = _write_raw(at, size, out + b, room, block, False)
-                if out < 0:
-                    return out
-                at = limit
-        elif operation == op.ASCII:
-            size, at = _length(at, limit, a == 1, 0)
-            if at < 0 or size < 0 or not _is_ascii(at, size):
-                return GIVE_UP
-            out = write_string(at, size, out, room)
-            if out < 0:
-                return out
-            at += size
-        elif operation == op.NO_NAME:
-            if load_int32(at) != 0:
-                return GIVE_UP
-            at += 4
-            store_word(out, _NULL)
-            out += 4
-        elif operation == op.TOPICS:
-            at = _note_topics(block, at, limit)
-            if at < 0:
-                return GIVE_UP
-        elif operation == op.TOPIC:
-            topic = _topic(block, load_int32(at))
-            if topic == 0:
-                return GIVE_UP
-            at += 4
-            out = write_string(topic + 2, load_int16(topic), out, room)
-            if out < 0:
-                return out
-        else:
-            return GIVE_UP
+        elif operation != op.IF_LEFT:
+            ip, at, limit, out, depth = _rest(
+                operation, a, b, c, ip, at, limit, out, room, block, depth
+            )
+    return out

@@ -290,6 +290,14 @@ def record_time(at: int) -> tuple[int, bool]:
     return load_int64(at + 27), False
 
 
+@inlined
+def _save(state: int) -> None:
+    """Take note of how much is used, for `close_batch`."""
+    for index in range(memory.ROWS, memory.USED_END):
+        put(state, memory.SAVED - memory.ROWS + index, get(state, index))
+    put(state, memory.SAVED_KEEP, get(state, memory.KEEP))
+
+
 @compiled
 def open_batch(state: int) -> int:
     """Check the batch at POSITION and take note of what its records have in common."""
@@ -337,9 +345,7 @@ def open_batch(state: int) -> int:
     batch = get(state, memory.BATCHES)
     if row + count > get(state, memory.ROW_CAPACITY):
         return FULL
-    for index in range(memory.ROWS, memory.USED_END):
-        put(state, memory.SAVED - memory.ROWS + index, get(state, index))
-    put(state, memory.SAVED_KEEP, get(state, memory.KEEP))
+    _save(state)
     if count > 0:
         columns = state + 8 * memory.BATCH_COLUMNS
         put(get(columns, 0), batch, row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kgroup.history.query.lag import lags
@@ -138,13 +138,8 @@ def group_page(
         *(each.time_ms for each in changes),
         first_commit,
     ]
-    since = since_ms
-    if since is None:
-        since = min((each for each in known if each is not None), default=None)
     known_ms = span_of(engine, cluster).last_ms
-    until = known_ms if until_ms is None else until_ms
-    if since is not None and until is not None and since > until:  # nothing is known of that time
-        since = until = until if since_ms is None else since
+    since, until = _shown_time(known, known_ms, since_ms, until_ms)
     left_out = []
     if len(timed) < len(intervals.data):
         untimed = counted(len(intervals.data) - len(timed), "stretch", "stretches")
@@ -174,14 +169,28 @@ def group_page(
         _lags(engine, cluster, group_id, since_ms, until_ms),
         tuple(left_out),
     )
-    notes = [f"left out: {each}" for each in left_out]
+    return Report((page,), notes=tuple(_notes(page)))
+
+
+def _notes(page: GroupPage) -> Iterator[str]:
     if not (page.rebalances or page.rates):
-        notes.insert(
-            0,
-            f"Group {group_id!r} neither rebalanced nor committed in that time, as far as the "
-            "warehouse knows.",
+        yield (
+            f"Group {page.group_id!r} neither rebalanced nor committed in that time, as far as the "
+            "warehouse knows."
         )
-    return Report((page,), notes=tuple(notes))
+    yield from (f"left out: {each}" for each in page.left_out)
+
+
+def _shown_time(
+    known: Sequence[int | None], known_ms: int | None, since_ms: int | None, until_ms: int | None
+) -> tuple[int | None, int | None]:
+    since = since_ms
+    if since is None:
+        since = min((each for each in known if each is not None), default=None)
+    until = known_ms if until_ms is None else until_ms
+    if since is not None and until is not None and since > until:  # nothing is known of that time
+        since = until = until if since_ms is None else since
+    return since, until
 
 
 def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:

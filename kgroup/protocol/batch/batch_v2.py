@@ -261,28 +261,8 @@ def _decode_record(
         number, position = _varint(data, position, 32)
         offset = base_offset + number
 
-    number = data[position]
-    if number < 0x80:
-        size = (number >> 1) ^ -(number & 1)
-        position += 1
-    else:
-        size, position = _varint(data, position, 32)
-    key = None
-    if size >= 0:
-        key = data[position : position + size]
-        position += size
-
-    number = data[position]
-    if number < 0x80:
-        size = (number >> 1) ^ -(number & 1)
-        position += 1
-    else:
-        size, position = _varint(data, position, 32)
-    value = None
-    if size >= 0:
-        value = data[position : position + size]
-        position += size
-
+    key, position = _bytes(data, position)
+    value, position = _bytes(data, position)
     if data[position] == 0:
         headers: tuple[tuple[str, bytes | None], ...] = ()
         position += 1
@@ -297,6 +277,17 @@ def _decode_record(
         timestamp = java_long(timestamp)
         offset = java_long(offset)
     return Record(offset, None if timestamp == -1 else timestamp, key, value, headers), end
+
+
+def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """Read a size and so many bytes, None below 0; give them and the position after them."""
+    number = data[position]
+    if number < 0x80:
+        size = (number >> 1) ^ -(number & 1)
+        position += 1
+    else:
+        size, position = _varint(data, position, 32)
+    return (None, position) if size < 0 else (data[position : position + size], position + size)
 
 
 def _decode_headers(

@@ -18,6 +18,7 @@ overrides the timestamps inside (KIP-32). See `AbstractLegacyRecordBatch` and `L
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import partial
 
 from kgroup.errors import ProblemKind
 from kgroup.protocol.batch.batch import (
@@ -147,10 +148,7 @@ def _decode_record(data: bytes, offset: int) -> Record:
 
 def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record | Damage]:
     """Yield the record of a message, or those inside it where it is compressed."""
-
-    def damage(kind: str, reason: str) -> Damage:
-        return Damage(batch.position, batch.size, kind, reason)  # type: ignore[arg-type]
-
+    damage = partial(Damage, batch.position, batch.size)
     data = bytes(batch.data)
     try:
         record = _decode_record(data, batch.last_offset)
@@ -184,17 +182,16 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
             ProblemKind.BAD_RECORD, flaw or "Expected messages in a compressed one, found none."
         )
         return
-    shift = 0
     # librdkafka once wrote 0 as the offset of every wrapper: then the offsets inside are absolute
-    if batch.magic == 1 and batch.last_offset != 0:
-        shift = batch.last_offset - last_inside
-        if shift < 0:
-            yield damage(
-                ProblemKind.BAD_RECORD,
-                f"Expected the offset {batch.last_offset} of a compressed message to be at least"
-                f" that of the last message inside, found {last_inside} there.",
-            )
-            return
+    is_relative = batch.magic == 1 and batch.last_offset != 0
+    shift = batch.last_offset - last_inside if is_relative else 0
+    if shift < 0:
+        yield damage(
+            ProblemKind.BAD_RECORD,
+            f"Expected the offset {batch.last_offset} of a compressed message to be at least"
+            f" that of the last message inside, found {last_inside} there.",
+        )
+        return
     for stored, message in _messages(inside):
         offset = java_long(stored + shift)
         try:

@@ -101,9 +101,10 @@ class FakeBroker:
                 threading.Thread(target=self._talk, args=[connection], daemon=True).start()
 
     def close(self) -> None:
-        self._listener.close()
-        for connection in self._connections:
-            connection.close()
+        for waited_on in (self._listener, *self._connections):
+            with suppress(OSError):
+                waited_on.shutdown(socket.SHUT_RDWR)  # else the thread that waits there stays
+            waited_on.close()
 
     def _talk(self, connection: socket.socket) -> None:
         with connection, suppress(OSError, EOFError):
@@ -161,11 +162,13 @@ def fake_broker() -> Iterator[FakeBroker]:
         listener.bind((HOST, 0))
         listener.listen()
         broker = FakeBroker(listener)
-        threading.Thread(target=broker.serve, daemon=True).start()
+        thread = threading.Thread(target=broker.serve, daemon=True)
+        thread.start()
         try:
             yield broker
         finally:
             broker.close()
+            thread.join()
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 from kgroup.source.broker import client
 from tests.broker.key_stores import FOLDER
 from tests.cli.conftest import Cli, Result
+from tests.source.broker_answers import described
 from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 
 MODULES = "org.apache.kafka.common.security"
@@ -280,6 +281,6 @@ def answering(fake: FakeBroker, *more_brokers: dict[str, Any]) -> None:
             "error_code": 0,
             "groups": [{"group_id": "g", "protocol_type": "consumer"}],
         },
-        "DescribeGroups": lambda _: {"groups": []},
+        "DescribeGroups": lambda _: {"groups": [described("g")]},
         "OffsetFetch": lambda _: {"topics": [], "error_code": 0},
     }

@@ -57,7 +57,7 @@ def _ask(damage: Callable[[bytes], bytes]) -> None:
                 for answer in map(described, request.groups)
             ]
         }
-        broker.damage = damage
+        broker.damage = lambda _, body: damage(body)
         for question in (list_groups, describe, partial(locate, ["g", "h"])):
             with (
                 suppress(KgroupError),

@@ -9,29 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from kafka.protocol.admin.groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
-from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
-from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
-from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
-from kafka.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, describe_share_offsets_request
 
 __all__ = ["Asked", "FakeBroker", "fake_broker"]
 
@@ -41,19 +26,14 @@ Handler = Callable[[Any], "Fields | None"]
 Asked = tuple[str, int, Any]
 """Name of an API, version, the request."""
 
-_MESSAGES = {
-    request.API_KEY: (request, response)
-    for request, response in (
-        (DescribeGroupsRequest, DescribeGroupsResponse),
-        (FetchRequest, FetchResponse),
-        (FindCoordinatorRequest, FindCoordinatorResponse),
-        (ListGroupsRequest, ListGroupsResponse),
-        (ListOffsetsRequest, ListOffsetsResponse),
-        (MetadataRequest, MetadataResponse),
-        (OffsetFetchRequest, OffsetFetchResponse),
-        (SaslAuthenticateRequest, SaslAuthenticateResponse),
-        (SaslHandshakeRequest, SaslHandshakeResponse),
-        (ApiVersionsRequest, ApiVersionsResponse),
+_REQUESTS = {
+    request.API_KEY: request
+    for request in (
+        *(ApiVersionsRequest, FetchRequest, FindCoordinatorRequest, ListGroupsRequest),
+        *(ListOffsetsRequest, MetadataRequest, OffsetFetchRequest),
+        *(SaslAuthenticateRequest, SaslHandshakeRequest, DescribeGroupsRequest),
+        *(api.request for api in DESCRIBE_BY_TYPE.values()),
+        describe_share_offsets_request(),
     )
 }
 
@@ -70,7 +50,8 @@ class FakeBroker:
         asked: what it was asked, without ApiVersions.
         is_silent_on_versions: whether it never answers ApiVersions, as 0.9 does not.
         is_closed_on_versions: whether it closes the connection, as 0.8 does.
-        damage: what becomes of the bytes of each answer, behind its size and correlation id.
+        damage: what becomes of an answer's bytes, behind its size and correlation id; by the name
+            of the API.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -80,7 +61,7 @@ class FakeBroker:
         self.asked: list[Asked] = []
         self.is_silent_on_versions = False
         self.is_closed_on_versions = False
-        self.damage: Callable[[bytes], bytes] = bytes
+        self.damage: Callable[[str, bytes], bytes] = lambda _, body: body
         self._listener = listener
         self._connections: list[socket.socket] = []
 
@@ -119,28 +100,25 @@ class FakeBroker:
                     return
                 answer.with_header(correlation_id=correlation)
                 encoded = bytes(answer.encode(header=True, framed=True))
-                body = self.damage(encoded[8:])
+                body = self.damage(_name(key), encoded[8:])
                 connection.sendall(struct.pack(">i", 4 + len(body)) + encoded[4:8] + body)
 
     def _answer(self, key: int, version: int, data: bytes) -> Any:
-        if key not in _MESSAGES:
+        if key not in _REQUESTS:
             return None
-        request_class, response_class = _MESSAGES[key]
-        name = request_class.__name__.removesuffix("Request")
+        name = _name(key)
         if name == "ApiVersions" and self.is_closed_on_versions:
             return None
+        request = _REQUESTS[key].decode(data, version=version, header=True)
+        kind = request.header.get_response_class()[None]
         if name == "ApiVersions":
-            return _build(response_class, self._versions(), version)
-        request = request_class.decode(data, version=version, header=True)
+            return _build(kind, self._versions(), version)
         self.asked.append((name, version, request))
         handler = self.handlers.get(name)
         fields = handler(request) if handler else None
-        return None if fields is None else _build(response_class, fields, version)
+        return None if fields is None else _build(kind, fields, version)
 
     def _versions(self) -> Fields:
-        names = {
-            request.__name__.removesuffix("Request"): key for key, (request, _) in _MESSAGES.items()
-        }
         return {
             "error_code": 0,
             "api_keys": [
@@ -149,7 +127,7 @@ class FakeBroker:
                     "min_version": 0,
                     "max_version": 3 if name == "ApiVersions" else self.newest.get(name, 0),
                 }
-                for name, key in names.items()
+                for name, key in ((_name(key), key) for key in _REQUESTS)
                 if name in self.handlers or name == "ApiVersions"
             ],
         }
@@ -181,11 +159,18 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     return data
 
 
+def _name(key: int) -> str:
+    name: str = _REQUESTS[key].__name__
+    return name.removesuffix("Request")
+
+
 def _build(kind: Any, fields: Mapping[str, Any], version: int) -> Any:
     values = {}
     for name, value in fields.items():
         part = kind.fields[name]
         if value is not None and part.is_struct_array():
             value = [_build(part.data_class, each, version) for each in value]
+        elif value is not None and part.is_struct():
+            value = _build(part.data_class, value, version)
         values[name] = value
     return kind(version=version, **values)

@@ -263,7 +263,7 @@ def test_a_null_where_none_may_be(broker: FakeBroker) -> None:
     """Found by fuzzing; kafka-python takes a string's length of -1 for null everywhere."""
     member = described("g")
     broker.handlers["DescribeGroups"] = lambda _: {"groups": [member]}
-    broker.damage = lambda body: body.replace(b"\0\6Stable", b"\xff\xff")
+    broker.damage = lambda _, body: body.replace(b"\0\6Stable", b"\xff\xff")
     with Cluster(broker.bootstrap) as source:
         (problem,) = source.read(["g"], QUICK).problems
     assert problem.kind is ProblemKind.UNUSABLE
@@ -276,6 +276,51 @@ def test_a_partition_that_is_left_out_of_an_answer(broker: FakeBroker) -> None:
         (problem,) = source.log_ranges({("orders", 0)}).problems
     assert problem.kind is ProblemKind.UNUSABLE
     assert "without orders-0" in problem.reason
+
+
+@pytest.mark.parametrize("api", ["DescribeGroups", "OffsetFetch", "FindCoordinator"])
+def test_a_group_that_is_left_out_of_an_answer(broker: FakeBroker, api: str) -> None:
+    """Another one stands there, that nobody asked for."""
+    broker.newest |= {"OffsetFetch": 8, "FindCoordinator": 4}
+    broker.handlers |= {
+        "FindCoordinator": lambda _: {"coordinators": [{**coordinator(broker), "key": "g"}]},
+        "OffsetFetch": lambda _: {"groups": [{"group_id": "g", **committed()}]},
+    }
+    fields = {
+        "DescribeGroups": {"groups": [described("other")]},
+        "OffsetFetch": {"groups": [{"group_id": "other", **committed()}]},
+        "FindCoordinator": {"coordinators": [{**coordinator(broker), "key": "other"}]},
+    }[api]
+    broker.handlers[api] = lambda _: fields
+    with Cluster(broker.bootstrap) as source:
+        try:
+            (problem,) = source.read(["g"], QUICK).problems
+            kind, reason = problem.kind, problem.reason
+        except BrokerError as error:  # nobody to ask at all
+            kind, reason = error.kind, str(error)
+    assert kind is ProblemKind.UNUSABLE
+    assert f"answered {api} without g" in reason
+
+
+def test_a_null_inside_a_structure(broker: FakeBroker) -> None:
+    """Found by fuzzing; of a member's assignment, which is a structure in a structure."""
+    listed = {"group_id": "g", "protocol_type": "consumer", "group_type": "consumer"}
+    owned = {"topic_partitions": None}
+    texts = dict.fromkeys(("member_id", "client_id", "client_host", "subscribed_topic_regex"), "")
+    member = {
+        **texts,
+        "subscribed_topic_names": [],
+        "assignment": owned,
+        "target_assignment": owned,
+    }
+    group = {"group_id": "g", "group_state": "Stable", "assignor_name": "", "members": [member]}
+    broker.newest["ListGroups"] = 5
+    broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": [listed]}
+    broker.handlers["ConsumerGroupDescribe"] = lambda _: {"groups": [group]}
+    with Cluster(broker.bootstrap) as source:
+        (problem,) = source.read(None, QUICK).problems
+    assert problem.kind is ProblemKind.UNUSABLE
+    assert "null for groups.members.assignment.topic_partitions" in problem.reason
 
 
 def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:

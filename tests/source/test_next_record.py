@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.errors import ProblemKind
 from kgroup.model.next_record import NextRecord
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import (
@@ -104,6 +105,16 @@ def test_old_message_formats(broker: FakeBroker, magic: int, codec: str) -> None
 def test_append_time_is_the_time_of_all_records(broker: FakeBroker) -> None:
     log = FakeLog([(1, batch(records(0, 1), flags=LOG_APPEND, max_timestamp=77))])
     assert following(broker, log, 1) == NextRecord(1, 77)
+
+
+def test_a_partition_that_is_left_out_of_an_answer(broker: FakeBroker) -> None:
+    """Else nobody would say that its record is missing."""
+    serve(broker, {0: FakeLog([(1, batch(records(0, 1)))])})
+    broker.handlers["Fetch"] = lambda _: {"responses": []}
+    with Cluster(broker.bootstrap, timeout_s=2) as source:
+        (problem,) = source.next_records([("orders", 0, 0)]).problems
+    assert problem.kind is ProblemKind.UNUSABLE
+    assert "answered Fetch without orders-0" in problem.reason
 
 
 def test_holes_of_compaction_are_passed_over(broker: FakeBroker) -> None:

@@ -46,6 +46,7 @@ def read(
     *records: Plain,
     state: str = "Empty",
     error: int = 0,
+    timeout_s: float = 10,
     **question: Any,
 ) -> tuple[Group, tuple[str, ...]]:
     """Read the group from a broker with such a log; give the notes too."""
@@ -67,7 +68,7 @@ def read(
             ]
         },
     }
-    with Cluster(broker.bootstrap) as source:
+    with Cluster(broker.bootstrap, timeout_s=timeout_s) as source:
         reading = source.read(["g"], Question(**question))
     assert reading.problems == ()
     return reading.image.groups["g"], reading.notes
@@ -94,6 +95,17 @@ def test_the_newest_generation_and_the_commit_that_counts(broker: FakeBroker) ->
     )
     assert (group.generation_id, notes) == (2, ())
     assert [offset.commit_timestamp_ms for offset in group.offsets] == [200]
+
+
+def test_a_topic_that_goes_while_it_is_read(broker: FakeBroker) -> None:
+    there, gone = broker.handlers["Metadata"], metadata(broker)
+    broker.handlers["Metadata"] = lambda request: (gone if fetches(broker) else there)(request)
+    record = group_metadata(0, "g", generation=1)
+    group, notes = read(broker, record, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, timeout_s=1)
+    assert group.generation_id is None
+    assert [note.partition(";")[0] for note in notes] == [
+        f"__consumer_offsets-{NUMBER}: its leader says LEADER_NOT_AVAILABLE"
+    ]
 
 
 def test_times_of_commits_are_read_where_they_matter_only(broker: FakeBroker) -> None:

@@ -19,6 +19,7 @@ from kgroup.model.cluster import Partition, Placement, Topic
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem
+from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection_error import BROKEN
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, ErrorCode, error_name, what_it_needs
@@ -218,7 +219,8 @@ async def _ask_for(
     kind = {"key_type": int(transactional)} if version else {}
     if version is not None and version >= 4:
         answer = await client.ask_any(FindCoordinatorRequest, coordinator_keys=keys, **kind)
-        return {each.key: (each.error_code, each.node_id) for each in answer.coordinators}
+        named = {each.key: (each.error_code, each.node_id) for each in answer.coordinators}
+        return only_asked(named, keys, "FindCoordinator")
     answers = await client.gather(
         client.ask_any(FindCoordinatorRequest, key=key, **kind) for key in keys
     )

@@ -18,6 +18,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 from kgroup.model.record import known
 from kgroup.protocol.batch.batch import LOG_OVERHEAD, Damage
 from kgroup.protocol.batch.record_batch import read_batches
+from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.leader import At
 
@@ -72,7 +73,7 @@ async def fetch(
         committed: whether only decided records are wanted.
 
     Raises:
-        BrokerError: the leader cannot be asked.
+        BrokerError: the leader cannot be asked, or leaves a partition out.
     """
     version = await client.version(leader, FetchRequest, _BY_TOPIC_NAME) or 0
     topic_of = FetchRequest.FetchTopic
@@ -94,7 +95,7 @@ async def fetch(
     )
     if version >= 7 and answer.error_code:
         return dict.fromkeys(offsets, Fetched(int(answer.error_code)))
-    return {
+    fetched = {
         (each.topic, found.partition_index): Fetched(
             int(found.error_code),
             bytes(found.records or b""),
@@ -109,6 +110,7 @@ async def fetch(
         for each in answer.responses
         for found in each.partitions
     }
+    return only_asked(fetched, offsets, "Fetch", leader)
 
 
 def sound_part(fetched: Fetched, at: int, *, is_all: bool = False) -> tuple[int, int]:

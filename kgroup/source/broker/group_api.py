@@ -61,22 +61,23 @@ class DescribeApi:
     """The API that describes the groups of one type.
 
     Attributes:
+        name: Kafka's.
         request: class of the request, made when it is first needed.
         fields: makes the request's fields for groups.
         group: makes a `Group` of one group of the answer.
     """
 
     def __init__(self, name: str, field: str, group: Callable[[Any, Broker | None], Group]) -> None:
-        self._name = name
+        self.name = name
         self._field = field
         self.group = group
 
     @property
     def request(self) -> Any:
         """Return the class of the request."""
-        if self._name == "DescribeGroupsRequest":
+        if self.name == "DescribeGroups":
             return DescribeGroupsRequest
-        return _message(self._name)
+        return _message(f"{self.name}Request")
 
     def fields(self, group_ids: list[str]) -> dict[str, Any]:
         """Return the request's fields."""
@@ -325,9 +326,9 @@ def _known(number: int | None) -> int | None:
 
 
 DESCRIBE_BY_TYPE: Mapping[GroupType, DescribeApi] = {
-    GroupType.CLASSIC: DescribeApi("DescribeGroupsRequest", "groups", _classic_group),
-    GroupType.CONSUMER: DescribeApi("ConsumerGroupDescribeRequest", "group_ids", _consumer_group),
-    GroupType.SHARE: DescribeApi("ShareGroupDescribeRequest", "group_ids", _share_group),
-    GroupType.STREAMS: DescribeApi("StreamsGroupDescribeRequest", "group_ids", _streams_group),
+    GroupType.CLASSIC: DescribeApi("DescribeGroups", "groups", _classic_group),
+    GroupType.CONSUMER: DescribeApi("ConsumerGroupDescribe", "group_ids", _consumer_group),
+    GroupType.SHARE: DescribeApi("ShareGroupDescribe", "group_ids", _share_group),
+    GroupType.STREAMS: DescribeApi("StreamsGroupDescribe", "group_ids", _streams_group),
 }
 """In the order in which they are tried where a group's type is not known."""

@@ -13,6 +13,7 @@ from kafka.protocol.consumer.group import OffsetFetchRequest
 from kgroup.errors import BrokerError
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, ShareOffset
+from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, partition_of
 from kgroup.source.broker.error_code import ErrorCode
@@ -144,7 +145,9 @@ class GroupReader:
         ):
             if isinstance(answer, BrokerError):
                 raise answer
-            for described in answer.groups:
+            answered = {each.group_id: each for each in answer.groups}
+            api = DESCRIBE_BY_TYPE[kind]
+            for described in only_asked(answered, by_type[kind], api.name, node).values():
                 if found[described.group_id] is not None and described.error_code:
                     continue
                 if described.error_code in _NO_SUCH_GROUP:
@@ -154,8 +157,7 @@ class GroupReader:
                         described.error_code, described.error_message
                     )
                 elif described.group_state != GroupState.DEAD:
-                    group = DESCRIBE_BY_TYPE[kind].group(described, coordinator)
-                    found[described.group_id] = group
+                    found[described.group_id] = api.group(described, coordinator)
         return found
 
     # --- what they have committed ---
@@ -174,7 +176,8 @@ class GroupReader:
                 highest=_BY_TOPIC_NAME,
                 groups=[group(version=version, group_id=each, topics=None) for each in group_ids],
             )
-            return {each.group_id: _offsets(each) for each in answer.groups}
+            offsets = {each.group_id: _offsets(each) for each in answer.groups}
+            return only_asked(offsets, group_ids, "OffsetFetch", node)
         topics = None if version is not None and version >= 2 else await self._all_partitions()
         answers = await client.gather(
             client.ask(
@@ -213,12 +216,14 @@ class GroupReader:
             request,
             groups=[group(group_id=each.group_id, topics=None) for each in coordinators],
         )
-        return {
+        offsets = {
             each.group_id: Refusal(each.error_code, each.error_message)
             if each.error_code
             else share_offsets(each)
             for each in answer.groups
         }
+        group_ids = [each.group_id for each in coordinators]
+        return only_asked(offsets, group_ids, "DescribeShareGroupOffsets", node)
 
 
 def _offsets(answer: Any) -> "tuple[CommittedOffset, ...] | Refusal":

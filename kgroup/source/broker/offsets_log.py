@@ -45,7 +45,6 @@ _LENGTH = Struct(">H")
 _MANY = 50
 """From so many groups on, every record is looked at instead of batches searched for their names."""
 _NO_ID = "A" * 22
-_NO_TOPIC = Topic(OFFSETS_TOPIC, None, {})
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 Data = Mapping[str, Any]
@@ -211,13 +210,13 @@ async def read_details(
         client, {(OFFSETS_TOPIC, number) for number in numbers}, committed=False
     )
     # Only now: who leads may have been looked for anew.
-    topic = (await client.topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC, _NO_TOPIC)
+    topics = await client.topics([OFFSETS_TOPIC])
     logs = [
         _Log(
             client,
             number,
             by_partition[number],
-            topic.partitions[number].leader if number in topic.partitions else None,
+            _leader(topics, number),
             ranges.ranges[OFFSETS_TOPIC, number],
             LogMemory() if memory is None else memory,
         )
@@ -318,7 +317,7 @@ class _Log:
             code, data = found.code, found.data
             if code in LEADER_MOVES and await backoff.wait():
                 view = await self._client.metadata([OFFSETS_TOPIC])
-                self._leader = view.topics[OFFSETS_TOPIC].partitions[self.number].leader
+                self._leader = _leader(view.topics, self.number)
                 continue
             if code:
                 return batches, size, code
@@ -372,6 +371,12 @@ class _Log:
             trace.metadata = trace.metadata or newest
         for (group_id, topic, partition), commit in commits.items():
             self._wanted[group_id].commits.setdefault((topic, partition), commit)
+
+
+def _leader(topics: Mapping[str, Topic], number: int) -> int | None:
+    topic = topics.get(OFFSETS_TOPIC)
+    partition = topic.partitions.get(number) if topic else None
+    return partition.leader if partition else None
 
 
 def _pattern(group_ids: Collection[bytes]) -> re.Pattern[bytes] | None:

@@ -12,6 +12,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.problem import Problem
+from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.error_code import ErrorCode, error_name
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
@@ -126,11 +127,7 @@ async def _offsets(
         for topic in answer.topics
         for each in topic.partitions
     }
-    for topic, partition in ats:
-        if (topic, partition) not in found:
-            text = f"broker {leader} answered ListOffsets without {topic}-{partition}"
-            raise BrokerError(ProblemKind.UNUSABLE, text, leader)
-    return found
+    return only_asked(found, ats, "ListOffsets", leader)
 
 
 def _offset(partition: Any, version: int | None) -> int | None:

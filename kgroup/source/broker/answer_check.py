@@ -1,0 +1,59 @@
+"""Answers that no broker of Kafka gives; its own clients refuse them too."""
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from kgroup.errors import BrokerError, ProblemKind
+
+__all__ = ["null_field", "only_asked"]
+
+Key = TypeVar("Key", str, tuple[str, int])
+T = TypeVar("T")
+
+
+def only_asked(
+    found: Mapping[Key, T], asked: Collection[Key], api: str, broker: int | None = None
+) -> dict[Key, T]:
+    """Take from an answer what was asked for: groups, or partitions; all of them must be there.
+
+    Raises:
+        BrokerError: one was left out.
+    """
+    for key in asked:
+        if key not in found:
+            who = "the cluster" if broker is None else f"broker {broker}"
+            name = key if isinstance(key, str) else f"{key[0]}-{key[1]}"
+            raise BrokerError(ProblemKind.UNUSABLE, f"{who} answered {api} without {name}", broker)
+    return {key: found[key] for key in asked}
+
+
+def null_field(answer: Any, version: int) -> str | None:
+    """Name a field that is null where the schema of the answer has no null; None without one."""
+    kind: Any = type(answer)
+    for name, is_nullable, has_fields in _looked_at(kind, version):
+        value = getattr(answer, name)
+        if value is None:
+            if not is_nullable:
+                return name
+        elif has_fields:
+            for each in value if isinstance(value, list) else [value]:
+                if (inner := null_field(each, version)) is not None:
+                    return f"{name}.{inner}"
+    return None
+
+
+@cache
+def _looked_at(kind: Any, version: int) -> tuple[tuple[str, bool, bool], ...]:
+    """Give the fields of a message that can be null, or hold others that can."""
+    found = []
+    for name, field in kind.fields.items():
+        if not field.for_version_q(version):
+            continue
+        is_nullable = field.nullable_for_version_q(version)
+        is_struct = field.is_struct() or field.is_struct_array()
+        has_fields = is_struct and bool(_looked_at(field.data_class, version))
+        can_be_null = field.is_array() or field.type_str in ("string", "bytes")
+        if has_fields or (can_be_null and not is_nullable):
+            found.append((name, is_nullable, has_fields))
+    return tuple(found)

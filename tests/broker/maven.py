@@ -174,6 +174,7 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
             "--batch-mode",
             "--quiet",
             "--no-transfer-progress",
+            "-Daether.connector.requestTimeout=60000",  # ms; by default half an hour
             f"--file={pom}",
             f"-Dkafka.version={version}",
             f"-Dscala.version={_scala(version)}",

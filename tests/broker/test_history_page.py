@@ -70,22 +70,25 @@ def page(tmp_path_factory: pytest.TempPathFactory, recorded_engine: Ask) -> Path
 
 
 def chromium(page: Path, *options: str) -> str:
-    """Run the browser; it can look up no host."""
-    done = subprocess.run(
-        [
-            *("chromium", "--headless=new", "--no-sandbox", "--disable-gpu"),
-            f"--user-data-dir={page.parent / 'profile'}",
-            "--host-resolver-rules=MAP * ~NOTFOUND",
-            *("--window-size=1300,1000", "--virtual-time-budget=10000"),
-            *options,
-            page.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout
+    """Run the browser; it can look up no host. A pipe would be held open by its children."""
+    out = page.with_name("chromium.out")
+    with out.open("wb") as stdout, page.with_name("chromium.err").open("wb") as stderr:
+        subprocess.run(
+            [
+                *("chromium", "--headless=new", "--no-sandbox", "--disable-gpu"),
+                f"--user-data-dir={page.parent / 'profile'}",
+                "--host-resolver-rules=MAP * ~NOTFOUND",
+                *("--window-size=1300,1000", "--virtual-time-budget=10000"),
+                *options,
+                page.as_uri(),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            timeout=120,
+            check=True,
+        )
+    return out.read_text("utf-8")
 
 
 def seen(page: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.schema import DECODED, decoded_cells, record_size
 from kgroup.kernel import entry, memory
+from kgroup.kernel.instruction import CONTROL
 from kgroup.kernel.memory import (
     LOG_APPEND_TIME,
     PADDING,
@@ -22,7 +23,6 @@ from kgroup.kernel.memory import (
     Others,
     Rows,
 )
-from kgroup.kernel.schema_program import CONTROL
 from kgroup.kernel.string_table import StringTable
 from kgroup.kernel.walk_state import WalkState
 from kgroup.model.record import TransactionStatus

@@ -11,9 +11,9 @@ Importing this module imports numba. Positions are addresses; a piece must have
 
 from __future__ import annotations
 
+from kgroup.kernel import instruction as op
 from kgroup.kernel import json_text as json
 from kgroup.kernel import memory
-from kgroup.kernel import schema_program as op
 from kgroup.kernel.byte_table import intern
 from kgroup.kernel.intrinsics import (
     BLOCK,
@@ -241,32 +241,18 @@ def _put_row(
 ) -> None:
     """Write the columns of a row that is no whole offset commit."""
     columns = state + 8 * memory.ROW_COLUMNS
-    store_uint8(get(columns, _FLAGS) + row, flags)
-    store_uint8(get(columns, _TYPE) + row, name)
-    store_native16(get(columns, _KEY_TYPE) + 2 * row, kind)
-    store_native32(get(columns, _GROUP) + 4 * row, group)
-    store_native32(get(columns, _TOPIC) + 4 * row, 0)
-    store_native32(get(columns, _METADATA) + 4 * row, 0)
-    store_native32(get(columns, _TOPIC_ID) + 4 * row, 0)
-    store_native16(get(columns, _VALUE_VERSION) + 2 * row, version)
+    store_uint8(get(columns, _AT.flags) + row, flags)
+    store_uint8(get(columns, _AT.type) + row, name)
+    store_native16(get(columns, _AT.key_type) + 2 * row, kind)
+    store_native32(get(columns, _AT.group) + 4 * row, group)
+    store_native32(get(columns, _AT.topic) + 4 * row, 0)
+    store_native32(get(columns, _AT.metadata) + 4 * row, 0)
+    store_native32(get(columns, _AT.topic_id) + 4 * row, 0)
+    store_native16(get(columns, _AT.value_version) + 2 * row, version)
 
 
-_FLAGS = Rows._fields.index("flags")
-_OFFSET = Rows._fields.index("offset")
-_TIMESTAMP = Rows._fields.index("timestamp")
-_TYPE = Rows._fields.index("type")
-_KEY_TYPE = Rows._fields.index("key_type")
-_GROUP = Rows._fields.index("group")
-_TOPIC = Rows._fields.index("topic")
-_TOPIC_PARTITION = Rows._fields.index("topic_partition")
-_VALUE_VERSION = Rows._fields.index("value_version")
-_COMMITTED_OFFSET = Rows._fields.index("committed_offset")
-_COMMITTED_LEADER_EPOCH = Rows._fields.index("committed_leader_epoch")
-_METADATA = Rows._fields.index("metadata")
-_COMMIT_TIMESTAMP = Rows._fields.index("commit_timestamp")
-_EXPIRE_TIMESTAMP = Rows._fields.index("expire_timestamp")
-_TOPIC_ID = Rows._fields.index("topic_id")
-_SIZE = Rows._fields.index("size")
+_AT = Rows(*range(len(Rows._fields)))
+"""Which of the columns of rows each is."""
 
 
 @inlined
@@ -365,10 +351,10 @@ def _commit(
             flags |= TOPIC_ID
         flags |= _put_value(columns, row, value, meta + meta_size, version)
     _put_row(state, row, flags, kind, kind, group_number, version)
-    store_native32(get(columns, _TOPIC) + 4 * row, topic_number)
-    store_native32(get(columns, _TOPIC_PARTITION) + 4 * row, load_int32(topic + topic_size))
-    store_native32(get(columns, _METADATA) + 4 * row, meta_number)
-    store_native32(get(columns, _TOPIC_ID) + 4 * row, topic_id_number)
+    store_native32(get(columns, _AT.topic) + 4 * row, topic_number)
+    store_native32(get(columns, _AT.topic_partition) + 4 * row, load_int32(topic + topic_size))
+    store_native32(get(columns, _AT.metadata) + 4 * row, meta_number)
+    store_native32(get(columns, _AT.topic_id) + 4 * row, topic_id_number)
     return DONE
 
 
@@ -376,16 +362,16 @@ def _commit(
 def _put_value(columns: int, row: int, value: int, times: int, version: int) -> int:
     """Write the columns of a commit's value, whose times stand there; give its flags."""
     flags = VALUE | VERSION
-    put(get(columns, _COMMITTED_OFFSET), row, load_int64(value + 2))
-    put(get(columns, _COMMIT_TIMESTAMP), row, load_int64(times))
+    put(get(columns, _AT.committed_offset), row, load_int64(value + 2))
+    put(get(columns, _AT.commit_timestamp), row, load_int64(times))
     if version >= 3:
         epoch = load_int32(value + 10)
-        store_native32(get(columns, _COMMITTED_LEADER_EPOCH) + 4 * row, epoch)
+        store_native32(get(columns, _AT.committed_leader_epoch) + 4 * row, epoch)
         if epoch != -1:
             flags |= LEADER_EPOCH
     elif version == 1:
         expire = load_int64(times + 8)
-        put(get(columns, _EXPIRE_TIMESTAMP), row, expire)
+        put(get(columns, _AT.expire_timestamp), row, expire)
         if expire != -1:
             flags |= EXPIRE
     return flags
@@ -440,10 +426,10 @@ def _decode_batch(state: int) -> int:
             break
         is_wanted = keep == 0 or (keep != keep_end and get(keep, 0) == locator - left)
         if is_wanted:
-            put(get(columns, _OFFSET), row, base + delta)
-            put(get(columns, _TIMESTAMP), row, timestamp)
+            put(get(columns, _AT.offset), row, base + delta)
+            put(get(columns, _AT.timestamp), row, timestamp)
             size = key_end - key + value_end - value
-            store_native32(get(columns, _SIZE) + 4 * row, size)
+            store_native32(get(columns, _AT.size) + 4 * row, size)
             reason = ODD
             if key_end - key >= 2 and not is_control and load_int16(key) in (0, 1):
                 reason = _commit(state, row, load_int16(key), key, key_end, value, value_end)

@@ -6,8 +6,8 @@ the end of what it may write. A negative position tells why nothing could be wri
 
 from __future__ import annotations
 
+from kgroup.kernel import instruction as op
 from kgroup.kernel import memory
-from kgroup.kernel import schema_program as op
 from kgroup.kernel.intrinsics import (
     BLOCK,
     compiled,

@@ -4,9 +4,6 @@
 writes what `orjson` makes of the reference decoder's result; it knows only the ordinary: at unknown
 tagged fields, bytes left over, or text that is no UTF-8 it gives the record up, and the reference
 decoder takes it.
-
-An instruction is six numbers, `(operation, a, b, c, text, size)`: write `size` bytes of `texts`
-from `text` on, then do the operation. A jump's target is an instruction's index.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from kgroup.kernel import instruction as op
 from kgroup.kernel import memory
 from kgroup.kernel.streams_field import assignment_info, subscription_info
 from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
@@ -27,97 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ARRAY",
-    "ASCII",
-    "BYTES",
-    "CONNECT",
-    "CONTROL",
-    "COOPERATIVE",
-    "END",
-    "GROUP",
-    "IF_LEFT",
-    "IF_TAG",
-    "INT",
-    "JUMP",
-    "KIND",
-    "MAYBE",
-    "MEMBER",
-    "NEXT",
-    "NEXT_TAG",
-    "NOT",
-    "NO_NAME",
-    "NO_TAGS",
-    "PROTOCOL",
-    "REFUSE",
-    "STICKY",
-    "STREAMS",
-    "STRING",
-    "TAGS",
-    "TEXT",
-    "TOPIC",
-    "TOPICS",
-    "TRAILING",
-    "UNKNOWN",
-    "USER_DATA",
-    "UUID",
-    "VERSIONS",
-    "WORDS",
-    "Programs",
-    "machine_block",
-    "programs",
-]
-
-# Operations. "null" may only come where b is 1.
-END = 0  # of the program: of a record's, or of one that MEMBER or USER_DATA called
-TEXT = 1  # nothing but the text
-INT = 2  # read an integer of a bytes (signed, or not where b is 1) and write it
-STRING = 3  # a: compact, b: nullable, c: the note that keeps where it is, or -1
-BYTES = 4  # a: compact, b: nullable; written as base64
-UUID = 5
-ARRAY = 6  # a: compact, b: nullable, c: where to go on if there are no elements
-NEXT = 7  # end of an element of the innermost array: once more from a, or on
-MAYBE = 8  # a struct behind an int8, null below 0; a: a tagged one behind 1, null: 0; then on at c
-NO_TAGS = 9  # the tagged section, which must be empty
-MEMBER = 10  # a: compact; bytes that are a subscription (b: 0) or an assignment (b: 1), or part b
-USER_DATA = 11  # likewise of b: the user data within
-IF_LEFT = 12  # go on at a if nothing is left
-TAGS = 13  # begin of the tagged section
-NEXT_TAG = 14  # the next tagged field, or the end of the section: then go on at a
-IF_TAG = 15  # go on at c if the tagged field has number a
-NOT = 16  # the tagged field must not be the b bytes of `texts` from a, its default
-JUMP = 17  # go on at a
-REFUSE = 18  # give up
-TRAILING = 19  # what is left, if anything, as base64 behind the b bytes of `texts` from a
-ASCII = 20  # a: the length takes four bytes, not two; give up at another character
-NO_NAME = 21  # four bytes of 0, the length of a name that is null
-TOPICS = 22  # the numbered topics of Kafka Streams, which nothing is written for
-TOPIC = 23  # the number of one of them, written as its name
-
-# Parts of members that have programs: rows of `Programs.parts`. The first two of consumers
-CONNECT = 2  # metadata and assignment of a worker
-STREAMS = 4  # user data of subscription and assignment
-STICKY = 6  # user data of a subscription, whose version is not in the bytes: as version 0
-COOPERATIVE = 7
-_PARTS = 8
-
-WORDS = 6
-"""Numbers in an instruction."""
-
-# Notes: strings that decide about others
-GROUP = 0
-KIND = 1
-PROTOCOL = 2
-
-CONTROL = max(KEY_TYPES) + 1
-"""Row of `Programs.keys` and `Programs.values` for control records; others have the key's type."""
-
-
-UNKNOWN = max(set(range(CONTROL)) - KEY_TYPES.keys())
-"""A number that no type has."""
-
-VERSIONS = 12
-"""Columns of `Programs.values` and `Programs.parts`; higher versions have no program."""
+__all__ = ["Programs", "machine_block", "programs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +54,9 @@ def programs() -> Programs:
     import numpy as np
 
     writer = _Writer()
-    keys = np.full(CONTROL + 1, -1, np.int64)
-    values = np.full((CONTROL + 1, VERSIONS), -1, np.int64)
-    parts = np.full((_PARTS, VERSIONS), -1, np.int64)
+    keys = np.full(op.CONTROL + 1, -1, np.int64)
+    values = np.full((op.CONTROL + 1, op.VERSIONS), -1, np.int64)
+    parts = np.full((op.PARTS, op.VERSIONS), -1, np.int64)
     for number, name in KEY_TYPES.items():
         schema = f"coordinator/{name}"
         if name in ("LegacyOffsetCommit", "OffsetCommit", "ShareGroupPartitionMetadata"):
@@ -159,24 +67,24 @@ def programs() -> Programs:
         known = versions(f"{schema}Value")
         for version in range(known.lowest, known.highest + 1):
             values[number, version] = writer.message(f"{schema}Value", version)
-    keys[CONTROL] = writer.begin('{"type":null,"data":{"version":')
-    writer.emit(INT, 2)
+    keys[op.CONTROL] = writer.begin('{"type":null,"data":{"version":')
+    writer.emit(op.INT, 2)
     writer.text(',"type":')
-    writer.emit(INT, 2)
+    writer.emit(op.INT, 2)
     writer.end("}}")
     for version in range(versions("coordinator/EndTxnMarker").highest + 1):
-        values[CONTROL, version] = writer.message("coordinator/EndTxnMarker", version)
+        values[op.CONTROL, version] = writer.message("coordinator/EndTxnMarker", version)
     for row, schema in _PART_SCHEMAS.items():
         for version in range(versions(schema).highest + 1):
             members = fields(schema, version)
             parts[row, version] = writer.part(members, f'"version":{version},', user_data_of=row)
     known = versions("member_metadata/SubscriptionInfoData")
     for version in range(known.lowest, known.highest + 1):
-        parts[STREAMS, version] = writer.part(subscription_info(version))
-        parts[STREAMS + 1, version] = writer.part(assignment_info(version))
+        parts[op.STREAMS, version] = writer.part(subscription_info(version))
+        parts[op.STREAMS + 1, version] = writer.part(assignment_info(version))
     *previous, generation = fields("member_metadata/StickyUserData", 1)
-    parts[STICKY, 0] = writer.part(previous, if_left=generation)  # version 1 is version 0 and it
-    parts[COOPERATIVE, 0] = writer.part(fields("member_metadata/CooperativeStickyUserData", 0))
+    parts[op.STICKY, 0] = writer.part(previous, if_left=generation)  # version 1 is version 0 and it
+    parts[op.COOPERATIVE, 0] = writer.part(fields("member_metadata/CooperativeStickyUserData", 0))
     return Programs(
         code=np.array(writer.code, np.int64),
         texts=np.frombuffer(bytes(writer.texts) + bytes(memory.PADDING), np.uint8),
@@ -239,7 +147,7 @@ class _Writer:
 
     def end(self, text: str) -> None:
         self.text(text)
-        self.emit(END)
+        self.emit(op.END)
 
     def text(self, text: str) -> None:
         self._pending += text
@@ -253,7 +161,7 @@ class _Writer:
     def label(self) -> int:
         """Give the index of the next instruction, behind the text that waits."""
         if self._pending:
-            self.emit(TEXT)
+            self.emit(op.TEXT)
         return len(self.code)
 
     def piece(self, piece: bytes) -> tuple[int, int]:
@@ -283,11 +191,11 @@ class _Writer:
         first = self.begin(f"{{{head}")
         self.members(members, user_data_of)
         if if_left is not None:
-            jump = self.emit(IF_LEFT)
+            jump = self.emit(op.IF_LEFT)
             self.text(",")
             self.members([if_left])
             self.code[jump][1] = self.label()
-        self.emit(TRAILING, *self.piece(b',"trailing":'))
+        self.emit(op.TRAILING, *self.piece(b',"trailing":'))
         self.end("}")
         return first
 
@@ -296,7 +204,7 @@ class _Writer:
         separator = ""
         for field in members:
             if field.type == "topics":
-                self.emit(TOPICS)
+                self.emit(op.TOPICS)
             elif field.tag is None:
                 self.text(f'{separator}"{field.name}":')
                 self.field(field, user_data_of)
@@ -307,31 +215,31 @@ class _Writer:
         tagged = [field for field in members if field.tag is not None]
         assert tagged == sorted(tagged, key=lambda field: field.tag or 0) != members
         if not tagged:
-            self.emit(NO_TAGS)
+            self.emit(op.NO_TAGS)
             return
-        self.emit(TAGS)
-        following = self.emit(NEXT_TAG)
-        branches = [self.emit(IF_TAG, field.tag or 0) for field in tagged]
-        self.emit(REFUSE)
+        self.emit(op.TAGS)
+        following = self.emit(op.NEXT_TAG)
+        branches = [self.emit(op.IF_TAG, field.tag or 0) for field in tagged]
+        self.emit(op.REFUSE)
         for branch, field in zip(branches, tagged, strict=True):
             self.code[branch][3] = self.label()
-            self.emit(NOT, *self.piece(_default_bytes(field)))
+            self.emit(op.NOT, *self.piece(_default_bytes(field)))
             self.text(f',"{field.name}":')
             self.field(field, 0)
-            self.emit(JUMP, following)
+            self.emit(op.JUMP, following)
         self.code[following][1] = self.label()
 
     def field(self, field: Field, user_data_of: int) -> None:
         if field.array:
-            array = self.emit(ARRAY, field.compact, field.nullable)
+            array = self.emit(op.ARRAY, field.compact, field.nullable)
             first = self.label()
             self.single(field, nullable=False)
-            self.emit(NEXT, first)
+            self.emit(op.NEXT, first)
             self.code[array][3] = self.label()
         elif field.type == "bytes" and field.name == "userData":
-            self.emit(USER_DATA, field.compact, user_data_of)
+            self.emit(op.USER_DATA, field.compact, user_data_of)
         elif field.type == "struct" and field.nullable:
-            maybe = self.emit(MAYBE, field.tag is not None)
+            maybe = self.emit(op.MAYBE, field.tag is not None)
             self.single(field, nullable=False)
             self.code[maybe][3] = self.label()
         else:
@@ -346,19 +254,19 @@ class _Writer:
                 self.tags(field.fields)
             self.text("}")
         elif field.type == "string":
-            self.emit(STRING, field.compact, nullable, _NOTES.get(field.name, -1))
+            self.emit(op.STRING, field.compact, nullable, _NOTES.get(field.name, -1))
         elif field.type == "bytes":
             part = _MEMBER_PARTS.get(field.name)
             if part is None:
-                self.emit(BYTES, field.compact, nullable)
+                self.emit(op.BYTES, field.compact, nullable)
             else:
-                self.emit(MEMBER, field.compact, part)
+                self.emit(op.MEMBER, field.compact, part)
         elif field.type == "uuid":
-            self.emit(UUID)
+            self.emit(op.UUID)
         elif field.type in _STREAMS_TYPES:
             self.emit(*_STREAMS_TYPES[field.type])
         else:
-            self.emit(INT, FIXED[field.type], field.type.startswith("u"))
+            self.emit(op.INT, FIXED[field.type], field.type.startswith("u"))
 
 
 def _default_bytes(field: Field) -> bytes:
@@ -376,18 +284,18 @@ def _default_bytes(field: Field) -> bytes:
     return int(field.default).to_bytes(FIXED[field.type], "big", signed=True)
 
 
-_NOTES = {"group": GROUP, "groupId": GROUP, "protocolType": KIND, "protocol": PROTOCOL}
-_MEMBER_PARTS = {"subscription": 0, "assignment": 1, "allocation": CONNECT + 1}
+_NOTES = {"group": op.GROUP, "groupId": op.GROUP, "protocolType": op.KIND, "protocol": op.PROTOCOL}
+_MEMBER_PARTS = {"subscription": 0, "assignment": 1, "allocation": op.CONNECT + 1}
 _PART_SCHEMAS = {
     0: "consumer_protocol/ConsumerProtocolSubscription",
     1: "consumer_protocol/ConsumerProtocolAssignment",
-    CONNECT: "member_metadata/ConnectMetadata",
-    CONNECT + 1: "member_metadata/ConnectAssignment",
+    op.CONNECT: "member_metadata/ConnectMetadata",
+    op.CONNECT + 1: "member_metadata/ConnectAssignment",
 }
 """Parts behind a version of two bytes."""
 _STREAMS_TYPES = {
-    "text": (ASCII, 0),
-    "long text": (ASCII, 1),
-    "no name": (NO_NAME,),
-    "topic": (TOPIC,),
+    "text": (op.ASCII, 0),
+    "long text": (op.ASCII, 1),
+    "no name": (op.NO_NAME,),
+    "topic": (op.TOPIC,),
 }

@@ -6,18 +6,14 @@ Like all reading, a small log is read by the reference reader and a large one by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgroup.columnar.input_size import is_large
 from kgroup.columnar.scan import Marker, Scan
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
-
-if TYPE_CHECKING:
-    from kgroup.columnar.log_chunk import Chunk
 
 __all__ = ["scan_batches", "scan_transactions"]
 
@@ -44,37 +40,32 @@ def scan_batches(
     """
     if compiled is None:
         compiled = is_large([path], part)
-    if not compiled:
-        scan = Scan()
-        with path.open("rb", buffering=0) as file:
-            file.seek(part.start)
-            for item in read_file_batches(file, part=part):
-                if isinstance(item, RecordBatch):
-                    scan.add(item)
-        yield scan
+    if compiled:
+        from kgroup.columnar.chunk_reader import read_chunks
+        from kgroup.columnar.scan_chunk import scan_chunk
+
+        found = read_chunks(
+            path, scan_chunk, _scanned, part=part, workers=workers, on_compile=on_compile
+        )
+        yield from (scan for scan in found if isinstance(scan, Scan))
         return
-
-    from kgroup.columnar.chunk_reader import read_chunks
-    from kgroup.columnar.scan_chunk import scan_chunk
-
-    def in_chunk(chunk: Chunk) -> tuple[list[Scan], int | None]:
-        scan, stop = scan_chunk(chunk)
-        return [scan], stop
-
-    def in_batches(items: Iterator[RecordBatch | Damage]) -> Iterator[Scan | Damage]:
-        for item in items:
-            if isinstance(item, Damage):
-                yield item
-            else:
-                scan = Scan()
-                scan.add(item)
+    with path.open("rb", buffering=0) as file:
+        file.seek(part.start)
+        for scan in _scanned(read_file_batches(file, part=part)):
+            if isinstance(scan, Scan):
                 yield scan
 
-    for found in read_chunks(
-        path, in_chunk, in_batches, part=part, workers=workers, on_compile=on_compile
-    ):
-        if not isinstance(found, Damage):
-            yield found
+
+def _scanned(items: Iterable[RecordBatch | Damage]) -> Iterator[Scan | Damage]:
+    """Scan batches with the reference reader; damage comes when it is met."""
+    scan = Scan()
+    for item in items:
+        if isinstance(item, Damage):
+            yield item
+        else:
+            scan.add(item)
+    if scan.batches:
+        yield scan
 
 
 def scan_transactions(

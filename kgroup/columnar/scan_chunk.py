@@ -12,7 +12,7 @@ from kgroup.protocol.batch.batch import CODECS
 __all__ = ["scan_chunk"]
 
 
-def scan_chunk(chunk: Chunk) -> tuple[Scan, int | None]:
+def scan_chunk(chunk: Chunk) -> tuple[list[Scan], int | None]:
     """Scan a chunk; give what was found, and where a batch is not in order, None if all are."""
     counts = np.zeros((memory.KINDS, 2), np.int64)
     walk = Walk(chunk, entry.scan)
@@ -27,4 +27,4 @@ def scan_chunk(chunk: Chunk) -> tuple[Scan, int | None]:
             kind = BatchKind(CODECS[codec] if codec < len(CODECS) else "unknown", number // 8)
             scan.batches[kind] += batches
             scan.bytes[kind] += size
-    return scan, walk.stop
+    return [scan], walk.stop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgroup.columnar.chunk_size import SIZES
+from kgroup.columnar.locator import Locators, wanted_records
 from kgroup.columnar.schema import DECODED, decoded_cells, record_size
 from kgroup.kernel import entry, memory
 from kgroup.kernel.instruction import CONTROL
@@ -26,7 +27,7 @@ from kgroup.kernel.memory import (
 from kgroup.kernel.string_table import StringTable
 from kgroup.kernel.walk_state import WalkState
 from kgroup.model.record import TransactionStatus
-from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_records
+from kgroup.protocol.batch.record_batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.message.primitives import JAVA_UTF8, uuid_bytes
 from kgroup.protocol.record.coordinator_record import KEY_TYPES
@@ -139,21 +140,14 @@ class ColumnBuffer:
         self._dictionaries[dictionary] = self._dictionaries[dictionary].grown(needed)
         self._publish()
 
-    def add_batch(self, batch: RecordBatch, wanted: Container[int]) -> list[Damage]:
-        """Append rows for a batch with the reference decoder; give what could not be read.
-
-        `wanted` are the numbers of the records in the batch for which there is to be a row.
-        """
+    def add_batch(self, batch: RecordBatch, locators: Locators | None) -> list[Damage]:
+        """Append wanted rows for a batch by the reference decoder; give what cannot be read."""
         damages: list[Damage] = []
         at = int(self._words[memory.BATCHES])
         first = int(self._words[memory.ROWS])
-        number = -1
-        for record in read_records(batch):
+        for record in wanted_records(batch, locators):
             if isinstance(record, Damage):
                 damages.append(record)
-                continue
-            number += 1
-            if number not in wanted:
                 continue
             row = int(self._words[memory.ROWS])
             self._reserve_row(row)

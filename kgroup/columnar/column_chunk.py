@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kgroup.columnar.buffer import ColumnBuffer
 from kgroup.columnar.chunk_size import SIZES
-from kgroup.columnar.locator import Locators, between, numbers_in
+from kgroup.columnar.locator import Locators, between
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import entry, memory
 from kgroup.kernel.schema_program import machine_block
@@ -129,4 +129,4 @@ class _Decoder:
         return self._walk.words[memory.ROWS] < self._rows or self._make_room()
 
     def _add_batch(self, batch: RecordBatch) -> None:
-        self._damages = self._buffer.add_batch(batch, numbers_in(self._locators, batch))
+        self._damages = self._buffer.add_batch(batch, self._locators)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgroup.kernel.memory import LOCATOR_SHIFT
-from kgroup.protocol.batch.batch import RecordBatch
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_records
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Locators", "between", "locator", "numbers_in"]
+__all__ = ["Locators", "between", "locator", "wanted_records"]
 
 Locators: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 """The position of a record's batch and, in the low bits, its number in the batch; in order."""
@@ -28,9 +29,14 @@ def between(locators: Locators, start: int, end: int) -> Locators:
     return locators[first:last]
 
 
-def numbers_in(locators: Locators | None, batch: RecordBatch) -> Container[int]:
-    """Give the numbers of those records of a batch that are among the locators; None: all are."""
-    if locators is None:
-        return range(1 << LOCATOR_SHIFT)
-    found = between(locators, batch.position, batch.position + 1)
-    return frozenset((found & ((1 << LOCATOR_SHIFT) - 1)).tolist())
+def wanted_records(batch: RecordBatch, locators: Locators | None) -> Iterator[Record | Damage]:
+    """Read those records of a batch that are among the locators, or all; and what is damaged."""
+    numbers = None
+    if locators is not None:
+        found = between(locators, batch.position, batch.position + 1)
+        numbers = frozenset((found & ((1 << LOCATOR_SHIFT) - 1)).tolist())
+    number = 0
+    for record in read_records(batch):
+        if isinstance(record, Damage) or numbers is None or number in numbers:
+            yield record
+        number += isinstance(record, Record)

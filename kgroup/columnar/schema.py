@@ -8,16 +8,16 @@ the compiled one in `columnar.segment` must make the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from kgroup.columnar.chunk_size import SIZES
-from kgroup.kernel.memory import LOCATOR_SHIFT
+from kgroup.columnar.locator import Locators, wanted_records
 from kgroup.model.record import DecodedRecord
-from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_records
+from kgroup.protocol.batch.record_batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_control, decode_record
 
@@ -134,7 +134,7 @@ class ColumnBuilder:
         self,
         batch: RecordBatch,
         transactions: Callable[[], TransactionIndex],
-        wanted: Container[int] = range(1 << LOCATOR_SHIFT),
+        locators: Locators | None = None,
     ) -> Iterator[pa.RecordBatch | Damage]:
         """Append a row for each record of a batch; yield the rows whenever they are many.
 
@@ -143,16 +143,12 @@ class ColumnBuilder:
         Args:
             batch: of the log.
             transactions: gives the partition's markers; called for transactional batches only.
-            wanted: numbers of the records in the batch that are.
+            locators: of the records that are wanted; by default all.
         """
         damages: list[Damage] = []
-        number = -1
-        for record in read_records(batch):
+        for record in wanted_records(batch, locators):
             if isinstance(record, Damage):
                 damages.append(record)
-                continue
-            number += 1
-            if number not in wanted:
                 continue
             transaction = None
             if batch.is_transactional and batch.producer_id is not None:

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from kgroup.columnar.batch_scan import scan_transactions
 from kgroup.columnar.input_size import is_large
-from kgroup.columnar.locator import numbers_in
 from kgroup.columnar.schema import ColumnBuilder
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_file_batches
@@ -136,7 +135,7 @@ def _rows(
     builder = ColumnBuilder(partition)
     for item in items:
         if isinstance(item, RecordBatch):
-            yield from builder.add_batch(item, markers, numbers_in(locators, item))
+            yield from builder.add_batch(item, markers, locators)
             continue
         if builder:
             yield builder.finish()

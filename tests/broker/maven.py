@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,9 @@ __all__ = [
 CACHE = Path(os.environ.get("KGROUP_TEST_CACHE") or Path.home() / ".cache" / "kgroup-test")
 
 POM = Path(__file__).parent / "pom"
+
+FETCHES = 3
+"""Times that jars are asked for, since a repository may be out of reach for a moment."""
 
 Artifacts = Literal["server", "streams"]
 """Which jars: broker with its command-line tools, or these and Kafka Streams."""
@@ -185,7 +189,14 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
             f"--activate-profiles={','.join(profiles)}",
             "dependency:copy-dependencies",
         ]
-        _run(command, stdin=None, timeout=900, what=f"mvn for Kafka {version}")
+        for rest in reversed(range(FETCHES)):
+            try:
+                _run(command, stdin=None, timeout=900, what=f"mvn for Kafka {version}")
+                return
+            except JavaError:  # what was fetched so far is kept
+                if rest == 0:
+                    raise
+                time.sleep(10)
 
     return _made_once(CACHE / f"kafka-{version}-{artifacts}-{digest}", fetch_into)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -308,7 +309,13 @@ def _try_records(draw: Random) -> None:
 
 def name_of(function: Callable[..., object]) -> str:
     """Name a function of `kgroup.render` by its module and itself."""
-    return f"{function.__module__.removeprefix('kgroup.render.')}.{function.__name__}"
+    return next(
+        f"{path.removeprefix('kgroup.render.')}.{name}"
+        for path, module in list(sys.modules.items())
+        if path.startswith("kgroup.render.")
+        for name in getattr(module, "__all__", ())
+        if getattr(module, name) is function
+    )
 
 
 EVERY: Mapping[str, Callable[[Random], None]] = {

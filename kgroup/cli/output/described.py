@@ -69,6 +69,7 @@ def show_groups(
     from kgroup.render.group.group import members_sheet, offsets_sheet, state_sheet
 
     page = partial(description_text, sections=sections or SECTIONS, now_ms=now_ms)
+    sheets: dict[str, Callable[..., Any]]
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
     return show(command, report, output, sheets[_one(sections)], page)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:  # each command has its own, and takes time to load
     from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
     from kgroup.model.group import Broker, Subscription
     from kgroup.operation.description import GroupDescription
-    from kgroup.operation.list_groups import ListedGroup
-    from kgroup.operation.locate import GroupLocation, TransactionLocation
 
 __all__ = [
     "LIST_COLUMNS",
@@ -89,6 +88,7 @@ LIST_COLUMNS = (
         lambda item: None if item.topics is None else ",".join(item.topics),
     ),
 )
+list_sheet = partial(Sheet.of, LIST_COLUMNS)  # one row a group
 LOCATION_COLUMNS = (
     _GROUP,
     _OFFSETS_PARTITION,
@@ -98,6 +98,7 @@ LOCATION_COLUMNS = (
     _COORDINATOR,
     *_REPLICA_COLUMNS,
 )
+location_sheet = partial(Sheet.of, LOCATION_COLUMNS)  # one row a group
 TRANSACTION_COLUMNS = (
     Column("transactional_id", Kind.NAME, "id of the producer's transactions"),
     Column(
@@ -113,6 +114,7 @@ TRANSACTION_COLUMNS = (
     ),
     *_REPLICA_COLUMNS,
 )
+transaction_sheet = partial(Sheet.of, TRANSACTION_COLUMNS)  # one row a transactional id
 STATE_COLUMNS = (
     _GROUP,
     _TYPE,
@@ -134,6 +136,7 @@ STATE_COLUMNS = (
     Column("total_lag", Kind.NUMBER, "sum of the lags that are known and above 0"),
     Column("max_time_lag_ms", Kind.AGE, "largest of the lags in time (--time-lag)"),
 )
+state_sheet = partial(Sheet.of, STATE_COLUMNS)  # one row a group
 MEMBER_COLUMNS = (
     _GROUP,
     Column("member_id", Kind.NAME, "id of the member"),
@@ -237,26 +240,6 @@ _TOPOLOGY_COLUMNS = (
         lambda item: ",".join(item.state_changelog_topics) or None,
     ),
 )
-
-
-def list_sheet(groups: Sequence[ListedGroup]) -> Sheet:
-    """One row a group."""
-    return Sheet.of(LIST_COLUMNS, groups)
-
-
-def location_sheet(locations: Sequence[GroupLocation]) -> Sheet:
-    """One row a group."""
-    return Sheet.of(LOCATION_COLUMNS, locations)
-
-
-def transaction_sheet(locations: Sequence[TransactionLocation]) -> Sheet:
-    """One row a transactional id."""
-    return Sheet.of(TRANSACTION_COLUMNS, locations)
-
-
-def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:
-    """One row a group."""
-    return Sheet.of(STATE_COLUMNS, groups)
 
 
 def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind, cell
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
     from kgroup.operation.zookeeper.fault import Finding
-    from kgroup.operation.zookeeper.fetcher import Fetch
-    from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
+    from kgroup.operation.zookeeper.nodes import RegisteredConsumer, TreeNode
 
 __all__ = [
     "CONSUMER_COLUMNS",
@@ -60,6 +60,7 @@ CONSUMER_COLUMNS = (
     Column("timestamp_ms", Kind.TIME, "the same by its own clock"),
     _SESSION,
 )
+consumer_sheet = partial(Sheet.of, CONSUMER_COLUMNS)  # one row a consumer
 OWNER_COLUMNS = (
     _GROUP,
     _TOPIC,
@@ -72,6 +73,7 @@ OWNER_COLUMNS = (
     _SESSION,
     Column("thread_id", Kind.NAME, "consumer and stream, as the node has them"),
 )
+owner_sheet = partial(Sheet.of, OWNER_COLUMNS)  # one row an owner node
 NODE_COLUMNS = (
     Column("path", Kind.NAME, "path of the node"),
     Column("kind", Kind.TEXT, "what Kafka keeps there"),
@@ -88,6 +90,7 @@ NODE_COLUMNS = (
     Column("children", Kind.NUMBER, "nodes right below it"),
     _SESSION,
 )
+node_sheet = partial(Sheet.of, NODE_COLUMNS)  # one row a node
 FETCH_COLUMNS = (
     _GROUP,
     _CONSUMER,
@@ -110,6 +113,7 @@ FETCH_COLUMNS = (
     Column("fetch_offset", Kind.NUMBER, "where a fetcher begins that is started now"),
     Column("reset", Kind.TEXT, "why that is not the committed offset"),
 )
+fetch_sheet = partial(Sheet.of, FETCH_COLUMNS)  # one row a partition that is owned
 
 
 FINDING_COLUMNS = (
@@ -127,37 +131,13 @@ FINDING_COLUMNS = (
     Column("log_end_offset", Kind.NUMBER, "where auto.offset.reset=largest leads"),
     Column("since_ms", Kind.TIME, "since when, as far as ZooKeeper tells"),
 )
+finding_sheet = partial(Sheet.of, FINDING_COLUMNS)  # one row a finding
 _ADVICE_COLUMNS = (
     Column("code", Kind.TEXT, "what it is"),
     Column("meaning", Kind.TEXT, "what it means"),
     Column("advice", Kind.TEXT, "what to do"),
 )
 _FINDINGS_SHOWN = ("code", "path", "reason")
-
-
-def consumer_sheet(consumers: Sequence[RegisteredConsumer]) -> Sheet:
-    """One row a consumer."""
-    return Sheet.of(CONSUMER_COLUMNS, consumers)
-
-
-def owner_sheet(partitions: Sequence[OwnedPartition]) -> Sheet:
-    """One row an owner node."""
-    return Sheet.of(OWNER_COLUMNS, partitions)
-
-
-def node_sheet(nodes: Sequence[TreeNode]) -> Sheet:
-    """One row a node."""
-    return Sheet.of(NODE_COLUMNS, nodes)
-
-
-def fetch_sheet(fetches: Sequence[Fetch]) -> Sheet:
-    """One row a partition that is owned."""
-    return Sheet.of(FETCH_COLUMNS, fetches)
-
-
-def finding_sheet(findings: Sequence[Finding]) -> Sheet:
-    """One row a finding."""
-    return Sheet.of(FINDING_COLUMNS, findings)
 
 
 def findings_text(
@@ -190,9 +170,4 @@ def _streams(consumer: RegisteredConsumer) -> str:
 def _value(node: TreeNode) -> str | None:
     if node.value is None:
         return node.raw if node.text is None else node.text
-    return json.dumps(node.value, ensure_ascii=False, default=_fields, separators=(",", ":"))
-
-
-def _fields(value: Any) -> Any:
-    """Write what lies deeper and is a dataclass, a listener say, as its fields."""
-    return asdict(value)
+    return json.dumps(node.value, ensure_ascii=False, default=asdict, separators=(",", ":"))

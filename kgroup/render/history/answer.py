@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgroup.render.cell import Column, Kind
@@ -13,11 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgroup.history.query.commit_summary import CommitSummary
-    from kgroup.history.query.inventory import ClusterInventory, GroupInventory
-    from kgroup.history.query.lag import Lag
-    from kgroup.history.query.owner import Owner
-    from kgroup.history.query.stale import StaleOffset
-    from kgroup.history.sql.interval import Interval
+    from kgroup.history.query.inventory import ClusterInventory
     from kgroup.history.sql.user_query import Answer
 
 __all__ = [
@@ -76,6 +73,7 @@ OWNER_COLUMNS = (
     GROUP_TYPE,
     *_THING,
 )
+owner_sheet = partial(Sheet.of, OWNER_COLUMNS)  # one row a stretch of time of a group
 INTERVAL_COLUMNS = (
     CLUSTER,
     GROUP,
@@ -91,6 +89,7 @@ INTERVAL_COLUMNS = (
     Column("from_log_offset", Kind.NUMBER, "offset of the record that began it"),
     Column("to_log_offset", Kind.NUMBER, "offset of the record that ended it"),
 )
+interval_sheet = partial(Sheet.of, INTERVAL_COLUMNS)  # one row a stretch of time
 COMMIT_COLUMNS = (
     CLUSTER,
     GROUP,
@@ -113,6 +112,7 @@ COMMIT_COLUMNS = (
     Column("jump_count", Kind.NUMBER, "backward jumps", lambda item: len(item.jumps)),
     _OFFSETS_PARTITION,
 )
+commit_sheet = partial(Sheet.of, COMMIT_COLUMNS)  # one row a partition
 LAG_COLUMNS = (
     CLUSTER,
     GROUP,
@@ -125,6 +125,7 @@ LAG_COLUMNS = (
     Column("commit_timestamp_ms", Kind.TIME, "when the offset was committed"),
     Column("log_start_offset", Kind.NUMBER, "offset of the first record that was still there"),
 )
+lag_sheet = partial(Sheet.of, LAG_COLUMNS)  # one row a partition and a time
 PAUSE_COLUMNS = (
     CLUSTER,
     GROUP,
@@ -173,6 +174,7 @@ CLUSTER_INVENTORY_COLUMNS = (
     Column("file_bytes", Kind.NUMBER, "their size"),
     Column("build", Kind.NUMBER, "number of the warehouse's last build"),
 )
+cluster_inventory_sheet = partial(Sheet.of, CLUSTER_INVENTORY_COLUMNS)  # one row a cluster
 PARTITION_INVENTORY_COLUMNS = (
     CLUSTER,
     _OFFSETS_PARTITION,
@@ -183,6 +185,7 @@ PARTITION_INVENTORY_COLUMNS = (
     Column("missing_count", Kind.NUMBER, "offsets between them that were not"),
 )
 GROUP_INVENTORY_COLUMNS = (CLUSTER, GROUP, *_RECORDS)
+group_inventory_sheet = partial(Sheet.of, GROUP_INVENTORY_COLUMNS)  # one row a group
 STALE_COLUMNS = (
     CLUSTER,
     GROUP,
@@ -202,29 +205,10 @@ STALE_COLUMNS = (
         "stored, empty, commit; kept: subscribed, members, pending; or unknown",
     ),
 )
+stale_sheet = partial(Sheet.of, STALE_COLUMNS)  # one row an offset
 _TIMES = ("time_ms", "from_ms", "to_ms")
 """Columns of the tables that are times; so are those that end in timestamp_ms. Other columns of
 milliseconds are lengths of time."""
-
-
-def owner_sheet(rows: Sequence[Owner]) -> Sheet:
-    """One row a stretch of time of a group."""
-    return Sheet.of(OWNER_COLUMNS, rows)
-
-
-def interval_sheet(rows: Sequence[Interval]) -> Sheet:
-    """One row a stretch of time."""
-    return Sheet.of(INTERVAL_COLUMNS, rows)
-
-
-def commit_sheet(rows: Sequence[CommitSummary]) -> Sheet:
-    """One row a partition."""
-    return Sheet.of(COMMIT_COLUMNS, rows)
-
-
-def lag_sheet(rows: Sequence[Lag]) -> Sheet:
-    """One row a partition and a time."""
-    return Sheet.of(LAG_COLUMNS, rows)
 
 
 def pause_sheet(rows: Sequence[CommitSummary]) -> Sheet:
@@ -235,21 +219,6 @@ def pause_sheet(rows: Sequence[CommitSummary]) -> Sheet:
 def jump_sheet(rows: Sequence[CommitSummary]) -> Sheet:
     """One row a backward jump."""
     return _parts(JUMP_COLUMNS, (((row.cluster, row.group_id), row.jumps) for row in rows))
-
-
-def stale_sheet(rows: Sequence[StaleOffset]) -> Sheet:
-    """One row an offset."""
-    return Sheet.of(STALE_COLUMNS, rows)
-
-
-def cluster_inventory_sheet(rows: Sequence[ClusterInventory]) -> Sheet:
-    """One row a cluster."""
-    return Sheet.of(CLUSTER_INVENTORY_COLUMNS, rows)
-
-
-def group_inventory_sheet(rows: Sequence[GroupInventory]) -> Sheet:
-    """One row a group."""
-    return Sheet.of(GROUP_INVENTORY_COLUMNS, rows)
 
 
 def partition_inventory_sheet(rows: Sequence[ClusterInventory]) -> Sheet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ REBALANCE_COLUMNS = (
     Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets with the record"),
     Column("log_offset", Kind.NUMBER, "offset of the record"),
 )
+rebalance_sheet = partial(Sheet.of, REBALANCE_COLUMNS)  # one row a rebalance
 
 _SHOWN = (
     *("time_ms", "generation_id", "member_count_before", "member_count", "moved_count"),
@@ -68,6 +70,7 @@ STORM_COLUMNS = (
         "without_member_count", Kind.NUMBER, "rebalances that no member is known to have caused"
     ),
 )
+storm_sheet = partial(Sheet.of, STORM_COLUMNS)  # one row a storm
 
 
 def _starters(storm: Storm) -> str:
@@ -75,16 +78,6 @@ def _starters(storm: Storm) -> str:
         f"{who.instance_id or who.client_id or '?'} ({who.cause_count})" for who in storm.started_by
     )
     return ", ".join(names)
-
-
-def storm_sheet(rows: Sequence[Storm]) -> Sheet:
-    """One row a storm."""
-    return Sheet.of(STORM_COLUMNS, rows)
-
-
-def rebalance_sheet(rows: Sequence[Rebalance]) -> Sheet:
-    """One row a rebalance."""
-    return Sheet.of(REBALANCE_COLUMNS, rows)
 
 
 def rebalance_text(

@@ -1,6 +1,7 @@
 """What a log holds, in numbers: one sheet, or a table for each thing that is counted."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 from kgroup.operation.decode.statistics import Count
@@ -19,6 +20,7 @@ STATS_COLUMNS = (
     Column("count", Kind.NUMBER, "records, batches or damaged places"),
     Column("bytes", Kind.NUMBER, "keys and values of the records, or batches as they lie there"),
 )
+stats_sheet = partial(Sheet.of, STATS_COLUMNS)  # one row a count
 _TITLES = {
     "type": "Records by type and version of the value",
     "transaction": "Records in transactions",
@@ -26,11 +28,6 @@ _TITLES = {
     "batch": "Batches by compression and message format",
     "damage": "Damage",
 }
-
-
-def stats_sheet(counts: Sequence[Count]) -> Sheet:
-    """One row a count."""
-    return Sheet.of(STATS_COLUMNS, counts)
 
 
 def stats_text(

@@ -204,10 +204,8 @@ def _events(
         f"SELECT * FROM ({_followed(condition)}) AS followed "
         f"WHERE committed_offset < before_offset OR pause_ms > ? ORDER BY {_LOG}, log_offset"
     )
-    found: dict[_Log, list[Row]] = {}
-    for row in rows_of(engine, sql, [*parameters, pause_ms]):
-        found.setdefault(_log_of(row), []).append(row)
-    return found
+    rows = rows_of(engine, sql, [*parameters, pause_ms])
+    return {log: [*of_log] for log, of_log in groupby(rows, _log_of)}
 
 
 def _removals(
@@ -216,12 +214,10 @@ def _removals(
     """Find where in their logs offsets of the group were deleted."""
     sql = (
         f"SELECT {_LOG}, log_offset FROM tombstones WHERE {condition} AND topic IS NOT NULL "
-        "ORDER BY log_offset"
+        f"ORDER BY {_LOG}, log_offset"
     )
-    found: dict[_Log, list[int]] = {}
-    for row in rows_of(engine, sql, parameters):
-        found.setdefault(_log_of(row), []).append(row["log_offset"])
-    return found
+    rows = groupby(rows_of(engine, sql, parameters), _log_of)
+    return {log: [row["log_offset"] for row in of_log] for log, of_log in rows}
 
 
 def _log_of(row: Row) -> _Log:
@@ -244,11 +240,8 @@ class _Turns:
     def of(intervals: Sequence[Interval]) -> _Turns:
         """Find them, from the intervals of one partition."""
         changes = [(each.from_log_offset, False, at) for at, each in enumerate(intervals)]
-        changes += [
-            (each.to_log_offset, True, at)
-            for at, each in enumerate(intervals)
-            if each.to_log_offset is not None
-        ]
+        ends = enumerate(each.to_log_offset for each in intervals)
+        changes += [(end, True, at) for at, end in ends if end is not None]
         offsets: list[int] = []
         owners: list[Interval | None] = []
         here: set[int] = set()

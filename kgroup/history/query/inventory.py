@@ -110,30 +110,18 @@ def inventory_of(
 def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterInventory:
     state = warehouse.state(cluster)
     times = _times(engine, cluster)
-    damages = Counter(
-        row["offsets_partition"]
-        for row in rows_of(
-            engine, "SELECT offsets_partition FROM damage WHERE cluster = ?", [cluster]
-        )
-    )
+    damaged = "SELECT offsets_partition FROM damage WHERE cluster = ?"
+    damages = Counter(row["offsets_partition"] for row in rows_of(engine, damaged, [cluster]))
     partitions = []
     for number in sorted({*state.partitions, *times, *damages} - {None}):
         coverage = warehouse.coverage(cluster, number)
         first = int(coverage.firsts[0]) if coverage else None
         last = int(coverage.lasts[-1]) if coverage else None
+        count = coverage.count
+        missing = None if first is None or last is None else last - first + 1 - count
+        time = times.get(number, (None, None))
         partitions.append(
-            PartitionInventory(
-                offsets_partition=number,
-                record_count=coverage.count,
-                first_offset=first,
-                last_offset=last,
-                missing_count=(
-                    None if first is None or last is None else last - first + 1 - coverage.count
-                ),
-                first_ms=times.get(number, (None, None))[0],
-                last_ms=times.get(number, (None, None))[1],
-                damage_count=damages[number],
-            )
+            PartitionInventory(number, count, first, last, missing, *time, damages[number])
         )
     return ClusterInventory(
         cluster=cluster,

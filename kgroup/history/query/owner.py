@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from itertools import groupby
+from typing import Any, Literal
 
 import orjson
 
@@ -76,6 +77,10 @@ class Owner:
     role: str | None
 
 
+_OF_OWNER = ("member_id", "instance_id", "client_id", "client_host", "generation_id", "ended_by")
+_OF_BOTH = ("cluster", "group_id", "partition", "group_type", "topic_id", "subtopology", "role")
+
+
 def owners(
     engine: Engine,
     topic: str,
@@ -123,9 +128,8 @@ def owners(
             f"{', '.join(clusters)}; choose one by --cluster"
         )
     cluster = clusters[0]
-    by_group: dict[str, list[Interval]] = {}
-    for interval in sorted(found, key=lambda interval: interval.group_id):  # the rest in its order
-        by_group.setdefault(interval.group_id, []).append(interval)
+    ordered = sorted(found, key=lambda interval: interval.group_id)  # the rest in its order
+    by_group = {name: [*own] for name, own in groupby(ordered, lambda each: each.group_id)}
     firsts = first_times(engine, cluster, by_group, MEMBER_TABLES)
     rows = tuple(
         row
@@ -215,24 +219,12 @@ def _nobody(
 
 def _owned(interval: Interval, topic: str, status: Status, reason: str | None) -> Owner:
     return Owner(
-        cluster=interval.cluster,
-        group_id=interval.group_id,
         topic=interval.topic or topic,
-        partition=interval.partition,
         status=status,
-        member_id=interval.member_id,
-        instance_id=interval.instance_id,
-        client_id=interval.client_id,
-        client_host=interval.client_host,
-        generation_id=interval.generation_id,
         since_ms=interval.from_ms,
         until_ms=interval.to_ms,
-        ended_by=interval.ended_by,
         reason=reason,
-        group_type=interval.group_type,
-        topic_id=interval.topic_id,
-        subtopology=interval.subtopology,
-        role=interval.role,
+        **{name: getattr(interval, name) for name in (*_OF_OWNER, *_OF_BOTH)},
     )
 
 
@@ -244,17 +236,9 @@ def _gap(
     since_ms: int | None,
     until_ms: int | None,
 ) -> Owner:
-    return replace(
-        _owned(like, topic, status, reason),
-        member_id=None,
-        instance_id=None,
-        client_id=None,
-        client_host=None,
-        generation_id=None,
-        since_ms=since_ms,
-        until_ms=until_ms,
-        ended_by=None,
-    )
+    nobody: dict[str, Any] = dict.fromkeys(_OF_OWNER)
+    owned = _owned(like, topic, status, reason)
+    return replace(owned, since_ms=since_ms, until_ms=until_ms, **nobody)
 
 
 def _why_none(

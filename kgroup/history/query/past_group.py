@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 import orjson
 import pyarrow as pa
@@ -170,11 +171,7 @@ class PastGroups:
                 if changed_ms >= changed.get(group.group_id, 0):
                     groups[group.group_id], changed[group.group_id] = group, changed_ms
             problems += delta.problems()
-        wanted = {
-            group_id: groups[group_id]
-            for group_id in sorted(groups)
-            if question.names(group_id, group_ids)
-        }
+        wanted = {name: groups[name] for name in sorted(groups) if question.names(name, group_ids)}
         for group in wanted.values():
             for offset in group.offsets:
                 at = (offset.topic, offset.partition)
@@ -239,20 +236,14 @@ class PastGroups:
         of_group = ("group_id", "time_ms", "value_json")
         of_member = (*of_group, "type", "member_id")
         removed = ("group_id", "type", "member_id", "topic", "partition")
+        latest = partial(self._latest, condition=condition, parameters=of_groups)
         tables = [
-            by_partition(table)
-            for table in (
-                self._latest("group_generations", of_group, ["group_id"], condition, of_groups),
-                self._latest(
-                    "consumer_group_epochs",
-                    of_member,
-                    ["group_id", "type", "member_id"],
-                    condition,
-                    of_groups,
-                ),
-                self._latest("tombstones", (*removed, "time_ms"), removed, condition, of_groups),
-                self._commits(in_time, parameters, condition, of_groups),
-            )
+            by_partition(latest("group_generations", of_group, ["group_id"])),
+            by_partition(
+                latest("consumer_group_epochs", of_member, ["group_id", "type", "member_id"])
+            ),
+            by_partition(latest("tombstones", (*removed, "time_ms"), removed)),
+            by_partition(self._commits(in_time, parameters, condition, of_groups)),
         ]
         for partition in cutoffs:
             delta = Delta(partition)
@@ -318,9 +309,7 @@ class PastGroups:
 
 
 def _named(group_ids: Collection[str] | None) -> str:
-    if group_ids is None:
-        return ""
-    return f" AND group_id IN ({marks(group_ids)})"
+    return "" if group_ids is None else f" AND group_id IN ({marks(group_ids)})"
 
 
 def _record(row: Row) -> DecodedRecord:

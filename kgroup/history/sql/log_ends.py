@@ -46,14 +46,9 @@ def all_ends(engine: Engine, cluster: str) -> list[LogEnd]:
 
 def ends_of(snapshot: Snapshot) -> list[LogEnd]:
     """Give those that a snapshot knows."""
+    taken_ms = snapshot.taken_ms
     return [
-        LogEnd(
-            found.topic,
-            found.partition,
-            found.log_start_offset,
-            found.log_end_offset,
-            snapshot.taken_ms,
-        )
-        for found in snapshot.log_ranges
-        if found.log_end_offset is not None
+        LogEnd(each.topic, each.partition, each.log_start_offset, each.log_end_offset, taken_ms)
+        for each in snapshot.log_ranges
+        if each.log_end_offset is not None
     ]

@@ -1,4 +1,8 @@
-"""What every source of groups can do, and says that it can do."""
+"""What sources of groups are asked, and say that they know.
+
+Which questions a source answers, its methods tell (`isinstance` of a protocol); what its answers
+have, its capabilities do.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -126,7 +126,8 @@ class OwnedSets:
     """Sets of what is owned, by number of the set.
 
     A set is made of pieces, a piece is a list of partitions of one kind. `_contents` has the same
-    number for pieces of the same content.
+    number for pieces of the same content. `_starts` and `_partition_starts` have one element more
+    than there are sets and pieces: where in `_pieces` and in `_partitions` (int32) each begins.
     """
 
     kinds: Kinds

@@ -25,6 +25,8 @@ __all__ = [
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+"""Arrays here are of the shape (n,), of int64 or of truth values; those of one call or object have
+an element each for the same things, in the same order, where nothing else is said."""
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 CLASSIC = 0
@@ -44,7 +46,7 @@ class RecordOrder:
         what: see `VALUE`.
         time_ms: its time, and
         has_time: whether it has any.
-        kind_before: group types by number of the group, before the first record.
+        kind_before: group types before the first record, (groups,), by number of the group.
     """
 
     def __init__(

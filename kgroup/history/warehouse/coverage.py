@@ -19,6 +19,7 @@ from kgroup.errors import InputError
 __all__ = ["Coverage", "Offsets"]
 
 Offsets = npt.NDArray[np.int64]
+"""Offsets of a log, (n,)."""
 
 
 def _none() -> Offsets:

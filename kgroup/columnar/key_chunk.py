@@ -103,7 +103,7 @@ class CompiledSearch:
         self._table = np.zeros((SIZES.key_table, 2), np.int64)
         self._used = 0
         self._open: list[_Array] = []
-        self._open_hashes = np.empty(0, np.int64)
+        self._first_open: dict[int, int] = {}  # by hash, the first record of an open transaction
         self.keyless = 0
 
     def read(
@@ -122,13 +122,18 @@ class CompiledSearch:
             if isinstance(found, Damage):
                 yield found
             else:
-                self._note(found.hashes, found.locators + (base << LOCATOR_SHIFT))
+                locators = found.locators + (base << LOCATOR_SHIFT)
+                self._note(found.hashes, locators)
                 if len(found.open_locators):
                     self._open.append(found.open_locators + (base << LOCATOR_SHIFT))
-                    self._open_hashes = np.union1d(self._open_hashes, found.open_hashes)
-                if limits.with_removals and len(self._open_hashes):
-                    removing = found.tombstones & np.isin(found.hashes, self._open_hashes)
-                    self._open.append(found.locators[removing] + (base << LOCATOR_SHIFT))
+                    pairs = zip(found.open_hashes.tolist(), self._open[-1].tolist(), strict=True)
+                    for key, locator in pairs:
+                        self._first_open.setdefault(key, locator)
+                if limits.with_removals and self._first_open:
+                    keys = found.hashes[found.tombstones].tolist()
+                    firsts = [self._first_open.get(key, memory.FOREVER) for key in keys]
+                    gone = locators[found.tombstones]
+                    self._open.append(gone[gone > np.array(firsts, np.int64)])
                 self.keyless += found.keyless
                 if len(found.locators):
                     on_progress(base + (int(found.locators[-1]) >> LOCATOR_SHIFT))

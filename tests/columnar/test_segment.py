@@ -424,6 +424,22 @@ def test_last_records(tmp_path: Path, by_kernel: bool) -> None:
     assert offsets(offset=4, with_open=False) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("by_kernel", [False, True])
+def test_only_tombstones_behind_it_end_what_an_open_transaction_does(
+    tmp_path: Path, by_kernel: bool
+) -> None:
+    path = tmp_path / "1"
+    path.write_bytes(
+        batch([tombstone(0, "a"), tombstone(1, "b")])
+        + batch([commit(2, "a")], producer_id=3, flags=0x10)
+        + batch([tombstone(3, "a"), tombstone(4, "b"), commit(5, "a"), commit(6, "b")])
+    )
+    limits = Limits(lambda: scan_transactions([path]), with_removals=True)
+    (last,) = last_records([path], limits, compiled=by_kernel)
+    rows = rows_of(map_chunks(path, lambda b: b, locators=last.locators, compiled=by_kernel))
+    assert [row["offset"] for row in rows] == [2, 3, 5, 6]
+
+
 def test_damage_does_not_hide_later_last_records(tmp_path: Path) -> None:
     good = batch([commit(0, "a"), commit(1, "b")])
     broken = bytearray(batch([commit(2, "a")]))

@@ -184,12 +184,10 @@ class _Way:
 
     @classmethod
     def chosen(cls, random: Random) -> _Way:
-        limits = Limits(
-            TransactionIndex,
-            random.choice((None, None, 5, 1000)),
-            random.choice((None, None, 1_790_000_000_000)),
-            random.random() < 0.5,
-        )
+        offset = random.choice((None, None, 5, 1000))
+        time_ms = random.choice((None, None, 1_790_000_000_000))
+        for_replay = random.random() < 0.5
+        limits = Limits(TransactionIndex, offset, time_ms, for_replay, for_replay)
         chunk = random.choice((4000, 8000, 8000, 1 << 24))
         return cls(limits, random.randrange(_REPLAYED) == 0, chunk)
 

@@ -34,6 +34,11 @@ class Limits(NamedTuple):
     with_open: bool = True
     with_removals: bool = False
 
+    def standing(self, status: TransactionStatus | None) -> tuple[bool, bool]:
+        """Tell how records count: as the last of their keys, or beside them, as open ones."""
+        is_last = status in (None, TransactionStatus.COMMITTED)
+        return is_last, status is TransactionStatus.OPEN and self.with_open
+
     def has(self, record: Record) -> bool:
         """Tell whether a record is within offset and time."""
         if self.offset is not None and record.offset > self.offset:
@@ -83,12 +88,8 @@ def keys_in(batch: RecordBatch, limits: Limits, base: int = 0) -> Keyed:
     status = None
     if batch.is_transactional and batch.producer_id is not None and not batch.is_control:
         status = limits.transactions().status(batch.producer_id, batch.base_offset or 0)
-    is_open = status is TransactionStatus.OPEN
-    counts = (
-        not batch.is_control
-        and status is not TransactionStatus.ABORTED
-        and (limits.with_open or not is_open)
-    )
+    is_last, is_open = limits.standing(status)
+    counts = not batch.is_control and (is_last or is_open)
     is_limited = limits.offset is not None or limits.time_ms is not None
     found: list[KeyedRecord] = []
     damages: list[Damage] = []

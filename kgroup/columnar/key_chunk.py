@@ -20,7 +20,6 @@ from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import entry, memory
 from kgroup.kernel.memory import LOCATOR_SHIFT, TRANSACTIONAL, Batches
 from kgroup.kernel.walk_state import WalkState
-from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.record_batch import Damage, RecordBatch
 
 __all__ = ["CompiledSearch"]
@@ -82,16 +81,9 @@ class _Buffer:
         is_last = np.ones(rows, np.bool_)
         columns = (batches.row, ends, batches.producer_id, batches.base_offset)
         for row, end, producer_id, offset in np.stack(columns, axis=1)[found].tolist():
-            became = status(producer_id, offset)
-            is_open[row:end] = became is TransactionStatus.OPEN and limits.with_open
-            is_last[row:end] = became is TransactionStatus.COMMITTED
-        return _Hashed(
-            hashes[is_last],
-            locators[is_last],
-            tombstones[is_last],
-            hashes[is_open],
-            locators[is_open],
-        )
+            is_last[row:end], is_open[row:end] = limits.standing(status(producer_id, offset))
+        last = hashes[is_last], locators[is_last], tombstones[is_last]
+        return _Hashed(*last, hashes[is_open], locators[is_open])
 
 
 class CompiledSearch:

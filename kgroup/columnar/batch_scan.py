@@ -1,7 +1,7 @@
 """What the batches of a log say without their records: kinds, sizes, and transactions' markers.
 
 Like all reading, a small log is read by the reference reader and a large one by compiled code
-(`kernel.scan`), with the same result: only batches that can be trusted count.
+(`kernel.log`), with the same result: only batches that can be trusted count.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _FUNCTIONS = {
     "hash_key": ("key", 3),
     "intern_all": ("byte_table", 2),
     "list_keys": ("key", 1),
-    "scan": ("scan", 1),
+    "scan": ("log", 1),
     "note_last": ("key", 5),
     "note_table": ("key", 4),
     "list_compressed": ("log", 5),

@@ -28,6 +28,7 @@ from kgroup.kernel.intrinsics import (
 from kgroup.kernel.memory import (
     BAD,
     COMPRESSED,
+    CONTROL,
     DONE,
     FULL,
     LARGE,
@@ -53,6 +54,7 @@ __all__ = [
     "read_record",
     "record_time",
     "records_in",
+    "scan",
 ]
 
 _LARGEST_BASE = 1 << 62
@@ -179,6 +181,38 @@ def follow(state: int) -> int:
         reason = next_piece(state)
         if reason != READ:
             return reason
+
+
+@compiled
+def scan(state: int) -> int:
+    """Count the batches of a chunk but for control batches; give why it stopped.
+
+    At the address in the first column of rows are two words, batches and bytes, for each number
+    ``8 * magic + codec``.
+    """
+    counts = get(state, memory.ROW_COLUMNS)
+    while True:
+        at = get(state, memory.POSITION)
+        end = get(state, memory.END)
+        if at >= end:
+            reason = next_piece(state)
+            if reason != READ:
+                return reason
+            continue
+        size = claimed_size(at, end, get(state, memory.LARGEST_BATCH))
+        if size <= 0 or not has_right_crc(at, size):
+            return BAD
+        base = load_int64(at)
+        if base < 0 or base > _LARGEST_BASE:
+            return BAD
+        magic = load_uint8(at + 16)
+        attributes = load_uint8(at + 17) if magic < 2 else load_int16(at + 21)
+        if magic == 2 and attributes & CONTROL != 0:
+            return BAD
+        kind = 8 * magic + (attributes & COMPRESSED)
+        put(counts, 2 * kind, get(counts, 2 * kind) + 1)
+        put(counts, 2 * kind + 1, get(counts, 2 * kind + 1) + size)
+        put(state, memory.POSITION, at + size)
 
 
 @inlined

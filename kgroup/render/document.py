@@ -12,8 +12,7 @@ away, or gives one another meaning, raises `SCHEMA_VERSION`; a new field does no
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
-from typing import Any
+from dataclasses import asdict
 
 from kgroup.render.cell import HARMFUL
 
@@ -33,11 +32,7 @@ def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
             # A file's name need not be UTF-8; Python has lone surrogates then, to be escaped.
             import json
 
-            yield json.dumps(row, default=_fields, separators=(",", ":")).encode() + b"\n"
-
-
-def _fields(row: Any) -> dict[str, Any]:
-    return {field.name: getattr(row, field.name) for field in fields(row)}
+            yield json.dumps(row, default=asdict, separators=(",", ":")).encode() + b"\n"
 
 
 def json_on_terminal(text: bytes | memoryview) -> str:

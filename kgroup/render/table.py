@@ -120,7 +120,9 @@ def rich_table(
         )
         for column, title, width in zip(columns, titles, widths, strict=True):
             side: Literal["left", "right"] = "right" if column.kind in RIGHT else "left"
-            table.add_column(_fold(title, width), justify=side, overflow="fold", width=width)
+            table.add_column(
+                _lines(_words(title), width), justify=side, overflow="fold", width=width
+            )
         for row in fitted:
             table.add_row(*(Text.assemble((text, _style(text))) for text in row))
         yield _on_terminal(table, terminal_width)
@@ -199,12 +201,16 @@ def _shortened(text: str, width: int) -> str:
 
 def _folded(text: str, width: int) -> str:
     """Fold a text between its pieces, and those that are longer than a line anywhere."""
+    from rich.cells import cell_len
+
+    return text if cell_len(text) <= width else _lines(_PIECE_ENDS.split(text), width)
+
+
+def _lines(pieces: Iterable[str], width: int) -> str:
     from rich.cells import cell_len, chop_cells
 
-    if cell_len(text) <= width:
-        return text
     lines = [""]
-    for piece in _PIECE_ENDS.split(text):
+    for piece in pieces:
         if cell_len(lines[-1] + piece) <= width:
             lines[-1] += piece
         elif cell_len(piece) <= width:
@@ -217,15 +223,6 @@ def _folded(text: str, width: int) -> str:
 def _words(title: str) -> list[str]:
     """Take a head apart where it may be folded: behind its underscores."""
     return re.findall("[^_]*_|[^_]+", title) or [""]
-
-
-def _fold(title: str, width: int) -> str:
-    lines = [""]
-    for word in _words(title):
-        if len(lines[-1] + word) > width:
-            lines.append("")
-        lines[-1] += word
-    return "\n".join(lines)
 
 
 def _fields(titles: Sequence[str], page: Sequence[Row]) -> "Text":

@@ -9,6 +9,7 @@ from kgroup.cli.option.common import (
     ID,
     check_choice,
     examples,
+    log_budget_option,
     output_options,
     parsed,
     regex_option,
@@ -58,15 +59,7 @@ __all__ = ["command"]
     help="Also how far behind in time: how long ago the next record to read was made. Reads a few "
     "kilobytes of each partition (READ on the topics); from a cluster only.",
 )
-@click.option(
-    "--log-budget",
-    "log_budget_mib",
-    metavar="MIB",
-    type=click.IntRange(min=0, max=2**31 - 1),
-    help="How much to read back of each partition of a cluster's __consumer_offsets, for what no "
-    "request tells: generation, leader and timeouts of classic groups, times of commits.  "
-    "[default: 32; with --all 0]",
-)
+@log_budget_option
 @click.option(
     "--watch",
     "watch_s",
@@ -84,7 +77,7 @@ def command(
     sections: tuple[str, ...],
     isolation: str,
     time_lag: bool,
-    log_budget_mib: int | None,
+    log_budget: int,
     watch_s: float | None,
     output: Output,
 ) -> ExitStatus:
@@ -99,10 +92,8 @@ def command(
     if watch_s is not None:
         _check_watch(source, output)
     from kgroup.operation.describe import describe
-    from kgroup.source.base import DEFAULT_LOG_BUDGET, NextRecordSource, RenewableSource
+    from kgroup.source.base import NextRecordSource, RenewableSource
 
-    default = 0 if every else DEFAULT_LOG_BUDGET
-    log_budget = default if log_budget_mib is None else log_budget_mib << 20
     in_rounds = watch_s is not None
     source = source.that_has(groups)
     of_silence = every or regex is not None or in_rounds

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_option
+from kgroup.cli.option.common import (
+    ID,
+    PATH,
+    check_choice,
+    examples,
+    log_budget_option,
+    regex_option,
+)
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn_notes, warn_of, write
@@ -40,22 +47,14 @@ _STDOUT = (Path("-"), Path("/dev/stdout"))
     help="File to write, compressed where its name ends in .gz; - is standard output.",
 )
 @source_options(required=True, snapshots=False)
-@click.option(
-    "--log-budget",
-    "log_budget_mib",
-    metavar="MIB",
-    type=click.IntRange(min=0, max=2**31 - 1),
-    help="How much to read back of each partition of a cluster's __consumer_offsets, for what no "
-    "request tells: generation, leader and timeouts of classic groups, times of commits.  "
-    "[default: 32; with --all 0]",
-)
+@log_budget_option
 def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
     path: Path,
     source: Source,
-    log_budget_mib: int | None,
+    log_budget: int,
 ) -> ExitStatus:
     """Save what a source says, to work on it offline.
 
@@ -67,14 +66,7 @@ def command(
     check_choice(groups, regex, every=every)
     from kgroup.operation.take_snapshot import take_snapshot
     from kgroup.render.atomic_file import atomic_file
-    from kgroup.source.base import DEFAULT_LOG_BUDGET
     from kgroup.source.snapshot.file import snapshot_lines, write_gzip
-
-    if log_budget_mib is None:
-        # Where it costs nothing there is no reason to leave anything out.
-        log_budget = 0 if every and source.connection is not None else DEFAULT_LOG_BUDGET
-    else:
-        log_budget = log_budget_mib << 20
 
     def save(unfinished: Path | None) -> ExitStatus:
         chosen = source.that_has(groups)

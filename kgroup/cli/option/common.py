@@ -21,9 +21,11 @@ __all__ = [
     "NEW_FILE",
     "PATH",
     "Word",
+    "add_options",
     "check_choice",
     "examples",
     "given_options",
+    "log_budget_option",
     "log_dir_options",
     "output_options",
     "parsed",
@@ -104,7 +106,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
                     )
         return command(output=Output(form, columns or (), not no_headers), **rest)
 
-    return _add(
+    return add_options(
         with_output,
         click.option(
             "-o",
@@ -146,7 +148,7 @@ def log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(paths=(sample_log_dir(),), **rest)
         return command(paths=log_dir, **rest)
 
-    return _add(
+    return add_options(
         with_paths,
         click.option(
             "--log-dir",
@@ -162,13 +164,38 @@ def log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--regex`; the command takes ``regex``, a compiled pattern or None."""
-    return _add(
+    return add_options(
         command,
         click.option(
             "--regex",
             metavar="RE",
             callback=parsed(parse_regex),
             help="Groups whose whole id matches this regular expression (RE2's syntax).",
+        ),
+    )
+
+
+def log_budget_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--log-budget`; the command, which has `--all`, takes ``log_budget`` in bytes."""
+
+    @wraps(command)
+    def with_budget(*, log_budget_mib: int | None, every: bool, **rest: Any) -> Any:
+        from kgroup.source.base import DEFAULT_LOG_BUDGET
+
+        default = 0 if every else DEFAULT_LOG_BUDGET
+        log_budget = default if log_budget_mib is None else log_budget_mib << 20
+        return command(log_budget=log_budget, every=every, **rest)
+
+    return add_options(
+        with_budget,
+        click.option(
+            "--log-budget",
+            "log_budget_mib",
+            metavar="MIB",
+            type=click.IntRange(min=0, max=2**31 - 1),
+            help="How much to read back of each partition of a cluster's __consumer_offsets, for "
+            "what no request tells: generation, leader and timeouts of classic groups, times of "
+            "commits.  [default: 32; with --all 0]",
         ),
     )
 
@@ -210,7 +237,7 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def _add(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
+def add_options(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
     """Add options so that the help shows them in the order given."""
     for option in reversed(options):
         command = option(command)

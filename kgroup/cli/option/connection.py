@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import PATH, parsed
+from kgroup.cli.option.common import PATH, add_options, parsed
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.output.context import warn
 from kgroup.cli.shell.suggestion import suggest_profiles
@@ -154,22 +154,11 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the connection options; the command takes ``connection: Connection``."""
 
     @wraps(command)
-    def with_connection(
-        *,
-        bootstrap_server: str | None,
-        command_config: Path | None,
-        overrides: tuple[str, ...],
-        profile: str | None,
-        timeout_s: float,
-        **rest: Any,
-    ) -> Any:
-        connection = Connection(bootstrap_server, command_config, overrides, profile, timeout_s)
-        return command(connection=connection, **rest)
+    def with_connection(**given: Any) -> Any:
+        said = {name: given.pop(name) for name in Connection.__slots__}
+        return command(connection=Connection(**said), **given)
 
-    decorated: Callable[..., Any] = with_connection
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
+    return add_options(with_connection, *_OPTIONS)
 
 
 _OPTIONS = (

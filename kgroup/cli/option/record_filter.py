@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import ID, parsed, regex_option
+from kgroup.cli.option.common import ID, add_options, parsed, regex_option
 from kgroup.cli.option.parameter import parse_time
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.shell.suggestion import suggest_record_types
@@ -72,9 +72,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
         chosen = {name: given.pop(name) for name in RecordFilter.__slots__}
         return command(wanted=RecordFilter(**chosen), **given)
 
-    for option in reversed(_OPTIONS):
-        with_filter = option(with_filter)
-    return with_filter
+    return add_options(with_filter, *_OPTIONS)
 
 
 def _parse_types(value: str) -> frozenset[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgroup.cli.option.common import add_options
 from kgroup.cli.option.suggestion import suggest_members, suggest_topics_of_group
 from kgroup.source.config.number import whole_number
 
@@ -29,9 +30,7 @@ def what_if_options(command: Callable[..., Any]) -> Callable[..., Any]:
         changes = Changes(**{field.name: given.pop(field.name) for field in fields(Changes)})
         return command(changes=changes, **given)
 
-    for option in reversed(_OPTIONS):
-        with_changes = option(with_changes)
-    return with_changes
+    return add_options(with_changes, *_OPTIONS)
 
 
 def _added(text: str) -> "AddedMembers":
@@ -43,14 +42,8 @@ def _added(text: str) -> "AddedMembers":
     number = whole_number(count, _MOST_ADDED) if count else 1
     if not number:
         raise ValueError(f"expected a number from 1 to {_MOST_ADDED}, found {count!r}")
-    known = {
-        "client": "client_id",
-        "instance": "instance_id",
-        "rack": "rack",
-        "topics": "topics",
-        "host": "host",
-        "streams": "streams",
-    }
+    known = {name: name for name in ("rack", "topics", "host", "streams")}
+    known |= {"client": "client_id", "instance": "instance_id"}
     fields: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
         name, equals, value = part.partition("=")

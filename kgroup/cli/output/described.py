@@ -26,14 +26,13 @@ def section_options(command: Callable[..., Any]) -> Callable[..., Any]:
         sections = tuple(name for name, wanted in chosen.items() if wanted)
         return command(sections=sections, **rest)
 
-    for option in (
-        click.option("--offsets", is_flag=True, help="Section: committed offsets and lag."),
-        click.option("--members", is_flag=True, help="Section: members and what they own."),
-        click.option(
-            "--state", is_flag=True, help="Section: state, generation or epochs, leader, lag."
-        ),
-    ):
-        with_sections = option(with_sections)
+    sections = {
+        "--state": "state, generation or epochs, leader, lag.",
+        "--members": "members and what they own.",
+        "--offsets": "committed offsets and lag.",
+    }
+    for name, shown in reversed(sections.items()):
+        with_sections = click.option(name, is_flag=True, help=f"Section: {shown}")(with_sections)
     return with_sections
 
 

@@ -257,14 +257,7 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
     """Make a row for each member."""
     rows = (
         (
-            member.member_id,
-            member.instance_id,
-            member.client_id,
-            member.rack,
-            member.before,
-            member.after,
-            member.kept,
-            member.depends_on_id,
+            *(getattr(member, column.name) for column in _MEMBER_COLUMNS[:-1]),
             ranges(sorted((plan.assignment or {})[member.member_id])),
         )
         for member in sorted(plan.members, key=lambda member: member.member_id)

@@ -39,12 +39,19 @@ _TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeepe
 _STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")
 _PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT, "what the clients say: consumer, connect, …")
 _ASSIGNOR = Column("assignor", Kind.TEXT, "assignor that the group uses")
-_COORDINATOR = Column(
-    "coordinator",
-    Kind.TEXT,
-    "broker that runs the group: host:port (id)",
-    lambda item: _broker(item.coordinator),
-)
+
+
+def _broker_column(name: str, about: str) -> Column:
+    """A column of brokers."""
+    return Column(name, Kind.TEXT, f"{about}: host:port (id)", lambda item: _broker(item, name))
+
+
+def _list_column(name: str, about: str) -> Column:
+    """A column of lists, whose texts stand with commas between."""
+    return Column(name, Kind.TEXT, about, lambda item: ",".join(getattr(item, name)) or None)
+
+
+_COORDINATOR = _broker_column("coordinator", "broker that runs the group")
 _OFFSETS_PARTITION = Column(
     "offsets_partition", Kind.NUMBER, "partition of __consumer_offsets that holds the group"
 )
@@ -55,12 +62,7 @@ _TIME_LAG = Column(
 )
 
 _REPLICA_COLUMNS = (
-    Column(
-        "leader",
-        Kind.TEXT,
-        "leader of the partition: host:port (id)",
-        lambda item: _broker(item.leader),
-    ),
+    _broker_column("leader", "leader of the partition"),
     Column(
         "replicas", Kind.TEXT, "broker ids, with commas between", lambda item: _ids(item.replicas)
     ),
@@ -106,12 +108,7 @@ TRANSACTION_COLUMNS = (
     ),
     Column("partition_count", Kind.NUMBER, "partitions of __transaction_state it is computed with"),
     Column("agrees", Kind.FLAG, "whether the coordinator is the partition's leader"),
-    Column(
-        "coordinator",
-        Kind.TEXT,
-        "broker that answers for the id: host:port (id)",
-        lambda item: _broker(item.coordinator),
-    ),
+    _broker_column("coordinator", "broker that answers for the id"),
     *_REPLICA_COLUMNS,
 )
 transaction_sheet = partial(Sheet.of, TRANSACTION_COLUMNS)  # one row a transactional id
@@ -227,18 +224,8 @@ _TOPOLOGY_COLUMNS = (
         "topics it reads, with commas between",
         lambda item: ",".join(item.source_topics + item.repartition_source_topics),
     ),
-    Column(
-        "repartition_sink_topics",
-        Kind.TEXT,
-        "topics it writes for other subtopologies",
-        lambda item: ",".join(item.repartition_sink_topics) or None,
-    ),
-    Column(
-        "state_changelog_topics",
-        Kind.TEXT,
-        "topics of its state stores",
-        lambda item: ",".join(item.state_changelog_topics) or None,
-    ),
+    _list_column("repartition_sink_topics", "topics it writes for other subtopologies"),
+    _list_column("state_changelog_topics", "topics of its state stores"),
 )
 
 
@@ -286,7 +273,8 @@ def _part_sheet(
     return Sheet(columns, rows)
 
 
-def _broker(broker: Broker | None) -> str | None:
+def _broker(item: object, name: str) -> str | None:
+    broker: Broker | None = getattr(item, name)
     return None if broker is None else broker.label
 
 

@@ -277,19 +277,10 @@ def _streams_group(answer: Any, coordinator: Broker | None) -> Group:
 
 def _tasks(assignment: Any) -> TaskAssignment:
     def tasks(kind: Iterable[Any]) -> tuple[Task, ...]:
-        return tuple(
-            sorted(
-                Task(each.subtopology_id, partition)
-                for each in kind
-                for partition in each.partitions
-            )
-        )
+        return tuple(sorted(Task(each.subtopology_id, n) for each in kind for n in each.partitions))
 
-    return TaskAssignment(
-        tasks(assignment.active_tasks),
-        tasks(assignment.standby_tasks),
-        tasks(assignment.warmup_tasks),
-    )
+    kinds = assignment.active_tasks, assignment.standby_tasks, assignment.warmup_tasks
+    return TaskAssignment(*map(tasks, kinds))
 
 
 def _topology(answer: Any) -> Topology:

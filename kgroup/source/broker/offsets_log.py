@@ -287,11 +287,8 @@ class _Log:
             low = max(start, high - span)
             batches, size, code = await self._window(low, high)
             if code:
-                needs = (
-                    " (it needs READ on the topic)"
-                    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                    else ""
-                )
+                is_denied = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                needs = " (it needs READ on the topic)" if is_denied else ""
                 return f"its leader says {error_name(code)}{needs}"
             self._take(batches)
             if all(trace.is_whole for trace in self.traces):

@@ -374,13 +374,12 @@ def _frame(body: bytes | bytearray) -> bytes:
 
 
 def _stat(stat: Any) -> Stat:
+    session = f"{stat.ephemeralOwner & (1 << 64) - 1:#x}" if stat.ephemeralOwner else None
     return Stat(
         ctime_ms=stat.ctime,
         mtime_ms=stat.mtime,
         version=stat.version,
         cversion=stat.cversion,
-        ephemeral_owner=f"{stat.ephemeralOwner & (1 << 64) - 1:#x}"
-        if stat.ephemeralOwner
-        else None,
+        ephemeral_owner=session,
         children=stat.numChildren,
     )

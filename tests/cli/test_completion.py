@@ -12,7 +12,7 @@ import pytest
 from kgroup.cli.main import COMMANDS
 from kgroup.cli.option import suggestion
 from kgroup.cli.shell.command_line import read_bash, read_fish_word
-from kgroup.cli.shell.script import SCRIPTS
+from kgroup.cli.shell.script import SHELLS, script
 from kgroup.model.group import Group, GroupState
 from kgroup.render.group.group import LIST_COLUMNS, STATE_COLUMNS
 from kgroup.sample import sample_log_dir
@@ -32,7 +32,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGROUP_COMPLETION_TIMEOUT", "60")
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_scripts_in_the_repository_are_those_that_are_printed(cli: Cli, shell: str) -> None:
     file = Path(__file__).parents[2] / "completions" / FILES[shell]
     command = f"kgroup completion {shell} > completions/{FILES[shell]}"
@@ -54,7 +54,7 @@ def test_commands(cli: Cli) -> None:
     assert suggested(cli, "kgroup nonsense ")[1] == []
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_groups(cli: Cli, shell: str) -> None:
     assert suggested(cli, "kgroup describe --sample ", shell) == ("plain", sorted(groups()))
     line = f"kgroup decode-offsets --log-dir {sample_log_dir()} --group order-"
@@ -140,7 +140,7 @@ def test_install(
     assert (first.status, first.out) == (0, "")
     assert str(path) in first.err
     text = path.read_text()
-    assert text == SCRIPTS["fish"] if shell == "fish" else text.startswith(f"{before}\n")
+    assert text == script("fish") if shell == "fish" else text.startswith(f"{before}\n")
     again = cli("completion", "--install", shell)
     assert again.err == f"kgroup: {path} has it already; nothing was changed\n"
     assert path.read_text() == text

@@ -9,7 +9,7 @@ import click
 from kgroup.cli.option.common import examples
 from kgroup.cli.output.context import warn, write
 from kgroup.cli.shell.command_line import TypedLine, read_bash, read_fish_word
-from kgroup.cli.shell.script import SCRIPTS, SHELLS
+from kgroup.cli.shell.script import SHELLS, script
 from kgroup.cli.shell.suggestion import PART
 from kgroup.errors import ExitStatus
 
@@ -54,7 +54,7 @@ def command(shell: str | None, typed: Sequence[str], installs: bool) -> ExitStat
         warn(install(shell))
         return ExitStatus.DONE
     if not typed:
-        write([SCRIPTS[shell]])
+        write([script(shell)])
         return ExitStatus.DONE
     with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
         lines = list(_answer(shell, typed))

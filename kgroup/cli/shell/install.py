@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from kgroup.cli.shell.script import SCRIPTS
+from kgroup.cli.shell.script import script
 from kgroup.errors import InputError
 
 __all__ = ["install"]
@@ -59,15 +59,15 @@ def _add_line(path: Path, shell: str, before: str = "") -> str:
 
 
 def _install_file(path: Path) -> str:
-    script = SCRIPTS["fish"]
+    wanted = script("fish")
     try:
         text = path.read_text("utf-8", errors="replace")
     except FileNotFoundError:
         text = None
-    if text == script:
+    if text == wanted:
         return f"{path} has it already; nothing was changed"
     if text is not None and not text.startswith("# Completion of kgroup"):
         raise InputError(f"{path}: expected no file, or one made by kgroup; remove it first")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(script, "utf-8")
+    path.write_text(wanted, "utf-8")
     return f"{path} was written; fish completes kgroup from now on"

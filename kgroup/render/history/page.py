@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import KgroupError
@@ -44,7 +45,7 @@ def group_html(page: GroupPage) -> Iterator[str]:
         ) from error
     title = f"Consumer group {_text(page.group_id)}"
     summary = _summary(page)
-    yield _HEAD.replace("TITLE", title)
+    yield _text_of("page.html").replace("TITLE", title)
     yield f"<h1>{title}</h1>\n<p>{summary}</p>\n"
     if page.left_out:
         left_out = "; ".join(_text(each) for each in page.left_out)
@@ -58,7 +59,12 @@ def group_html(page: GroupPage) -> Iterator[str]:
     yield get_plotlyjs()
     yield "</script>\n<script>\nconst figure = "
     yield _figure(page).replace("<", "\\u003c").replace("\u2028", "\\u2028")
-    yield f";\n{_SCRIPT}</script>\n</body>\n</html>\n"
+    yield f";\n\n{_text_of('page.js')}</script>\n</body>\n</html>\n"
+
+
+def _text_of(name: str) -> str:
+    """Read a part of the page: its head, or the script that draws it."""
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def _text(text: str) -> str:
@@ -380,105 +386,3 @@ def _lags(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
         ],
         hoverinfo="text",
     )
-
-
-_HEAD = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>TITLE</title>
-<style>
-:root { color-scheme: light; --ink: #1c2127; --soft: #59636e; --paper: #ffffff; --line: #d8dde3; }
-:root[data-theme=dark] { color-scheme: dark; --ink: #e6e9ed; --soft: #9aa4af; --paper: #14181d;
-  --line: #343b44; }
-body { margin: 0; background: var(--paper); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 1400px; margin: 0 auto; padding: 16px 24px 48px; }
-h1 { font-size: 22px; margin: 8px 0; overflow-wrap: anywhere; padding-right: 120px; }
-p { margin: 4px 0; color: var(--soft); }
-.note { color: var(--ink); }
-#theme { position: absolute; top: 20px; right: 24px; font: inherit; color: var(--ink);
-  background: var(--paper); border: 1px solid var(--line); border-radius: 6px; padding: 4px 12px; }
-#picture { margin: 12px 0; }
-table { border-collapse: collapse; font-size: 13px; margin-top: 8px; }
-th, td { text-align: left; padding: 3px 12px 3px 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
-td:first-child { white-space: nowrap; }
-summary { cursor: pointer; }
-@page { size: A4; margin: 12mm; }
-@media print {
-  #theme, .modebar { display: none !important; }
-  #picture { break-inside: avoid; }
-  main { padding: 0; max-width: none; }
-  thead { display: table-header-group; }
-  tr { break-inside: avoid; }
-}
-</style>
-</head>
-<body>
-<main>
-<button id="theme" type="button">Dark</button>
-"""
-
-_SCRIPT = """
-const picture = document.getElementById("picture");
-const button = document.getElementById("theme");
-const wish = matchMedia("(prefers-color-scheme: dark)");
-const tall = figure.layout.height;
-let chosen = null;
-
-function wanted() { return chosen || (wish.matches ? "dark" : "light"); }
-
-function colours(theme) {
-  const dark = theme === "dark";
-  const change = {
-    "font.color": dark ? "#e6e9ed" : "#1c2127",
-    "paper_bgcolor": "rgba(0,0,0,0)",
-    "plot_bgcolor": "rgba(0,0,0,0)",
-    "hoverlabel.font.color": "#1c2127",
-    "hoverlabel.bgcolor": "#ffffff",
-    "modebar.bgcolor": "rgba(0,0,0,0)",
-    "modebar.color": dark ? "#9aa4af" : "#59636e",
-  };
-  for (const name of Object.keys(figure.layout)) {
-    if (/^[xy]axis/.test(name)) {
-      change[name + ".gridcolor"] = dark ? "#2b323a" : "#e6e9ed";
-      change[name + ".linecolor"] = dark ? "#4a535d" : "#b8c0c8";
-      change[name + ".zerolinecolor"] = dark ? "#4a535d" : "#b8c0c8";
-    }
-  }
-  return change;
-}
-
-function upperTimes(shown) {
-  const axes = Object.keys(figure.layout).filter(name => /^xaxis/.test(name)).slice(0, -1);
-  return Object.fromEntries(axes.map(name => [name + ".showticklabels", shown]));
-}
-
-function show(theme) {
-  document.documentElement.dataset.theme = theme;
-  button.textContent = theme === "dark" ? "Light" : "Dark";
-  return Plotly.relayout(picture, colours(theme));
-}
-
-Plotly.newPlot(picture, figure.data, figure.layout,
-  {responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"]})
-  .then(() => show(wanted()))
-  .then(() => { picture.dataset.drawn = "yes"; });
-button.addEventListener("click", () => {
-  chosen = wanted() === "dark" ? "light" : "dark";
-  show(chosen);
-});
-wish.addEventListener("change", () => show(wanted()));
-addEventListener("beforeprint", () => {
-  show("light");
-  // One page of A4, in the pixels of CSS.
-  Plotly.relayout(picture, {width: 700, height: Math.min(tall, 840), ...upperTimes(false)});
-  for (const each of document.querySelectorAll("details")) each.open = true;
-});
-addEventListener("afterprint", () => {
-  Plotly.relayout(picture, {width: null, height: tall, autosize: true, ...upperTimes(true)});
-  show(wanted());
-});
-"""

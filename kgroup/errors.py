@@ -5,7 +5,9 @@ into a line on standard error and an exit status.
 """
 
 from collections.abc import Mapping
-from enum import IntEnum, StrEnum
+from enum import IntEnum
+
+from kgroup.word import Word
 
 __all__ = [
     "BrokerError",
@@ -31,135 +33,99 @@ class ExitStatus(IntEnum):
     PROBLEM = 5
 
 
-class ProblemKind(StrEnum):
+class ProblemKind(Word):
     """What went wrong, as a word; promised to scripts.
 
     It is the kind of a `kgroup.model.problem.Problem`, of damage in a log, and of every error.
     """
 
-    TORN_TAIL = "torn-tail"
-    BAD_CRC = "bad-crc"
-    BAD_LENGTH = "bad-length"
-    BAD_MAGIC = "bad-magic"
-    BAD_OFFSET = "bad-offset"
-    BAD_RECORD = "bad-record"
-    BAD_COMPRESSION = "bad-compression"
-    TOO_LARGE = "too-large"
-    ZEROS = "zeros"
-    GARBAGE = "garbage"
-    UNKNOWN_RECORD = "unknown-record"
-    INCONSISTENT = "inconsistent"
-    UNREADABLE = "unreadable"
-    NOT_A_SEGMENT = "not-a-segment"
-    OTHER_TOPIC = "other-topic"
-    UNKNOWN_PARTITION = "unknown-partition"
-    SHORTER = "shorter"
-    UNREACHABLE = "unreachable"
-    DISCONNECTED = "disconnected"
-    SILENT = "silent"
-    THROTTLED = "throttled"
-    REFUSED = "refused"
-    UNSUPPORTED = "unsupported"
-    UNUSABLE = "unusable"
-    DENIED = "denied"
-    NO_COORDINATOR = "no-coordinator"
-    NO_LEADER = "no-leader"
-    MOVING = "moving"
-    TOPIC_GONE = "topic-gone"
-    PARTITION_GONE = "partition-gone"
-    NOT_AUTHORIZED = "not-authorized"
-    NOT_FOUND = "not-found"
-    BAD_NODE = "bad-node"
-    DENIED_NODE = "denied-node"
-    FOREIGN_NODE = "foreign-node"
-    NOT_IN_SNAPSHOT = "not-in-snapshot"
-    BAD_SPEC = "bad-spec"
-    BUSY = "busy"
-    FAILED = "failed"
-    MORE = "more"
-
-    @property
-    def sentence(self) -> str:
-        """What it means, for people."""
-        return _SENTENCES[self]
+    TORN_TAIL = ("torn-tail", "The last batch is cut off.")
+    BAD_CRC = ("bad-crc", "A batch whose checksum is wrong.")
+    BAD_LENGTH = ("bad-length", "A length that no batch has, or that the bytes contradict.")
+    BAD_MAGIC = ("bad-magic", "A message format that Kafka never had.")
+    BAD_OFFSET = (
+        "bad-offset",
+        "An offset below 0 or above the largest (message format v2's checksum does not cover it).",
+    )
+    BAD_RECORD = (
+        "bad-record",
+        "A batch with the right checksum whose records contradict its header; a record that the "
+        "state of its group contradicts.",
+    )
+    BAD_COMPRESSION = ("bad-compression", "An unknown codec, or data that are not what it writes.")
+    TOO_LARGE = (
+        "too-large",
+        "A batch that is larger than the limits allow: 64 MiB, packed or unpacked; 1,048,576 "
+        "records; and once 128 MiB of a file were of batches that grow more than a hundredfold, "
+        "further ones that do.",
+    )
+    ZEROS = ("zeros", "Space that was allocated and never written, or was lost.")
+    GARBAGE = ("garbage", "Bytes that do not look like a batch at all.")
+    UNKNOWN_RECORD = (
+        "unknown-record",
+        "A record type or version that this version of kgroup does not know.",
+    )
+    INCONSISTENT = ("inconsistent", "Records that contradict each other.")
+    UNREADABLE = (
+        "unreadable",
+        "A file or folder that does not exist, cannot be read, or holds nothing of the kind.",
+    )
+    NOT_A_SEGMENT = ("not-a-segment", "A file that is not empty, without a single record batch.")
+    OTHER_TOPIC = ("other-topic", "A segment of another topic.")
+    UNKNOWN_PARTITION = (
+        "unknown-partition",
+        "A segment in a folder that does not tell its partition of `__consumer_offsets`.",
+    )
+    SHORTER = ("shorter", "A live partition that ends before what was read of it.")
+    UNREACHABLE = ("unreachable", "A broker that no connection can be made to.")
+    DISCONNECTED = ("disconnected", "A broker that closes the connection.")
+    SILENT = ("silent", "A broker that takes the connection and does not answer.")
+    THROTTLED = ("throttled", "A broker that holds requests back.")
+    REFUSED = ("refused", "A broker that does not let us in, or that we do not trust.")
+    UNSUPPORTED = ("unsupported", "A broker too old for the question.")
+    UNUSABLE = ("unusable", "A broker whose answer cannot be used.")
+    DENIED = (
+        "denied",
+        "An error in the place of an answer; the reason has Kafka's name of it and the "
+        "permission that is missing.",
+    )
+    NO_COORDINATOR = ("no-coordinator", "A group for which no broker answers now.")
+    NO_LEADER = ("no-leader", "A partition without a leader.")
+    MOVING = ("moving", "A partition whose leader is another broker now.")
+    TOPIC_GONE = ("topic-gone", "A topic that does not exist any more.")
+    PARTITION_GONE = ("partition-gone", "A partition that its topic does not have.")
+    NOT_AUTHORIZED = ("not-authorized", "A topic that may not be described.")
+    NOT_FOUND = ("not-found", "A group, topic or member that was asked for and does not exist.")
+    BAD_NODE = (
+        "bad-node",
+        "A node of ZooKeeper that holds something else than it should; `path` is its path.",
+    )
+    DENIED_NODE = ("denied-node", "A node of ZooKeeper that may not be read; likewise.")
+    FOREIGN_NODE = (
+        "foreign-node",
+        "A node below `/consumers` that no consumer of Kafka writes; likewise.",
+    )
+    NOT_IN_SNAPSHOT = (
+        "not-in-snapshot",
+        "A group that nobody asked for when the snapshot was taken: it may exist.",
+    )
+    BAD_SPEC = (
+        "bad-spec",
+        "A group of `assign --spec` that is not written as it should be; `reason` has its line "
+        "and field.",
+    )
+    BUSY = ("busy", "A warehouse that another process is changing.")
+    FAILED = ("failed", "What ended the command and is none of the others; the reason tells.")
+    MORE = (
+        "more",
+        "Further problems that were only counted: 1000 are kept, 20 are told on standard error.",
+    )
 
     @property
     def exit_status(self) -> ExitStatus:
         """What a report comes to that has this problem and no row."""
         return _STATUSES.get(self, ExitStatus.PARTLY)
 
-
-_SENTENCES: Mapping[ProblemKind, str] = {
-    ProblemKind.TORN_TAIL: "The last batch is cut off.",
-    ProblemKind.BAD_CRC: "A batch whose checksum is wrong.",
-    ProblemKind.BAD_LENGTH: "A length that no batch has, or that the bytes contradict.",
-    ProblemKind.BAD_MAGIC: "A message format that Kafka never had.",
-    ProblemKind.BAD_OFFSET: (
-        "An offset below 0 or above the largest (message format v2's checksum does not cover it)."
-    ),
-    ProblemKind.BAD_RECORD: (
-        "A batch with the right checksum whose records contradict its header; a record that the "
-        "state of its group contradicts."
-    ),
-    ProblemKind.BAD_COMPRESSION: "An unknown codec, or data that are not what it writes.",
-    ProblemKind.TOO_LARGE: (
-        "A batch that is larger than the limits allow: 64 MiB, packed or unpacked; 1,048,576 "
-        "records; and once 128 MiB of a file were of batches that grow more than a hundredfold, "
-        "further ones that do."
-    ),
-    ProblemKind.ZEROS: "Space that was allocated and never written, or was lost.",
-    ProblemKind.GARBAGE: "Bytes that do not look like a batch at all.",
-    ProblemKind.UNKNOWN_RECORD: (
-        "A record type or version that this version of kgroup does not know."
-    ),
-    ProblemKind.INCONSISTENT: "Records that contradict each other.",
-    ProblemKind.UNREADABLE: (
-        "A file or folder that does not exist, cannot be read, or holds nothing of the kind."
-    ),
-    ProblemKind.NOT_A_SEGMENT: "A file that is not empty, without a single record batch.",
-    ProblemKind.OTHER_TOPIC: "A segment of another topic.",
-    ProblemKind.UNKNOWN_PARTITION: (
-        "A segment in a folder that does not tell its partition of `__consumer_offsets`."
-    ),
-    ProblemKind.SHORTER: "A live partition that ends before what was read of it.",
-    ProblemKind.UNREACHABLE: "A broker that no connection can be made to.",
-    ProblemKind.DISCONNECTED: "A broker that closes the connection.",
-    ProblemKind.SILENT: "A broker that takes the connection and does not answer.",
-    ProblemKind.THROTTLED: "A broker that holds requests back.",
-    ProblemKind.REFUSED: "A broker that does not let us in, or that we do not trust.",
-    ProblemKind.UNSUPPORTED: "A broker too old for the question.",
-    ProblemKind.UNUSABLE: "A broker whose answer cannot be used.",
-    ProblemKind.DENIED: (
-        "An error in the place of an answer; the reason has Kafka's name of it and the "
-        "permission that is missing."
-    ),
-    ProblemKind.NO_COORDINATOR: "A group for which no broker answers now.",
-    ProblemKind.NO_LEADER: "A partition without a leader.",
-    ProblemKind.MOVING: "A partition whose leader is another broker now.",
-    ProblemKind.TOPIC_GONE: "A topic that does not exist any more.",
-    ProblemKind.PARTITION_GONE: "A partition that its topic does not have.",
-    ProblemKind.NOT_AUTHORIZED: "A topic that may not be described.",
-    ProblemKind.NOT_FOUND: "A group, topic or member that was asked for and does not exist.",
-    ProblemKind.BAD_NODE: (
-        "A node of ZooKeeper that holds something else than it should; `path` is its path."
-    ),
-    ProblemKind.DENIED_NODE: "A node of ZooKeeper that may not be read; likewise.",
-    ProblemKind.FOREIGN_NODE: (
-        "A node below `/consumers` that no consumer of Kafka writes; likewise."
-    ),
-    ProblemKind.NOT_IN_SNAPSHOT: (
-        "A group that nobody asked for when the snapshot was taken: it may exist."
-    ),
-    ProblemKind.BAD_SPEC: (
-        "A group of `assign --spec` that is not written as it should be; `reason` has its line "
-        "and field."
-    ),
-    ProblemKind.BUSY: "A warehouse that another process is changing.",
-    ProblemKind.FAILED: "What ended the command and is none of the others; the reason tells.",
-    ProblemKind.MORE: (
-        "Further problems that were only counted: 1000 are kept, 20 are told on standard error."
-    ),
-}
 
 _STATUSES: Mapping[ProblemKind, ExitStatus] = {
     ProblemKind.NOT_FOUND: ExitStatus.NOT_FOUND,

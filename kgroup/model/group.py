@@ -18,12 +18,12 @@ stray_owners
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from kgroup.model.assignment import AssignedPartition, StrayOwner, TaskAssignment
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.word import Word
 
 __all__ = [
     "Broker",
@@ -39,22 +39,24 @@ __all__ = [
 ]
 
 
-class GroupType(StrEnum):
+class GroupType(Word):
     """The protocol that a group's coordinator runs; the words of ListGroups (KIP-848).
 
     Groups of the ZooKeeper consumer of Kafka 0.7 and 0.8 have no coordinator.
     """
 
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
-    SHARE = "share"
-    STREAMS = "streams"
-    ZOOKEEPER = "zookeeper"
-
-    @property
-    def sentence(self) -> str:
-        """What the type means, for people."""
-        return _TYPE_SENTENCES[self]
+    CLASSIC = (
+        "classic",
+        "Members join in rounds (JoinGroup, SyncGroup) and a leader among them assigns; also "
+        "groups that only commit offsets.",
+    )
+    CONSUMER = ("consumer", "The coordinator assigns partitions, member by member (KIP-848).")
+    SHARE = ("share", "Members share partitions and acknowledge record by record (KIP-932).")
+    STREAMS = ("streams", "The coordinator assigns the tasks of a Streams topology (KIP-1071).")
+    ZOOKEEPER = (
+        "zookeeper",
+        "Consumers of Kafka 0.7 and 0.8 register in ZooKeeper, and each computes what it owns.",
+    )
 
     @property
     def states(self) -> "frozenset[GroupState]":
@@ -62,21 +64,7 @@ class GroupType(StrEnum):
         return _STATES[self]
 
 
-_TYPE_SENTENCES = {
-    GroupType.CLASSIC: (
-        "Members join in rounds (JoinGroup, SyncGroup) and a leader among them assigns; also "
-        "groups that only commit offsets."
-    ),
-    GroupType.CONSUMER: "The coordinator assigns partitions, member by member (KIP-848).",
-    GroupType.SHARE: "Members share partitions and acknowledge record by record (KIP-932).",
-    GroupType.STREAMS: "The coordinator assigns the tasks of a Streams topology (KIP-1071).",
-    GroupType.ZOOKEEPER: (
-        "Consumers of Kafka 0.7 and 0.8 register in ZooKeeper, and each computes what it owns."
-    ),
-}
-
-
-class GroupState(StrEnum):
+class GroupState(Word):
     """The states of every group type; the words of ListGroups and the describe APIs.
 
     Classic groups move from one `to` another. The other types have no transitions of their own:
@@ -84,19 +72,29 @@ class GroupState(StrEnum):
     (`ConsumerGroup.maybeUpdateGroupState` and its like), so any state can follow any other.
     """
 
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
-    NOT_READY = "NotReady"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-    @property
-    def sentence(self) -> str:
-        """What the state means, for people."""
-        return _STATE_SENTENCES[self]
+    EMPTY = ("Empty", "The group has no members; what it committed is kept until it expires.")
+    PREPARING_REBALANCE = (
+        "PreparingRebalance",
+        "A rebalance has begun: the coordinator waits until the members have joined again.",
+    )
+    COMPLETING_REBALANCE = (
+        "CompletingRebalance",
+        "All members have joined: the coordinator waits for the assignment from the leader.",
+    )
+    ASSIGNING = (
+        "Assigning",
+        "Members or topics have changed and a new target assignment is still to be computed.",
+    )
+    RECONCILING = (
+        "Reconciling",
+        "The target assignment is known and some members have not taken or given up all of theirs.",
+    )
+    NOT_READY = (
+        "NotReady",
+        "The topology cannot run yet: topics that it needs are missing or do not fit.",
+    )
+    STABLE = ("Stable", "Every member has its assignment.")
+    DEAD = ("Dead", "The group does not exist, or is being removed.")
 
     def sentence_of(self, type_: GroupType) -> str:
         """What it means of a group of this type."""
@@ -113,27 +111,6 @@ class GroupState(StrEnum):
             raise ValueError(f"no classic group goes from {self} to {following}")
         return following
 
-
-_STATE_SENTENCES = {
-    GroupState.EMPTY: "The group has no members; what it committed is kept until it expires.",
-    GroupState.PREPARING_REBALANCE: (
-        "A rebalance has begun: the coordinator waits until the members have joined again."
-    ),
-    GroupState.COMPLETING_REBALANCE: (
-        "All members have joined: the coordinator waits for the assignment from the leader."
-    ),
-    GroupState.ASSIGNING: (
-        "Members or topics have changed and a new target assignment is still to be computed."
-    ),
-    GroupState.RECONCILING: (
-        "The target assignment is known and some members have not taken or given up all of theirs."
-    ),
-    GroupState.NOT_READY: (
-        "The topology cannot run yet: topics that it needs are missing or do not fit."
-    ),
-    GroupState.STABLE: "Every member has its assignment.",
-    GroupState.DEAD: "The group does not exist, or is being removed.",
-}
 
 _ZOOKEEPER_STATE_SENTENCES = {
     GroupState.EMPTY: "The group has no members; what it committed stays until it is deleted.",
@@ -173,32 +150,24 @@ _STATES = {
 }
 
 
-class MemberState(StrEnum):
+class MemberState(Word):
     """Where a member of a consumer, share or streams group stands; recorded with its assignment.
 
     The coordinator chooses one after every heartbeat (`CurrentAssignmentBuilder`), so there is no
     table of transitions.
     """
 
-    STABLE = "Stable"
-    UNREVOKED_PARTITIONS = "UnrevokedPartitions"
-    UNRELEASED_PARTITIONS = "UnreleasedPartitions"
-    UNREVOKED_TASKS = "UnrevokedTasks"
-    UNRELEASED_TASKS = "UnreleasedTasks"
-
-    @property
-    def sentence(self) -> str:
-        """What the state means, for people."""
-        return _MEMBER_STATE_SENTENCES[self]
-
-
-_MEMBER_STATE_SENTENCES = {
-    MemberState.STABLE: "The member has all that it should have at its epoch.",
-    MemberState.UNREVOKED_PARTITIONS: "The member must give up partitions before it can go on.",
-    MemberState.UNRELEASED_PARTITIONS: "The member waits for partitions that others still hold.",
-    MemberState.UNREVOKED_TASKS: "The member must give up tasks before it can go on.",
-    MemberState.UNRELEASED_TASKS: "The member waits for tasks that others still hold.",
-}
+    STABLE = ("Stable", "The member has all that it should have at its epoch.")
+    UNREVOKED_PARTITIONS = (
+        "UnrevokedPartitions",
+        "The member must give up partitions before it can go on.",
+    )
+    UNRELEASED_PARTITIONS = (
+        "UnreleasedPartitions",
+        "The member waits for partitions that others still hold.",
+    )
+    UNREVOKED_TASKS = ("UnrevokedTasks", "The member must give up tasks before it can go on.")
+    UNRELEASED_TASKS = ("UnreleasedTasks", "The member waits for tasks that others still hold.")
 
 
 @dataclass(frozen=True, slots=True)

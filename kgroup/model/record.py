@@ -2,30 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
+
+from kgroup.word import Word
 
 __all__ = ["DecodedRecord", "TransactionStatus", "known"]
 
 
-class TransactionStatus(StrEnum):
+class TransactionStatus(Word):
     """What became of a transactional record."""
 
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-    OPEN = "open"
-
-    @property
-    def sentence(self) -> str:
-        """What it means, for people."""
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    TransactionStatus.COMMITTED: "Its transaction was committed: the record counts.",
-    TransactionStatus.ABORTED: "Its transaction was aborted: the record counts for nothing.",
-    TransactionStatus.OPEN: "No marker behind it says how its transaction ended: it may count yet.",
-}
+    COMMITTED = ("committed", "Its transaction was committed: the record counts.")
+    ABORTED = ("aborted", "Its transaction was aborted: the record counts for nothing.")
+    OPEN = ("open", "No marker behind it says how its transaction ended: it may count yet.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,34 +2,23 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
+
+from kgroup.word import Word
 
 __all__ = ["Log", "Segment", "SegmentStatus", "left_out_notes"]
 
 
-class SegmentStatus(StrEnum):
+class SegmentStatus(Word):
     """What the end of a segment's file name says to a broker that starts there (`LogLoader`)."""
 
-    LIVE = "live"
-    DELETED = "deleted"
-    CLEANED = "cleaned"
-    SWAP = "swap"
-
-    @property
-    def sentence(self) -> str:
-        """What the status means, for people."""
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    SegmentStatus.LIVE: "A part of the log.",
-    SegmentStatus.DELETED: "Marked for deletion; a broker removes it when it starts.",
-    SegmentStatus.CLEANED: "Half of a compaction's work; a broker removes it when it starts.",
-    SegmentStatus.SWAP: (
-        "A compaction's finished work; a broker puts it in the place of the segments it covers."
-    ),
-}
+    LIVE = ("live", "A part of the log.")
+    DELETED = ("deleted", "Marked for deletion; a broker removes it when it starts.")
+    CLEANED = ("cleaned", "Half of a compaction's work; a broker removes it when it starts.")
+    SWAP = (
+        "swap",
+        "A compaction's finished work; a broker puts it in the place of the segments it covers.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ it was.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from kgroup.errors import ProblemKind
@@ -17,64 +16,36 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
+from kgroup.word import Word
 
 __all__ = ["Change", "ChangeKind", "changes", "compare"]
 
 
-class ChangeKind(StrEnum):
+class ChangeKind(Word):
     """What has changed; promised to scripts."""
 
-    GROUP_FOUND = "group-found"
-    GROUP_GONE = "group-gone"
-    STATE = "state"
-    COORDINATOR = "coordinator"
-    ASSIGNOR = "assignor"
-    GENERATION = "generation"
-    LEADER = "leader"
-    EPOCH = "epoch"
-    ASSIGNMENT_EPOCH = "assignment-epoch"
-    MEMBER_JOINED = "member-joined"
-    MEMBER_LEFT = "member-left"
-    MEMBER_STATE = "member-state"
-    MEMBER_EPOCH = "member-epoch"
-    SUBSCRIPTION = "subscription"
-    ASSIGNMENT = "assignment"
-    OWNER = "owner"
-    COMMITTED_OFFSET = "committed-offset"
-    START_OFFSET = "start-offset"
-    LAG = "lag"
-    TIME_LAG = "time-lag"
-    MARK = "mark"
+    GROUP_FOUND = ("group-found", "A group is there; `after` is its whole description.")
+    GROUP_GONE = ("group-gone", "The group does not exist any more.")
+    STATE = ("state", "State of the group.")
+    COORDINATOR = ("coordinator", "Broker that runs the group.")
+    ASSIGNOR = ("assignor", "Assignor that the group uses.")
+    GENERATION = ("generation", "Classic: number of the last completed rebalance.")
+    LEADER = ("leader", "Classic: id of the member that assigns.")
+    EPOCH = ("epoch", "Not classic: epoch of the group.")
+    ASSIGNMENT_EPOCH = ("assignment-epoch", "Not classic: epoch of the target assignment.")
+    MEMBER_JOINED = ("member-joined", "A member has joined; `after` is what is known of it.")
+    MEMBER_LEFT = ("member-left", "A member has left; `before` is what was known of it.")
+    MEMBER_STATE = ("member-state", "Not classic: where a member stands in a reconciliation.")
+    MEMBER_EPOCH = ("member-epoch", "Not classic: epoch that a member has reached.")
+    SUBSCRIPTION = ("subscription", "Topics and regular expression that a member subscribes to.")
+    ASSIGNMENT = ("assignment", "Share and streams: partitions or tasks of a member.")
+    OWNER = ("owner", "Id of the member that owns the partition; null: nobody.")
+    COMMITTED_OFFSET = ("committed-offset", "Committed offset of the partition; null: none.")
+    START_OFFSET = ("start-offset", "Share: first offset of the partition that is not finished.")
+    LAG = ("lag", "Records that the group is behind in the partition; null: not known.")
+    TIME_LAG = ("time-lag", "With `--time-lag`: milliseconds that it is behind; null: not known.")
+    MARK = ("mark", "What is wrong with the partition or the commit; null: nothing known.")
 
-    @property
-    def sentence(self) -> str:
-        """What `before` and `after` are, for people."""
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    ChangeKind.GROUP_FOUND: "A group is there; `after` is its whole description.",
-    ChangeKind.GROUP_GONE: "The group does not exist any more.",
-    ChangeKind.STATE: "State of the group.",
-    ChangeKind.COORDINATOR: "Broker that runs the group.",
-    ChangeKind.ASSIGNOR: "Assignor that the group uses.",
-    ChangeKind.GENERATION: "Classic: number of the last completed rebalance.",
-    ChangeKind.LEADER: "Classic: id of the member that assigns.",
-    ChangeKind.EPOCH: "Not classic: epoch of the group.",
-    ChangeKind.ASSIGNMENT_EPOCH: "Not classic: epoch of the target assignment.",
-    ChangeKind.MEMBER_JOINED: "A member has joined; `after` is what is known of it.",
-    ChangeKind.MEMBER_LEFT: "A member has left; `before` is what was known of it.",
-    ChangeKind.MEMBER_STATE: "Not classic: where a member stands in a reconciliation.",
-    ChangeKind.MEMBER_EPOCH: "Not classic: epoch that a member has reached.",
-    ChangeKind.SUBSCRIPTION: "Topics and regular expression that a member subscribes to.",
-    ChangeKind.ASSIGNMENT: "Share and streams: partitions or tasks of a member.",
-    ChangeKind.OWNER: "Id of the member that owns the partition; null: nobody.",
-    ChangeKind.COMMITTED_OFFSET: "Committed offset of the partition; null: none.",
-    ChangeKind.START_OFFSET: "Share: first offset of the partition that is not finished.",
-    ChangeKind.LAG: "Records that the group is behind in the partition; null: not known.",
-    ChangeKind.TIME_LAG: "With `--time-lag`: milliseconds that it is behind; null: not known.",
-    ChangeKind.MARK: "What is wrong with the partition or the commit; null: nothing known.",
-}
 
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 _UNANSWERED = (ProblemKind.DENIED, ProblemKind.NO_COORDINATOR)

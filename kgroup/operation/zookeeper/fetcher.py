@@ -27,6 +27,7 @@ from kgroup.operation.commit import differing_note, kafka_offsets, larger
 from kgroup.operation.report import Report
 from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.source.base import GroupSource, Question
+from kgroup.word import Word
 
 __all__ = [
     "KAFKA_VERSIONS",
@@ -57,51 +58,35 @@ class OffsetReset(StrEnum):
     """To its start."""
 
 
-class FetchState(StrEnum):
+class FetchState(Word):
     """Whether anything can be fetched."""
 
-    FETCHING = "fetching"
-    NO_LEADER = "no-leader"
-    LEADER_GONE = "leader-gone"
-    NO_LISTENER = "no-listener"
-    CONSUMER_GONE = "consumer-gone"
-
-    @property
-    def sentence(self) -> str:
-        """What the state means, for people."""
-        return _STATE_SENTENCES[self]
-
-
-_STATE_SENTENCES = {
-    FetchState.FETCHING: "A fetcher of the owner asks the leader for records.",
-    FetchState.NO_LEADER: "The owner waits: the partition has no leader.",
-    FetchState.LEADER_GONE: "The owner waits: the leader is not among the brokers that are there.",
-    FetchState.NO_LISTENER: (
+    FETCHING = ("fetching", "A fetcher of the owner asks the leader for records.")
+    NO_LEADER = ("no-leader", "The owner waits: the partition has no leader.")
+    LEADER_GONE = (
+        "leader-gone",
+        "The owner waits: the leader is not among the brokers that are there.",
+    )
+    NO_LISTENER = (
+        "no-listener",
         "Nobody fetches: the leader has no listener without TLS and SASL, and old consumers know "
-        "no other."
-    ),
-    FetchState.CONSUMER_GONE: "Nobody fetches: the owner is not among the group's consumers.",
-}
+        "no other.",
+    )
+    CONSUMER_GONE = (
+        "consumer-gone",
+        "Nobody fetches: the owner is not among the group's consumers.",
+    )
 
 
-class ResetCause(StrEnum):
+class ResetCause(Word):
     """Why a fetcher cannot begin at the committed offset."""
 
-    NO_COMMIT = "no-commit"
-    BEFORE_START = "before-start"
-    PAST_END = "past-end"
-
-    @property
-    def sentence(self) -> str:
-        """What the cause means, for people."""
-        return _CAUSE_SENTENCES[self]
-
-
-_CAUSE_SENTENCES = {
-    ResetCause.NO_COMMIT: "Nothing is committed for the partition.",
-    ResetCause.BEFORE_START: "The commit lies before the first record that the partition has.",
-    ResetCause.PAST_END: "The commit lies past the end of the partition.",
-}
+    NO_COMMIT = ("no-commit", "Nothing is committed for the partition.")
+    BEFORE_START = (
+        "before-start",
+        "The commit lies before the first record that the partition has.",
+    )
+    PAST_END = ("past-end", "The commit lies past the end of the partition.")
 
 
 @dataclass(frozen=True, slots=True)

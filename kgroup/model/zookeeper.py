@@ -3,6 +3,9 @@
 Three steps, each of them a value: a `ZookeeperTree` (paths and bytes, from a server or a snapshot),
 a `ZookeeperView` of it (`kgroup.protocol.zookeeper.tree`), and groups (`Image`). Paths are those
 below the chroot. Session ids are text such as ``0x1008f3a2b410000``, as ZooKeeper prints them.
+
+Of every node, `path` and `stat` are its own, and `version` is that of its data: None before Kafka
+0.8. `topic` is a topic's name, `partition` its partition's number, `broker` a broker's id.
 """
 
 from collections.abc import Mapping
@@ -90,15 +93,11 @@ class RegistrationNode:
     """A consumer that is there: ``/consumers/<group>/ids/<consumer>``.
 
     Attributes:
-        path: of the node.
-        group_id: its group.
         consumer_id: its name, such as ``<group>_<host>-<milliseconds>-<8 hex digits>``.
         host: of that name; None where the name has another form.
-        version: of the data; None before Kafka 0.8.
         pattern: what the keys of `subscription` are.
         subscription: streams by topic, or by the one regular expression.
         timestamp_ms: when the consumer wrote it, by its own clock; None before Kafka 0.8.0.
-        stat: of the node.
     """
 
     path: str
@@ -117,13 +116,8 @@ class OwnerNode:
     """Who reads a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
 
     Attributes:
-        path: of the node.
-        group_id: the group.
-        topic: name.
         broker: Kafka 0.7 numbers partitions broker by broker: that broker; else None.
-        partition: number.
         thread_id: the text of the node, such as ``<consumer>-0``.
-        consumer_id: the consumer.
         thread: number of its stream, from 0; None where the text names the consumer alone, as
             clients in other languages do.
         stat: of the node; created when the consumer took the partition.
@@ -145,11 +139,7 @@ class OffsetNode:
     """What is committed: ``/consumers/<group>/offsets/<topic>/<partition>``.
 
     Attributes:
-        path: of the node.
-        group_id: the group.
-        topic: name.
         broker: as in `OwnerNode`.
-        partition: number.
         offset: of the next record to read; in Kafka 0.7 a byte position.
         stat: of the node; written at the last commit.
     """
@@ -214,16 +204,12 @@ class BrokerNode:
     """A broker that is there: ``/brokers/ids/<id>``.
 
     Attributes:
-        path: of the node.
-        id: broker id.
-        version: of the data; None before Kafka 0.8.
         host: for clients without TLS and SASL; None where it has no such listener.
         port: likewise.
         endpoints: all listeners.
         rack: `broker.rack`.
         jmx_port: None where JMX is off.
         timestamp_ms: when the broker wrote it, by its own clock.
-        stat: of the node.
     """
 
     path: str
@@ -243,12 +229,8 @@ class TopicNode:
     """A topic: ``/brokers/topics/<topic>``.
 
     Attributes:
-        path: of the node.
-        topic: name.
-        version: of the data.
         topic_id: Kafka's base64url text (2.8 and later).
         partitions: ids of the replicas' brokers by partition, the preferred leader first.
-        stat: of the node.
     """
 
     path: str
@@ -264,9 +246,6 @@ class LegacyTopicNode:
     """The partitions of a topic on one broker of Kafka 0.7: ``/brokers/topics/<topic>/<broker>``.
 
     Attributes:
-        path: of the node.
-        topic: name.
-        broker: broker id.
         partition_count: they are numbered from 0.
     """
 
@@ -281,15 +260,10 @@ class PartitionStateNode:
     """Who leads a partition: ``/brokers/topics/<topic>/partitions/<partition>/state``.
 
     Attributes:
-        path: of the node.
-        topic: name.
-        partition: number.
-        version: of the data.
         leader: broker id; None where it has no leader.
         leader_epoch: how often a leader was chosen.
         isr: ids of the brokers whose replicas are in sync.
         controller_epoch: of the controller that chose.
-        stat: of the node.
     """
 
     path: str
@@ -308,11 +282,8 @@ class ControllerNode:
     """The controller: ``/controller``.
 
     Attributes:
-        path: of the node.
-        broker: broker id.
         version: of the data; None before Kafka 0.8.0, whose node is the bare id.
         timestamp_ms: when it became the controller, by its own clock.
-        stat: of the node.
     """
 
     path: str

@@ -1,15 +1,16 @@
 """What every operation returns: rows, the errors beside them, and remarks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kgroup.errors import ExitStatus
 from kgroup.model.problem import Problem
 
-__all__ = ["Report", "outcome"]
+__all__ = ["Report", "first_names", "outcome"]
 
 Row = TypeVar("Row", covariant=True)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,12 @@ class Report(Generic[Row]):
     def exit_status(self) -> ExitStatus:
         """What the operation comes to."""
         return outcome(self.data, self.errors) if self.verdict is None else self.verdict
+
+
+def first_names(things: Sequence[T], name: Callable[[T], str] = str) -> str:
+    """Name the first ten, and say how many more there are."""
+    more = f" and {len(things) - 10} more" if len(things) > 10 else ""
+    return ", ".join(map(name, things[:10])) + more
 
 
 def outcome(rows: Sequence[object], errors: Sequence[Problem]) -> ExitStatus:

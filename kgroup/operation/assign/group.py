@@ -21,13 +21,12 @@ from kgroup.operation.assign.zookeeper import (
     with_strategy,
 )
 from kgroup.operation.commit import with_kafka_commits
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import ClusterSource, GroupSource, Question
 
 __all__ = ["read_group"]
 
-_MOST_NAMES = 10
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 
@@ -213,11 +212,7 @@ def _check_subscriptions(group: Group) -> None:
 
 def _sizes(members: Sequence[Member]) -> str:
     """Name members, and say how many bytes each of them sent."""
-    names = (
-        f"{each.member_id} ({_size(each.protocol_metadata)})" for each in members[:_MOST_NAMES]
-    )
-    more = f" and {len(members) - _MOST_NAMES} more" if len(members) > _MOST_NAMES else ""
-    return f"{', '.join(names)}{more}"
+    return first_names(members, lambda each: f"{each.member_id} ({_size(each.protocol_metadata)})")
 
 
 def _size(metadata: object) -> str:

@@ -23,6 +23,7 @@ from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.operation.assign.move import Move, find_moves, with_lags, with_threads
 from kgroup.operation.assign.overlap import Overlap, overlaps
 from kgroup.operation.assign.ownership import Ownership, ownership
+from kgroup.operation.report import first_names
 
 __all__ = [
     "AssignFailure",
@@ -34,7 +35,6 @@ __all__ = [
     "dry_run",
 ]
 
-_MOST_NAMES = 10
 _LIBRARIES: Mapping[str, str] = {
     "rdkafka": "librdkafka",
     "sarama": "Sarama",
@@ -396,12 +396,10 @@ def _warnings(
         nobody = [partition for partition in nobody if partition not in waiting]
     absent = sorted(wanted - counts.keys(), key=utf16)
     if absent:
-        names = ", ".join(absent[:_MOST_NAMES])
-        more = f" and {len(absent) - _MOST_NAMES} more" if len(absent) > _MOST_NAMES else ""
         yield (
-            f"Topics that members subscribe to, and of which no partitions are known: {names}"
-            f"{more}. They are taken as topics that do not exist; --partitions TOPIC=N says "
-            "otherwise."
+            "Topics that members subscribe to, and of which no partitions are known: "
+            f"{first_names(absent)}. They are taken as topics that do not exist; "
+            "--partitions TOPIC=N says otherwise."
         )
     if nobody:
         yield f"Given to nobody, though there are members that subscribe: {_named(nobody)}."
@@ -409,6 +407,4 @@ def _warnings(
 
 def _named(partitions: Iterable[TopicPartition]) -> str:
     """Name some partitions, and say how many more there are."""
-    every = sorted(partitions, key=java_order)
-    names = ", ".join(f"{topic}-{number}" for topic, number in every[:_MOST_NAMES])
-    return names if len(every) <= _MOST_NAMES else f"{names} and {len(every) - _MOST_NAMES} more"
+    return first_names(sorted(partitions, key=java_order), lambda at: f"{at[0]}-{at[1]}")

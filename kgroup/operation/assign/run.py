@@ -147,19 +147,15 @@ def _bounce(spec: GroupSpec) -> list[Run]:
         if member.instance_id is not None:
             continue
         member = next(each for each in spec.members if each.member_id == member.member_id)
-        name = member.client_id or member.member_id
-        spec = leaves(spec, member)
-        if spec.members:
-            run, spec = _settle(spec, f"{name} leaves")
+        for change, what in ((leaves, "leaves"), (comes_back, "comes back")):
+            spec = change(spec, member)
+            if not spec.members:  # it was the only one
+                continue
+            run, spec = _settle(spec, f"{member.client_id or member.member_id} {what}")
             runs.append(run)
             if run.error is not None:
-                break
+                return runs
             spec = after(spec, run.last)
-        run, spec = _settle(comes_back(spec, member), f"{name} comes back")
-        runs.append(run)
-        if run.error is not None:
-            break
-        spec = after(spec, run.last)
     return runs
 
 

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from operator import attrgetter
 
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign.spec import made_up_topic_id
+from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
 
 __all__ = [
@@ -33,9 +35,6 @@ __all__ = [
 
 NEW_MEMBER = "new-"
 """How the ids begin that stand for those which the coordinator will choose."""
-
-
-_MOST_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +106,11 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     for topic, number in changes.add_topics:
         spec = add_topic(spec, topic, number)
     for topic, number in changes.partitions:
-        if topic not in changes.subscribed_topics:
-            _check_topic(spec, topic)
+        known = changes.subscribed_topics.union(spec.topics, *(m.topics for m in spec.members))
+        if topic not in known:  # its name may be misspelt
+            raise NotFoundError(
+                f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
+            )
         spec = set_partitions(spec, topic, number)
     for name in changes.remove:
         spec = remove_member(spec, name)
@@ -151,8 +153,8 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     suffixes = [""] if added.count == 1 else [f"-{number + 1}" for number in range(added.count)]
     joined = (
         MemberSpec(
-            member_id=member_id,
-            topics=topics,
+            member_id,
+            topics,
             instance_id=added.instance_id and added.instance_id + suffix,
             client_id=added.client_id,
             rack=added.rack,
@@ -289,23 +291,9 @@ def _new_ids(members: Iterable[MemberSpec]) -> Iterator[str]:
     return (name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
 
 
-def _check_topic(spec: GroupSpec, topic: str) -> None:
-    """Refuse a topic that the group has nothing to do with: its name may be misspelt.
-
-    Raises:
-        NotFoundError: it has not.
-    """
-    if topic not in spec.topics and not any(topic in member.topics for member in spec.members):
-        raise NotFoundError(
-            f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
-        )
-
-
 def _has_no_topic(spec: GroupSpec, topic: str) -> str:
-    there = ", ".join(sorted(spec.topics)[:_MOST_NAMES]) or "none"
-    more = len(spec.topics) - _MOST_NAMES
-    rest = f" and {more} more" if more > 0 else ""
-    return f"{_called(spec)} has no topic {topic}; it has: {there}{rest}"
+    there = first_names(sorted(spec.topics)) or "none"
+    return f"{_called(spec)} has no topic {topic}; it has: {there}"
 
 
 def _called(spec: GroupSpec) -> str:
@@ -332,7 +320,5 @@ def _find(spec: GroupSpec, name: str) -> MemberSpec:
         if found:
             ids = ", ".join(member.member_id for member in found)
             raise UsageError(f"several members have {kind} {name}; name one by its id: {ids}")
-    ids = ", ".join(member.member_id for member in spec.members[:_MOST_NAMES])
-    more = len(spec.members) - _MOST_NAMES
-    rest = f" and {more} more" if more > 0 else ""
-    raise NotFoundError(f"{_called(spec)} has no member {name}; there are: {ids}{rest}")
+    ids = first_names(spec.members, attrgetter("member_id"))
+    raise NotFoundError(f"{_called(spec)} has no member {name}; there are: {ids}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kgroup.errors import ProblemKind
@@ -72,8 +73,7 @@ class ReplayProblems:
     """
 
     def __init__(self, *, path: str | None = None, offsets_partition: int | None = None) -> None:
-        self._path = path
-        self._offsets_partition = offsets_partition
+        self._problem = partial(Problem, path=path, offsets_partition=offsets_partition)
         self._problems = ProblemLog()
         self._unknown: dict[int | None, tuple[int, int]] = {}
 
@@ -95,7 +95,7 @@ class ReplayProblems:
         self, kind: ProblemKind, record: DecodedRecord, reason: str, group_id: str | None = None
     ) -> None:
         """Keep a problem with one record."""
-        self._problems.add(self._problem(kind, reason, record.offset, group_id))
+        self._problems.add(self._problem(kind, reason, group_id, offset=record.offset))
 
     def problems(self) -> tuple[Problem, ...]:
         """Return unknown records by type, then the rest in order."""
@@ -105,7 +105,7 @@ class ReplayProblems:
                 f"{count} record{'s' if count > 1 else ''} "
                 + ("without a key" if key_type is None else f"of the unknown key type {key_type}")
                 + f" left out, the first at offset {first}.",
-                first,
+                offset=first,
             )
             for key_type, (count, first) in self._unknown.items()
         )
@@ -114,15 +114,3 @@ class ReplayProblems:
     def _bad_record(self, record: DecodedRecord, part: Mapping[str, Any]) -> None:
         what = part.get("error") or f"version {part.get('version')} of its value is not known"
         self.add(ProblemKind.BAD_RECORD, record, f"{record.type} record left out: {what}.")
-
-    def _problem(
-        self, kind: ProblemKind, reason: str, offset: int, group_id: str | None = None
-    ) -> Problem:
-        return Problem(
-            kind,
-            reason,
-            group_id=group_id,
-            path=self._path,
-            offsets_partition=self._offsets_partition,
-            offset=offset,
-        )

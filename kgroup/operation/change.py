@@ -6,7 +6,7 @@ is different when it is over is a change; what a broker that gave no answer know
 it was.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,17 +115,8 @@ def compare(
 def changes(before: GroupDescription, after: GroupDescription, time_ms: int) -> Iterator[Change]:
     """Yield what differs between two descriptions of one group: group, members, partitions."""
     group_id = before.group_id
-    for kind, old, new in (
-        (ChangeKind.STATE, before.state, after.state),
-        (ChangeKind.COORDINATOR, before.coordinator, after.coordinator),
-        (ChangeKind.ASSIGNOR, before.assignor, after.assignor),
-        (ChangeKind.GENERATION, before.generation_id, after.generation_id),
-        (ChangeKind.LEADER, before.leader_id, after.leader_id),
-        (ChangeKind.EPOCH, before.group_epoch, after.group_epoch),
-        (ChangeKind.ASSIGNMENT_EPOCH, before.assignment_epoch, after.assignment_epoch),
-    ):
-        if old != new:
-            yield Change(time_ms, group_id, kind, before=old, after=new)
+    for kind, old, new in _differing(before, after, _GROUP_FIELDS):
+        yield Change(time_ms, group_id, kind, before=old, after=new)
     old_members = {member.member_id: member for member in before.members}
     new_members = {member.member_id: member for member in after.members}
     for member_id in sorted(old_members.keys() | new_members.keys()):
@@ -134,26 +125,25 @@ def changes(before: GroupDescription, after: GroupDescription, time_ms: int) -> 
         ):
             yield Change(time_ms, group_id, kind, member_id, before=old, after=new)
     old_rows, new_rows = _rows(before), _rows(after)
-    every = sorted(old_rows.keys() | new_rows.keys(), key=_order)
-    for at in every:
+    for at in sorted(old_rows.keys() | new_rows.keys(), key=_order):
         old_row, new_row = old_rows.get(at), new_rows.get(at)
         row = new_row or old_row
         assert row is not None
-        for kind, name in _ROW_FIELDS:
-            old, new = getattr(old_row, name, None), getattr(new_row, name, None)
-            if old != new:
-                yield Change(
-                    time_ms,
-                    group_id,
-                    kind,
-                    topic=row.topic,
-                    partition=row.partition,
-                    topic_id=row.topic_id,
-                    before=old,
-                    after=new,
-                )
+        place = (row.topic, row.partition, row.topic_id)
+        for kind, old, new in _differing(old_row, new_row, _ROW_FIELDS):
+            yield Change(time_ms, group_id, kind, None, *place, old, new)
 
 
+_GROUP_FIELDS = (
+    (ChangeKind.STATE, "state"),
+    (ChangeKind.COORDINATOR, "coordinator"),
+    (ChangeKind.ASSIGNOR, "assignor"),
+    (ChangeKind.GENERATION, "generation_id"),
+    (ChangeKind.LEADER, "leader_id"),
+    (ChangeKind.EPOCH, "group_epoch"),
+    (ChangeKind.ASSIGNMENT_EPOCH, "assignment_epoch"),
+)
+_MEMBER_FIELDS = ((ChangeKind.MEMBER_STATE, "state"), (ChangeKind.MEMBER_EPOCH, "member_epoch"))
 _ROW_FIELDS = (
     (ChangeKind.OWNER, "member_id"),
     (ChangeKind.COMMITTED_OFFSET, "committed_offset"),
@@ -164,6 +154,15 @@ _ROW_FIELDS = (
 )
 
 
+def _differing(
+    before: object, after: object, fields: Iterable[tuple[ChangeKind, str]]
+) -> Iterator[tuple[ChangeKind, Any, Any]]:
+    for kind, name in fields:
+        old, new = getattr(before, name, None), getattr(after, name, None)
+        if old != new:
+            yield kind, old, new
+
+
 def _member_changes(
     before: Member | None, after: Member | None, group_type: GroupType
 ) -> Iterator[tuple[ChangeKind, Any, Any]]:
@@ -172,10 +171,7 @@ def _member_changes(
     elif after is None:
         yield ChangeKind.MEMBER_LEFT, before, None
     else:
-        if before.state != after.state:
-            yield ChangeKind.MEMBER_STATE, before.state, after.state
-        if before.member_epoch != after.member_epoch:
-            yield ChangeKind.MEMBER_EPOCH, before.member_epoch, after.member_epoch
+        yield from _differing(before, after, _MEMBER_FIELDS)
         old, new = _subscribed(before), _subscribed(after)
         if old != new:
             yield ChangeKind.SUBSCRIPTION, old, new
@@ -187,10 +183,8 @@ def _member_changes(
 
 def _subscribed(member: Member) -> dict[str, Any] | None:
     """Return what a member subscribes to, without what it says about the past."""
-    subscription = member.subscription
-    if subscription is None:
-        return None
-    return {"topics": subscription.topics, "regex": subscription.regex}
+    asked = member.subscription
+    return None if asked is None else {"topics": asked.topics, "regex": asked.regex}
 
 
 def _rows(group: GroupDescription) -> dict[_At, _Row]:
@@ -263,8 +257,6 @@ def _with_owners(
         if now is None and row.committed_offset is None:
             rows[at] = row
         elif now is not None:
-            mark = now.mark
-            if mark is None and row.mark is OffsetMark.NO_OWNER:
-                mark = row.mark
+            mark = row.mark if now.mark is None and row.mark is OffsetMark.NO_OWNER else now.mark
             rows[at] = replace(now, member_id=now.member_id or row.member_id, mark=mark)
     return tuple(sorted(rows.values(), key=lambda row: _order((row.topic, None, row.partition))))

@@ -1,7 +1,7 @@
 """Describe groups: state, members, who owns what, what is committed and how far behind it is."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType
@@ -36,23 +36,15 @@ _Stores = Mapping[tuple[str, str, int], CommitStore]
 _UNKNOWN = LogRange()
 
 
-@dataclass(frozen=True, slots=True)
-class _Owner:
-    """Who has a partition; the attributes are those of `OffsetDescription`."""
+class _Owner(NamedTuple):
+    """Who has a partition, by which assignment, and whether it is no member."""
 
-    member_id: str | None = None
-    since_epoch: int | None = None
-    thread: int | None = None
-    since_ms: int | None = None
+    member_id: str | None
+    by: AssignedPartition
     is_stray: bool = False
 
-    @classmethod
-    def of(cls, member_id: str, owned: AssignedPartition, *, is_stray: bool = False) -> "_Owner":
-        """Take what an assignment tells."""
-        return cls(member_id, owned.since_epoch, owned.thread, owned.since_ms, is_stray)
 
-
-_NOBODY = _Owner()
+_NOBODY = _Owner(None, AssignedPartition(None, None, -1))
 
 
 def describe(
@@ -144,8 +136,8 @@ def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Ite
 def _describe(
     group: Group, ranges: _Ranges, forgotten: Iterable[_At], stores: _Stores
 ) -> GroupDescription:
-    rows = [*_offsets(group, ranges, stores), *map(_forgotten_row, forgotten)]
-    offsets = tuple(sorted(rows, key=_order))
+    nobodys = (_offset(at, None, _UNKNOWN, _NOBODY, None, OffsetMark.NO_OWNER) for at in forgotten)
+    offsets = tuple(sorted((*_offsets(group, ranges, stores), *nobodys), key=_order))
     share_offsets = tuple(_share_offset(offset, ranges) for offset in group.share_offsets or ())
     lags = [o.lag for o in offsets if o.lag is not None]
     lags += [o.lag for o in share_offsets if o.lag is not None]
@@ -188,11 +180,10 @@ def _offsets(group: Group, ranges: _Ranges, stores: _Stores) -> Iterator[OffsetD
         log, store = ranges.get(at, _UNKNOWN), stores.get((group.group_id, *at))
         yield _offset(at, offset, log, owner, topic_id, mark, store)
     for owned, owner in owners.items():
-        if owned.topic is None or (owned.topic, owned.partition) in by_name:
-            log = _UNKNOWN
-            if owned.topic is not None:
-                log = ranges.get((owned.topic, owned.partition), _UNKNOWN)
-            yield _offset((owned.topic, owned.partition), None, log, owner, owned.topic_id)
+        if owned.topic is None:
+            yield _offset((None, owned.partition), None, _UNKNOWN, owner, owned.topic_id)
+        elif (at := (owned.topic, owned.partition)) in by_name:
+            yield _offset(at, None, ranges.get(at, _UNKNOWN), owner, owned.topic_id)
     committed = {(offset.topic, offset.partition) for offset in group.offsets}
     for unowned in group.unowned:
         assert unowned.topic is not None
@@ -200,10 +191,6 @@ def _offsets(group: Group, ranges: _Ranges, stores: _Stores) -> Iterator[OffsetD
         if at not in committed:
             log = ranges.get(at, _UNKNOWN)
             yield _offset(at, None, log, _NOBODY, None, OffsetMark.NO_OWNER)
-
-
-def _forgotten_row(at: _At) -> OffsetDescription:
-    return _offset(at, None, _UNKNOWN, _NOBODY, None, OffsetMark.NO_OWNER)
 
 
 def _offset(
@@ -227,11 +214,11 @@ def _offset(
         lag=log.end - commit.committed_offset if commit and log.end is not None else None,
         member_id=owner.member_id,
         topic_id=topic_id,
-        owned_since_epoch=owner.since_epoch,
+        owned_since_epoch=owner.by.since_epoch,
         log_start_offset=log.start,
         mark=_mark(commit, log) or mark or (OffsetMark.OWNER_GONE if owner.is_stray else None),
-        owner_thread=owner.thread,
-        owned_since_ms=owner.since_ms,
+        owner_thread=owner.by.thread,
+        owned_since_ms=owner.by.since_ms,
         committed_in=store,
     )
 
@@ -271,14 +258,14 @@ def _owners(group: Group) -> dict[AssignedPartition, _Owner]:
     """Return who owns each partition; of a share group nobody does, its members share them."""
     if group.type is GroupType.SHARE:
         return {}
-    owners = {
-        owned: _Owner.of(member.member_id, owned)
+    return {
+        owned: _Owner(member.member_id, owned)
         for member in group.members
         for owned in member.assignment or ()
+    } | {
+        stray.partition: _Owner(stray.member_id, stray.partition, is_stray=True)
+        for stray in group.stray_owners
     }
-    for stray in group.stray_owners:
-        owners[stray.partition] = _Owner.of(stray.member_id, stray.partition, is_stray=True)
-    return owners
 
 
 def _tells_owners(group: Group) -> bool:
@@ -304,7 +291,9 @@ def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
         for subtopology in (group.topology.subtopologies if group.topology else ())
     }
     return {
-        (topic, task.partition): _Owner(member.member_id, task.since_epoch)
+        (topic, task.partition): _Owner(
+            member.member_id, AssignedPartition(None, topic, task.partition, task.since_epoch)
+        )
         for member in group.members
         for tasks in (member.pending_revocation_tasks, member.tasks)
         for task in (tasks.active if tasks else ())

@@ -13,15 +13,11 @@ __all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription"]
 class OffsetDescription:
     """One partition that a group has committed, that a member owns, or that nobody owns but should.
 
+    More attributes are as in `CommittedOffset`, and None where nothing is committed.
+
     Attributes:
         topic: name of the user's topic; None where only its id is known (a partition that is owned
             and not committed).
-        partition: its partition.
-        committed_offset: offset of the next record to read; None: nothing committed.
-        leader_epoch: epoch of the last record read.
-        metadata: text that the client stored with the offset.
-        commit_timestamp_ms: when the coordinator took the commit.
-        expire_timestamp_ms: only where the commit carried an explicit retention.
         log_end_offset: offset that the next record written to the partition gets; for readers of
             committed records that of the first one in an open transaction.
         lag: `log_end_offset` minus `committed_offset`; negative where the commit lies past the end.

@@ -5,6 +5,7 @@ The partition is computed from the name; its leader is the coordinator.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kgroup.errors import ProblemKind
 from kgroup.model.cluster import Placement
@@ -59,17 +60,12 @@ class GroupLocation:
 
 @dataclass(frozen=True, slots=True)
 class TransactionLocation:
-    """Where the transactions of a producer are coordinated.
+    """Where the transactions of a producer are coordinated; more attributes as in `GroupLocation`.
 
     Attributes:
         transactional_id: as the producer is configured with; it need not be in use.
         transaction_partition: partition of `__transaction_state`, computed from the id.
-        partition_count: number of partitions it was computed with.
         agrees: whether the coordinator is the partition's leader; None where either is not known.
-        coordinator: the broker that answers for the id; None without a live cluster.
-        leader: leader of the partition; likewise.
-        replicas: broker ids; likewise.
-        isr: broker ids of the in-sync replicas; likewise.
     """
 
     transactional_id: str
@@ -144,11 +140,7 @@ def _locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Repor
                 offsets_partition=offsets_partition(group_id, count),
                 partition_count=count,
                 found_in=None,
-                agrees=_agrees(placement),
-                coordinator=placement.coordinator,
-                leader=placement.leader,
-                replicas=placement.replicas,
-                isr=placement.isr,
+                **_found(placement),
             )
         )
         if placement.error is not None:
@@ -185,11 +177,7 @@ def locate_transactions(
                 transactional_id=name,
                 transaction_partition=offsets_partition(name, count),
                 partition_count=count,
-                agrees=_agrees(placement),
-                coordinator=placement.coordinator,
-                leader=placement.leader,
-                replicas=placement.replicas,
-                isr=placement.isr,
+                **_found(placement),
             )
         )
         if placement.error is not None:
@@ -202,10 +190,11 @@ def locate_transactions(
     return Report(tuple(rows), errors=tuple(problems), notes=notes)
 
 
-def _agrees(placement: Placement) -> bool | None:
-    if placement.coordinator is None or placement.leader is None:
-        return None
-    return placement.coordinator.id == placement.leader.id
+def _found(at: Placement) -> dict[str, Any]:
+    """Make the fields of a location that the cluster tells."""
+    agrees = at.coordinator.id == at.leader.id if at.coordinator and at.leader else None
+    where = {"leader": at.leader, "replicas": at.replicas, "isr": at.isr}
+    return {"agrees": agrees, "coordinator": at.coordinator, **where}
 
 
 def _notes(

@@ -80,8 +80,9 @@ def take_snapshot(
         source,
         [each.group_id for each in image.groups.values() if each.type is GroupType.ZOOKEEPER],
     )
+    commits = tuple(SnapshotCommit(*at, end) for at, end in sorted((kafka.offsets or {}).items()))
     partitions = {at for group in image.groups.values() for at in group.partitions}
-    partitions.update((topic, partition) for _, topic, partition in kafka.offsets or ())
+    partitions.update((each.topic, each.partition) for each in commits)
 
     log_ranges, log_problems = _ranges_of(source, partitions)
     capabilities, view, placements = source.capabilities, None, None
@@ -111,20 +112,12 @@ def take_snapshot(
         log_problems=log_problems,
         notes=reading.notes,
         zookeeper=None if tree is None else tuple(map(SnapshotNode.of, tree.nodes.values())),
-        kafka_commits=None if tree is None else _commits(kafka.offsets),
+        kafka_commits=None if tree is None or kafka.offsets is None else commits,
         kafka_problems=kafka.problems,
     )
     learnt = snapshot.problems if tree is None else reading.problems
     errors = missing + learnt + snapshot.log_problems + snapshot.kafka_problems
     return Report((snapshot,), errors, snapshot.notes, outcome(snapshot.group_ids, errors))
-
-
-def _commits(
-    offsets: Mapping[tuple[str, str, int], int] | None,
-) -> tuple[SnapshotCommit, ...] | None:
-    if offsets is None:
-        return None
-    return tuple(SnapshotCommit(*at, offset) for at, offset in sorted(offsets.items()))
 
 
 def _ranges_of(
@@ -144,9 +137,9 @@ def _ranges_of(
         problems.extend(found.problems)
         return found.ranges
 
-    ends, stable_ends = ranges(committed=False), None
-    if Capability.LAST_STABLE_OFFSETS in source.capabilities:
-        stable_ends = ranges(committed=True)
+    ends = ranges(committed=False)
+    tells_stable = Capability.LAST_STABLE_OFFSETS in source.capabilities
+    stable_ends = ranges(committed=True) if tells_stable else {}
     return _log_ranges(ends, stable_ends), tuple(dict.fromkeys(problems))
 
 
@@ -166,16 +159,14 @@ def _cluster_of(
     return view, tuple(PlacedGroup(group_id, each) for group_id, each in sorted(placements.items()))
 
 
-def _topics_of(group: Group) -> frozenset[str]:
+def _topics_of(group: Group) -> set[str]:
     """Return what a group has, shall have, or had before the rebalance that is in flight."""
-    members = (*group.members, *(group.last_stable.members if group.last_stable else ()))
-    parts = [member.assignment or () for member in members]
-    parts += [member.target_assignment or () for member in members]
-    asked = [member.subscription for member in members if member.subscription]
-    return group.topics.union(
-        (each.topic for some in parts for each in some if each.topic),
-        *(subscription.topics or () for subscription in asked),
-    )
+    topics = set(group.topics)
+    for member in (*group.members, *(group.last_stable.members if group.last_stable else ())):
+        partitions = (*(member.assignment or ()), *(member.target_assignment or ()))
+        topics.update(each.topic for each in partitions if each.topic)
+        topics.update((member.subscription and member.subscription.topics) or ())
+    return topics
 
 
 def _attempt(ask: Callable[[], T], what: str, problems: list[Problem]) -> T | None:
@@ -204,14 +195,11 @@ def _topics(view: ClusterView) -> tuple[SnapshotTopic, ...]:
 
 
 def _log_ranges(
-    ends: Mapping[tuple[str, int], LogRange],
-    stable_ends: Mapping[tuple[str, int], LogRange] | None,
+    ends: Mapping[tuple[str, int], LogRange], stable_ends: Mapping[tuple[str, int], LogRange]
 ) -> tuple[SnapshotRange, ...]:
     rows = []
-    for at in sorted({*ends, *(stable_ends or ())}):
-        topic, partition = at
-        log = ends.get(at, _UNKNOWN)
-        stable = (stable_ends or {}).get(at, _UNKNOWN)
+    for at in sorted(ends.keys() | stable_ends.keys()):
+        log, stable = ends.get(at, _UNKNOWN), stable_ends.get(at, _UNKNOWN)
         mark = log.mark or stable.mark
-        rows.append(SnapshotRange(topic, partition, log.start, log.end, stable.end, mark))
+        rows.append(SnapshotRange(*at, log.start, log.end, stable.end, mark))
     return tuple(rows)

@@ -70,17 +70,14 @@ def _position(row: OffsetDescription | ShareOffsetDescription) -> Position | Non
 
 
 def _timed(group: GroupDescription, reading: NextReading, now_ms: int) -> GroupDescription:
-    offsets = tuple(_timed_row(row, reading, now_ms) for row in group.offsets)
     shared = group.share_offsets
-    if shared is not None:
-        shared = tuple(_timed_row(row, reading, now_ms) for row in shared)
-    lags = [row.time_lag_ms for row in offsets] + [row.time_lag_ms for row in shared or ()]
-    return replace(
+    group = replace(
         group,
-        offsets=offsets,
-        share_offsets=shared,
-        max_time_lag_ms=max((lag for lag in lags if lag is not None), default=None),
+        offsets=tuple(_timed_row(row, reading, now_ms) for row in group.offsets),
+        share_offsets=shared and tuple(_timed_row(row, reading, now_ms) for row in shared),
     )
+    lags = [row.time_lag_ms for row in _rows(group) if row.time_lag_ms is not None]
+    return replace(group, max_time_lag_ms=max(lags, default=None))
 
 
 def _timed_row(row: Row, reading: NextReading, now_ms: int) -> Row:
@@ -93,8 +90,5 @@ def _timed_row(row: Row, reading: NextReading, now_ms: int) -> Row:
     if record.offset is None:
         return replace(row, time_lag_ms=0)
     time_ms = record.timestamp_ms
-    return replace(
-        row,
-        next_timestamp_ms=time_ms,
-        time_lag_ms=None if time_ms is None else now_ms - time_ms,
-    )
+    lag_ms = None if time_ms is None else now_ms - time_ms
+    return replace(row, next_timestamp_ms=time_ms, time_lag_ms=lag_ms)

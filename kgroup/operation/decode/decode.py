@@ -69,11 +69,10 @@ class Decoding:
         """Whether groups or topics were asked for, by name or pattern, and the log has none."""
         if self.log.is_sought:
             return False
-        names = [*self._groups.wanted, *self._topics.wanted]
-        missing = [*self._groups.missing, *self._topics.missing]
+        are_missing = not (self._groups.found or self._topics.found)
         if self._selection.group_pattern is not None:
-            return len(names) == len(missing) and not self._has_rows
-        return bool(names) and len(names) == len(missing)
+            return are_missing and not self._has_rows
+        return are_missing and bool(self._groups.wanted or self._topics.wanted)
 
     @property
     def unseen(self) -> tuple[str, ...]:
@@ -95,19 +94,15 @@ class Decoding:
             return self.log.problems
         pattern = self._selection.group_pattern
         is_met = self._has_rows or bool(self._groups.wanted or self._topics.wanted)
-        missing: list[tuple[str, str | None]] = [
-            *(("There is no record about the group.", each) for each in self._groups.missing),
-            *(
-                (f"There is no offset commit for the topic {topic!r}.", None)
-                for topic in self._topics.missing
-            ),
-        ]
+        missing: list[tuple[str, str | None]] = []
+        for group_id in self._groups.missing:
+            missing.append(("There is no record about the group.", group_id))
+        for topic in self._topics.missing:
+            missing.append((f"There is no offset commit for the topic {topic!r}.", None))
         if pattern is not None and not is_met:
             missing.append((f"No record of a group matches {pattern.pattern!r}.", None))
-        return (
-            *self.log.problems,
-            *(Problem(ProblemKind.NOT_FOUND, text, group_id) for text, group_id in missing),
-        )
+        not_found = (Problem(ProblemKind.NOT_FOUND, text, group_id) for text, group_id in missing)
+        return (*self.log.problems, *not_found)
 
 
 def decode(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 
@@ -105,17 +106,18 @@ class Names:
 
     Attributes:
         wanted: names, in the order they were given.
+        found: those that were seen.
     """
 
     def __init__(self, column: str, wanted: Iterable[str]) -> None:
         self.wanted = tuple(dict.fromkeys(wanted))
         self._column = column
-        self._found: set[str] = set()
+        self.found: set[str] = set()
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Names not seen yet."""
-        return tuple(name for name in self.wanted if name not in self._found)
+        return tuple(name for name in self.wanted if name not in self.found)
 
     def look(self, batch: pa.RecordBatch) -> None:
         """Take note of the names in a batch of `DECODED`; from several threads, if need be."""
@@ -126,7 +128,7 @@ class Names:
             names = pa.array([name.encode(errors="surrogatepass") for name in missing])
             there = batch[self._column].dictionary.cast(pa.binary())
             found = names.filter(pc.is_in(names, there)).to_pylist()
-            self._found.update(name.decode() for name in found)
+            self.found.update(name.decode() for name in found)
 
 
 def row_time_ms(batch: pa.RecordBatch) -> pa.Array:
@@ -151,7 +153,4 @@ def _filter(batch: pa.RecordBatch, masks: list[pa.Array]) -> pa.RecordBatch:
         return batch
     import pyarrow.compute as pc
 
-    mask = masks[0]
-    for other in masks[1:]:
-        mask = pc.and_kleene(mask, other)
-    return batch.filter(mask)
+    return batch.filter(reduce(pc.and_kleene, masks))

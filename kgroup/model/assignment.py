@@ -14,7 +14,6 @@ class AssignedPartition:
             protocol).
         topic: name; None where the record gives the id only (KIP-848, share) and no source knows
             its name.
-        partition: partition of that topic.
         since_epoch: epoch in which the member got it (consumer groups since Kafka 4.3); with
             another one it is the same partition still.
         thread: ZooKeeper consumers: number of the member's stream that reads it, from 0.
@@ -36,12 +35,7 @@ class AssignedPartition:
 
 @dataclass(frozen=True, slots=True)
 class StrayOwner:
-    """A partition whose owner is no member.
-
-    Attributes:
-        member_id: of the owner.
-        partition: what it owns.
-    """
+    """A partition whose owner is no member."""
 
     member_id: str
     partition: AssignedPartition
@@ -52,8 +46,6 @@ class Task:
     """One task of a streams group (KIP-1071): a subtopology on one partition number.
 
     Attributes:
-        subtopology_id: of the group's topology.
-        partition: of the subtopology's source topics.
         since_epoch: of an active task the epoch in which the member got it (Kafka 4.3 and later);
             with another one it is the same task still.
     """

@@ -28,7 +28,6 @@ class Topic:
     """One topic.
 
     Attributes:
-        name: its name.
         topic_id: Kafka's base64url text; None before Kafka 2.8, and of topics that do not exist.
         partitions: by number.
         error: Kafka's name of the error that was given in the topic's place:

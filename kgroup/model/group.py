@@ -220,7 +220,6 @@ class Member:
     Attributes:
         member_id: given by the coordinator, or by the client in KIP-848's later versions.
         instance_id: `group.instance.id` of a static member.
-        client_id: as the client calls itself.
         client_host: address, as the broker saw it ("/127.0.0.1"); of a ZooKeeper consumer the name
             of its machine, as far as its id has it.
         rack_id: `client.rack`.
@@ -289,8 +288,6 @@ class Membership:
     """Who was in a classic group when its last rebalance was complete.
 
     Attributes:
-        generation_id: number of that rebalance.
-        leader_id: the member that assigned.
         assignor: the protocol that the members agreed on.
         recorded_ms: when the coordinator wrote it down.
         members: sorted by member id.
@@ -328,8 +325,6 @@ class Group:
     """One group.
 
     Attributes:
-        group_id: its name.
-        type: protocol of its coordinator.
         state: None where it cannot be known.
         protocol_type: "consumer", "connect", "share", "streams" or what the clients say; None for
             a group that only commits offsets.
@@ -340,7 +335,6 @@ class Group:
         assignment_epoch: group epoch for which the target assignment was computed; None before
             there is any.
         leader_id: classic: the member that assigns.
-        coordinator: the broker that runs the group.
         offsets_partition: partition of `__consumer_offsets` that holds the group.
         state_timestamp_ms: classic: Kafka's `currentStateTimestamp` (record version 2 and later):
             when all members had joined in the last rebalance, or the last member had left.
@@ -349,7 +343,6 @@ class Group:
             where that is not known.
         offsets: sorted by topic and partition.
         pending_offsets: of open transactions, sorted by topic, partition and place in the log.
-        topology: of a streams group.
         share_offsets: of a share group, sorted by topic and partition.
         resolved_regexes: consumer groups: the topics that the coordinator found for each regular
             expression.

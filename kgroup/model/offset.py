@@ -22,8 +22,6 @@ class CommittedOffset:
     """The position that a group committed for one partition of a user's topic.
 
     Attributes:
-        topic: name of the user's topic.
-        partition: its partition.
         committed_offset: offset of the next record to read.
         leader_epoch: epoch of the last record read; None before value version 3 or not told.
         metadata: text that the client stored with the offset, often empty.

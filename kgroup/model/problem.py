@@ -13,20 +13,16 @@ __all__ = ["Problem", "ProblemLog", "ReplayProblems"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that could not be read, found or believed.
+    """One thing that could not be read, found or believed, and what it concerns.
 
     Attributes:
-        kind: of it.
         reason: whole sentence for people: what was expected, what was found.
-        group_id: the group concerned.
         path: file concerned, or folder of a partition of another topic than `__consumer_offsets`,
             or path of a node of ZooKeeper.
         position: byte position in that file.
         offsets_partition: partition of `__consumer_offsets`.
         offset: offset of the record in that partition.
-        topic: user's topic concerned.
-        partition: its partition.
-        broker: id of the broker concerned.
+        topic: of a user, and so is `partition`.
     """
 
     kind: ProblemKind

@@ -26,11 +26,9 @@ class Segment:
     """One segment file.
 
     Attributes:
-        path: where it lies.
         partition: of its topic, `__consumer_offsets` if nothing else is said, from the folder's
             name; None where that does not tell.
         base_offset: offset that its name gives; None where the name is no number.
-        status: from the end of its name.
         size: in bytes, when it was found.
         is_loaded: whether a broker that starts with this folder reads it.
         reason: why not, as a sentence; None where it is loaded.

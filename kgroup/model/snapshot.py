@@ -80,16 +80,7 @@ class SnapshotTopic:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRange:
-    """Where a partition begins and ends.
-
-    Attributes:
-        topic: its topic.
-        partition: its number.
-        log_start_offset: offset of the first record.
-        log_end_offset: offset that the next record gets.
-        last_stable_offset: where it ends for readers of committed records.
-        mark: why they are not known.
-    """
+    """Where a partition begins and ends, the last for readers of committed records, too."""
 
     topic: str
     partition: int
@@ -115,7 +106,6 @@ class SnapshotNode:
         path: below the chroot.
         data: as text; None where it has none, or where it is no UTF-8:
         base64: then it is here.
-        stat: what ZooKeeper knows about it.
     """
 
     path: str
@@ -163,11 +153,7 @@ class Snapshot:
         schema_version: `SNAPSHOT_VERSION` of who wrote it.
         kgroup_version: of who wrote it.
         taken_ms: when the source was asked first.
-        origin: what it was taken from.
-        choice: which groups were asked for.
         capabilities: words of `kgroup.source.base.Capability`, sorted: what the source knows.
-        cluster_id: Kafka's base64url text.
-        controller: broker id.
         brokers: sorted by id; None where the source is no cluster, or did not say.
         broker_ids: brokers whose log directories were read.
         offsets_partition_count: partitions of `__consumer_offsets`.

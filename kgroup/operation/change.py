@@ -60,11 +60,7 @@ class Change:
 
     Attributes:
         time_ms: when it was noticed, by this machine's clock.
-        group_id: the group.
-        change: what has changed.
-        member_id: the member concerned.
         topic: user's topic concerned; None too where only its id is known.
-        partition: its partition.
         topic_id: its id, where the source tells it.
         before: what it was, as in the description; None: nothing, or not known.
         after: what it is; likewise.

@@ -30,8 +30,6 @@ class CommittedGroups:
     Attributes:
         groups: as they were, those of ZooKeeper consumers with their commits to Kafka, too.
         stores: of these, where the commit was found that is shown, by group, topic and partition.
-        problems: what could not be learnt.
-        notes: for people.
     """
 
     groups: tuple[Group, ...]

@@ -21,7 +21,6 @@ class Round:
     Attributes:
         groups: as they are known now, by id.
         changes: since the round before; in the first one every group is found.
-        report: what was read.
         time_ms: epoch milliseconds, when that was.
         has_failed: whether nothing could be read.
     """

@@ -36,10 +36,8 @@ class AssignRequest:
     """What is asked about groups.
 
     Attributes:
-        mode: which rebalances.
         strategy: name of an assignor; None: each group's own.
         kafka_version: whose assignor is to be imitated; None: each group's own, or the newest.
-        changes: what happens to the groups first.
     """
 
     mode: Mode = Mode.ONCE

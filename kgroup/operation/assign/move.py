@@ -19,8 +19,6 @@ class Move(NamedTuple):
     """A partition that somebody had and has no more; there may be a million of them.
 
     Attributes:
-        topic: its topic.
-        partition: its number.
         from_member: who had it; perhaps a member that has left.
         to_member: who gets it; None where it is only taken away for now, or for good.
         depends_on_id: whether that may be otherwise with another id of a new member; None where

@@ -77,12 +77,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class AssignFailure:
-    """Kafka's own assignor throws here: the rebalance fails, and fails again.
-
-    Attributes:
-        type: Java's name of the exception.
-        message: its message.
-    """
+    """A Java exception of Kafka's own assignor: the rebalance fails, and fails again."""
 
     type: str
     message: str | None
@@ -94,9 +89,6 @@ class MemberPlan:
 
     Attributes:
         member_id: its id; made up for one that is added.
-        instance_id: of a static member.
-        client_id: as the client calls itself.
-        rack: where it is.
         before: how many partitions it has.
         after: how many it gets.
         kept: how many of them it had before.
@@ -121,7 +113,6 @@ class AssignPlan:
     Attributes:
         id: of the group, or of the case.
         protocol: "classic", "consumer", "share" or "zookeeper".
-        strategy: name of the assignor.
         computed_as: what is imitated; a leader of another library may assign otherwise.
         rebalance: "eager" (everybody stops), "cooperative" (only what moves stops) or
             "incremental" (the coordinator moves member by member).
@@ -133,7 +124,6 @@ class AssignPlan:
         members: each before and after, in the order of the assignment.
         moves: what changes hands, by topic and partition.
         kept: how many partitions stay where they are.
-        balance: how even the assignment is.
         rack_local: how many partitions are with a member in a rack of their replicas; None where
             no racks are known.
         warnings: what is unsound or uncertain in the answer, in sentences.

@@ -12,12 +12,7 @@ __all__ = ["Overlap", "overlaps"]
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Consumers of a group whose topics overlap, directly or through others.
-
-    Attributes:
-        members: their ids, sorted.
-        topics: that any of them subscribes to, sorted.
-    """
+    """Consumers of a group whose topics overlap, directly or through others; both are sorted."""
 
     members: tuple[str, ...]
     topics: tuple[str, ...]

@@ -16,8 +16,6 @@ class Ownership:
     """One partition.
 
     Attributes:
-        topic: its topic.
-        partition: its number.
         owner: the consumer that has it, and the number of its thread, None where that is not
             known; None: nobody.
         given: the thread that the algorithm gives it to; None: nobody. Where several consumers

@@ -50,13 +50,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Bounce:
-    """A rolling restart of a whole group.
+    """A rolling restart of a whole group; more attributes as in `AssignPlan`.
 
     Attributes:
-        id: of the group.
-        protocol: as in `AssignPlan`, and so are the next two.
-        strategy: name of the assignor.
-        computed_as: what is imitated.
         dynamic: members that leave when they stop and are new when they start.
         static: members that come back as who they were, within their session timeout: no rebalance
             happens (KIP-345, KIP-848).

@@ -112,12 +112,10 @@ def read_spec(spec: object) -> GroupSpec:
     )
     seen: dict[str, int] = {}
     for at, member in enumerate(read):
-        if member.member_id in seen:
+        if (first := seen.setdefault(member.member_id, at)) != at:
             raise SpecError(
-                f"members[{at}].member_id: {member.member_id!r} is that of "
-                f"members[{seen[member.member_id]}] already"
+                f"members[{at}].member_id: {member.member_id!r} is that of members[{first}] already"
             )
-        seen[member.member_id] = at
     ids = {
         name: _topic_id(text, f"topic_ids.{name}")
         for name, text in _mapping(fields, "topic_ids").items()
@@ -128,8 +126,7 @@ def read_spec(spec: object) -> GroupSpec:
     if group.has_topic_ids:
         owned = (topic for member in read for topic, _ in member.owned or ())
         for name in dict.fromkeys(chain(topics, owned)):
-            if name not in ids:
-                ids[name] = made_up_topic_id(name)
+            ids.setdefault(name, made_up_topic_id(name))
     return group
 
 
@@ -236,7 +233,10 @@ def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
 
 
 def _topics(value: object, path: str, known: _Known) -> tuple[str, ...]:
-    topics = _texts(value, path)
+    names = _list(value, path)
+    if not set(map(type, names)) <= {str}:
+        names = [_text(name, f"{path}[{at}]") for at, name in enumerate(names)]
+    topics = tuple(names)
     if topics not in known and len(set(topics)) < len(topics):
         twice = next(topic for topic in topics if topics.count(topic) > 1)
         raise SpecError(f"{path}: {twice!r} stands there twice")
@@ -277,9 +277,11 @@ def _base64(value: object, path: str) -> bytes:
         raise SpecError(f"{path}: expected base64, found {_shown(value)}") from None
 
 
-def _object(value: object, path: str, names: Sequence[str]) -> Mapping[str, Any]:
+def _object(value: object, path: str, names: Sequence[str] | None = None) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise SpecError(f"{path or 'spec'}: expected an object, found {_shown(value)}")
+    if names is None:
+        return value
     unknown = next((name for name in value if name not in names), None)
     if unknown is not None:
         prefix = f"{path}." if path else ""
@@ -293,10 +295,7 @@ def _mapping(
     value = fields.get(name)
     if value is None and not required:
         return {}
-    if not isinstance(value, Mapping):
-        where = f"{path}.{name}" if path else name
-        raise SpecError(f"{where}: expected an object, found {_shown(value)}")
-    return value
+    return _object(value, f"{path}.{name}" if path else name)
 
 
 def _choice(fields: Mapping[str, Any], name: str, choices: Iterable[str], default: str) -> str:
@@ -319,13 +318,6 @@ def _list(value: object, path: str) -> list[Any]:
     if not isinstance(value, list):
         raise SpecError(f"{path}: expected a list, found {_shown(value)}")
     return value
-
-
-def _texts(value: object, path: str) -> tuple[str, ...]:
-    texts = _list(value, path)
-    if set(map(type, texts)) <= {str}:
-        return tuple(texts)
-    return tuple(_text(text, f"{path}[{at}]") for at, text in enumerate(texts))
 
 
 def _text(value: object, path: str) -> str:

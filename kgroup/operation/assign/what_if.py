@@ -42,10 +42,7 @@ class AddedMembers:
     """Members that join.
 
     Attributes:
-        count: how many.
-        client_id: of all of them.
         instance_id: makes them static; with several it gets a number.
-        rack: where they are.
         topics: that they subscribe to; None: those that most members subscribe to.
         host: where ZooKeeper consumers run; their ids begin with it.
         streams: threads of ZooKeeper consumers for each topic; None: as those have that subscribe

@@ -9,11 +9,7 @@ from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommitStore, CommittedOffset, ShareOffset
 from kgroup.model.pattern import Pattern
 from kgroup.operation.commit import with_kafka_commits
-from kgroup.operation.description import (
-    GroupDescription,
-    OffsetDescription,
-    ShareOffsetDescription,
-)
+from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.time_lag import with_time_lags

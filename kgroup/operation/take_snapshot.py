@@ -26,13 +26,7 @@ from kgroup.model.snapshot import (
 from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.report import Report, outcome
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import (
-    DEFAULT_LOG_BUDGET,
-    Capability,
-    ClusterSource,
-    GroupSource,
-    Question,
-)
+from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, ClusterSource, GroupSource, Question
 
 __all__ = ["take_snapshot"]
 

@@ -123,11 +123,7 @@ def _before_rebalance(group: Group, notes: list[str]) -> Group:
 
 
 def _assignor(
-    group: Group,
-    protocol: str,
-    strategy: str | None,
-    kafka_version: str | None,
-    notes: list[str],
+    group: Group, protocol: str, strategy: str | None, kafka_version: str | None, notes: list[str]
 ) -> tuple[str, str]:
     """Choose the version of Kafka that is imitated, and the strategy."""
     version = kafka_version or versions(protocol)[0]

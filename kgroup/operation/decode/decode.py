@@ -29,13 +29,7 @@ class Decoding:
         log: what was read, and what went wrong.
     """
 
-    def __init__(
-        self,
-        log: LogReader,
-        selection: Selection,
-        *,
-        without_tombstones: bool,
-    ) -> None:
+    def __init__(self, log: LogReader, selection: Selection, *, without_tombstones: bool) -> None:
         self.log = log
         self._selection = selection
         self._without_tombstones = without_tombstones

@@ -388,11 +388,8 @@ class Group:
         names.update(offset.topic for offset in self.share_offsets or () if offset.topic)
         names.update(topic for found in (self.resolved_regexes or {}).values() for topic in found)
         for member in self.members:
-            if member.subscription and member.subscription.topics:
-                names.update(member.subscription.topics)
-            for owned in member.assignment or ():
-                if owned.topic:
-                    names.add(owned.topic)
+            names.update((member.subscription and member.subscription.topics) or ())
+            names.update(owned.topic for owned in member.assignment or () if owned.topic)
         for subtopology in self.topology.subtopologies if self.topology else ():
             names.update(subtopology.source_topics)
             names.update(subtopology.repartition_source_topics)

@@ -40,7 +40,6 @@ _STREAMS_MEMBER_STATES = {
     2: MemberState.UNREVOKED_TASKS,
     3: MemberState.UNRELEASED_TASKS,
 }
-_NO_TASKS = TaskAssignment()
 _NO_BYTES = {"raw": ""}
 _NOTHING: Mapping[str, Data] = MappingProxyType({})
 
@@ -134,24 +133,16 @@ class GroupLog:
         offsets_partition: int | None,
     ) -> Group:
         """Interpret the values as a coordinator does when it has loaded them."""
-        build = _BUILDERS[self.type]
-        return build(
-            self,
-            topic_names,
-            {
-                "group_id": self.group_id,
-                "offsets_partition": offsets_partition,
-                "offsets": tuple(self.offsets[at] for at in sorted(self.offsets)),
-                "pending_offsets": tuple(
-                    sorted(pending_offsets, key=lambda o: (o.topic, o.partition, o.log_offset or 0))
-                ),
-            },
-        )
-
-
-def _simple_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
-    """Make a group without members or protocol: ListGroups says classic and Empty."""
-    return Group(type=GroupType.CLASSIC, state=GroupState.EMPTY, **common)
+        pending = sorted(pending_offsets, key=lambda o: (o.topic, o.partition, o.log_offset or 0))
+        common: dict[str, Any] = {
+            "group_id": self.group_id,
+            "offsets_partition": offsets_partition,
+            "offsets": tuple(self.offsets[at] for at in sorted(self.offsets)),
+            "pending_offsets": tuple(pending),
+        }
+        if self.type is None:  # no members, no protocol: ListGroups says classic and Empty
+            return Group(type=GroupType.CLASSIC, state=GroupState.EMPTY, **common)
+        return _BUILDERS[self.type](self, topic_names, common)
 
 
 # --- classic -------------------------------------------------------------------------------------
@@ -184,6 +175,8 @@ def classic_member(data: Data, protocol_type: str | None) -> Member:
     """Make a member of one in GroupMetadata; the session timeout may be None, for unknown."""
     session_timeout_ms = data["sessionTimeout"]
     rebalance_timeout_ms = known(data.get("rebalanceTimeout"))
+    if rebalance_timeout_ms is None:  # until 0.10.1 the session timeout bounded rebalances too
+        rebalance_timeout_ms = session_timeout_ms
     subscription, assignment = data.get("subscription"), data.get("assignment")
     is_consumer = protocol_type == _CONSUMER_PROTOCOL_TYPE
     understood = is_consumer and isinstance(subscription, Mapping) and "topics" in subscription
@@ -200,10 +193,7 @@ def classic_member(data: Data, protocol_type: str | None) -> Member:
         client_host=data["clientHost"],
         rack_id=(subscription.get("rackId") or None) if understood and subscription else None,
         session_timeout_ms=session_timeout_ms,
-        # Before 0.10.1 (record version 0) the session timeout bounded rebalances too.
-        rebalance_timeout_ms=(
-            session_timeout_ms if rebalance_timeout_ms is None else rebalance_timeout_ms
-        ),
+        rebalance_timeout_ms=rebalance_timeout_ms,
         subscription=_classic_subscription(subscription) if understood and subscription else None,
         assignment=assigned,
         protocol_metadata=None if understood else _meaningful(subscription),
@@ -274,11 +264,7 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
         pending_revocation=_partitions(revoked, topic_names),
         uses_classic_protocol=classic is not None if data else None,
         assignor=data.get("serverAssignor"),
-        classic_protocols=(
-            tuple(protocol["name"] for protocol in classic["supportedProtocols"])
-            if classic
-            else None
-        ),
+        classic_protocols=classic and tuple(each["name"] for each in classic["supportedProtocols"]),
         **_member_fields(log, member_id, _MEMBER_STATES),
     )
 
@@ -397,9 +383,6 @@ def _streams_member(log: GroupLog, member_id: str) -> Member:
 
 
 def _tasks(data: Data, suffix: str = "") -> TaskAssignment:
-    if not data:
-        return _NO_TASKS
-
     def tasks(field: str) -> tuple[Task, ...]:
         return tuple(
             sorted(
@@ -520,10 +503,7 @@ def _sorted(partitions: Iterable[AssignedPartition]) -> tuple[AssignedPartition,
     return tuple(sorted(partitions, key=lambda each: each.sort_key))
 
 
-_BUILDERS: Mapping[
-    GroupType | None, Callable[[GroupLog, Mapping[str, str], dict[str, Any]], Group]
-] = {
-    None: _simple_group,
+_BUILDERS: Mapping[GroupType, Callable[[GroupLog, Mapping[str, str], dict[str, Any]], Group]] = {
     GroupType.CLASSIC: _classic_group,
     GroupType.CONSUMER: _consumer_group,
     GroupType.SHARE: _share_group,

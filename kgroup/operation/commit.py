@@ -94,13 +94,12 @@ def differing_note(
 ) -> tuple[str, ...]:
     """Say that commits differ, if any do, and which are shown."""
     count = sum(zookeeper.get(at, offset) != offset for at, offset in kafka.items())
-    if not count:
-        return ()
-    partitions = f"{count} partition{'' if count == 1 else 's'}"
-    return (
-        f"{group_id}: ZooKeeper and Kafka have different commits for {partitions}; shown is the "
-        "larger one, at which consumers with dual.commit.enabled begin.",
+    text = (
+        f"{group_id}: ZooKeeper and Kafka have different commits for {count} partition"
+        f"{'' if count == 1 else 's'}; shown is the larger one, at which consumers with "
+        "dual.commit.enabled begin."
     )
+    return (text,) if count else ()
 
 
 def _notes_on_silence(groups: Iterable[Group]) -> Iterator[str]:

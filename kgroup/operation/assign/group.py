@@ -298,13 +298,6 @@ def _topics(
             ids[name] = urlsafe_b64decode(found.topic_id + "==")
         if found.partitions:
             replicas = [found.partitions[number].replicas for number in sorted(found.partitions)]
-            topics[name] = Topic(
-                len(replicas),
-                tuple(
-                    frozenset(rack for broker in own if (rack := racks.get(broker)))
-                    for own in replicas
-                )
-                if any(racks.values())
-                else None,
-            )
+            theirs = tuple(frozenset(filter(None, map(racks.get, own))) for own in replicas)
+            topics[name] = Topic(len(replicas), theirs if any(racks.values()) else None)
     return topics, ids

@@ -173,27 +173,19 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         return replace(plan, error=failure, warnings=warnings)
     members = (*spec.members, *spec.departed)
     before = {member.member_id: set(member.owned or ()) for member in members}
-    lost = {
-        member_id: had.difference(assignment.get(member_id, ()))
-        for member_id, had in before.items()
-    }
+    lost = {name: had.difference(assignment.get(name, ())) for name, had in before.items()}
     moves = find_moves(before, assignment, lost)
     kept = {member_id: len(before[member_id]) - len(lost[member_id]) for member_id in assignment}
-    by_topic = {
-        member_id: Counter(map(itemgetter(0), partitions))
-        for member_id, partitions in assignment.items()
-    }
+    by_topic = {name: Counter(map(itemgetter(0), got)) for name, got in assignment.items()}
     by_id = {member.member_id: member for member in spec.members}
     staying = sum(kept.values())
     if threads is not None:
         moves = with_threads(moves, members, threads)
         staying -= sum(move.from_member == move.to_member for move in moves)
+        given = {thread: tuple(got) for thread, got in threads.items()}
+        plan = replace(plan, threads=given, owners=ownership(spec, threads))
     return replace(
         plan,
-        threads=None
-        if threads is None
-        else {thread: tuple(got) for thread, got in threads.items()},
-        owners=None if threads is None else ownership(spec, threads),
         before=before,
         assignment={member_id: tuple(partitions) for member_id, partitions in assignment.items()},
         members=tuple(
@@ -275,11 +267,9 @@ def _balance(
 
 def _of_topics(counts: Mapping[str, int], topics: Collection[str]) -> Mapping[str, int]:
     """Give the counts of some topics only."""
-    return (
-        counts
-        if counts.keys() <= set(topics)
-        else {name: counts[name] for name in topics if name in counts}
-    )
+    if counts.keys() <= set(topics):
+        return counts
+    return {name: counts[name] for name in topics if name in counts}
 
 
 def _deviation(shares: Mapping[int, int]) -> float:

@@ -75,11 +75,8 @@ def with_strategy(spec: GroupSpec, asked: str | None) -> tuple[GroupSpec, str]:
         chosen, why = asked, f"the strategy is {asked}"
     else:
         chosen = fitting[0] if fitting else names[0]
-        is_default = ", Kafka's default" if chosen == names[0] else ""
-        why = (
-            "no node in ZooKeeper tells partition.assignment.strategy; taken is "
-            f"{chosen}{is_default}"
-        )
+        why = f"no node in ZooKeeper tells partition.assignment.strategy; taken is {chosen}"
+        why += ", Kafka's default" if chosen == names[0] else ""
     if chosen in fitting:
         now = "it gives what is owned now"
         if len(fitting) > 1:

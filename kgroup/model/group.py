@@ -402,11 +402,10 @@ class Group:
         What members of a share group have is not told again: they share what the group has.
         """
         parts = {(offset.topic, offset.partition) for offset in self.offsets}
-        if self.type is not GroupType.SHARE:
-            for member in self.members:
-                for owned in member.assignment or ():
-                    if owned.topic is not None:
-                        parts.add((owned.topic, owned.partition))
+        for member in self.members if self.type is not GroupType.SHARE else ():
+            for owned in member.assignment or ():
+                if owned.topic is not None:
+                    parts.add((owned.topic, owned.partition))
         for each in (*self.unowned, *(stray.partition for stray in self.stray_owners)):
             assert each.topic is not None
             parts.add((each.topic, each.partition))

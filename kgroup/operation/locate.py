@@ -201,16 +201,14 @@ def _notes(
     keys: Collection[str], placements: Mapping[str, Placement], topic: str
 ) -> tuple[str, ...]:
     """Say what the cluster does not know."""
-    notes = []
+    note = _default_count(topic)
     if not placements:
-        notes.append(f"The cluster has no topic {topic} yet: nothing coordinates anything there.")
-        notes.append(_default_count(topic))
-    elif any(placements[key].partition_count is None for key in keys):
-        notes.append(
-            _default_count(topic).rstrip(".") + " (it needs DESCRIBE on the topic); the "
-            "coordinators are what the cluster says."
-        )
-    return tuple(notes)
+        absent = f"The cluster has no topic {topic} yet: nothing coordinates anything there."
+        return absent, note
+    if all(placements[key].partition_count is not None for key in keys):
+        return ()
+    needed = " (it needs DESCRIBE on the topic); the coordinators are what the cluster says."
+    return (note.rstrip(".") + needed,)
 
 
 def _default_count(topic: str) -> str:

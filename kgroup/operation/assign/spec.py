@@ -98,7 +98,7 @@ def read_spec(spec: object) -> GroupSpec:
     strategy = _choice(fields, "strategy", names, names[0])
     topics = {
         name: _topic(topic, f"topics.{name}")
-        for name, topic in _mapping(fields, "topics", required=True).items()
+        for name, topic in _object(fields.get("topics"), "topics").items()
     }
     members = _list(fields.get("members"), "members")
     if not members:
@@ -289,13 +289,8 @@ def _object(value: object, path: str, names: Sequence[str] | None = None) -> Map
     return value
 
 
-def _mapping(
-    fields: Mapping[str, Any], name: str, path: str = "", *, required: bool = False
-) -> Mapping[str, Any]:
-    value = fields.get(name)
-    if value is None and not required:
-        return {}
-    return _object(value, f"{path}.{name}" if path else name)
+def _mapping(fields: Mapping[str, Any], name: str, path: str = "") -> Mapping[str, Any]:
+    return _optional(fields, name, path, _object) or {}
 
 
 def _choice(fields: Mapping[str, Any], name: str, choices: Iterable[str], default: str) -> str:

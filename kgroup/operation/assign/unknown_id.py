@@ -169,12 +169,11 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
             f"What comes of {' and of '.join(parts)} depends on the ids of new members, which are "
             "not known."
         )
-    failed = [other for other in others if other is not None and other.error is not None]
-    if failed and failed[0].error is not None:
-        error = failed[0].error
+    errors = [other.error for other in others if other is not None and other.error is not None]
+    if errors:
         warnings.append(
-            f"With {len(failed)} of {len(others)} other ids of new members Kafka's own assignor "
-            f"fails: {': '.join(filter(None, (error.type, error.message)))}."
+            f"With {len(errors)} of {len(others)} other ids of new members Kafka's own assignor "
+            f"fails: {': '.join(filter(None, (errors[0].type, errors[0].message)))}."
         )
     return replace(
         plan,

@@ -35,7 +35,7 @@ class AssignedPartition:
 
 @dataclass(frozen=True, slots=True)
 class StrayOwner:
-    """A partition whose owner is no member."""
+    """A partition whose owner, of this id, is no member."""
 
     member_id: str
     partition: AssignedPartition

@@ -80,7 +80,10 @@ class SnapshotTopic:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRange:
-    """Where a partition begins and ends, the last for readers of committed records, too."""
+    """Where a partition begins and ends, at `last_stable_offset` for readers of committed records.
+
+    `mark` says why these are not known.
+    """
 
     topic: str
     partition: int

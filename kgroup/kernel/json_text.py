@@ -283,10 +283,11 @@ def _is_text(at: int, size: int, first: int, second: int, third: int) -> bool:
     return left <= 0
 
 
-def _words(text: str) -> tuple[int, int, int]:
+def _words(text: str) -> tuple[int, int, int, int]:
+    """The size of a text, and its words."""
     raw = text.encode().ljust(24, b"\0")
     first, second, third = (int.from_bytes(raw[at : at + 8], "little") for at in (0, 8, 16))
-    return first, second, third
+    return len(text), first, second, third
 
 
 _CONSUMER = _words("consumer")
@@ -300,11 +301,11 @@ _EMPTY_ARRAY = int.from_bytes(b"[]", "little")
 
 
 @compiled
-def _is_note(block: int, note: int, words: tuple[int, int, int]) -> bool:
-    """Whether a string that was noted is the one that these words hold."""
+def _is_note(block: int, note: int, words: tuple[int, int, int, int]) -> bool:
+    """Whether a string that was noted is the one of this size that these words hold."""
     start = get(block, memory.BLOCK_NOTES + 2 * note)
     size = get(block, memory.BLOCK_NOTES + 2 * note + 1)
-    return size >= 0 and _is_text(start, size, words[0], words[1], words[2])
+    return size == words[0] and _is_text(start, size, words[1], words[2], words[3])
 
 
 @inlined

@@ -109,17 +109,17 @@ class RecordBatch:
     last_offset: int
     compression: str
     timestamp_type: str | None
-    base_timestamp_ms: int | None
     max_timestamp_ms: int | None
-    delete_horizon_ms: int | None
-    leader_epoch: int | None
-    producer_id: int | None
-    producer_epoch: int | None
-    base_sequence: int | None
-    is_transactional: bool
-    is_control: bool
     record_count: int | None
     data: memoryview
+    base_timestamp_ms: int | None = None
+    delete_horizon_ms: int | None = None
+    leader_epoch: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    base_sequence: int | None = None
+    is_transactional: bool = False
+    is_control: bool = False
     effort: Effort = field(default_factory=Effort, compare=False, repr=False)
 
 

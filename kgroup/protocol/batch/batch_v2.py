@@ -62,35 +62,18 @@ _INT64_MAX = (1 << 63) - 1
 
 def is_plausible_header(header: memoryview) -> bool:
     """Whether a header's fields fit each other; its checksum is not looked at."""
-    (
-        base_offset,
-        length,
-        leader_epoch,
-        _magic,
-        _crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = _HEADER.unpack_from(header)
+    base_offset, length, epoch, _magic, _crc, attributes, last_delta, *others, count = (
+        _HEADER.unpack_from(header)
+    )
     codec = attributes & 0x07
     return bool(
         base_offset >= 0
-        and leader_epoch >= -1
         and 0 <= attributes < 0x80
         and codec < len(CODECS)
-        and last_offset_delta >= 0
-        and 0 <= count <= last_offset_delta + 1
+        and last_delta >= 0
+        and 0 <= count <= last_delta + 1
         and (length >= MIN_LENGTH + count * _MIN_RECORD_SIZE or codec)
-        and base_timestamp >= -1
-        and max_timestamp >= -1
-        and producer_id >= -1
-        and producer_epoch >= -1
-        and base_sequence >= -1
+        and min(epoch, *others) >= -1
     )
 
 

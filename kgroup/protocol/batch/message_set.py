@@ -80,11 +80,7 @@ def decode_message(data: memoryview, position: int, effort: Effort) -> RecordBat
     """Decode the outer message in `data`, which has a whole one's size and right checksum."""
     offset, _size, _crc, magic, attributes = _PREFIX.unpack_from(data)
     codec = attributes & 0x07
-    timestamp_type = timestamp_ms = None
-    if magic == 1:
-        timestamp_type = "log_append" if attributes & 0x08 else "create"
-        (timestamp,) = _TIMESTAMP.unpack_from(data, 18)
-        timestamp_ms = None if timestamp == -1 else timestamp
+    timestamp_type = "log_append" if attributes & 0x08 else "create"
     return RecordBatch(
         position=position,
         size=len(data),
@@ -92,16 +88,8 @@ def decode_message(data: memoryview, position: int, effort: Effort) -> RecordBat
         base_offset=None if codec else offset,
         last_offset=offset,
         compression=CODECS[codec] if codec < len(CODECS) else "unknown",
-        timestamp_type=timestamp_type,
-        base_timestamp_ms=None,
-        max_timestamp_ms=timestamp_ms,
-        delete_horizon_ms=None,
-        leader_epoch=None,
-        producer_id=None,
-        producer_epoch=None,
-        base_sequence=None,
-        is_transactional=False,
-        is_control=False,
+        timestamp_type=timestamp_type if magic == 1 else None,
+        max_timestamp_ms=_timestamp(data),
         record_count=None if codec else 1,
         data=data,
         effort=effort,
@@ -110,6 +98,14 @@ def decode_message(data: memoryview, position: int, effort: Effort) -> RecordBat
 
 class _BadMessageError(ValueError):
     """A message whose fields contradict its size; the text says how."""
+
+    kind = ProblemKind.BAD_RECORD
+
+
+def _timestamp(data: memoryview | bytes) -> int | None:
+    """Give a message's timestamp; None where it has none, or -1."""
+    (timestamp,) = _TIMESTAMP.unpack_from(data, 18) if data[16] == 1 else (-1,)
+    return None if timestamp == -1 else timestamp
 
 
 def _decode_record(data: bytes, offset: int) -> Record:
@@ -121,10 +117,6 @@ def _decode_record(data: bytes, offset: int) -> Record:
             f"Expected a message v{magic} of at least {key_at + 8 - LOG_OVERHEAD} bytes,"
             f" found {len(data) - LOG_OVERHEAD}."
         )
-    timestamp_ms = None
-    if magic == 1:
-        (timestamp,) = _TIMESTAMP.unpack_from(data, 18)
-        timestamp_ms = None if timestamp == -1 else timestamp
     (key_size,) = _INT32.unpack_from(data, key_at)
     key_end = key_at + 4 + max(key_size, 0)
     if key_end + 4 > len(data):
@@ -139,7 +131,7 @@ def _decode_record(data: bytes, offset: int) -> Record:
         )
     return Record(
         offset,
-        timestamp_ms,
+        _timestamp(data),
         None if key_size < 0 else data[key_at + 4 : key_end],
         None if value_size < 0 else data[value_at : value_at + value_size],
         (),
@@ -149,63 +141,64 @@ def _decode_record(data: bytes, offset: int) -> Record:
 def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record | Damage]:
     """Yield the record of a message, or those inside it where it is compressed."""
     damage = partial(Damage, batch.position, batch.size)
-    data = bytes(batch.data)
     try:
-        record = _decode_record(data, batch.last_offset)
+        record = _decode_record(bytes(batch.data), batch.last_offset)
+        if batch.compression == "none":
+            yield record
+            return
+        inside = _decompress(batch, record.value, max_uncompressed)
+        shift = _offset_shift(batch, inside)
+    except (_BadMessageError, CompressionError) as error:
+        yield damage(error.kind, str(error))
+        return
+    try:
+        for stored, message in _messages(inside):
+            offset = java_long(stored + shift)
+            try:
+                record = _decode_inner(message, offset)
+            except _BadMessageError as error:
+                yield damage(error.kind, f"In the message at offset {offset}: {error}")
+                continue
+            if batch.timestamp_type == "log_append" and message[16] == 1:
+                record = Record(offset, batch.max_timestamp_ms, record.key, record.value, ())
+            yield record
     except _BadMessageError as error:
-        yield damage(ProblemKind.BAD_RECORD, str(error))
-        return
-    if batch.compression == "none":
-        yield record
-        return
+        yield damage(error.kind, str(error))
+
+
+def _decompress(batch: RecordBatch, data: bytes | None, max_uncompressed: int) -> bytes:
+    """Give the message set that is the value of a compressed message."""
     if batch.compression not in ("gzip", "snappy", "lz4"):
-        codec = data[17] & 0x07
-        yield damage(
+        codec = batch.data[17] & 0x07
+        raise CompressionError(
             ProblemKind.BAD_COMPRESSION,
             f"Expected gzip, snappy or lz4 in a message v{batch.magic}, found codec {codec}.",
         )
-        return
-    if record.value is None:
-        yield damage(
-            ProblemKind.BAD_RECORD, "Expected messages in a compressed message, found null."
-        )
-        return
-    try:
-        inside = decompress_in(batch, record.value, max_uncompressed)
-    except CompressionError as error:
-        yield damage(error.kind, str(error))
-        return
+    if data is None:
+        raise _BadMessageError("Expected messages in a compressed message, found null.")
+    return decompress_in(batch, data, max_uncompressed)
 
-    last_inside, flaw = _survey(inside)
-    if last_inside is None:
-        yield damage(
-            ProblemKind.BAD_RECORD, flaw or "Expected messages in a compressed one, found none."
-        )
-        return
+
+def _offset_shift(batch: RecordBatch, inside: bytes) -> int:
+    """Give what has to be added to the offsets inside a compressed message."""
+    last: int | None = None
+    try:
+        for stored, _ in _messages(inside):
+            last = stored
+    except _BadMessageError:
+        if last is None:
+            raise
+    if last is None:
+        raise _BadMessageError("Expected messages in a compressed one, found none.")
     # librdkafka once wrote 0 as the offset of every wrapper: then the offsets inside are absolute
-    is_relative = batch.magic == 1 and batch.last_offset != 0
-    shift = batch.last_offset - last_inside if is_relative else 0
-    if shift < 0:
-        yield damage(
-            ProblemKind.BAD_RECORD,
+    if batch.magic == 0 or batch.last_offset == 0:
+        return 0
+    if batch.last_offset < last:
+        raise _BadMessageError(
             f"Expected the offset {batch.last_offset} of a compressed message to be at least"
-            f" that of the last message inside, found {last_inside} there.",
+            f" that of the last message inside, found {last} there."
         )
-        return
-    for stored, message in _messages(inside):
-        offset = java_long(stored + shift)
-        try:
-            record = _decode_inner(message, offset)
-        except _BadMessageError as error:
-            yield damage(ProblemKind.BAD_RECORD, f"In the message at offset {offset}: {error}")
-            continue
-        if batch.timestamp_type == "log_append" and message[16] == 1:
-            record = Record(
-                record.offset, batch.max_timestamp_ms, record.key, record.value, record.headers
-            )
-        yield record
-    if flaw is not None:
-        yield damage(ProblemKind.BAD_RECORD, flaw)
+    return batch.last_offset - last
 
 
 def _decode_inner(message: bytes, offset: int) -> Record:
@@ -219,37 +212,28 @@ def _decode_inner(message: bytes, offset: int) -> Record:
     return _decode_record(message, offset)
 
 
-def _survey(data: bytes) -> tuple[int | None, str | None]:
-    """Find the last message's offset, as it is stored, and what is wrong with the set's end."""
-    last = None
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole messages of a message set, with their offsets as they are stored.
+
+    Raises `_BadMessageError` where the rest is none, CompressionError where there are too many.
+    """
     position = count = 0
     while position < len(data):
         count += 1
         if count > MOST_RECORDS:
-            return (
-                None,
-                f"Expected at most {MOST_RECORDS} messages in a compressed one, found more.",
-            )
+            reason = f"Expected at most {MOST_RECORDS} messages in a compressed one, found more."
+            raise CompressionError(ProblemKind.BAD_RECORD, reason)
         left = len(data) - position - LOG_OVERHEAD
         if left < 0:
-            return last, f"Expected a message header of 12 bytes, found {left + LOG_OVERHEAD}."
+            raise _BadMessageError(
+                f"Expected a message header of 12 bytes, found {left + LOG_OVERHEAD}."
+            )
         offset, size = _HEADER.unpack_from(data, position)
         if size < MIN_LENGTHS[0]:
-            return last, f"Expected a message of at least 14 bytes, found a size of {size}."
+            raise _BadMessageError(
+                f"Expected a message of at least 14 bytes, found a size of {size}."
+            )
         if size > left:
-            return last, f"Expected a message of {size} bytes, found {left} left."
-        last = offset
-        position += LOG_OVERHEAD + size
-    return last, None
-
-
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole messages of a message set, with their offsets as they are stored."""
-    position = 0
-    while position + LOG_OVERHEAD <= len(data):
-        offset, size = _HEADER.unpack_from(data, position)
-        end = position + LOG_OVERHEAD + size
-        if size < MIN_LENGTHS[0] or end > len(data):
-            return
-        yield offset, data[position:end]
-        position = end
+            raise _BadMessageError(f"Expected a message of {size} bytes, found {left} left.")
+        start, position = position, position + LOG_OVERHEAD + size
+        yield offset, data[start:position]

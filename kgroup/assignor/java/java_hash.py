@@ -151,22 +151,21 @@ def _cached_hash(text: str) -> int:
 class _Node(Generic[_K]):
     """A key in a chain, perhaps of a tree; `order` is what `compareTo` compares."""
 
-    __slots__ = ("hash", "is_red", "key", "left", "order", "parent", "right")
+    __slots__ = ("below", "hash", "is_red", "key", "order", "parent")
 
     def __init__(self, key: _K, spread_hash: int, order: bytes) -> None:
         self.key = key
         self.hash = spread_hash
         self.order = order
         self.parent: _Node[_K] | None = None
-        self.left: _Node[_K] | None = None
-        self.right: _Node[_K] | None = None
+        self.below: list[_Node[_K] | None] = [None, None]
         self.is_red = False
 
-    def is_before(self, other: _Node[_K]) -> bool:
-        """Tell whether this node goes into the left part of the tree below another one."""
+    def side_below(self, other: _Node[_K]) -> int:
+        """Give the side, 0 or 1, on which this node goes into the tree below another one."""
         if self.hash != other.hash:
-            return _signed(self.hash) < _signed(other.hash)
-        return self.order <= other.order
+            return _signed(self.hash) > _signed(other.hash)
+        return self.order > other.order
 
 
 class _Bucket(Generic[_K]):
@@ -181,20 +180,20 @@ class _Bucket(Generic[_K]):
     def treeify(self) -> None:
         self.root = None
         for node in self.chain:
-            node.parent = node.left = node.right = None
+            node.below = [None, None]
             self._insert(node)
         self._move_root_to_front()
 
     def add_to_tree(self, node: _Node[_K]) -> None:
-        parent = self._insert(node)
-        self.chain.insert(self.chain.index(parent) + 1, node)
+        self.chain.insert(self.chain.index(self._insert(node)) + 1, node)
         self._move_root_to_front()
 
-    def remove_from_tree(self, node: _Node[_K]) -> None:
-        root = self.root
-        assert root is not None
+    def remove(self, node: _Node[_K]) -> None:
         self.chain.remove(node)
-        if root.right is None or root.left is None or root.left.left is None:
+        if self.root is None:
+            return
+        left, right = self.root.below
+        if right is None or left is None or left.below[0] is None:
             self.root = None
         else:
             self._take_out(node)
@@ -208,117 +207,86 @@ class _Bucket(Generic[_K]):
 
     def _insert(self, node: _Node[_K]) -> _Node[_K]:
         """Put a node into the tree and balance it; give the parent that it was put below."""
-        if self.root is None:
-            node.is_red = False
-            self.root = node
-            return node
-        at = self.root
-        while True:
-            below = at.left if node.is_before(at) else at.right
-            if below is None:
-                break
-            at = below
-        if node.is_before(at):
-            at.left = node
-        else:
-            at.right = node
-        node.parent = at
+        parent, side, at = None, 0, self.root
+        while at is not None:
+            parent, side = at, node.side_below(at)
+            at = at.below[side]
+        node.parent = parent
         node.is_red = True
+        if parent is not None:
+            parent.below[side] = node
         self._balance(node)
-        return at
+        return parent or node
 
     def _balance(self, node: _Node[_K]) -> None:
         """Restore the tree's colours above a new red node, as in any red-black tree."""
-        while True:
-            parent = node.parent
-            if parent is None:
-                node.is_red = False
-                self.root = node
-                return
+        while (parent := node.parent) is not None:
             grandparent = parent.parent
             if not parent.is_red or grandparent is None:
                 return
-            is_left = parent is grandparent.left
-            uncle = grandparent.right if is_left else grandparent.left
+            side = grandparent.below.index(parent)
+            uncle = grandparent.below[1 - side]
             if uncle is not None and uncle.is_red:
                 uncle.is_red = parent.is_red = False
                 grandparent.is_red = True
                 node = grandparent
                 continue
-            if node is (parent.right if is_left else parent.left):
-                self._rotate(parent, to_left=is_left)
-                node, parent = parent, node
+            if node is parent.below[1 - side]:
+                self._rotate(parent, side)
+                parent = node
             parent.is_red = False
             grandparent.is_red = True
-            self._rotate(grandparent, to_left=not is_left)
+            self._rotate(grandparent, 1 - side)
+            return
+        node.is_red = False
+        self.root = node
 
     def _take_out(self, node: _Node[_K]) -> None:
-        """Take a node out of the tree, which has others."""
-        if node.left is not None and node.right is not None:
-            self._change_places(node, node.right)
-        below = node.left if node.right is None else node.right
+        """Take a node out of the tree, which has others; it is out of the chain already."""
+        other = node.below[1]
+        if node.below[0] is not None and other is not None:
+            while other.below[0] is not None:
+                other = other.below[0]
+            # the next one in order comes into its place, and what was there goes
+            node.key, node.hash, node.order = other.key, other.hash, other.order
+            self.chain[self.chain.index(other)] = node
+            node = other
+        below = node.below[0] or node.below[1]
         if below is not None:
             self._hang(below, node)
         if not node.is_red:
-            self._lift(node if below is None else below)
+            self._lift(below or node)
         if below is None:
-            assert node.parent is not None
-            if node.parent.left is node:
-                node.parent.left = None
-            else:
-                node.parent.right = None
+            self._hang(None, node)
 
-    def _change_places(self, node: _Node[_K], other: _Node[_K]) -> None:
-        """Let a node and the next one in order change places; `other` is its right child."""
-        while other.left is not None:
-            other = other.left
-        node.is_red, other.is_red = other.is_red, node.is_red
-        left, right, parent = node.left, node.right, other.parent
-        node.left, node.right = None, other.right
-        if node.right is not None:
-            node.right.parent = node
-        self._hang(other, node)
-        other.left = left
-        if other is right:
-            other.right = right = node
-        else:
-            other.right, node.parent = right, parent
-            assert parent is not None
-            parent.left = node
-        for child in (left, right):
-            assert child is not None
-            child.parent = other
-
-    def _hang(self, node: _Node[_K], old: _Node[_K]) -> None:
-        """Put a node below the parent of another one, in its place."""
-        parent = node.parent = old.parent
+    def _hang(self, node: _Node[_K] | None, old: _Node[_K]) -> None:
+        """Put a node, or nothing, below the parent of another one, in its place."""
+        parent = old.parent
+        if node is not None:
+            node.parent = parent
         if parent is None:
             self.root = node
-        elif parent.left is old:
-            parent.left = node
         else:
-            parent.right = node
+            parent.below[parent.below.index(old)] = node
 
     def _lift(self, node: _Node[_K]) -> None:
         """Restore the colours where paths through a node lack a black one."""
         while node is not self.root and not node.is_red:
             parent = node.parent
             assert parent is not None
-            is_left = node is parent.left
-            beside = parent.right if is_left else parent.left
+            side = parent.below.index(node)
+            beside = parent.below[1 - side]
             if beside is not None and beside.is_red:
                 beside.is_red = False
                 parent.is_red = True
-                self._rotate(parent, to_left=is_left)
-                beside = parent.right if is_left else parent.left
+                self._rotate(parent, side)
+                beside = parent.below[1 - side]
             assert beside is not None  # the paths through it have a black node more
-            near, far = beside.left, beside.right
-            if not is_left:
-                near, far = far, near
+            near, far = beside.below[side], beside.below[1 - side]
             if near is not None and near.is_red and (far is None or not far.is_red):
                 near.is_red = False
                 beside.is_red = True
-                self._rotate(beside, to_left=not is_left)
+                self._rotate(beside, 1 - side)
                 beside, far = near, beside
             if far is None or not far.is_red:
                 beside.is_red = True
@@ -326,28 +294,21 @@ class _Bucket(Generic[_K]):
                 continue
             beside.is_red = parent.is_red
             far.is_red = parent.is_red = False
-            self._rotate(parent, to_left=is_left)
+            self._rotate(parent, side)
             return
         node.is_red = False
 
-    def _rotate(self, node: _Node[_K], *, to_left: bool) -> None:
-        child = node.right if to_left else node.left
+    def _rotate(self, node: _Node[_K], side: int) -> None:
+        """Let a node go down on one side, and its child on the other side come up."""
+        child = node.below[1 - side]
         assert child is not None
-        inner = child.left if to_left else child.right
-        if to_left:
-            node.right, child.left = inner, node
-        else:
-            node.left, child.right = inner, node
+        inner = node.below[1 - side] = child.below[side]
         if inner is not None:
             inner.parent = node
-        parent = child.parent = node.parent
-        if parent is None:
-            self.root = child
+        self._hang(child, node)
+        if child is self.root:
             child.is_red = False
-        elif parent.left is node:
-            parent.left = child
-        else:
-            parent.right = child
+        child.below[side] = node
         node.parent = child
 
 
@@ -361,13 +322,10 @@ class JavaHashMap(Generic[_K]):
     def __init__(self, capacity: int | None = None) -> None:
         self._size = _table_size(capacity)
         self._buckets: dict[int, _Bucket[_K]] = {}
-        self._nodes: dict[_K, _Node[_K]] = {}
+        self._hashes: dict[_K, int] = {}  # spread
 
     def __len__(self) -> int:
-        return len(self._nodes)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._nodes
+        return len(self._hashes)
 
     def __iter__(self) -> Iterator[_K]:
         for _, bucket in sorted(self._buckets.items()):
@@ -383,12 +341,12 @@ class JavaHashMap(Generic[_K]):
             order: what `compareTo` compares; empty for a class that has none.
             prepend: as `computeIfAbsent` does it, which also looks first whether the table is full.
         """
-        if prepend and len(self._nodes) > self._size * 3 // 4:
+        if prepend and len(self._hashes) > self._size * 3 // 4:
             self._double()
-        if key in self._nodes:
+        if key in self._hashes:
             return
-        node = _Node(key, spread(hash_code), order)
-        self._nodes[key] = node
+        self._hashes[key] = spread(hash_code)
+        node = _Node(key, self._hashes[key], order)
         index = node.hash & (self._size - 1)
         bucket = self._buckets.get(index)
         if bucket is None:
@@ -402,18 +360,14 @@ class JavaHashMap(Generic[_K]):
                     self._double()
                 else:
                     bucket.treeify()
-        if not prepend and len(self._nodes) > self._size * 3 // 4:
+        if not prepend and len(self._hashes) > self._size * 3 // 4:
             self._double()
 
     def remove(self, key: _K) -> None:
         """Remove a key that is there."""
-        node = self._nodes.pop(key)
-        index = node.hash & (self._size - 1)
+        index = self._hashes.pop(key) & (self._size - 1)
         bucket = self._buckets[index]
-        if bucket.root is not None:
-            bucket.remove_from_tree(node)
-        else:
-            bucket.chain.remove(node)
+        bucket.remove(next(node for node in bucket.chain if node.key == key))
         if not bucket.chain:
             del self._buckets[index]
 

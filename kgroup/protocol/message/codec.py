@@ -36,6 +36,8 @@ from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versi
 __all__ = [
     "Reader",
     "read",
+    "read_or_raw",
+    "read_whole",
     "reader",
     "versioned_reader",
     "write",
@@ -60,6 +62,29 @@ _CODES = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", 
 def read(name: str, version: int, buffer: bytes, position: int = 0) -> tuple[dict[str, Any], int]:
     """Read one message; give it and the position of its end. Raises `DecodeError`."""
     return reader(name, version)(buffer, position, len(buffer))
+
+
+def read_whole(
+    name: str, version: int, buffer: bytes, *, raw_bytes: bool = False
+) -> dict[str, Any]:
+    """Read a message; what follows it is kept as base64 under "trailing". Raises `DecodeError`."""
+    data, end = reader(name, version, raw_bytes=raw_bytes)(buffer, 0, len(buffer))
+    if end != len(buffer):
+        data["trailing"] = base64_text(buffer[end:])
+    return data
+
+
+def read_or_raw(read: Callable[[bytes], dict[str, Any]], raw: bytes) -> dict[str, Any]:
+    """Read what a client wrote; never raises.
+
+    `{"raw": ""}` for no bytes at all, `{"raw", "error"}` where `read` raises `DecodeError`.
+    """
+    if not raw:
+        return {"raw": ""}
+    try:
+        return read(raw)
+    except DecodeError as error:
+        return {"raw": base64_text(raw), "error": str(error)}
 
 
 def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes], dict[str, Any]]:

@@ -11,11 +11,9 @@ Task -1 is the connector itself. Version 2 ("sessioned") has the layout of versi
 ("compatible"); a newer one is read like 2.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from kgroup.protocol.message import codec
-from kgroup.protocol.message.primitives import DecodeError, base64_text
 
 __all__ = ["decode_assignment", "decode_metadata"]
 
@@ -25,11 +23,8 @@ _read_assignment = codec.versioned_reader("member_metadata/ConnectAssignment")
 
 
 def decode_metadata(raw: bytes) -> dict[str, Any]:
-    """Decode a worker's metadata; never raises.
-
-    `{"raw": ""}` for no bytes at all, `{"raw", "error"}` for bytes that are no such thing.
-    """
-    data = _decode(_read_metadata, raw)
+    """Decode a worker's metadata, see `codec.read_or_raw`."""
+    data = codec.read_or_raw(_read_metadata, raw)
     allocation = data.get("allocation")
     if allocation is not None:
         data["allocation"] = decode_assignment(allocation)
@@ -37,14 +32,5 @@ def decode_metadata(raw: bytes) -> dict[str, Any]:
 
 
 def decode_assignment(raw: bytes) -> dict[str, Any]:
-    """Decode a worker's assignment; otherwise like `decode_metadata`."""
-    return _decode(_read_assignment, raw)
-
-
-def _decode(read: Callable[[bytes], dict[str, Any]], raw: bytes) -> dict[str, Any]:
-    if not raw:
-        return {"raw": ""}
-    try:
-        return read(raw)
-    except DecodeError as error:
-        return {"raw": base64_text(raw), "error": str(error)}
+    """Decode a worker's assignment, see `codec.read_or_raw`."""
+    return codec.read_or_raw(_read_assignment, raw)

@@ -11,7 +11,7 @@ error (they are kept under "trailing"), and a negative version is one.
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from struct import Struct
 from typing import Any
 
@@ -43,30 +43,11 @@ def decode_subscription(raw: bytes, protocol: str | None = None) -> dict[str, An
     name, says what it is, else base64 text. `{"raw": ""}` for no bytes at all, `{"raw", "error"}`
     for bytes that are no subscription. Equal bytes may share the lists inside: do not change them.
     """
-    if len(raw) <= _SMALL:
-        return {**_decode_small_subscription(raw, protocol)}
     return _decode(_read_subscription, raw, _SUBSCRIPTION_USER_DATA.get(protocol))
 
 
 def decode_assignment(raw: bytes, protocol: str | None = None) -> dict[str, Any]:
     """Decode a member's assignment; otherwise like `decode_subscription`."""
-    if len(raw) <= _SMALL:
-        return {**_decode_small_assignment(raw, protocol)}
-    return _decode(_read_assignment, raw, _ASSIGNMENT_USER_DATA.get(protocol))
-
-
-# A group's members write the same bytes again in every generation, so the last ones are kept: 1024
-# of at most 512 bytes are some megabytes.
-_SMALL = 512
-
-
-@lru_cache(maxsize=1024)
-def _decode_small_subscription(raw: bytes, protocol: str | None) -> dict[str, Any]:
-    return _decode(_read_subscription, raw, _SUBSCRIPTION_USER_DATA.get(protocol))
-
-
-@lru_cache(maxsize=1024)
-def _decode_small_assignment(raw: bytes, protocol: str | None) -> dict[str, Any]:
     return _decode(_read_assignment, raw, _ASSIGNMENT_USER_DATA.get(protocol))
 
 
@@ -84,44 +65,38 @@ def encode_assignment(data: Mapping[str, Any]) -> bytes:
 
 
 def _decode(read: _Read, raw: bytes, read_user_data: _Read | None) -> dict[str, Any]:
-    if not raw:
-        return {"raw": ""}
-    try:
-        data = read(raw)
-    except DecodeError as error:
-        return {"raw": base64_text(raw), "error": str(error)}
-    user_data = data["userData"]
+    if len(raw) <= _SMALL:
+        return {**_decode_small(read, raw, read_user_data)}
+    return _decode_anew(read, raw, read_user_data)
+
+
+def _decode_anew(read: _Read, raw: bytes, read_user_data: _Read | None) -> dict[str, Any]:
+    data = codec.read_or_raw(read, raw)
+    user_data = data.get("userData")
     if user_data and read_user_data is not None:
-        try:
-            data["userData"] = read_user_data(user_data)
-        except DecodeError as error:
-            data["userData"] = {"raw": base64_text(user_data), "error": str(error)}
+        data["userData"] = codec.read_or_raw(read_user_data, user_data)
     elif user_data is not None:
         data["userData"] = base64_text(user_data)
     return data
 
 
+# A group's members write the same bytes again in every generation, so the last ones are kept: 2048
+# of at most 512 bytes are some megabytes.
+_SMALL = 512
+_decode_small = lru_cache(maxsize=2048)(_decode_anew)
+
+
 def _read_sticky(raw: bytes) -> dict[str, Any]:
     """The generation came with version 1, which nothing announces: try 1, then 0, like Kafka."""
     try:
-        return _with_trailing(raw, *codec.read(_STICKY, 1, raw))
+        return codec.read_whole(_STICKY, 1, raw)
     except DecodeError:
-        return _with_trailing(raw, *codec.read(_STICKY, 0, raw))
-
-
-def _read_cooperative(raw: bytes) -> dict[str, Any]:
-    return _with_trailing(raw, *codec.read(_COOPERATIVE, 0, raw))
-
-
-def _with_trailing(raw: bytes, data: dict[str, Any], end: int) -> dict[str, Any]:
-    if end != len(raw):
-        data["trailing"] = base64_text(raw[end:])
-    return data
+        return codec.read_whole(_STICKY, 0, raw)
 
 
 _SUBSCRIPTION_USER_DATA: Mapping[str | None, _Read] = {
     "sticky": _read_sticky,
-    "cooperative-sticky": _read_cooperative,
+    "cooperative-sticky": partial(codec.read_whole, _COOPERATIVE, 0),
     "stream": streams_protocol.read_subscription_info,
 }
 _ASSIGNMENT_USER_DATA: Mapping[str | None, _Read] = {

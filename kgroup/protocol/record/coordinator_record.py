@@ -148,8 +148,9 @@ def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
     the assignors' user data) nor has its members' subscription and assignment as bytes or base64.
     """
     if name == "GroupMetadata":
-        encode = _encode_consumer if data["protocolType"] == "consumer" else _encode_member
-        data = {**data, "members": [encode(member) for member in data["members"]]}
+        is_consumer = data["protocolType"] == "consumer"
+        members = [_encode_member(each, is_consumer=is_consumer) for each in data["members"]]
+        data = {**data, "members": members}
     return _FAMILY.encode_value(name, version, data)
 
 
@@ -174,24 +175,17 @@ def decode_members(group: Decoded) -> None:
             member["assignment"] = {"raw": base64_text(assignment)}
 
 
-def _encode_consumer(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A consumer with its subscription and assignment as bytes again."""
+def _encode_member(member: Mapping[str, Any], *, is_consumer: bool) -> Mapping[str, Any]:
+    """A member with its subscription and assignment as bytes again; only a consumer's are known."""
     encoded = dict(member)
-    if isinstance(member["subscription"], Mapping):
-        encoded["subscription"] = consumer_protocol.encode_subscription(member["subscription"])
-    if isinstance(member["assignment"], Mapping):
-        encoded["assignment"] = consumer_protocol.encode_assignment(member["assignment"])
-    return encoded
-
-
-def _encode_member(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Any other member, whose subscription and assignment must have been left raw."""
-    encoded = dict(member)
-    for field in ("subscription", "assignment"):
+    for field, encode in (
+        ("subscription", consumer_protocol.encode_subscription),
+        ("assignment", consumer_protocol.encode_assignment),
+    ):
         if isinstance(member[field], Mapping):
-            if "raw" not in member[field]:
+            if not is_consumer and "raw" not in member[field]:
                 raise ValueError(f"{field}: only a consumer's can be encoded")
-            encoded[field] = member[field]["raw"]
+            encoded[field] = encode(member[field])
     return encoded
 
 

@@ -37,14 +37,12 @@ def read_subscription_info(raw: bytes) -> dict[str, Any]:
         raise DecodeError(0, f"version: {version}, but 1 is the lowest")
     if version > _NEWEST:
         return _newer(raw, "latestSupportedVersion")
-    data, end = codec.reader(_SUBSCRIPTION, version, raw_bytes=True)(raw, 0, len(raw))
+    data = codec.read_whole(_SUBSCRIPTION, version, raw, raw_bytes=True)
     if "userEndPoint" in data:
         data["userEndPoint"] = data["userEndPoint"].decode("utf-8", JAVA_UTF8)
     for tag in data.get("clientTags", ()):
         tag["key"] = tag["key"].decode("utf-8", JAVA_UTF8)
         tag["value"] = tag["value"].decode("utf-8", JAVA_UTF8)
-    if end != len(raw):
-        data["trailing"] = base64_text(raw[end:])
     return data
 
 

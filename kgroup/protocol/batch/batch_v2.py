@@ -25,6 +25,7 @@ Varints are zig-zag encoded. See `DefaultRecordBatch` and `DefaultRecord`.
 
 import struct
 from collections.abc import Iterator
+from functools import partial
 
 import google_crc32c
 
@@ -153,55 +154,47 @@ def read_batch_records(batch: RecordBatch, max_uncompressed: int) -> Iterator[Re
     count = batch.record_count
     assert count is not None
     data = batch.data[HEADER_SIZE:]
+    is_compressed = batch.compression != "none"
+    whole = partial(Damage, batch.position, batch.size)
     if count > MOST_RECORDS:
         reason = f"Expected at most {MOST_RECORDS} records in a batch, found that it has {count}."
-        yield Damage(batch.position, batch.size, ProblemKind.TOO_LARGE, reason)
+        yield whole(ProblemKind.TOO_LARGE, reason)
         return
-    is_compressed = batch.compression != "none"
     if count == 0 and not data and batch.compression != "unknown":
         return
-    if is_compressed:
-        try:
-            records = decompress_in(batch, data, max_uncompressed)
-        except CompressionError as error:
-            yield Damage(batch.position, batch.size, error.kind, str(error))
-            return
-    else:
-        records = bytes(data)
+    try:
+        records = decompress_in(batch, data, max_uncompressed) if is_compressed else bytes(data)
+    except CompressionError as error:
+        yield whole(error.kind, str(error))
+        return
 
     position = 0
-    done = 0
-    flaw: str | None = None
-    if count < 0:
-        flaw = f"Expected a count of records, found {count}."
+    flaw = f"Expected a count of records, found {count}." if count < 0 else None
     base_offset = batch.base_offset or 0
     base_timestamp, max_timestamp = _HEADER.unpack_from(batch.data)[7:9]
     append_time = max_timestamp if batch.timestamp_type == "log_append" else None
-    while done < count:
+    for number in range(1, count + 1):
         try:
-            record, end = _decode_record(
+            record, position = _decode_record(
                 records, position, base_offset, base_timestamp, append_time
             )
         except _BadRecordError as error:
-            flaw = str(error)
+            flaw = f"In record {number} of {count}: {error}"
+            break
         except IndexError:
-            flaw = "Expected a whole record, found that the data end in its middle."
-        if flaw is not None:
-            flaw = f"In record {done + 1} of {count}: {flaw}"
+            reason = "Expected a whole record, found that the data end in its middle."
+            flaw = f"In record {number} of {count}: {reason}"
             break
         yield record
-        position = end
-        done += 1
     if flaw is None and position < len(records):
         flaw = f"Expected {count} records, found {len(records) - position} bytes after them."
-    if flaw is not None:
-        kind = ProblemKind.BAD_RECORD
-        if is_compressed:
-            flaw = f"{flaw} This is at byte {position} of {len(records)} decompressed ones."
-            yield Damage(batch.position, batch.size, kind, flaw)
-        else:
-            start = HEADER_SIZE + position
-            yield Damage(batch.position + start, batch.size - start, kind, flaw)
+    if flaw is not None and is_compressed:
+        flaw = f"{flaw} This is at byte {position} of {len(records)} decompressed ones."
+        yield whole(ProblemKind.BAD_RECORD, flaw)
+    elif flaw is not None:
+        start = HEADER_SIZE + position
+        size = batch.size - start
+        yield Damage(batch.position + start, size, ProblemKind.BAD_RECORD, flaw)
 
 
 def _decode_record(

@@ -91,18 +91,16 @@ def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> b
         UndecidedError: the batch becomes large, and what those before have become is not known.
     """
     limit = min(limit, batch.effort.limit(batch.size))
-    made = 0
     try:
         records = decompress(batch.compression, data, magic=batch.magic, limit=limit)
-        made = len(records)
-        return records
     except CompressionError as error:
-        if error.kind is ProblemKind.TOO_LARGE and not batch.effort.is_known:
-            raise UndecidedError from None
-        made = limit if error.kind is ProblemKind.TOO_LARGE else 0
+        if error.kind is ProblemKind.TOO_LARGE:
+            if not batch.effort.is_known:
+                raise UndecidedError from None
+            batch.effort.note(batch.size, limit)
         raise
-    finally:
-        batch.effort.note(batch.size, made)
+    batch.effort.note(batch.size, len(records))
+    return records
 
 
 def _too_large(codec: str, limit: int) -> CompressionError:
@@ -214,23 +212,16 @@ def _unlz4(data: memoryview, limit: int, *, check_header: bool) -> bytes:
 def _xxh32_short(data: bytes) -> int:
     """XXH32 with seed 0 of less than 16 bytes: a frame header's."""
     mask = 0xFFFF_FFFF
-    prime1, prime2, prime3, prime4, prime5 = (
-        0x9E3779B1,
-        0x85EBCA77,
-        0xC2B2AE3D,
-        0x27D4EB2F,
-        0x165667B1,
-    )
-    value = (prime5 + len(data)) & mask
+    value = 0x165667B1 + len(data)
     whole = len(data) & ~3
     for (word,) in struct.iter_unpack("<I", data[:whole]):
-        value = (value + word * prime3) & mask
-        value = ((value << 17 | value >> 15) * prime4) & mask
+        value = value + word * 0xC2B2AE3D & mask
+        value = (value << 17 | value >> 15) * 0x27D4EB2F & mask
     for byte in data[whole:]:
-        value = (value + byte * prime5) & mask
-        value = ((value << 11 | value >> 21) * prime1) & mask
-    value = ((value ^ value >> 15) * prime2) & mask
-    value = ((value ^ value >> 13) * prime3) & mask
+        value = value + byte * 0x165667B1 & mask
+        value = (value << 11 | value >> 21) * 0x9E3779B1 & mask
+    value = (value ^ value >> 15) * 0x85EBCA77 & mask
+    value = (value ^ value >> 13) * 0xC2B2AE3D & mask
     return value ^ value >> 16
 
 

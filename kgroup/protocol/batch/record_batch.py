@@ -278,28 +278,22 @@ class _Reader:
     def _skip_zeros(self, position: int) -> Damage:
         window = self._window
         end = position
-        while window.has(end, 1):
+        found = None
+        while found is None and window.has(end, 1):
             # the next batch's header may begin with zeros itself
             window.release(max(position, end - PREFIX_SIZE))
             found = _NOT_ZERO.search(window.view(end, window.end - end))
-            if found:
-                end += found.start()
-                break
-            end = window.end
-        else:
-            return Damage(
-                position,
-                end - position,
-                ProblemKind.ZEROS,
-                f"Expected a batch, found {end - position} zero bytes to the end:"
-                " space that was allocated and never written.",
-            )
+            end = end + found.start() if found else window.end
+        zeros = f"Expected a batch, found {end - position} zero bytes"
+        if found is None:
+            reason = f"{zeros} to the end: space that was allocated and never written."
+            return Damage(position, end - position, ProblemKind.ZEROS, reason)
         next_batch = self._next_trusted(max(position + 1, end - PREFIX_SIZE), None)
         if next_batch <= end:
             reason = f"Expected a batch, found {next_batch - position} zero bytes."
             return Damage(position, next_batch - position, ProblemKind.ZEROS, reason)
-        reason = f"Expected a batch, found {end - position} zero bytes, then others."
-        return Damage(position, next_batch - position, ProblemKind.GARBAGE, reason)
+        kind, reason = ProblemKind.GARBAGE, f"{zeros}, then others."
+        return Damage(position, next_batch - position, kind, reason)
 
     def _may_follow(self, position: int) -> bool:
         """Whether the source ends at `position` or goes on with what looks like a batch."""

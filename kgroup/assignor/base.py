@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from kgroup.assignor.java.java_hash import hash_order, utf16
 __all__ = [
     "Assignment",
     "AssignorError",
+    "ClassicAssignor",
     "Subscriber",
     "Topic",
     "TopicPartition",
@@ -87,6 +88,13 @@ class Subscriber:
     remembered: tuple[TopicPartition, ...] | None = None
     remembered_generation: int | None = None
     failure: str | None = None
+
+
+ClassicAssignor = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]
+"""Assigns to members, in the order of the JoinGroup response, as the leader of their group does.
+
+It is given the topics of the cluster, and raises `AssignorError` where Kafka's own fails.
+"""
 
 
 def in_hash_order(members: Sequence[Subscriber]) -> list[Subscriber]:

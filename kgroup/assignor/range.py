@@ -27,17 +27,27 @@ __all__ = ["assign", "assign_1_1"]
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    """Assign as the leader does.
-
-    Args:
-        members: in the order of the JoinGroup response.
-        topics: of the cluster.
-    """
+    """Assign as the newest clients do, see `ClassicAssignor`."""
     members = in_hash_order(members)
-    in_turn = by_member_info(members)
-    consumers = consumers_by_topic(
-        [member.topics for member in in_turn], with_metadata(members, topics)
-    )
+    return _assign(members, by_member_info(members), with_metadata(members, topics), topics)
+
+
+def assign_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader of kafka-clients 1.1.1 does: without racks, nobody is static."""
+    members = in_hash_order(members)
+    in_turn = sorted(members, key=lambda member: utf16(member.member_id))
+    subscriptions = dict.fromkeys(member.topics for member in members)
+    names = hash_order(topic for own in subscriptions for topic in own)
+    return _assign(members, in_turn, [name for name in names if name in topics], topics)
+
+
+def _assign(
+    members: Sequence[Subscriber],
+    in_turn: Sequence[Subscriber],
+    names: Sequence[str],
+    topics: Mapping[str, Topic],
+) -> Assignment:
+    consumers = consumers_by_topic([member.topics for member in in_turn], names)
     assignment: Assignment = {member.member_id: [] for member in members}
     if any(member.rack for member in members):
         states = [
@@ -47,25 +57,6 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assign
         if any(state.needs_racks for state in states):
             _assign_by_rack(states, assignment)
             return assignment
-    _assign_ranges(consumers, topics, [assignment[member.member_id] for member in in_turn])
-    return assignment
-
-
-def assign_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    """Assign as the leader of kafka-clients 1.1.1 does: without racks, nobody is static.
-
-    Args:
-        members: in the order of the JoinGroup response.
-        topics: of the cluster.
-    """
-    members = in_hash_order(members)
-    in_turn = sorted(members, key=lambda member: utf16(member.member_id))
-    subscriptions = dict.fromkeys(member.topics for member in members)
-    names = hash_order(topic for own in subscriptions for topic in own)
-    consumers = consumers_by_topic(
-        [member.topics for member in in_turn], [name for name in names if name in topics]
-    )
-    assignment: Assignment = {member.member_id: [] for member in members}
     _assign_ranges(consumers, topics, [assignment[member.member_id] for member in in_turn])
     return assignment
 

@@ -23,12 +23,7 @@ __all__ = ["assign"]
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    """Assign as the leader does.
-
-    Args:
-        members: in the order of the JoinGroup response.
-        topics: of the cluster.
-    """
+    """Assign as the leader does, see `ClassicAssignor`."""
     members = in_hash_order(members)
     assignment: Assignment = {member.member_id: [] for member in members}
     circle = by_member_info(members)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.assignor import range as range_assignor
 from kgroup.assignor import round_robin, zookeeper
-from kgroup.assignor.base import Assignment, Subscriber, Topic
+from kgroup.assignor.base import Assignment, ClassicAssignor, Subscriber, Topic
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import uniform
 from kgroup.assignor.server.server import ServerGroup
@@ -25,7 +25,6 @@ __all__ = [
     "versions",
 ]
 
-_Classic = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]
 _Zookeeper = Callable[[Sequence[Consumer], Mapping[str, Topic]], ThreadAssignment]
 _Server = Callable[[ServerGroup], Assignment]
 
@@ -42,7 +41,7 @@ def _assign_simple(group: ServerGroup) -> Assignment:
     return simple.assign(group)
 
 
-_CLASSIC: Mapping[str, Mapping[str, _Classic]] = {
+_CLASSIC: Mapping[str, Mapping[str, ClassicAssignor]] = {
     NEWEST: {
         "range": range_assignor.assign,
         "roundrobin": round_robin.assign,

@@ -14,7 +14,7 @@ from operator import itemgetter
 from kgroup.assignor.base import Subscriber, TopicPartition
 from kgroup.assignor.java.java_hash import hash_order, utf16
 from kgroup.assignor.spec import MemberSpec, UserData
-from kgroup.assignor.sticky.claim import NO_GENERATION
+from kgroup.assignor.sticky.claim import or_no_generation
 
 __all__ = ["as_sent", "as_sent_1_1"]
 
@@ -89,7 +89,7 @@ def as_sent_1_1(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber
 
 
 def _user_data(member: MemberSpec, strategy: str) -> UserData:
-    generation = NO_GENERATION if member.generation is None else member.generation
+    generation = or_no_generation(member.generation)
     if strategy == "cooperative-sticky":
         return UserData(generation=generation)
     if strategy == "sticky" and (member.owned is not None or member.generation is not None):

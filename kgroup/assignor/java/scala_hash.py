@@ -65,18 +65,13 @@ def mutable_order(texts: Iterable[str]) -> list[str]:
     Args:
         texts: in the order in which they are put; one that is there already stays where it is.
     """
-    seen: set[str] = set()
     size = 16
     buckets: dict[int, list[str]] = {}
-    for text in texts:
-        if text in seen:
-            continue
-        seen.add(text)
+    for count, text in enumerate(dict.fromkeys(texts), 1):
         buckets.setdefault(_bucket(text, size), []).insert(0, text)
-        if len(seen) > size * 3 // 4:
-            walk = _walk(buckets)
+        if count > size * 3 // 4:
             size *= 2
-            buckets = {}
+            walk, buckets = _walk(buckets), {}
             for each in walk:
                 buckets.setdefault(_bucket(each, size), []).insert(0, each)
     return _walk(buckets)

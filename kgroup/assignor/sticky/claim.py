@@ -12,17 +12,22 @@ from dataclasses import dataclass
 from kgroup.assignor.base import Subscriber, Topic, TopicPartition, uses_racks
 from kgroup.assignor.java.java_hash import hash_order
 
-__all__ = ["NO_GENERATION", "Claim", "Claims", "Racks"]
+__all__ = ["NO_GENERATION", "Claim", "Claims", "Racks", "or_no_generation"]
 
 NO_GENERATION = -1
 
 
+def or_no_generation(generation: int | None) -> int:
+    """Give the number that stands for a generation that is not named."""
+    return NO_GENERATION if generation is None else generation
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one member says: partitions, and the generation in which it owned them, if it does."""
+    """What one member says: partitions, and the generation in which it owned them."""
 
     partitions: Sequence[TopicPartition]
-    generation: int | None
+    generation: int
 
 
 class Claims:
@@ -58,10 +63,10 @@ class Claims:
     ) -> dict[str, list[TopicPartition]]:
         """Give what each member is believed to have owned where some is claimed twice."""
         by_member: dict[str, list[TopicPartition]] = {}
-        generations = {member.member_id: member.generation for member in members}
+        # the generations that subscriptions name, not user data
+        generations = {each.member_id: or_no_generation(each.generation) for each in members}
         owner: dict[TopicPartition, str] = {}
         for member, claim in zip(members, claims, strict=True):
-            generation = NO_GENERATION if claim.generation is None else claim.generation
             by_member[member.member_id] = owned = []
             for partition in claim.partitions:
                 if partition[0] not in topics:
@@ -71,12 +76,9 @@ class Claims:
                     owned.append(partition)
                     owner[partition] = member.member_id
                     continue
-                # the generation that the other's subscription names, not its user data
-                named = generations[other]
-                against = NO_GENERATION if named is None else named
-                if generation < against:
+                if claim.generation < generations[other]:
                     continue
-                if generation == against:
+                if claim.generation == generations[other]:
                     self.disputed.add(partition)
                 else:
                     owned.append(partition)
@@ -90,16 +92,14 @@ def _earlier(
     members: Sequence[Subscriber], claims: Sequence[Claim]
 ) -> dict[TopicPartition, tuple[str, int]]:
     """Source: `GeneralAssignmentBuilder.prepopulateCurrentAssignments`."""
-    generations = [claim.generation for claim in claims]
-    highest = max([NO_GENERATION, *(each for each in generations if each is not None)])
+    highest = max([NO_GENERATION, *(claim.generation for claim in claims)])
     earlier: dict[TopicPartition, tuple[str, int]] = {}
     for member, claim in zip(members, claims, strict=True):
-        generation = NO_GENERATION if claim.generation is None else claim.generation
-        if generation >= highest:
+        if claim.generation >= highest:
             continue
         for partition in claim.partitions:
-            if partition not in earlier or generation > earlier[partition][1]:
-                earlier[partition] = member.member_id, generation
+            if partition not in earlier or claim.generation > earlier[partition][1]:
+                earlier[partition] = member.member_id, claim.generation
     return earlier
 
 

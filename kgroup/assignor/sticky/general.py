@@ -34,16 +34,7 @@ _Members = np.ndarray[Any, np.dtype[np.intp]]
 def assign(
     members: Sequence[Subscriber], topics: Mapping[str, Topic], claims: Claims
 ) -> Assignment:
-    """Assign as the leader does.
-
-    Args:
-        members: in hash order.
-        topics: those that exist and are subscribed, in the order of `partitionsPerTopic`.
-        claims: of the members.
-
-    Raises:
-        AssignorError: Kafka's assignor fails.
-    """
+    """Assign as the leader does; otherwise like `equal.assign`."""
     subscribed = {member.member_id: frozenset(member.topics) for member in members}
     is_sound = (
         all(

@@ -24,37 +24,22 @@ from kgroup.assignor.base import (
     with_metadata,
 )
 from kgroup.assignor.sticky import equal
-from kgroup.assignor.sticky.claim import Claim, Claims
+from kgroup.assignor.sticky.claim import Claim, Claims, or_no_generation
 
 __all__ = ["assign", "assign_cooperative"]
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    """Assign as the leader of an eager group does, by what the members' user data remembers.
-
-    Args:
-        members: in the order of the JoinGroup response.
-        topics: of the cluster.
-
-    Raises:
-        AssignorError: Kafka's assignor fails.
-    """
+    """Assign by what the members' user data remembers, see `ClassicAssignor`."""
     assignment, _ = _assign(members, topics, _remembered)
     return assignment
 
 
 def assign_cooperative(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    """Assign as the leader of a cooperative group does.
+    """Assign as the leader of a cooperative group does, see `ClassicAssignor`.
 
     A partition that changes hands is in nobody's list: its owner gives it up, and the rebalance
     that follows gives it to its new one.
-
-    Args:
-        members: in the order of the JoinGroup response.
-        topics: of the cluster.
-
-    Raises:
-        AssignorError: Kafka's assignor fails.
     """
     assignment, transfers = _assign(members, topics, _owned)
     if transfers is None:
@@ -81,12 +66,12 @@ def _without_once(
 
 
 def _remembered(member: Subscriber) -> Claim:
-    return Claim(member.remembered or (), member.remembered_generation)
+    return Claim(member.remembered or (), or_no_generation(member.remembered_generation))
 
 
 def _owned(member: Subscriber) -> Claim:
-    generation = member.generation
-    return Claim(member.owned, member.remembered_generation if generation is None else generation)
+    named = member.remembered_generation if member.generation is None else member.generation
+    return Claim(member.owned, or_no_generation(named))
 
 
 def _assign(

@@ -20,8 +20,8 @@ from kgroup.assignor.base import (
     with_metadata,
 )
 from kgroup.assignor.java.java_hash import (
-    JavaHashMap,
     hash_order,
+    map_order,
     string_hash,
     topic_partition_hash,
 )
@@ -31,15 +31,7 @@ __all__ = ["assign"]
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    """Assign as the leader does.
-
-    Args:
-        members: in the order of the JoinGroup response.
-        topics: of the cluster.
-
-    Raises:
-        AssignorError: Kafka's assignor fails.
-    """
+    """Assign as the leader does, see `ClassicAssignor`."""
     members = in_hash_order(members)
     failure = next((member.failure for member in members if member.failure is not None), None)
     if failure is not None:
@@ -123,13 +115,13 @@ class _Builder(Builder):
                 every.append(left[at][given[at]])
                 given[at] += 1
             sizes.setdefault(size - 1, []).extend(at_size)
-        table = JavaHashMap[TopicPartition]()
-        for topic, count in self._topics.items():
-            hash_code = string_hash(topic)
-            for number in range(count.partitions):
-                table.put((topic, number), topic_partition_hash(hash_code, number))
+        hashes = {topic: string_hash(topic) for topic in self._topics}
+        in_order = map_order(
+            [(name, p) for name, topic in self._topics.items() for p in range(topic.partitions)],
+            lambda partition: topic_partition_hash(hashes[partition[0]], partition[1]),
+        )
         found = set(every)
-        return every + [partition for partition in table if partition not in found]
+        return every + [partition for partition in in_order if partition not in found]
 
 
 class _LiteralBuilder(_Builder, LiteralBuilder):

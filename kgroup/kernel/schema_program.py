@@ -62,24 +62,22 @@ def programs() -> Programs:
         if name in ("LegacyOffsetCommit", "OffsetCommit", "ShareGroupPartitionMetadata"):
             continue
         keys[number] = writer.begin(f'{{"type":{number},"data":{{')
-        writer.members(fields(f"{schema}Key", versions(f"{schema}Key").lowest))
+        writer.members(fields(f"{schema}Key", versions(f"{schema}Key")[0]))
         writer.end("}}")
-        known = versions(f"{schema}Value")
-        for version in range(known.lowest, known.highest + 1):
+        for version in versions(f"{schema}Value"):
             values[number, version] = writer.message(f"{schema}Value", version)
     keys[op.CONTROL] = writer.begin('{"type":null,"data":{"version":')
     writer.emit(op.INT, 2)
     writer.text(',"type":')
     writer.emit(op.INT, 2)
     writer.end("}}")
-    for version in range(versions("coordinator/EndTxnMarker").highest + 1):
+    for version in range(versions("coordinator/EndTxnMarker")[-1] + 1):
         values[op.CONTROL, version] = writer.message("coordinator/EndTxnMarker", version)
     for row, schema in _PART_SCHEMAS.items():
-        for version in range(versions(schema).highest + 1):
+        for version in range(versions(schema)[-1] + 1):
             members = fields(schema, version)
             parts[row, version] = writer.part(members, f'"version":{version},', user_data_of=row)
-    known = versions("member_metadata/SubscriptionInfoData")
-    for version in range(known.lowest, known.highest + 1):
+    for version in versions("member_metadata/SubscriptionInfoData"):
         parts[op.STREAMS, version] = writer.part(subscription_info(version))
         parts[op.STREAMS + 1, version] = writer.part(assignment_info(version))
     *previous, generation = fields("member_metadata/StickyUserData", 1)

@@ -148,7 +148,7 @@ def _numbered(schema: str, data: bytes) -> Node:
     """A message behind a key's type or a version, int16; read as the newest that there is."""
     version = 0 if schema.endswith("Key") else int.from_bytes(data[:2], "big", signed=True)
     known = versions(schema)
-    version = min(max(version, known.lowest), known.highest)
+    version = min(max(version, known[0]), known[-1])
     return group([number(data[:2]), *_Reader(data, 2).message(schema, version)])
 
 

@@ -369,9 +369,9 @@ def _any(plain: Plain, random: Random) -> Plain:
     name = random.choice(list(KEY_TYPES.values()))
     folder = "coordinator_4_0" if name == "ShareGroupPartitionMetadata" else "coordinator"
     schema = f"{folder}/{name}Key"
-    key = _made(schema, versions(schema).lowest, random)
+    key = _made(schema, versions(schema)[0], random)
     schema = f"{folder}/{name}Value"
-    version = random.randint(versions(schema).lowest, versions(schema).highest)
+    version = random.randint(versions(schema)[0], versions(schema)[-1])
     number = next(number for number, known in KEY_TYPES.items() if known == name)
     return replace(
         plain,

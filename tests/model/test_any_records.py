@@ -33,14 +33,14 @@ def contents(draw: st.DrawFn) -> tuple[str, Any, Any]:
     """Type, key and value of a record, of few groups and members, so that records meet."""
     name = draw(st.sampled_from(TYPES))
     schema = f"coordinator/{name}Key"
-    key = draw(message(schema, versions(schema).lowest))
+    key = draw(message(schema, versions(schema)[0]))
     for field in ("group", "groupId", "memberId", "topic"):
         if field in key:
             key[field] = draw(NAMES)
     value = None
     if draw(st.integers(0, 3)):
         known = versions(f"coordinator/{name}Value")
-        version = draw(st.integers(known.lowest, known.highest))
+        version = draw(st.integers(known[0], known[-1]))
         data = draw(message(f"coordinator/{name}Value", version))
         if "protocolType" in data:
             data["protocolType"] = draw(st.sampled_from(["consumer", "connect", "", "other"]))

@@ -98,7 +98,7 @@ def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes],
     def read(buffer: bytes) -> dict[str, Any]:
         nonlocal readers
         if not readers:
-            known = range(versions(name).highest + 1)
+            known = range(versions(name)[-1] + 1)
             readers = tuple(_compile(name, version, raw_bytes, version) for version in known)
         size = len(buffer)
         if size < 2:

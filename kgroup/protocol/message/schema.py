@@ -10,24 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-__all__ = ["FIXED", "Field", "Versions", "fields", "flexible", "versions"]
+__all__ = ["FIXED", "Field", "fields", "flexible", "versions"]
 
 FIXED = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "uuid": 16}
 """The types of one length, with their width in bytes."""
 
 _COMMENT = re.compile(r'^\s*//.*|//[^"\n]*$|/\*.*?\*/', re.MULTILINE)
 """In Kafka's JSON, whose strings have nothing that looks like one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """A range of versions, both ends included; `lowest > highest` is the empty range."""
-
-    lowest: int
-    highest: int
-
-    def __contains__(self, version: int) -> bool:
-        return self.lowest <= version <= self.highest
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +58,7 @@ def fields(name: str, version: int) -> tuple[Field, ...]:
 
 
 @cache
-def versions(name: str) -> Versions:
+def versions(name: str) -> range:
     """The versions that a message has."""
     return _range(_definition(name)["validVersions"])
 
@@ -86,36 +75,28 @@ def _fields(
     compact: bool,
     structs: dict[str, list[dict[str, Any]]],
 ) -> tuple[Field, ...]:
-    return tuple(
-        _field(spec, version, compact, structs)
-        for spec in specs
-        if version in _range(spec["versions"] if "versions" in spec else spec["taggedVersions"])
-    )
-
-
-def _field(
-    spec: dict[str, Any],
-    version: int,
-    compact: bool,
-    structs: dict[str, list[dict[str, Any]]],
-) -> Field:
-    array = spec["type"].startswith("[]")
-    kind = spec["type"].removeprefix("[]")
-    nested = None
-    if kind not in FIXED and kind not in ("string", "bytes"):
-        nested = _fields(spec.get("fields") or structs[kind], version, compact, structs)
-        kind = "struct"
-    tagged = version in _range(spec.get("taggedVersions", "none"))
-    return Field(
-        name=spec["name"][0].lower() + spec["name"][1:],
-        type=kind,
-        array=array,
-        nullable=version in _range(spec.get("nullableVersions", "none")),
-        compact=compact,
-        tag=spec["tag"] if tagged else None,
-        default=_default(spec.get("default"), kind, array, nested),
-        fields=nested,
-    )
+    found = []
+    for spec in specs:
+        if version not in _range(spec.get("versions") or spec["taggedVersions"]):
+            continue
+        array = spec["type"].startswith("[]")
+        kind = spec["type"].removeprefix("[]")
+        nested = None
+        if kind not in FIXED and kind not in ("string", "bytes"):
+            nested = _fields(spec.get("fields") or structs[kind], version, compact, structs)
+            kind = "struct"
+        field = Field(
+            name=spec["name"][0].lower() + spec["name"][1:],
+            type=kind,
+            array=array,
+            nullable=version in _range(spec.get("nullableVersions", "none")),
+            compact=compact,
+            tag=spec["tag"] if version in _range(spec.get("taggedVersions", "none")) else None,
+            default=_default(spec.get("default"), kind, array, nested),
+            fields=nested,
+        )
+        found.append(field)
+    return tuple(found)
 
 
 def _default(
@@ -138,14 +119,14 @@ def _default(
 
 
 @cache
-def _range(text: str) -> Versions:
+def _range(text: str) -> range:
     """Read "3", "0-4", "2+" or "none"."""
     if text == "none":
-        return Versions(0, -1)
+        return range(0)
     lowest, dash, highest = text.removesuffix("+").partition("-")
-    if text.endswith("+"):
-        return Versions(int(lowest), 0x7FFF)
-    return Versions(int(lowest), int(highest if dash else lowest))
+    return range(
+        int(lowest), 0x8000 if text.endswith("+") else int(highest if dash else lowest) + 1
+    )
 
 
 @cache

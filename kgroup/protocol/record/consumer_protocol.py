@@ -109,7 +109,7 @@ def _encode(name: str, data: Mapping[str, Any]) -> bytes:
         return base64_bytes(data["raw"])
     body = {**data, "userData": _encode_user_data(data.get("userData"))}
     version = data["version"]
-    known = min(version, schema.versions(name).highest)
+    known = min(version, schema.versions(name)[-1])
     return (
         Struct(">h").pack(version)
         + codec.write(name, known, body)

@@ -130,7 +130,7 @@ class RecordFamily:
 
     def _key_schema(self, name: str) -> tuple[str, int]:
         message = f"{self._folders[name][0]}/{name}Key"
-        return message, schema.versions(message).lowest
+        return message, schema.versions(message)[0]
 
     def _make_key_reader(self, name: str) -> codec.Reader:
         reader = self._key_readers[name] = codec.reader(*self._key_schema(name))
@@ -141,13 +141,12 @@ class RecordFamily:
         if name not in self._numbers:
             return {}
         newest, *older = (f"{folder}/{name}Value" for folder in self._folders[name])
-        known = schema.versions(newest)
         readers = self._value_readers[name] = {
             version: (
                 codec.reader(newest, version, raw_bytes=name in self._raw_bytes),
-                *(codec.reader(schema, version, unknown_tags=False) for schema in older),
+                *(codec.reader(shape, version, unknown_tags=False) for shape in older),
             )
-            for version in range(known.lowest, known.highest + 1)
+            for version in schema.versions(newest)
         }
         return readers
 

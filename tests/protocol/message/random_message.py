@@ -21,11 +21,7 @@ SCHEMAS = sorted(
     for file in folder.iterdir()
     if file.name.endswith(".json")
 )
-VERSIONS = [
-    (name, version)
-    for name in SCHEMAS
-    for version in range(schema.versions(name).lowest, schema.versions(name).highest + 1)
-]
+VERSIONS = [(name, version) for name in SCHEMAS for version in schema.versions(name)]
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _SIZES = (0, 1, 2, 5, 12)

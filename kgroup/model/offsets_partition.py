@@ -1,6 +1,11 @@
 """In which partition of `__consumer_offsets` a group is coordinated: a hash of its name."""
 
-__all__ = ["offsets_partition", "string_hash"]
+__all__ = ["java_int", "offsets_partition", "string_hash"]
+
+
+def java_int(value: int) -> int:
+    """Return the low 32 bits of a number as a Java int."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def string_hash(text: str) -> int:
@@ -8,7 +13,7 @@ def string_hash(text: str) -> int:
     value = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         value = (31 * value + unit) & 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value
+    return java_int(value)
 
 
 def offsets_partition(group_id: str, partition_count: int) -> int:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from kgroup.model.offsets_partition import string_hash
+from kgroup.model.offsets_partition import java_int, string_hash
 
 __all__ = [
     "CROWD",
@@ -52,7 +52,7 @@ CROWD = 8
 
 def topic_partition_hash(topic_hash: int, partition: int) -> int:
     """Return ``TopicPartition.hashCode`` of Kafka, given the hash of the topic's name."""
-    return _signed((31 * (31 + partition) + topic_hash) & 0xFFFFFFFF)
+    return java_int(31 * (31 + partition) + topic_hash)
 
 
 def utf16(text: str) -> bytes:
@@ -164,7 +164,7 @@ class _Node(Generic[_K]):
     def side_below(self, other: _Node[_K]) -> int:
         """Give the side, 0 or 1, on which this node goes into the tree below another one."""
         if self.hash != other.hash:
-            return _signed(self.hash) > _signed(other.hash)
+            return java_int(self.hash) > java_int(other.hash)
         return self.order > other.order
 
 
@@ -386,7 +386,3 @@ class JavaHashMap(Generic[_K]):
                         else:
                             made.treeify()
         self._size *= 2
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 32) if value & 0x80000000 else value

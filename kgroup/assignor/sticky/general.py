@@ -21,6 +21,7 @@ import numpy as np
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
 from kgroup.assignor.java.java_hash import JavaHashMap, string_hash, topic_partition_hash, utf16
 from kgroup.assignor.sticky.claim import Claims, Racks
+from kgroup.model.offsets_partition import java_int
 
 __all__ = ["Builder", "LiteralBuilder", "assign"]
 
@@ -244,8 +245,7 @@ class Builder:
         sizes = sorted(
             len(own) for own, is_fixed in zip(assigned, self._is_fixed, strict=True) if not is_fixed
         )
-        score = sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))
-        return (score + (1 << 31)) % (1 << 32) - (1 << 31)
+        return java_int(sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes)))
 
 
 class LiteralBuilder(Builder):

@@ -12,6 +12,8 @@ import re
 from binascii import a2b_base64, b2a_base64
 from functools import lru_cache
 
+from kgroup.model.offsets_partition import java_int
+
 __all__ = [
     "JAVA_UTF8",
     "DecodeError",
@@ -19,7 +21,6 @@ __all__ = [
     "base64_text",
     "compact_length",
     "java_long",
-    "signed_varint32",
     "unsigned_varint",
     "uuid_bytes",
     "uuid_text",
@@ -78,20 +79,14 @@ def unsigned_varint(buffer: bytes, position: int, size: int, field: str) -> tupl
         byte = buffer[position + index]
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
-            return signed_varint32(value), position + index + 1
+            return java_int(value), position + index + 1
     raise DecodeError(position, f"{field}: a variable-length integer of more than 5 bytes")
-
-
-def signed_varint32(value: int) -> int:
-    """The low 32 bits of a value as a Java int."""
-    value &= 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def compact_length(buffer: bytes, position: int, size: int, field: str) -> tuple[int, int]:
     """Read a compact length (-1 and less: null); give it and where what it measures begins."""
     value, position = unsigned_varint(buffer, position, size, field)
-    return signed_varint32(value - 1), position
+    return java_int(value - 1), position
 
 
 @lru_cache(maxsize=8192)

@@ -98,8 +98,10 @@ def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes],
     def read(buffer: bytes) -> dict[str, Any]:
         nonlocal readers
         if not readers:
-            known = range(versions(name)[-1] + 1)
-            readers = tuple(_compile(name, version, raw_bytes, version) for version in known)
+            readers = tuple(
+                reader(name, version, raw_bytes=raw_bytes, is_shown=True)
+                for version in range(versions(name)[-1] + 1)
+            )
         size = len(buffer)
         if size < 2:
             raise DecodeError(0, f"version: 2 bytes expected, {size} left")
@@ -120,7 +122,12 @@ def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes],
 
 @cache
 def reader(
-    name: str, version: int, *, raw_bytes: bool = False, unknown_tags: bool = True
+    name: str,
+    version: int,
+    *,
+    raw_bytes: bool = False,
+    unknown_tags: bool = True,
+    is_shown: bool = False,
 ) -> Reader:
     """Make the reader of one version of a message.
 
@@ -129,20 +136,11 @@ def reader(
         version: one that the schema has, else ValueError.
         raw_bytes: whether bytes fields stay `bytes` instead of base64 text.
         unknown_tags: whether tagged fields that the schema does not have are kept, or refused.
+        is_shown: whether the version is the message's first field, "version".
     """
-    return _compile(name, version, raw_bytes, unknown_tags=unknown_tags)
-
-
-def _compile(
-    name: str,
-    version: int,
-    raw_bytes: bool,
-    shown_version: int | None = None,
-    unknown_tags: bool = True,
-) -> Reader:
-    """Make a reader; with `shown_version`, that is the message's first field, "version"."""
     source = _Source(raw_bytes, unknown_tags)
-    source.struct("data", fields(name, version), flexible(name, version), "", shown_version)
+    shown = version if is_shown else None
+    source.struct("data", fields(name, version), flexible(name, version), "", shown)
     head = ["def read(buf, pos, size):", f"left = {_MOST_VALUES}"]
     text = "\n    ".join([*head, *source.lines, "return data, pos"])
     scope = dict(source.names)

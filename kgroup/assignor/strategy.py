@@ -13,7 +13,7 @@ from kgroup.assignor.server.server import ServerGroup
 from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec
 from kgroup.assignor.sticky import sticky
 from kgroup.assignor.subscription import as_sent, as_sent_1_1
-from kgroup.assignor.zookeeper import Consumer, ThreadAssignment
+from kgroup.assignor.zookeeper import Consumer, ThreadAssignment, ZookeeperAssignor
 
 __all__ = [
     "assign",
@@ -25,7 +25,6 @@ __all__ = [
     "versions",
 ]
 
-_Zookeeper = Callable[[Sequence[Consumer], Mapping[str, Topic]], ThreadAssignment]
 _Server = Callable[[ServerGroup], Assignment]
 
 
@@ -58,7 +57,7 @@ _SERVER: Mapping[str, Mapping[str, _Server]] = {
     "consumer": {"uniform": uniform.assign, "range": server_range.assign},
     "share": {"simple": _assign_simple},
 }
-_ZOOKEEPER: Mapping[str, _Zookeeper] = {
+_ZOOKEEPER: Mapping[str, ZookeeperAssignor] = {
     "range": zookeeper.assign_range,
     "roundrobin": zookeeper.assign_round_robin,
 }

@@ -11,7 +11,7 @@ Source: `kafka.consumer.RangeAssignor`, `RoundRobinAssignor` and `AssignmentCont
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -23,6 +23,7 @@ __all__ = [
     "Consumer",
     "ThreadAssignment",
     "ThreadId",
+    "ZookeeperAssignor",
     "assign_range",
     "assign_round_robin",
     "thread_name",
@@ -51,16 +52,15 @@ class Consumer:
     streams: Mapping[str, int]
 
 
+ZookeeperAssignor = Callable[[Sequence[Consumer], Mapping[str, Topic]], ThreadAssignment]
+"""Assigns to consumers, in the order in which ZooKeeper lists them, the topics that exist.
+
+It raises `AssignorError` where every consumer fails to assign: topics or threads differ, say.
+"""
+
+
 def assign_range(consumers: Sequence[Consumer], topics: Mapping[str, Topic]) -> ThreadAssignment:
-    """Give every thread of a topic a run of its partitions.
-
-    Args:
-        consumers: in the order in which ZooKeeper lists them.
-        topics: those that exist.
-
-    Raises:
-        AssignorError: every consumer fails to assign.
-    """
+    """Give every thread of a topic a run of its partitions, see `ZookeeperAssignor`."""
     assigned = _empty(consumers)
     for topic, threads in _threads_by_topic(consumers).items():
         least, more = divmod(_partitions(topics, topic), len(threads))
@@ -79,13 +79,6 @@ def assign_round_robin(
 
     A consumer walks topics in the order of a map, which depends on what it has registered. That
     matters between partitions with one hash: there two consumers may both take one.
-
-    Args:
-        consumers: in the order in which ZooKeeper lists them.
-        topics: those that exist.
-
-    Raises:
-        AssignorError: every consumer fails to assign: topics or threads differ, say.
     """
     assigned = _empty(consumers)
     threads = _threads_by_topic(consumers)

@@ -81,15 +81,12 @@ class IntSet:
         self._numbers.update(dict.fromkeys(numbers))
         self._peak = max(self._peak, len(self._numbers))
 
-    def remove(self, number: int) -> bool:
-        """Take a number away; tell whether it was there."""
-        if number not in self._numbers:
-            return False
+    def remove(self, number: int) -> None:
+        """Take away a number that is there."""
         if self._steps is None:
             self._steps = list(self._numbers)
         self._steps.append(~number)
         del self._numbers[number]
-        return True
 
 
 @lru_cache(maxsize=1 << 12)  # many sets are alike: those of every 64th partition of a topic, say
@@ -184,13 +181,12 @@ class Target:
                 self._partitions[topic] = changed = writable(found)
                 changed.add(numbers)
 
-    def discard(self, topic: int, partition: int) -> bool:
-        """Take a partition away, but not its topic; tell whether it was there."""
-        partitions = self._partitions.get(topic, ())
-        if partition not in partitions:
-            return False
-        self._partitions[topic] = changed = writable(self._partitions[topic])
-        return changed.remove(partition)
+    def discard(self, topic: int, partition: int) -> None:
+        """Take a partition away, if it is there, but not its topic."""
+        partitions = self._partitions.get(topic)
+        if partitions and partition in partitions:
+            self._partitions[topic] = changed = writable(partitions)
+            changed.remove(partition)
 
     def remove(self, topic: int) -> None:
         """Take a topic away, if it is there."""

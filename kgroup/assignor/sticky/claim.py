@@ -121,9 +121,7 @@ class Racks:
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
         """Tell whether a member's rack has no replica of a partition, where racks matter."""
-        if not self.matter:
-            return False
-        rack = self._of_member.get(member_id)
+        rack = self._of_member.get(member_id) if self.matter else None
         return rack is not None and rack not in self.of(partition)
 
     def rack(self, member_id: str) -> str | None:

@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress, repeat
 
-from kgroup.assignor.base import (
-    Assignment,
-    AssignorError,
-    Subscriber,
-    Topic,
-    TopicPartition,
-)
+from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.sticky.claim import Claims, Racks
 
@@ -74,12 +68,9 @@ class _Builder:
         for member_id, claimed in self._claims.owned.items():
             owned = claimed
             if self._racks.matter:
-                owned = []
-                for partition in claimed:
-                    if self._racks.mismatch(member_id, partition):
-                        self._revoked[partition] = member_id
-                    else:
-                        owned.append(partition)
+                wrong = {each for each in claimed if self._racks.mismatch(member_id, each)}
+                self._revoked.update(dict.fromkeys(wrong, member_id))
+                owned = [each for each in claimed if each not in wrong]
             owned = sorted(owned, key=lambda each: each[1] * len(rank) + rank[each[0]])
             if self._claims.disputed:
                 for partition in self._claims.disputed.intersection(owned):

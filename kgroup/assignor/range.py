@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 
 from kgroup.assignor.base import (
     Assignment,
@@ -144,14 +144,8 @@ class _TopicState:
             own = candidates[rack]
             while start[rack] < len(own) and not self._is_free[own[start[rack]]]:
                 start[rack] += 1
-            room = self.room(consumer.member_id)
-            found: list[int] = []
-            for index in range(start[rack], len(own)):
-                if len(found) == room:
-                    break
-                if self._is_free[own[index]]:
-                    found.append(own[index])
-            if found:
+            free = (own[at] for at in range(start[rack], len(own)) if self._is_free[own[at]])
+            if found := list(islice(free, self.room(consumer.member_id))):
                 self.take(consumer.member_id, found, assignment)
 
 

@@ -13,7 +13,7 @@ from kgroup.assignor.server.server import ServerGroup
 from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec
 from kgroup.assignor.sticky import sticky
 from kgroup.assignor.subscription import as_sent, as_sent_1_1
-from kgroup.assignor.zookeeper import Consumer, ThreadAssignment, ZookeeperAssignor
+from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 
 __all__ = [
     "assign",
@@ -115,10 +115,10 @@ def assign_threads(spec: GroupSpec) -> ThreadAssignment:
     Raises:
         AssignorError: every consumer fails to assign.
     """
-    consumers = [
-        Consumer(member.member_id, {topic: member.streams_of(topic) for topic in member.topics})
+    consumers = {
+        member.member_id: {topic: member.streams_of(topic) for topic in member.topics}
         for member in spec.members
-    ]
+    }
     return _ZOOKEEPER[spec.strategy](consumers, spec.topics)
 
 

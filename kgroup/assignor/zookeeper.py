@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 
 from kgroup.assignor.base import AssignorError, Topic, TopicPartition, java_order
@@ -20,7 +19,7 @@ from kgroup.assignor.java.java_hash import string_hash, utf16
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
 
 __all__ = [
-    "Consumer",
+    "Consumers",
     "ThreadAssignment",
     "ThreadId",
     "ZookeeperAssignor",
@@ -38,28 +37,20 @@ ThreadAssignment = dict[ThreadId, list[TopicPartition]]
 _MASK = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
-    """A consumer as it is registered.
+Consumers = Mapping[str, Mapping[str, int]]
+"""By id (`group_host-time-random`), in the order in which ZooKeeper lists them, streams by topic.
 
-    Attributes:
-        consumer_id: `group_host-time-random`.
-        streams: by topic, in the order of the registration; of a pattern the topics that it
-            matches, in the order in which ZooKeeper lists them.
-    """
+Topics are in the order of the registration; those that a pattern matches as ZooKeeper lists them.
+"""
 
-    consumer_id: str
-    streams: Mapping[str, int]
-
-
-ZookeeperAssignor = Callable[[Sequence[Consumer], Mapping[str, Topic]], ThreadAssignment]
-"""Assigns to consumers, in the order in which ZooKeeper lists them, the topics that exist.
+ZookeeperAssignor = Callable[[Consumers, Mapping[str, Topic]], ThreadAssignment]
+"""Assigns to consumers the topics that exist.
 
 It raises `AssignorError` where every consumer fails to assign: topics or threads differ, say.
 """
 
 
-def assign_range(consumers: Sequence[Consumer], topics: Mapping[str, Topic]) -> ThreadAssignment:
+def assign_range(consumers: Consumers, topics: Mapping[str, Topic]) -> ThreadAssignment:
     """Give every thread of a topic a run of its partitions, see `ZookeeperAssignor`."""
     assigned = _empty(consumers)
     for topic, threads in _threads_by_topic(consumers).items():
@@ -72,9 +63,7 @@ def assign_range(consumers: Sequence[Consumer], topics: Mapping[str, Topic]) -> 
     return _sorted(assigned)
 
 
-def assign_round_robin(
-    consumers: Sequence[Consumer], topics: Mapping[str, Topic]
-) -> ThreadAssignment:
+def assign_round_robin(consumers: Consumers, topics: Mapping[str, Topic]) -> ThreadAssignment:
     """Deal partitions of all topics, in the order of their hashes, to the threads one by one.
 
     A consumer walks topics in the order of a map, which depends on what it has registered. That
@@ -82,7 +71,7 @@ def assign_round_robin(
     """
     assigned = _empty(consumers)
     threads = _threads_by_topic(consumers)
-    walks = {consumer.consumer_id: _topic_order(consumer) for consumer in consumers}
+    walks = {consumer_id: _topic_order(list(own)) for consumer_id, own in consumers.items()}
     order = mutable_order(topic for walk in walks.values() for topic in walk)
     if not order:
         raise AssignorError("NullPointerException")
@@ -114,29 +103,28 @@ def thread_name(thread: ThreadId) -> str:
     return f"{thread[0]}-{thread[1]}"
 
 
-def _empty(consumers: Sequence[Consumer]) -> ThreadAssignment:
+def _empty(consumers: Consumers) -> ThreadAssignment:
     return {
-        (consumer.consumer_id, number): []
-        for consumer in consumers
-        for number in range(max(consumer.streams.values(), default=0))
+        (consumer_id, number): []
+        for consumer_id, streams in consumers.items()
+        for number in range(max(streams.values(), default=0))
     }
 
 
-def _threads_by_topic(consumers: Sequence[Consumer]) -> dict[str, list[ThreadId]]:
+def _threads_by_topic(consumers: Consumers) -> dict[str, list[ThreadId]]:
     """Give the threads of each topic, sorted by their ids as texts: `c-10` comes before `c-2`."""
     threads: dict[str, list[ThreadId]] = defaultdict(list)
-    for consumer in consumers:
-        for topic, count in consumer.streams.items():
+    for consumer_id, streams in consumers.items():
+        for topic, count in streams.items():
             if count < 1:
                 raise AssignorError("AssertionError", "assertion failed")
-            threads[topic] += [(consumer.consumer_id, number) for number in range(count)]
+            threads[topic] += [(consumer_id, number) for number in range(count)]
     names = {thread: utf16(thread_name(thread)) for each in threads.values() for thread in each}
     return {topic: sorted(each, key=names.__getitem__) for topic, each in threads.items()}
 
 
-def _topic_order(consumer: Consumer) -> list[str]:
+def _topic_order(registered: list[str]) -> list[str]:
     """Give a consumer's topics in the order of `TopicCount.makeConsumerThreadIdsPerTopic`."""
-    registered = list(consumer.streams)
     return mutable_order(immutable_order(registered, [string_hash(topic) for topic in registered]))
 
 

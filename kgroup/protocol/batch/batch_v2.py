@@ -86,36 +86,24 @@ def has_right_crc(data: memoryview) -> bool:
 
 def decode_batch(data: memoryview, position: int, effort: Effort) -> RecordBatch:
     """Decode the batch in `data`, which has a whole one's size and right checksum."""
-    (
-        base_offset,
-        _length,
-        leader_epoch,
-        magic,
-        _crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = _HEADER.unpack_from(data)
+    base_offset, _, leader_epoch, magic, _, attributes, last_delta, *others = _HEADER.unpack_from(
+        data
+    )
+    base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count = others
     codec = attributes & 0x07
-    has_producer = producer_id != -1
     return RecordBatch(
         position=position,
         size=len(data),
         magic=magic,
         base_offset=base_offset,
-        last_offset=base_offset + last_offset_delta,
+        last_offset=base_offset + last_delta,
         compression=CODECS[codec] if codec < len(CODECS) else "unknown",
         timestamp_type="log_append" if attributes & 0x08 else "create",
         base_timestamp_ms=None if base_timestamp == -1 else base_timestamp,
         max_timestamp_ms=None if max_timestamp == -1 else max_timestamp,
         delete_horizon_ms=base_timestamp if attributes & 0x40 else None,
         leader_epoch=None if leader_epoch == -1 else leader_epoch,
-        producer_id=producer_id if has_producer else None,
+        producer_id=None if producer_id == -1 else producer_id,
         producer_epoch=None if producer_epoch == -1 else producer_epoch,
         base_sequence=None if base_sequence == -1 else base_sequence,
         is_transactional=bool(attributes & 0x10),

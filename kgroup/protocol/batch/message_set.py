@@ -80,6 +80,7 @@ def decode_message(data: memoryview, position: int, effort: Effort) -> RecordBat
     """Decode the outer message in `data`, which has a whole one's size and right checksum."""
     offset, _size, _crc, magic, attributes = _PREFIX.unpack_from(data)
     codec = attributes & 0x07
+    (timestamp,) = _TIMESTAMP.unpack_from(data, 18) if magic == 1 else (-1,)
     timestamp_type = "log_append" if attributes & 0x08 else "create"
     return RecordBatch(
         position=position,
@@ -89,7 +90,7 @@ def decode_message(data: memoryview, position: int, effort: Effort) -> RecordBat
         last_offset=offset,
         compression=CODECS[codec] if codec < len(CODECS) else "unknown",
         timestamp_type=timestamp_type if magic == 1 else None,
-        max_timestamp_ms=_timestamp(data),
+        max_timestamp_ms=None if timestamp == -1 else timestamp,
         record_count=None if codec else 1,
         data=data,
         effort=effort,
@@ -102,12 +103,6 @@ class _BadMessageError(ValueError):
     kind = ProblemKind.BAD_RECORD
 
 
-def _timestamp(data: memoryview | bytes) -> int | None:
-    """Give a message's timestamp; None where it has none, or -1."""
-    (timestamp,) = _TIMESTAMP.unpack_from(data, 18) if data[16] == 1 else (-1,)
-    return None if timestamp == -1 else timestamp
-
-
 def _decode_record(data: bytes, offset: int) -> Record:
     """Decode the message in `data` (its bytes from the offset on), not decompressed."""
     magic = data[16]
@@ -117,6 +112,7 @@ def _decode_record(data: bytes, offset: int) -> Record:
             f"Expected a message v{magic} of at least {key_at + 8 - LOG_OVERHEAD} bytes,"
             f" found {len(data) - LOG_OVERHEAD}."
         )
+    (timestamp,) = _TIMESTAMP.unpack_from(data, 18) if magic == 1 else (-1,)
     (key_size,) = _INT32.unpack_from(data, key_at)
     key_end = key_at + 4 + max(key_size, 0)
     if key_end + 4 > len(data):
@@ -131,7 +127,7 @@ def _decode_record(data: bytes, offset: int) -> Record:
         )
     return Record(
         offset,
-        _timestamp(data),
+        None if timestamp == -1 else timestamp,
         None if key_size < 0 else data[key_at + 4 : key_end],
         None if value_size < 0 else data[value_at : value_at + value_size],
         (),
@@ -152,7 +148,8 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
         yield damage(error.kind, str(error))
         return
     try:
-        for stored, message in _messages(inside):
+        for stored, start, end in _messages(inside):
+            message = inside[start:end]
             offset = java_long(stored + shift)
             try:
                 record = _decode_inner(message, offset)
@@ -183,7 +180,7 @@ def _offset_shift(batch: RecordBatch, inside: bytes) -> int:
     """Give what has to be added to the offsets inside a compressed message."""
     last: int | None = None
     try:
-        for stored, _ in _messages(inside):
+        for stored, _, _ in _messages(inside):
             last = stored
     except _BadMessageError:
         if last is None:
@@ -212,28 +209,30 @@ def _decode_inner(message: bytes, offset: int) -> Record:
     return _decode_record(message, offset)
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole messages of a message set, with their offsets as they are stored.
+def _messages(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield of whole messages in a message set the offset as it is stored, the start and the end.
 
     Raises `_BadMessageError` where the rest is none, CompressionError where there are too many.
     """
-    position = count = 0
-    while position < len(data):
-        count += 1
-        if count > MOST_RECORDS:
-            reason = f"Expected at most {MOST_RECORDS} messages in a compressed one, found more."
-            raise CompressionError(ProblemKind.BAD_RECORD, reason)
-        left = len(data) - position - LOG_OVERHEAD
+    start = 0
+    for _ in range(MOST_RECORDS):
+        left = len(data) - start - LOG_OVERHEAD
         if left < 0:
+            if start == len(data):
+                return
             raise _BadMessageError(
                 f"Expected a message header of 12 bytes, found {left + LOG_OVERHEAD}."
             )
-        offset, size = _HEADER.unpack_from(data, position)
+        offset, size = _HEADER.unpack_from(data, start)
         if size < MIN_LENGTHS[0]:
             raise _BadMessageError(
                 f"Expected a message of at least 14 bytes, found a size of {size}."
             )
         if size > left:
             raise _BadMessageError(f"Expected a message of {size} bytes, found {left} left.")
-        start, position = position, position + LOG_OVERHEAD + size
-        yield offset, data[start:position]
+        end = start + LOG_OVERHEAD + size
+        yield offset, start, end
+        start = end
+    if start < len(data):
+        reason = f"Expected at most {MOST_RECORDS} messages in a compressed one, found more."
+        raise CompressionError(ProblemKind.BAD_RECORD, reason)

@@ -43,12 +43,14 @@ def decode_subscription(raw: bytes, protocol: str | None = None) -> dict[str, An
     name, says what it is, else base64 text. `{"raw": ""}` for no bytes at all, `{"raw", "error"}`
     for bytes that are no subscription. Equal bytes may share the lists inside: do not change them.
     """
-    return _decode(_read_subscription, raw, _SUBSCRIPTION_USER_DATA.get(protocol))
+    decode = _decode_small if len(raw) <= _SMALL else _decode
+    return {**decode(_read_subscription, raw, protocol)}
 
 
 def decode_assignment(raw: bytes, protocol: str | None = None) -> dict[str, Any]:
     """Decode a member's assignment; otherwise like `decode_subscription`."""
-    return _decode(_read_assignment, raw, _ASSIGNMENT_USER_DATA.get(protocol))
+    decode = _decode_small if len(raw) <= _SMALL else _decode
+    return {**decode(_read_assignment, raw, protocol)}
 
 
 def encode_subscription(data: Mapping[str, Any]) -> bytes:
@@ -64,14 +66,9 @@ def encode_assignment(data: Mapping[str, Any]) -> bytes:
     return _encode(_ASSIGNMENT, data)
 
 
-def _decode(read: _Read, raw: bytes, read_user_data: _Read | None) -> dict[str, Any]:
-    if len(raw) <= _SMALL:
-        return {**_decode_small(read, raw, read_user_data)}
-    return _decode_anew(read, raw, read_user_data)
-
-
-def _decode_anew(read: _Read, raw: bytes, read_user_data: _Read | None) -> dict[str, Any]:
+def _decode(read: _Read, raw: bytes, protocol: str | None) -> dict[str, Any]:
     data = codec.read_or_raw(read, raw)
+    read_user_data = _USER_DATA.get((read, protocol))
     user_data = data.get("userData")
     if user_data and read_user_data is not None:
         data["userData"] = codec.read_or_raw(read_user_data, user_data)
@@ -83,7 +80,7 @@ def _decode_anew(read: _Read, raw: bytes, read_user_data: _Read | None) -> dict[
 # A group's members write the same bytes again in every generation, so the last ones are kept: 2048
 # of at most 512 bytes are some megabytes.
 _SMALL = 512
-_decode_small = lru_cache(maxsize=2048)(_decode_anew)
+_decode_small = lru_cache(maxsize=2048)(_decode)
 
 
 def _read_sticky(raw: bytes) -> dict[str, Any]:
@@ -94,13 +91,11 @@ def _read_sticky(raw: bytes) -> dict[str, Any]:
         return codec.read_whole(_STICKY, 0, raw)
 
 
-_SUBSCRIPTION_USER_DATA: Mapping[str | None, _Read] = {
-    "sticky": _read_sticky,
-    "cooperative-sticky": partial(codec.read_whole, _COOPERATIVE, 0),
-    "stream": streams_protocol.read_subscription_info,
-}
-_ASSIGNMENT_USER_DATA: Mapping[str | None, _Read] = {
-    "stream": streams_protocol.read_assignment_info,
+_USER_DATA: Mapping[tuple[_Read, str | None], _Read] = {
+    (_read_subscription, "sticky"): _read_sticky,
+    (_read_subscription, "cooperative-sticky"): partial(codec.read_whole, _COOPERATIVE, 0),
+    (_read_subscription, "stream"): streams_protocol.read_subscription_info,
+    (_read_assignment, "stream"): streams_protocol.read_assignment_info,
 }
 
 

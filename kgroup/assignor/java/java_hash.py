@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -148,18 +149,16 @@ def _cached_hash(text: str) -> int:
     return string_hash(text)
 
 
+@dataclass(slots=True, eq=False)
 class _Node(Generic[_K]):
-    """A key in a chain, perhaps of a tree; `order` is what `compareTo` compares."""
+    """A key in a chain; `order` is what `compareTo` compares. The rest is set in a tree only."""
 
-    __slots__ = ("below", "hash", "is_red", "key", "order", "parent")
-
-    def __init__(self, key: _K, spread_hash: int, order: bytes) -> None:
-        self.key = key
-        self.hash = spread_hash
-        self.order = order
-        self.parent: _Node[_K] | None = None
-        self.below: list[_Node[_K] | None] = [None, None]
-        self.is_red = False
+    key: _K
+    hash: int
+    order: bytes
+    parent: _Node[_K] | None = field(init=False)
+    below: list[_Node[_K] | None] = field(init=False)
+    is_red: bool = field(init=False)
 
     def side_below(self, other: _Node[_K]) -> int:
         """Give the side, 0 or 1, on which this node goes into the tree below another one."""
@@ -168,19 +167,16 @@ class _Node(Generic[_K]):
         return self.order > other.order
 
 
+@dataclass(slots=True)
 class _Bucket(Generic[_K]):
     """The chain of one bucket, in its order, and the root of its tree if it is one."""
 
-    __slots__ = ("chain", "root")
-
-    def __init__(self, chain: list[_Node[_K]]) -> None:
-        self.chain = chain
-        self.root: _Node[_K] | None = None
+    chain: list[_Node[_K]]
+    root: _Node[_K] | None = None
 
     def treeify(self) -> None:
         self.root = None
         for node in self.chain:
-            node.below = [None, None]
             self._insert(node)
         self._move_root_to_front()
 
@@ -212,6 +208,7 @@ class _Bucket(Generic[_K]):
             parent, side = at, node.side_below(at)
             at = at.below[side]
         node.parent = parent
+        node.below = [None, None]
         node.is_red = True
         if parent is not None:
             parent.below[side] = node
@@ -322,10 +319,10 @@ class JavaHashMap(Generic[_K]):
     def __init__(self, capacity: int | None = None) -> None:
         self._size = _table_size(capacity)
         self._buckets: dict[int, _Bucket[_K]] = {}
-        self._hashes: dict[_K, int] = {}  # spread
+        self._nodes: dict[_K, _Node[_K]] = {}
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return len(self._nodes)
 
     def __iter__(self) -> Iterator[_K]:
         for _, bucket in sorted(self._buckets.items()):
@@ -341,12 +338,11 @@ class JavaHashMap(Generic[_K]):
             order: what `compareTo` compares; empty for a class that has none.
             prepend: as `computeIfAbsent` does it, which also looks first whether the table is full.
         """
-        if prepend and len(self._hashes) > self._size * 3 // 4:
+        if prepend and len(self._nodes) > self._size * 3 // 4:
             self._double()
-        if key in self._hashes:
+        if key in self._nodes:
             return
-        self._hashes[key] = spread(hash_code)
-        node = _Node(key, self._hashes[key], order)
+        self._nodes[key] = node = _Node(key, spread(hash_code), order)
         index = node.hash & (self._size - 1)
         bucket = self._buckets.get(index)
         if bucket is None:
@@ -360,14 +356,17 @@ class JavaHashMap(Generic[_K]):
                     self._double()
                 else:
                     bucket.treeify()
-        if not prepend and len(self._hashes) > self._size * 3 // 4:
+        if not prepend and len(self._nodes) > self._size * 3 // 4:
             self._double()
 
     def remove(self, key: _K) -> None:
         """Remove a key that is there."""
-        index = self._hashes.pop(key) & (self._size - 1)
+        node = self._nodes.pop(key)
+        index = node.hash & (self._size - 1)
         bucket = self._buckets[index]
-        bucket.remove(next(node for node in bucket.chain if node.key == key))
+        bucket.remove(node)
+        if node.key != key:  # it has taken over the next one's
+            self._nodes[node.key] = node
         if not bucket.chain:
             del self._buckets[index]
 

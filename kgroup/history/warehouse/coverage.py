@@ -22,10 +22,6 @@ Offsets = npt.NDArray[np.int64]
 """Offsets of a log, (n,)."""
 
 
-def _none() -> Offsets:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Coverage:
     """A set of offsets.
@@ -36,37 +32,26 @@ class Coverage:
             intervals one offset at least is missing.
     """
 
-    firsts: Offsets = field(default_factory=_none)
-    lasts: Offsets = field(default_factory=_none)
+    firsts: Offsets = field(default_factory=lambda: np.empty(0, np.int64))
+    lasts: Offsets = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def of(cls, offsets: Offsets) -> Coverage:
         """Make the set of these offsets, in any order; some may be there twice."""
-        if not len(offsets):
-            return cls()
         if (offsets[1:] < offsets[:-1]).any():
             offsets = np.sort(offsets)
-        breaks = np.flatnonzero(np.diff(offsets) > 1)
-        firsts = offsets[np.concatenate(([0], breaks + 1))]
-        lasts = offsets[np.concatenate((breaks, [len(offsets) - 1]))]
-        return cls(firsts, lasts)
+        return _joined(offsets, offsets)
 
     @classmethod
     def union(cls, parts: Iterable[Coverage]) -> Coverage:
         """Put sets together."""
-        parts = [part for part in parts if len(part.firsts)]
+        parts = [part for part in parts if part]
         if len(parts) < 2:
             return parts[0] if parts else cls()
         firsts = np.concatenate([part.firsts for part in parts])
         lasts = np.concatenate([part.lasts for part in parts])
         order = np.argsort(firsts, kind="stable")
-        firsts, lasts = firsts[order], np.maximum.accumulate(lasts[order])
-        # not lasts + 1, which the largest offset has no room for
-        breaks = np.flatnonzero(firsts[1:] - lasts[:-1] > 1)
-        return cls(
-            firsts[np.concatenate(([0], breaks + 1))],
-            lasts[np.concatenate((breaks, [len(lasts) - 1]))],
-        )
+        return _joined(firsts[order], np.maximum.accumulate(lasts[order]))
 
     @classmethod
     def read(cls, data: bytes) -> Coverage:
@@ -123,21 +108,18 @@ class Coverage:
 
     def within(self, first: int, last: int | None = None) -> Coverage:
         """Give what lies from one offset to another, inclusive; None: to the end."""
-        begin = int(np.searchsorted(self.lasts, first))
         if last is None:
-            return Coverage(np.maximum(self.firsts[begin:], first), self.lasts[begin:])
+            last = np.iinfo(np.int64).max
         if last < first:
             return Coverage()
-        end = int(np.searchsorted(self.firsts, last, side="right"))
+        begin = np.searchsorted(self.lasts, first)
+        end = np.searchsorted(self.firsts, last, side="right")
         firsts, lasts = self.firsts[begin:end], self.lasts[begin:end]
         return Coverage(np.maximum(firsts, first), np.minimum(lasts, last))
 
     def is_dense(self, first: int, last: int) -> bool:
         """Tell whether every offset from one to another, inclusive, is in it."""
-        if first > last:
-            return True
-        inside = self.within(first, last)
-        return len(inside.firsts) == 1 and inside.firsts[0] == first and inside.lasts[0] == last
+        return first > last or self.end_from(first) > last
 
     def end_from(self, first: int) -> int:
         """Give the first offset from one on that is not in it."""
@@ -150,3 +132,13 @@ class Coverage:
         # An interval of `small` is touched by the last one of `large` that begins in or before it.
         at = np.searchsorted(large.firsts, small.lasts, side="right") - 1
         return bool(((at >= 0) & (large.lasts[at] >= small.firsts)).any()) if large else False
+
+
+def _joined(firsts: Offsets, lasts: Offsets) -> Coverage:
+    """Join rising intervals that overlap, or have nothing between them."""
+    if not len(firsts):
+        return Coverage()
+    # not lasts + 1, which the largest offset has no room for
+    breaks = np.flatnonzero(firsts[1:] - lasts[:-1] > 1)
+    begins, ends = np.append(0, breaks + 1), np.append(breaks, len(lasts) - 1)
+    return Coverage(firsts[begins], lasts[ends])

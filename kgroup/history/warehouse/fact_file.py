@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
@@ -94,13 +94,6 @@ class FactWriter:
     """
 
     def __init__(self, warehouse: Path, cluster: str, build: int) -> None:
-        """Begin without files.
-
-        Args:
-            warehouse: its folder.
-            cluster: whose rows they are.
-            build: number of the build that writes.
-        """
         self._warehouse = warehouse
         self._cluster = cluster
         self._stem = unique_stem(build)
@@ -108,15 +101,13 @@ class FactWriter:
         self._rows: dict[_FileKey, int] = {}
         self._files: dict[_FileKey, _File] = {}
         self._days: set[int | None] = set()
-        self._written: list[WrittenFile] | None = None
+        self._is_finished = False
 
     def __enter__(self) -> FactWriter:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove what was not finished."""
-        if self._written is None:
+        if not self._is_finished:
             for file in self._files.values():
                 file.abandon()
 
@@ -149,7 +140,7 @@ class FactWriter:
             self._flush(key)
             written.append(self._files[key].close())  # at once: there may be very many
         written += [file.close() for file in self._files.values() if file.is_writing]
-        self._written = written
+        self._is_finished = True
         return tuple(written)
 
     def _flush(self, key: _FileKey) -> None:
@@ -157,29 +148,18 @@ class FactWriter:
         rows = pa.concat_tables(self._kept.pop(key))
         if key not in self._files:
             table, is_open, day = key
-            folder = f"{table}/{cluster_folder(self._cluster)}/date={_day_name(day)}"
+            date = _NO_DAY if day is None else np.datetime64(day, "D")
+            folder = f"{table}/{cluster_folder(self._cluster)}/date={date}"
             path = f"{folder}/{self._stem}-{len(self._files)}.parquet"
-            self._files[key] = _File(
-                self._warehouse, path, table, self._cluster, is_open, rows.schema
-            )
+            empty = WrittenFile(table, self._cluster, path, 0, 0, is_open, {})
+            self._files[key] = _File(self._warehouse, empty, rows.schema)
         self._files[key].write(rows)
 
 
 class _File:
-    def __init__(
-        self,
-        warehouse: Path,
-        path: str,
-        table: str,
-        cluster: str,
-        is_open: bool,
-        given: pa.Schema,
-    ) -> None:
-        self._path = warehouse / path
-        self._name = path
-        self._table = table
-        self._cluster = cluster
-        self._is_open = is_open
+    def __init__(self, warehouse: Path, empty: WrittenFile, given: pa.Schema) -> None:
+        self._path = warehouse / empty.path
+        self._empty = empty
         self._rows = 0
         self._offsets: dict[int, tuple[int, int]] = {}
         # What comes with a dictionary is written with it, which saves looking its texts up.
@@ -187,7 +167,7 @@ class _File:
             field.with_type(_CODED)
             if pa.types.is_dictionary(given.field(field.name).type)
             else field
-            for field in TABLES[table].schema
+            for field in TABLES[empty.table].schema
         )
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.is_writing = True
@@ -214,15 +194,8 @@ class _File:
     def close(self) -> WrittenFile:
         self._writer.close()
         self.is_writing = False
-        return WrittenFile(
-            self._table,
-            self._cluster,
-            self._name,
-            self._rows,
-            self._path.stat().st_size,
-            self._is_open,
-            self._offsets,
-        )
+        size = self._path.stat().st_size
+        return replace(self._empty, rows=self._rows, size=size, offsets=self._offsets)
 
     def abandon(self) -> None:
         with suppress(OSError):  # on a full disk, say
@@ -260,9 +233,3 @@ def _by_day(rows: pa.Table, column: str) -> Iterator[tuple[int | None, pa.Table]
     for day in there:
         of_day = rows if len(there) == 1 else rows.filter(pa.array(days == day))
         yield None if day < 0 else day, of_day
-
-
-def _day_name(day: int | None) -> str:
-    if day is None:
-        return _NO_DAY
-    return str(np.datetime64(day, "D"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
+from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import row_groups
 
 __all__ = ["MergeTask", "merge_tasks", "run_merge"]
@@ -71,6 +72,6 @@ def run_merge(task: MergeTask) -> tuple[MergeTask, tuple[WrittenFile, ...]]:
     warehouse = Path(task.warehouse)
     with FactWriter(warehouse, task.cluster, task.build) as writer:
         for file in task.files:
-            for rows in row_groups(warehouse, file):
+            for rows in row_groups(warehouse / file.path, TABLES[file.table].schema):
                 writer.add({file.table: rows}, is_open=file.is_open)
         return task, writer.finish()

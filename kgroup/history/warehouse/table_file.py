@@ -35,30 +35,16 @@ def read_rows(
     Raises:
         InputError: it cannot be read.
     """
-    wanted = columns
-    if columns is not None and partitions is not None:
-        wanted = [*dict.fromkeys(["offsets_partition", *columns])]
     schema = TABLES[file.table].schema
+    names = schema.names if columns is None else columns
     if partitions is not None and file.offsets.keys() <= set(partitions):
         partitions = None
-    parts = list(_groups(warehouse / file.path, schema, wanted, partitions))
-    if not parts:
-        parts = [pa.schema([schema.field(name) for name in wanted or schema.names]).empty_table()]
-    rows = pa.concat_tables(parts)
+    wanted = names if partitions is None else dict.fromkeys(["offsets_partition", *names])
+    wanted_schema = pa.schema([schema.field(name) for name in wanted])
+    rows = read_parquet(warehouse / file.path, wanted_schema, partitions)
     if partitions is not None:
         rows = rows.filter(pc.is_in(rows["offsets_partition"], pa.array(partitions, pa.int32())))
-    return rows if columns is None else rows.select(columns)
-
-
-def row_groups(
-    warehouse: Path, file: WrittenFile, columns: Sequence[str] | None = None
-) -> Iterator[pa.Table]:
-    """Read a file likewise, part by part.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    yield from _groups(warehouse / file.path, TABLES[file.table].schema, columns)
+    return rows.select(names)
 
 
 def by_partition(rows: pa.Table) -> dict[int, pa.Table]:
@@ -75,13 +61,11 @@ def by_partition(rows: pa.Table) -> dict[int, pa.Table]:
     }
 
 
-def read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read any file that a build wrote.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    return pa.concat_tables([schema.empty_table(), *_groups(path, schema, None)])
+def read_parquet(
+    path: Path, schema: pa.Schema, partitions: Collection[int] | None = None
+) -> pa.Table:
+    """Read `row_groups`, all at once."""
+    return pa.concat_tables([schema.empty_table(), *row_groups(path, schema, partitions)])
 
 
 def damaged_file(path: str, reason: str) -> InputError:
@@ -93,28 +77,30 @@ def damaged_file(path: str, reason: str) -> InputError:
     )
 
 
-def _groups(
-    path: Path,
-    schema: pa.Schema,
-    columns: Sequence[str] | None,
-    partitions: Collection[int] | None = None,
+def row_groups(
+    path: Path, schema: pa.Schema, partitions: Collection[int] | None = None
 ) -> Iterator[pa.Table]:
-    """Read row groups, only those that may have rows of these partitions."""
+    """Read the columns of a schema from any file that a build wrote, part by part.
+
+    Only parts that may have rows of these partitions, if some are named.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
         # not read_table: that takes the folders' names for columns
         with pq.ParquetFile(path) as parquet:
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
-                if partitions is not None and not _may_have(group, schema, partitions):
-                    continue
-                rows = parquet.read_row_group(number, columns, use_threads=False)
-                yield rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
+                if partitions is None or _may_have(group, partitions):
+                    rows = parquet.read_row_group(number, schema.names, use_threads=False)
+                    yield rows.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException) as error:
         raise damaged_file(str(path), str(error)) from None
 
 
-def _may_have(group: pq.RowGroupMetaData, schema: pa.Schema, partitions: Collection[int]) -> bool:
-    limits = group.column(schema.get_field_index("offsets_partition")).statistics
+def _may_have(group: pq.RowGroupMetaData, partitions: Collection[int]) -> bool:
+    limits = group.column(0).statistics  # offsets_partition comes first in each table that has it
     if limits is None or not limits.has_min_max:
         return True
     return any(limits.min <= number <= limits.max for number in partitions)

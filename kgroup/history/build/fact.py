@@ -66,16 +66,11 @@ _COMMIT_COLUMNS = {
 """Columns of the decoder by their names in the tables."""
 
 _TEXTS = pa.list_(pa.string())
-_BY_TOPIC = pa.list_(
-    pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]),
-)
-_BY_ID = pa.list_(
-    pa.struct([("topicId", pa.string()), ("partitions", pa.list_(pa.int32()))]),
-)
 _ROLES = ("active", "standby", "warmup")
 _REVOKED = "PendingRevocation"
-_TASKS = pa.list_(
-    pa.struct([("subtopologyId", pa.string()), ("partitions", pa.list_(pa.int32()))]),
+_BY_TOPIC, _BY_ID, _TASKS = (
+    pa.list_(pa.struct([(name, pa.string()), ("partitions", pa.list_(pa.int32()))]))
+    for name in ("topic", "topicId", "subtopologyId")
 )
 
 
@@ -143,7 +138,7 @@ def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
         schema; text may be dictionary-encoded. Tables without a row are left out.
     """
     times = pc.coalesce(batch["timestamp_ms"], batch["commit_timestamp_ms"])
-    rows = batch.append_column("time_ms", times)
+    rows = pa.Table.from_batches([batch.append_column("time_ms", times)])
     kinds = _kinds(batch["type"])
     has_group = _valid(batch["group"])
     has_text = _valid(batch["value_json"])
@@ -152,22 +147,22 @@ def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
     is_other = ~(is_tombstone | is_commit)
     found: list[tuple[str, pa.Table]] = []
     if is_commit.any():
-        found.append(("offset_commits", _columns(rows, _COMMIT_COLUMNS, is_commit)))
+        found.append(("offset_commits", _where(_columns(rows, _COMMIT_COLUMNS), is_commit)))
     if is_tombstone.any():
         found.append(("tombstones", _tombstones(_where(rows, is_tombstone))))
-    readers = {_GENERATION: _generations, _EPOCH: _epochs, _MARKER: _markers}
-    for kind, read in readers.items():
-        mask = is_other & has_text & (kinds == kind)
-        if kind != _MARKER:
-            mask &= has_group
+    for kind, schema, tables_of in _READERS:
+        mask = is_other & has_text & (kinds == kind) & (has_group | (kind == _MARKER))
         if mask.any():
-            tables, is_read = read(_where(rows, mask))
-            found += tables.items()
-            is_other[np.flatnonzero(mask)[is_read]] = False
+            some = _where(rows, mask)
+            values = _read(some["value_json"], schema)
+            is_read = _valid(values) | (kind == _MARKER)
+            if is_read.any():
+                found += tables_of(_where(some, is_read), _where(values, is_read)).items()
+                is_other[np.flatnonzero(mask)[is_read]] = False
     if is_other.any():
         names = {**_GROUP, "type": "type", "key_json": "key_json", "value_json": "value_json"}
-        others = _columns(rows, {**names, **_PRODUCER}, is_other)
-        found.append(("other_records", others))
+        others = _columns(rows, {**names, **_PRODUCER})
+        found.append(("other_records", _where(others, is_other)))
     facts: dict[str, pa.Table] = {}
     for name, table in found:
         table = table.select(TABLES[name].schema.names)
@@ -194,12 +189,7 @@ def _tombstones(rows: pa.Table) -> pa.Table:
     return table.append_column("member_id", pc.struct_field(members, "memberId"))
 
 
-def _generations(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
-    values = _read(rows["value_json"], _GENERATION_VALUE)
-    is_read = _valid(values)
-    if not is_read.any():
-        return {}, is_read
-    rows, values = _where(rows, is_read), _filled(values, is_read)
+def _generations(rows: pa.Table, values: pa.Array) -> dict[str, pa.Table]:
     group = _columns(rows, {**_GROUP, "value_version": "value_version", "value_json": "value_json"})
     members = pc.struct_field(values, "members")
     state_ms = pc.struct_field(values, "currentStateTimestamp")
@@ -242,16 +232,10 @@ def _generations(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
                 ),
             ),
         )
-    return facts, is_read
+    return facts
 
 
-def _epochs(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
-    values = _read(rows["value_json"], _EPOCH_VALUE)
-    is_read = _valid(values)
-    if not is_read.any():
-        return {}, is_read
-    rows, values = _where(rows, is_read), _filled(values, is_read)
-
+def _epochs(rows: pa.Table, values: pa.Array) -> dict[str, pa.Table]:
     types = _plain(rows["type"])
     group_types = pa.array([_GROUP_TYPES[name] for name in types.to_pylist()], pa.string())
     member_ids = _read(rows["key_json"], _KEY)
@@ -277,7 +261,7 @@ def _epochs(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
     is_member = np.array([name.endswith("MemberMetadata") for name in types.to_pylist()], bool)
     if is_member.any():
         members = epochs.select([*_GROUP.values(), "group_type", "member_id"])
-        told = _filled(values, is_member)
+        told = _where(values, is_member)
         facts["members"] = _with(
             _where(members, is_member),
             generation_id=pa.nulls(len(told), pa.int32()),
@@ -292,20 +276,25 @@ def _epochs(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
             server_assignor=pc.struct_field(told, "serverAssignor"),
             assignment=pa.nulls(len(told), ASSIGNED),
         )
-    return facts, is_read
+    return facts
 
 
-def _markers(rows: pa.Table) -> tuple[dict[str, pa.Table], _Mask]:
-    values = _read(rows["value_json"], _MARKER_VALUE)
+def _markers(rows: pa.Table, values: pa.Array) -> dict[str, pa.Table]:
     is_commit = pc.equal(_plain(rows["type"]), "ControlCommit")
     table = _with(
-        _columns(
-            rows, {**_RECORD, "producer_id": "producer_id", "producer_epoch": "producer_epoch"}
-        ),
+        _columns(rows, {**_RECORD, **_PRODUCER}).drop(["transaction"]),
         outcome=pc.if_else(is_commit, TransactionStatus.COMMITTED, TransactionStatus.ABORTED),
         coordinator_epoch=pc.struct_field(values, "coordinatorEpoch"),
     )
-    return {"transactions": table}, np.ones(len(rows), bool)
+    return {"transactions": table}
+
+
+_READERS = (
+    (_GENERATION, _GENERATION_VALUE, _generations),
+    (_EPOCH, _EPOCH_VALUE, _epochs),
+    (_MARKER, _MARKER_VALUE, _markers),
+)
+"""What reads values of a kind, and what it needs of them."""
 
 
 def _kinds(types: pa.DictionaryArray) -> NDArray[np.int8]:
@@ -370,12 +359,9 @@ def _lists(lengths: pa.Array, owned: pa.Array, is_null: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(starts, owned, type=ASSIGNED, mask=_one(is_null))
 
 
-def _columns(
-    rows: pa.RecordBatch | pa.Table, names: Mapping[str, str], mask: _Mask | None = None
-) -> pa.Table:
-    """Take columns under other names; with a mask, of these rows only."""
-    taken = rows.select(list(names)).rename_columns(list(names.values()))
-    return taken if mask is None else _where(taken, mask)
+def _columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """Take columns under other names."""
+    return rows.select(list(names)).rename_columns(list(names.values()))
 
 
 def _with(table: pa.Table, **columns: Any) -> pa.Table:
@@ -384,14 +370,8 @@ def _with(table: pa.Table, **columns: Any) -> pa.Table:
     return table
 
 
-def _where(rows: pa.RecordBatch | pa.Table, mask: _Mask) -> pa.Table:
-    if isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
+def _where(rows: pa.Table | pa.Array, mask: _Mask) -> Any:
     return rows if mask.all() else rows.filter(pa.array(mask))
-
-
-def _filled(values: pa.Array, mask: _Mask) -> pa.Array:
-    return values if mask.all() else values.filter(pa.array(mask))
 
 
 def _valid(column: pa.Array) -> _Mask:

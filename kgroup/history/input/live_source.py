@@ -57,19 +57,11 @@ class LiveSource:
             end = (ends or {}).get(partition, last)
             while start < end:
                 stop = min(end, start + most_offsets)
-                splits.append(self._split(partition, start, stop))
+                place = OffsetRange(start, stop, self.config)
+                name = f"{OFFSETS_TOPIC}-{partition}"
+                splits.append(Split(self.cluster, partition, place, name, "live", start))
                 start = stop
         return splits
-
-    def _split(self, partition: int, start: int, end: int) -> Split:
-        return Split(
-            self.cluster,
-            partition,
-            OffsetRange(start, end, self.config),
-            f"{OFFSETS_TOPIC}-{partition}",
-            "live",
-            start,
-        )
 
 
 def ask_live(config: ClientConfig, cluster: str | None = None) -> LiveSource:

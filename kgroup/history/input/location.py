@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kgroup.errors import BrokerError
 from kgroup.history.input.remote import RemoteFiles
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.source.config.client_config import ClientConfig
@@ -23,22 +22,7 @@ from kgroup.source.config.client_config import ClientConfig
 if TYPE_CHECKING:
     from kgroup.source.broker.live_log import LiveLog
 
-__all__ = ["FileRange", "LocalPart", "OffsetRange", "opened"]
-
-
-@dataclass(frozen=True, slots=True)
-class LocalPart:
-    """What was made of a location for reading.
-
-    Attributes:
-        path: of the local file.
-        part: of it that is to be decoded.
-        problem: why the records end before they should.
-    """
-
-    path: Path
-    part: ByteRange
-    problem: BrokerError | None = None
+__all__ = ["FileRange", "OffsetRange", "opened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +43,8 @@ class FileRange:
     uri: str | None = None
 
     @contextmanager
-    def local(self, offsets_partition: int) -> Iterator[LocalPart]:
-        """Give it as a local file, for as long as the context lasts.
+    def local(self, offsets_partition: int) -> Iterator[tuple[Path, ByteRange]]:
+        """Give it as a part of a local file, which is there for as long as the context lasts.
 
         Raises:
             InputError: there is no such file system.
@@ -68,10 +52,10 @@ class FileRange:
         """
         part = ByteRange(self.start, self.end)
         if self.uri is None:
-            yield LocalPart(Path(self.path), part)
+            yield Path(self.path), part
             return
         with RemoteFiles(self.uri).copied(Path(self.path), self.start, self.end) as copy:
-            yield LocalPart(copy, part)
+            yield copy, part
 
     def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give those rows that are part of it: all that were read."""
@@ -95,29 +79,30 @@ class OffsetRange:
     timeout_s: float = 30.0
 
     @contextmanager
-    def local(self, offsets_partition: int) -> Iterator[LocalPart]:
+    def local(self, offsets_partition: int) -> Iterator[tuple[Path, ByteRange]]:
         """Fetch it into a local file, which is there for as long as the context lasts.
 
         Raises:
             OSError: the file cannot be written.
-            BrokerError: the cluster cannot be asked.
+            BrokerError: the cluster cannot be asked; at the end of the context, where it gave a
+                part only.
             InputError: a file of the configuration cannot be read.
         """
         with opened(self.config, self.timeout_s) as topic:
             copied = topic.client.run(topic.copy(offsets_partition, self.start, self.end))
             (segment,) = copied.log.segments
-            yield LocalPart(segment.path, WHOLE, copied.problem)
+            yield segment.path, WHOLE
+            if copied.problem is not None:
+                raise copied.problem
 
     def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give those rows that are part of it: a batch that was fetched may have others."""
         import pyarrow.compute as pc
 
         offsets = batch["offset"]
-        is_wanted = pc.and_(
-            pc.greater_equal(offsets, self.start),
-            pc.less(offsets, self.end),
+        return batch.filter(
+            pc.and_(pc.greater_equal(offsets, self.start), pc.less(offsets, self.end))
         )
-        return batch.filter(is_wanted)
 
 
 @contextmanager

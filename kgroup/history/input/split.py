@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -38,19 +38,11 @@ class Split:
     @property
     def size(self) -> int | None:
         """Bytes to read; None where it is not known."""
-        return (
-            self.location.end - self.location.start
-            if isinstance(self.location, FileRange)
-            else None
-        )
+        place = self.location
+        return place.end - place.start if isinstance(place, FileRange) else None
 
 
-def read_split(
-    split: Split,
-    *,
-    compiled: bool | None = None,
-    on_compile: Callable[[], None] | None = None,
-) -> Iterator[pa.RecordBatch | Damage]:
+def read_split(split: Split, *, compiled: bool | None = None) -> Iterator[pa.RecordBatch | Damage]:
     """Yield the records as batches of `columnar.schema.DECODED` in the log's order, and the damage.
 
     All work is done in the caller's thread. A record of a transaction whose marker is not in the
@@ -60,22 +52,15 @@ def read_split(
     Args:
         split: to read.
         compiled: whether to use compiled code; by default where there is much to read.
-        on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
 
     Raises:
         OSError: the file cannot be read, or a copy not be written.
         BrokerError: the partition's leader cannot be asked, or gave a part only.
         InputError: a file of the client's configuration cannot be read.
     """
-    with split.location.local(split.offsets_partition) as found:
+    partition = split.offsets_partition
+    with split.location.local(partition) as (path, part):
         for item in decode_chunks(
-            found.path,
-            part=found.part,
-            partition=split.offsets_partition,
-            workers=1,
-            compiled=compiled,
-            on_compile=on_compile,
+            path, part=part, partition=partition, workers=1, compiled=compiled
         ):
             yield item if isinstance(item, Damage) else split.location.wanted(item)
-    if found.problem is not None:
-        raise found.problem

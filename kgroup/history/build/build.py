@@ -345,13 +345,8 @@ _Key = tuple[str, int, str, int, int]
 
 
 def _key(split: Split) -> _Key:
-    return (
-        split.cluster,
-        split.offsets_partition,
-        split.name,
-        split.location.start,
-        split.location.end,
-    )
+    place = split.location
+    return split.cluster, split.offsets_partition, split.name, place.start, place.end
 
 
 def _size(work: Work) -> int:
@@ -359,18 +354,11 @@ def _size(work: Work) -> int:
     return work.split.location.end - work.split.location.start
 
 
-def _replicas(
-    sources: Iterable[SegmentSource],
-) -> dict[tuple[str, int], list[list[SegmentSource]]]:
+def _replicas(sources: Iterable[SegmentSource]) -> dict[tuple[str, int], list[list[SegmentSource]]]:
     """Give the replicas of each partition, those first that are to be read last: the smallest."""
-
-    def sort_key(source: SegmentSource) -> tuple[str, int, str, int, str]:
-        base = -1 if source.base_offset is None else source.base_offset
-        return source.cluster, source.offsets_partition, source.replica, base, source.path
-
     found: dict[tuple[str, int], list[list[SegmentSource]]] = {}
     for (cluster, number, _), replica in groupby(
-        sorted(sources, key=sort_key), key=lambda source: sort_key(source)[:3]
+        sorted(sources, key=lambda source: source.order), key=lambda source: source.order[:3]
     ):
         found.setdefault((cluster, number), []).append(list(replica))
     for replicas in found.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -45,6 +45,12 @@ class SegmentSource:
     name: str
     replica: str
     uri: str | None = None
+
+    @property
+    def order(self) -> tuple[str, int, str, int, str]:
+        """What to sort by: cluster, partition, replica, base offset."""
+        base = -1 if self.base_offset is None else self.base_offset
+        return self.cluster, self.offsets_partition, self.replica, base, self.path
 
     def read(self, position: int, size: int) -> bytes:
         """Read bytes; fewer at its end.
@@ -100,12 +106,9 @@ class SegmentSource:
 
     def _index(self) -> bytes:
         """Give what the offset index holds; nothing where there is none."""
-        path = Path(self.path).with_suffix(".index")
+        index = replace(self, path=str(Path(self.path).with_suffix(".index")))
         try:
-            if self.uri is not None:
-                return RemoteFiles(self.uri).read(path, 0, LARGEST_INDEX)
-            with path.open("rb") as file:
-                return file.read(LARGEST_INDEX)
+            return index.read(0, LARGEST_INDEX)
         except OSError:
             return b""
 
@@ -161,7 +164,7 @@ def find_sources(locations: Sequence[str], cluster: str | None = None) -> Source
         topic_names.setdefault(name, {}).update(directory.topic_names())
     segments = (_source(segment, directory, names[directory]) for directory, segment in found)
     return Sources(
-        tuple(sorted(segments, key=_order)),
+        tuple(sorted(segments, key=lambda segment: segment.order)),
         topic_names,
         problems.problems(),
         tuple(left_out_notes(left_out)),
@@ -267,14 +270,4 @@ def _of_no_partition(segment: Segment, name: str) -> Problem:
         "Expected a segment in a folder named __consumer_offsets-N, which tells its partition, "
         f"found it in {segment.path.absolute().parent.name!r}.",
         path=name,
-    )
-
-
-def _order(segment: SegmentSource) -> tuple[str, int, str, int, str]:
-    return (
-        segment.cluster,
-        segment.offsets_partition,
-        segment.replica,
-        segment.base_offset or 0,
-        segment.path,
     )

@@ -105,14 +105,6 @@ class KgroupDataSource(DataSource):
         return KgroupStreamReader(config, self.options.get("cluster"), at_end=start == "latest")
 
 
-class SplitPart(InputPartition):
-    """A split, as Spark hands it to an executor."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__(split)
-        self.split = split
-
-
 class KgroupReader(DataSourceReader):
     """Reads segments, or the live topic up to its present end."""
 
@@ -123,9 +115,9 @@ class KgroupReader(DataSourceReader):
         """Find the splits, in the driver."""
         config = _config_of(self._options)
         if config is None:
-            return [SplitPart(split) for split in _file_splits(self._options)]
+            return list(map(InputPartition, _file_splits(self._options)))
         live = ask_live(config, self._options.get("cluster"))
-        return [SplitPart(split) for split in live.splits()]
+        return list(map(InputPartition, live.splits()))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode a split, in an executor."""
@@ -186,7 +178,7 @@ class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         live = await_live(self._ask, lambda live: wanted <= live.ranges.keys())
         starts = {number: start.get(str(number), 0) for number in live.ranges}
         ends = {number: end.get(str(number), 0) for number in live.ranges}
-        return [SplitPart(split) for split in live.splits(starts, ends)]
+        return list(map(InputPartition, live.splits(starts, ends)))
 
     def _ask(self) -> LiveSource:
         return ask_live(self._config, self._cluster)
@@ -230,8 +222,7 @@ def await_live(
 
 def _rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split as batches of `ROWS`."""
-    assert isinstance(partition, SplitPart)
-    split = partition.split
+    split: Split = partition.value
     for part in read_split(split):
         if isinstance(part, Damage):
             yield _damage_row(split, part)
@@ -243,20 +234,10 @@ def _rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
 
 
 def _damage_row(split: Split, damage: Damage) -> pa.RecordBatch:
-    what = {
-        "kind": damage.kind,
-        "reason": damage.reason,
-        "path": split.name,
-        "position": damage.position,
-        "size": damage.size,
-    }
-    row = {
-        "cluster": split.cluster,
-        "partition": split.offsets_partition,
-        "type": DAMAGE,
-        "value_json": json.dumps(what),
-    }
-    return pa.RecordBatch.from_pylist([row], schema=ROWS)
+    what = {"kind": damage.kind, "reason": damage.reason, "path": split.name}
+    text = json.dumps({**what, "position": damage.position, "size": damage.size})
+    row = {"cluster": split.cluster, "partition": split.offsets_partition}
+    return pa.RecordBatch.from_pylist([{**row, "type": DAMAGE, "value_json": text}], schema=ROWS)
 
 
 def _file_splits(options: Mapping[str, str]) -> list[Split]:
@@ -274,15 +255,12 @@ def _file_splits(options: Mapping[str, str]) -> list[Split]:
 
 def _config_of(options: Mapping[str, str]) -> ClientConfig | None:
     """Give how to connect; None where no server is named."""
-    settings = {
-        name.removeprefix(_KAFKA): value
+    overrides = [
+        f"{name.removeprefix(_KAFKA)}={value}"
         for name, value in options.items()
         if name.startswith(_KAFKA)
-    }
-    if not settings:
-        return None
-    overrides = [f"{name}={value}" for name, value in settings.items()]
-    return client_config(environment={}, overrides=overrides)
+    ]
+    return client_config(environment={}, overrides=overrides) if overrides else None
 
 
 def _check_options(options: Mapping[str, str], what: str, known: Sequence[str]) -> None:

@@ -95,25 +95,18 @@ class SparkEngine:
     def _errors(self) -> Iterator[None]:
         """Turn errors of Spark into those of `Engine.query`."""
         from py4j.protocol import Py4JError
-        from pyspark.errors import (
-            AnalysisException,
-            ArithmeticException,
-            IllegalArgumentException,
-            NumberFormatException,
-            ParseException,
-            PySparkException,
-        )
+        from pyspark import errors
 
         of_the_query = (
-            AnalysisException,
-            ArithmeticException,
-            IllegalArgumentException,
-            NumberFormatException,
-            ParseException,
+            errors.AnalysisException,
+            errors.ArithmeticException,
+            errors.IllegalArgumentException,
+            errors.NumberFormatException,
+            errors.ParseException,
         )
         try:
             yield
-        except (PySparkException, Py4JError) as error:
+        except (errors.PySparkException, Py4JError) as error:
             reason = re.sub(r"^\[([A-Z_.]+)\] ", "", first_line(error))
             for path in self._paths:
                 if (unreadable := unreadable_file(path)) is not None:

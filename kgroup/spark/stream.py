@@ -14,6 +14,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,37 +104,30 @@ def stream_history(
         raise KgroupError(f"the stream failed: {first_line(failure)}")
 
 
+@dataclass
 class _Batch:
-    """Writes batches.
+    """Writes batches; of its first attributes see `stream_history`.
 
     Attributes:
+        ended: set when nobody waits any more.
         running: held while one is written.
         error: what went wrong with the last.
     """
 
-    def __init__(
-        self,
-        session: SparkSession,
-        config: ClientConfig,
-        cluster: str,
-        root: Path,
-        on_report: Callable[[Report[ClusterReport]], None],
-        ended: threading.Event,
-    ) -> None:
-        self.running = threading.Lock()
-        self.error: Exception | None = None
-        self._session = session
-        self._config = config
-        self._cluster = cluster
-        self._root = root
-        self._on_report = on_report
-        self._ended = ended
+    session: SparkSession
+    config: ClientConfig
+    cluster: str
+    root: Path
+    on_report: Callable[[Report[ClusterReport]], None]
+    ended: threading.Event
+    running: threading.Lock = field(default_factory=threading.Lock)
+    error: Exception | None = None
 
     def write(self, rows: DataFrame, number: int) -> None:
         """Write one batch; Spark calls it, and does not go on where it raises."""
         with self.running:
             try:
-                self._on_report(self._commit())
+                self.on_report(self._commit())
             except Exception as error:
                 self.error = error
                 raise
@@ -143,10 +137,10 @@ class _Batch:
 
         A partition that had no leader at its own batch is read with the next one of any partition.
         """
-        ask = partial(ask_live, self._config, self._cluster)
+        ask = partial(ask_live, self.config, self.cluster)
         with self.warehouse() as writer:
-            build = Build(writer, partial(run_on, self._session))
-            build.read_live(await_live(ask, ended=self._ended))
+            build = Build(writer, partial(run_on, self.session))
+            build.read_live(await_live(ask, ended=self.ended))
             return build.commit()
 
     @contextmanager
@@ -156,10 +150,10 @@ class _Batch:
         with ExitStack() as stack:
             while True:
                 try:
-                    writer = stack.enter_context(write_warehouse(self._root))
+                    writer = stack.enter_context(write_warehouse(self.root))
                     break
                 except BusyError:
-                    if self._ended.wait(1) or time.monotonic() > deadline:
+                    if self.ended.wait(1) or time.monotonic() > deadline:
                         raise
             yield writer
 

@@ -67,7 +67,7 @@ def test_the_end_of_a_partition_without_a_leader_is_waited_for(answer: Answer) -
     assert begin == {"0": 2}  # which misses nothing: what is not named begins at the first
     answer(both)
     (*_, last) = reader().partitions(begin, {"0": 2, "1": 900})
-    assert (last.split.location.start, last.split.location.end) == (3, 900)
+    assert (last.value.location.start, last.value.location.end) == (3, 900)
 
 
 def test_who_never_has_a_leader_is_named(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.history.build.change import Change
-from kgroup.history.build.task import Run
+from kgroup.history.build.task import Job, Run
 from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
 from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile, unique_stem
 from kgroup.history.warehouse.table import TABLES
@@ -63,20 +63,14 @@ class Derivation:
 
 
 @dataclass(frozen=True, slots=True)
-class DerivationTask:
+class DerivationTask(Job):
     """Some partitions of one cluster.
 
     Attributes:
-        warehouse: its folder, as it is called wherever tasks are done.
-        cluster: its name.
-        build: number of the build.
         topic_names: by topic id.
         derivations: one for each partition.
     """
 
-    warehouse: str
-    cluster: str
-    build: int
     topic_names: Mapping[str, str]
     derivations: tuple[Derivation, ...]
 
@@ -114,7 +108,7 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
     reader = _Reader(warehouse, [each.offsets_partition for each in task.derivations])
     changed: list[int] = []
     members: dict[int, pa.Table] = {}
-    with FactWriter(warehouse, task.cluster, task.build) as writer:
+    with task.facts() as writer:
         for each in task.derivations:
             number = each.offsets_partition
             now = Ownership.none()
@@ -149,11 +143,7 @@ class _Reader:
         self._kept: dict[str, dict[int, pa.Table]] = {}
 
     def rows(
-        self,
-        table: str,
-        files: Iterable[WrittenFile],
-        partition: int,
-        columns: Sequence[str] = (),
+        self, table: str, files: Iterable[WrittenFile], partition: int, columns: Sequence[str] = ()
     ) -> pa.Table:
         """Read those of a table, once for each partition; without columns, all of them."""
         names = columns or TABLES[table].schema.names
@@ -221,7 +211,9 @@ def _derivations(warehouse: Path, change: Change) -> tuple[list[Derivation], set
             anew.add(number)
         end = max(last, -1 if state.derived_end is None else state.derived_end)
         change.partitions[number] = replace(state, derived_end=end)
-    opened = [file for file in change.files.values() if _is_open(file)]
+    opened = [
+        file for file in change.files.values() if file.table == "assignments" and file.is_open
+    ]
     derivations = [
         Derivation(
             number,
@@ -278,9 +270,8 @@ def _tasks(
 
 
 def _read_members(warehouse: Path, path: str | None) -> pa.Table:
-    if path is None:
-        return Ownership.none().members
-    return read_parquet(warehouse / path, Ownership.none().members.schema)
+    none = Ownership.none().members
+    return none if path is None else read_parquet(warehouse / path, none.schema)
 
 
 def _write_members(writer: WarehouseWriter, members: pa.Table) -> str | None:
@@ -336,7 +327,3 @@ def _unnamed_partitions(
             is_one = pc.and_(pc.is_null(rows["topic"]), pc.is_in(rows["topic_id"], ids))
             found.update(pc.unique(rows["offsets_partition"].filter(is_one)).to_pylist())
     return found
-
-
-def _is_open(file: WrittenFile) -> bool:
-    return file.table == "assignments" and file.is_open

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
+from kgroup.history.build.task import Job
+from kgroup.history.warehouse.fact_file import WrittenFile
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import row_groups
 
@@ -27,19 +28,9 @@ _SMALL = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
-class MergeTask:
-    """Files of a cluster to be merged, those of a table and a day to one.
+class MergeTask(Job):
+    """Files of a cluster to be merged: of one table and day, all open or none."""
 
-    Attributes:
-        warehouse: its folder, as it is called wherever tasks are done.
-        cluster: its name.
-        build: number of the build.
-        files: of one table and day, all open or none.
-    """
-
-    warehouse: str
-    cluster: str
-    build: int
     files: tuple[WrittenFile, ...]
 
     @property
@@ -69,9 +60,9 @@ def run_merge(task: MergeTask) -> tuple[MergeTask, tuple[WrittenFile, ...]]:
         OSError: a file cannot be written.
         InputError: a file of the warehouse cannot be read.
     """
-    warehouse = Path(task.warehouse)
-    with FactWriter(warehouse, task.cluster, task.build) as writer:
+    with task.facts() as writer:
         for file in task.files:
-            for rows in row_groups(warehouse / file.path, TABLES[file.table].schema):
+            path = Path(task.warehouse, file.path)
+            for rows in row_groups(path, TABLES[file.table].schema):
                 writer.add({file.table: rows}, is_open=file.is_open)
         return task, writer.finish()

@@ -37,13 +37,28 @@ MOST_DAMAGE = 1000
 """Places in a split that are told one by one."""
 
 
-class Job(Protocol):
-    """Something to be done by itself; it can be pickled."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something to be done by itself; it can be pickled.
+
+    Attributes:
+        warehouse: its folder, as it is called wherever tasks are done.
+        cluster: its name.
+        build: number of the build.
+    """
+
+    warehouse: str
+    cluster: str
+    build: int
 
     @property
     def size(self) -> int:
         """Bytes to read, about."""
-        ...
+        raise NotImplementedError
+
+    def facts(self) -> FactWriter:
+        """Write the rows that it gives."""
+        return FactWriter(Path(self.warehouse), self.cluster, self.build)
 
 
 _J = TypeVar("_J", bound=Job)
@@ -88,19 +103,9 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """Splits of one cluster that are read one after the other, into files that they share.
+class Task(Job):
+    """Splits of one cluster that are read one after the other, into files that they share."""
 
-    Attributes:
-        warehouse: its folder, as it is called wherever tasks are done.
-        cluster: its name.
-        build: number of the build.
-        works: the splits.
-    """
-
-    warehouse: str
-    cluster: str
-    build: int
     works: tuple[Work, ...]
 
     @property
@@ -154,7 +159,7 @@ def run_task(task: Task) -> TaskResult:
     Raises:
         OSError: a file cannot be written.
     """
-    with FactWriter(Path(task.warehouse), task.cluster, task.build) as writer:
+    with task.facts() as writer:
         rows = _Rows(writer)
         compiled = True if task.size >= COMPILED_BYTES else None
         reads = tuple(rows.read(work, compiled) for work in task.works)

@@ -23,7 +23,7 @@ import fcntl
 import os
 import re
 import socket
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -54,6 +54,8 @@ FORMAT = 1
 _OWN = "_kgroup"
 _TABLE_FILE = re.compile(r"[0-9]+-.*\.parquet")
 _UNFINISHED = ".unfinished"
+_FREE = ("nothing", "an empty folder")
+"""What may become a warehouse."""
 
 _T = TypeVar("_T")
 
@@ -142,12 +144,7 @@ class _Head:
 
 
 class Warehouse:
-    """A warehouse as one build left it.
-
-    Attributes:
-        root: its folder.
-        build: number of the last build, 0 where there was none.
-    """
+    """A warehouse as one build left it, in the folder `root`."""
 
     def __init__(self, root: Path) -> None:
         """Read the newest manifest.
@@ -239,9 +236,7 @@ class WarehouseWriter(Warehouse):
                 raise damaged_file(str(path), reason)
 
     def commit(
-        self,
-        states: Mapping[str, ClusterState],
-        coverages: Mapping[tuple[str, int], Coverage],
+        self, states: Mapping[str, ClusterState], coverages: Mapping[tuple[str, int], Coverage]
     ) -> None:
         """Let a new state count: all of it or, where this fails, nothing.
 
@@ -274,7 +269,12 @@ class WarehouseWriter(Warehouse):
         self._manifest = new
         self._states |= states
         self._remove_replaced()
-        self._sweep_build(states)
+        # What executors left that were lost, and whose tasks were done again, has the number of the
+        # build, and lies where its clusters have their files. All folders are looked through only
+        # behind a build that did not come to its end.
+        stem = f"{build}-*"
+        left = [path for name in states for path in self._table_files(cluster_folder(name), stem)]
+        self._remove_unlisted(left, states)
 
     def sweep(self) -> None:
         """Remove files of tables, and of states, that no manifest lists."""
@@ -286,19 +286,6 @@ class WarehouseWriter(Warehouse):
             *self.root.glob(f"{_OWN}/builds/*{_UNFINISHED}"),
         ]
         self._remove_unlisted(found, self.clusters)
-
-    def _sweep_build(self, clusters: Collection[str]) -> None:
-        """Remove what executors left that were lost, and whose tasks were done again.
-
-        That has the number of the build, and lies where its clusters have their files. All folders
-        are looked through only behind a build that did not come to its end.
-        """
-        found = [
-            path
-            for cluster in clusters
-            for path in self._table_files(cluster_folder(cluster), f"{self.build}-*")
-        ]
-        self._remove_unlisted(found, clusters)
 
     def _table_files(self, cluster: str, stem: str) -> Iterator[Path]:
         """Find files of tables by patterns of the cluster's folder and of their names."""
@@ -331,7 +318,7 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
     if not (root / _OWN).is_dir():
         raise InputError(
             f"{root}: expected a warehouse, found {_what_is(root)}; kgroup history build --to "
-            f"{root if _may_become(root) else 'FOLDER'} makes one",
+            f"{root if _what_is(root) in _FREE else 'FOLDER'} makes one",
             path=str(root),
         )
     with _locked(root / _OWN / "readers", fcntl.LOCK_SH):
@@ -350,7 +337,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         OSError: it cannot be written.
     """
     own = root / _OWN
-    if not own.is_dir() and root.exists() and (not root.is_dir() or any(root.iterdir())):
+    if not own.is_dir() and _what_is(root) not in _FREE:
         raise InputError(
             f"{root}: expected a warehouse, an empty folder or the name of a new one; found "
             f"{_what_is(root)}",
@@ -508,10 +495,6 @@ def _locked(path: Path, kind: int, holder: str = "") -> Iterator[bool]:
         yield is_held
     finally:
         os.close(number)
-
-
-def _may_become(path: Path) -> bool:
-    return _what_is(path) in ("nothing", "an empty folder")
 
 
 def _what_is(path: Path) -> str:

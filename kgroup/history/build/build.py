@@ -220,7 +220,7 @@ class Build:
         """
         changes = [self._changes[cluster] for cluster in sorted(self._changes)]
         for change in changes:
-            with self._facts(change) as writer:
+            with FactWriter(self._writer.root, change.cluster, self._number) as writer:
                 files = list(change.files.values())
                 old = resolve_transactions(self._writer.root, files, change.new, writer)
                 repaired, change.new_damage = replace_damage(
@@ -261,9 +261,6 @@ class Build:
     @property
     def _number(self) -> int:
         return self._writer.build + 1
-
-    def _facts(self, change: Change) -> FactWriter:
-        return FactWriter(self._writer.root, change.cluster, self._number)
 
     def _change(self, cluster: str) -> Change:
         if cluster not in self._changes:

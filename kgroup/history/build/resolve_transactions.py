@@ -6,7 +6,7 @@ their producer behind them in their partition decides (`protocol.transaction`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +27,7 @@ _KEY = ("offsets_partition", "producer_id", "log_offset")
 
 
 def resolve_transactions(
-    warehouse: Path,
-    files: Iterable[WrittenFile],
-    new: Collection[str],
-    writer: FactWriter,
+    warehouse: Path, files: Iterable[WrittenFile], new: Collection[str], writer: FactWriter
 ) -> set[str]:
     """Write rows anew whose transaction has come to its end.
 
@@ -47,22 +44,18 @@ def resolve_transactions(
     # What was open before was compared with the markers that there were.
     replaced: set[str] = set()
     markers = [file for file in files if file.table == "transactions"]
-    groups = (
-        (True, markers),
-        (False, [file for file in markers if file.path in new]),
-    )
-    for is_new, candidates in groups:
+    new_markers = [file for file in markers if file.path in new]
+    for is_new, candidates in ((True, markers), (False, new_markers)):
         is_open = [
             file
             for file in files
             if file.is_open and file.table in _TRANSACTIONAL and (file.path in new) == is_new
         ]
         ends = _markers(warehouse, is_open, candidates)
-        if not len(ends):
-            continue
-        for file in is_open:
-            if _resolve_file(warehouse, file, ends, writer):
-                replaced.add(file.path)
+        if len(ends):
+            replaced |= {
+                file.path for file in is_open if _resolve_file(warehouse, file, ends, writer)
+            }
     return replaced
 
 
@@ -78,18 +71,12 @@ def _markers(
     found = [
         read_rows(warehouse, file, columns)
         for file in candidates
-        if _is_behind(file.offsets, firsts)
+        if any(last > firsts.get(number, last) for number, (_, last) in file.offsets.items())
     ]
     if not found:
         return TABLES["transactions"].schema.empty_table().select(columns)
     markers = pa.concat_tables(found)
     return markers.filter(pc.is_valid(markers["producer_id"]))
-
-
-def _is_behind(offsets: Mapping[int, tuple[int, int]], firsts: Mapping[int, int]) -> bool:
-    return any(
-        last > firsts[partition] for partition, (_, last) in offsets.items() if partition in firsts
-    )
 
 
 def _resolve_file(

@@ -155,9 +155,7 @@ class OwnershipEvents:
         count = len(self._classic)
         self.member = np.concatenate([self._classic_member, self._current_member])
         self.at = np.concatenate([self._rank(self._classic), self._rank(self._current)])
-        self.kind = np.concatenate(
-            [np.full(count, CLASSIC), _kinds(self._current["group_type"])],
-        )
+        self.kind = np.concatenate([np.full(count, CLASSIC), _kinds(self._current["group_type"])])
         self.is_known = np.ones(len(self.member), dtype=bool)
         self.is_known[:count] = flags(pc.is_valid(self._classic["assignment"]))
         current = np.arange(count, len(self.member))

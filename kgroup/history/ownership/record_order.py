@@ -50,13 +50,7 @@ class RecordOrder:
     """
 
     def __init__(
-        self,
-        group: Ints,
-        kind: Ints,
-        what: Ints,
-        time_ms: Ints,
-        has_time: Flags,
-        kind_before: Ints,
+        self, group: Ints, kind: Ints, what: Ints, time_ms: Ints, has_time: Flags, kind_before: Ints
     ) -> None:
         self.end = len(group)
         self._group, self._kind, self._time, self._has_time = group, kind, time_ms, has_time

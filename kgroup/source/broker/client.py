@@ -134,6 +134,15 @@ class BrokerClient:
                 results.append(error)
         return results
 
+    async def gather_all(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run coroutines side by side; when all are done, the first failure of a broker counts."""
+        results = []
+        for result in await self.gather(coroutines):
+            if isinstance(result, BrokerError):
+                raise result
+            results.append(result)
+        return results
+
     async def sleep(self, seconds: float) -> None:
         """Let others work for a while."""
         await self._net.sleep(seconds)

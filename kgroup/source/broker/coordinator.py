@@ -8,9 +8,9 @@ Coordinators move. A group whose broker says that it is another's, that it is st
 breaks the connection, is looked for and asked for again, with growing pauses.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
@@ -105,7 +105,9 @@ class Coordinators:
     async def ask(
         self,
         coordinators: Iterable[GroupCoordinator],
-        ask: Callable[[int, list[GroupCoordinator]], Awaitable[Mapping[str, "T | Refusal"]]],
+        ask: Callable[
+            [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, "T | Refusal"]]
+        ],
     ) -> dict[str, T]:
         """Ask each group's coordinator.
 
@@ -122,7 +124,7 @@ class Coordinators:
         backoff = Backoff(self._client)
         while waiting:
             batches = list(_batches(waiting.values()))
-            results = await self._client.gather(_call(ask, node, part) for node, part in batches)
+            results = await self._client.gather(ask(*batch) for batch in batches)
             moved: dict[str, BrokerError | Refusal] = {}
             for (_, part), result in zip(batches, results, strict=True):
                 if isinstance(result, BrokerError):
@@ -221,15 +223,11 @@ async def _ask_for(
         answer = await client.ask_any(FindCoordinatorRequest, coordinator_keys=keys, **kind)
         named = {each.key: (each.error_code, each.node_id) for each in answer.coordinators}
         return only_asked(named, keys, "FindCoordinator")
-    answers = await client.gather(
+    answers = await client.gather_all(
         client.ask_any(FindCoordinatorRequest, key=key, **kind) for key in keys
     )
-    found = {}
-    for key, answer in zip(keys, answers, strict=True):
-        if isinstance(answer, BrokerError):
-            raise answer
-        found[key] = (answer.error_code, answer.node_id)
-    return found
+    codes = ((answer.error_code, answer.node_id) for answer in answers)
+    return dict(zip(keys, codes, strict=True))
 
 
 async def placements_of(
@@ -281,11 +279,3 @@ def _batches(
     for node, part in by_node.items():
         for start in range(0, len(part), GROUPS_PER_REQUEST):
             yield node, part[start : start + GROUPS_PER_REQUEST]
-
-
-async def _call(
-    ask: Callable[[int, list[GroupCoordinator]], Awaitable[T]],
-    node: int,
-    part: list[GroupCoordinator],
-) -> T:
-    return await ask(node, part)

@@ -10,7 +10,6 @@ from typing import Any
 
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
-from kgroup.errors import BrokerError
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.source.broker.answer_check import only_asked
@@ -64,10 +63,11 @@ class GroupReader:
             BrokerError: no broker answers.
         """
         asked = [each for each in coordinators if offsets and each.type != GroupType.SHARE]
-        described, committed = await self._both(
+        both: list[Any] = [
             self._coordinators.ask(coordinators, self._describe),
             self._coordinators.ask(asked, self._fetch_offsets),
-        )
+        ]
+        described, committed = await self._client.gather_all(both)
         groups = dict(listed)
         for each in coordinators:
             group_id = each.group_id
@@ -91,13 +91,6 @@ class GroupReader:
         for group_id, rows in started.items():
             groups[group_id] = replace(groups[group_id], share_offsets=rows)
         return groups
-
-    async def _both(self, first: Any, second: Any) -> Any:
-        results = await self._client.gather([first, second])
-        for result in results:
-            if isinstance(result, BrokerError):
-                raise result
-        return results
 
     async def _simple_group(self, coordinator: GroupCoordinator) -> Group:
         """Make a group that only commits: brokers before 0.10 neither list nor describe those.
@@ -133,7 +126,7 @@ class GroupReader:
         found: dict[str, Group | Refusal | None] = {each.group_id: None for each in coordinators}
         for kind, answer in zip(
             kinds,
-            await self._client.gather(
+            await self._client.gather_all(
                 self._client.ask(
                     node,
                     DESCRIBE_BY_TYPE[kind].request,
@@ -143,8 +136,6 @@ class GroupReader:
             ),
             strict=True,
         ):
-            if isinstance(answer, BrokerError):
-                raise answer
             answered = {each.group_id: each for each in answer.groups}
             api = DESCRIBE_BY_TYPE[kind]
             for described in only_asked(answered, by_type[kind], api.name, node).values():
@@ -179,18 +170,13 @@ class GroupReader:
             offsets = {each.group_id: _offsets(each) for each in answer.groups}
             return only_asked(offsets, group_ids, "OffsetFetch", node)
         topics = None if version is not None and version >= 2 else await self._all_partitions()
-        answers = await client.gather(
+        answers = await client.gather_all(
             client.ask(
                 node, OffsetFetchRequest, highest=_BY_TOPIC_NAME, group_id=each, topics=topics
             )
             for each in group_ids
         )
-        found: dict[str, tuple[CommittedOffset, ...] | Refusal] = {}
-        for group_id, answer in zip(group_ids, answers, strict=True):
-            if isinstance(answer, BrokerError):
-                raise answer
-            found[group_id] = _offsets(answer)
-        return found
+        return dict(zip(group_ids, map(_offsets, answers), strict=True))
 
     async def _all_partitions(self) -> list[Any]:
         """Name every partition of the cluster: before 0.10.2 offsets are asked for one by one."""

@@ -5,9 +5,9 @@ asked for all of its partitions at once. Partitions that have moved meanwhile ar
 asked for again, with growing pauses.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import Topic
@@ -48,7 +48,7 @@ class LeaderAnswers(Generic[T]):
 async def ask_leaders(
     client: BrokerClient,
     partitions: Collection[At],
-    ask: Callable[[int, list[At]], Awaitable[Mapping[At, T | int]]],
+    ask: Callable[[int, list[At]], Coroutine[Any, Any, Mapping[At, T | int]]],
     *,
     partitions_per_request: int,
 ) -> LeaderAnswers[T]:
@@ -83,7 +83,7 @@ async def ask_leaders(
             for leader, ats in by_leader.items()
             for start in range(0, len(ats), partitions_per_request)
         ]
-        answers = await client.gather(_call(ask, *part) for part in parts)
+        answers = await client.gather(ask(*part) for part in parts)
         for (_, ats), answer in zip(parts, answers, strict=True):
             if isinstance(answer, BrokerError):
                 reasons.update((at, answer) for at in ats)
@@ -117,9 +117,3 @@ def _leader(topics: Mapping[str, Topic], at: At) -> int | OffsetMark:
     if partition is None:
         return OffsetMark.PARTITION_GONE
     return OffsetMark.NO_LEADER if partition.leader is None else partition.leader
-
-
-async def _call(
-    ask: Callable[[int, list[At]], Awaitable[Mapping[At, T | int]]], leader: int, ats: list[At]
-) -> Mapping[At, T | int]:
-    return await ask(leader, ats)

@@ -46,11 +46,9 @@ async def read_next_records(
     layers = _layers(positions)
     for layer, answers in zip(
         layers,
-        await client.gather(_read_layer(client, layer, committed) for layer in layers),
+        await client.gather_all(_read_layer(client, layer, committed) for layer in layers),
         strict=True,
     ):
-        if isinstance(answers, BrokerError):
-            raise answers
         records.update(((*at, layer[at]), found) for at, found in answers.found.items())
         problems.update(dict.fromkeys(_problems(answers)))
     return NextReading(records, tuple(problems))

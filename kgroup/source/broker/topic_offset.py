@@ -51,7 +51,12 @@ async def ask_log_ranges(
     """
 
     async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
-        return await _range_of(client, leader, ats, committed)
+        starts, ends = await client.gather_all(
+            _offsets(client, leader, ats, which, committed) for which in (_EARLIEST, _LATEST)
+        )
+        return {
+            at: starts[at][0] or ends[at][0] or LogRange(starts[at][1], ends[at][1]) for at in ats
+        }
 
     return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
 
@@ -82,24 +87,6 @@ async def ask_offsets_at(
         }
 
     return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
-
-
-async def _range_of(
-    client: BrokerClient, leader: int, ats: list[At], committed: bool
-) -> dict[At, LogRange | int]:
-    """Ask one leader for both ends; an error code stands where it gave one."""
-    starts, ends = await client.gather(
-        _offsets(client, leader, ats, which, committed) for which in (_EARLIEST, _LATEST)
-    )
-    if isinstance(starts, BrokerError):
-        raise starts
-    if isinstance(ends, BrokerError):
-        raise ends
-    ranges: dict[At, LogRange | int] = {}
-    for at in ats:
-        (code, start), (other_code, end) = starts[at], ends[at]
-        ranges[at] = code or other_code or LogRange(start, end)
-    return ranges
 
 
 async def _offsets(

@@ -7,6 +7,7 @@ classes are made for them from Kafka's own definitions, in ``schema/api``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -57,31 +58,30 @@ def describe_share_offsets_request() -> Any:
     return _message("DescribeShareGroupOffsetsRequest")
 
 
+@dataclass(frozen=True, slots=True)
 class DescribeApi:
     """The API that describes the groups of one type.
 
     Attributes:
         name: Kafka's.
-        request: class of the request, made when it is first needed.
-        fields: makes the request's fields for groups.
+        field: of the request, that takes the ids of groups.
         group: makes a `Group` of one group of the answer.
     """
 
-    def __init__(self, name: str, field: str, group: Callable[[Any, Broker | None], Group]) -> None:
-        self.name = name
-        self._field = field
-        self.group = group
+    name: str
+    field: str
+    group: Callable[[Any, Broker | None], Group]
 
     @property
     def request(self) -> Any:
-        """Return the class of the request."""
+        """The class of the request, made when it is first needed."""
         if self.name == "DescribeGroups":
             return DescribeGroupsRequest
         return _message(f"{self.name}Request")
 
     def fields(self, group_ids: list[str]) -> dict[str, Any]:
         """Return the request's fields."""
-        return {self._field: group_ids}
+        return {self.field: group_ids}
 
 
 def group_state(text: str | None, type_: GroupType | None) -> GroupState | None:
@@ -124,7 +124,7 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
                 "subscription": bytes(member.member_metadata),
                 "assignment": bytes(member.member_assignment),
             }
-            for member in sorted(answer.members, key=lambda member: str(member.member_id))
+            for member in _by_id(answer.members)
         ],
     }
     decode_members(data)
@@ -147,22 +147,12 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
 def _consumer_group(answer: Any, coordinator: Broker | None) -> Group:
     """ConsumerGroupDescribe."""
     return Group(
-        group_id=answer.group_id,
-        type=GroupType.CONSUMER,
-        state=group_state(answer.group_state, GroupType.CONSUMER),
-        protocol_type=GroupType.CONSUMER.value,
+        **_common(answer, GroupType.CONSUMER, coordinator),
         assignor=answer.assignor_name or None,
-        group_epoch=_known(answer.group_epoch),
-        assignment_epoch=_known(answer.assignment_epoch),
-        coordinator=coordinator,
         members=tuple(
             Member(
-                member_id=member.member_id,
+                **_common_of_member(member),
                 instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rack_id=member.rack_id,
-                member_epoch=member.member_epoch,
                 subscription=Subscription(
                     tuple(sorted(member.subscribed_topic_names)),
                     member.subscribed_topic_regex or None,
@@ -183,21 +173,11 @@ def _consumer_group(answer: Any, coordinator: Broker | None) -> Group:
 def _share_group(answer: Any, coordinator: Broker | None) -> Group:
     """ShareGroupDescribe."""
     return Group(
-        group_id=answer.group_id,
-        type=GroupType.SHARE,
-        state=group_state(answer.group_state, GroupType.SHARE),
-        protocol_type=GroupType.SHARE.value,
+        **_common(answer, GroupType.SHARE, coordinator),
         assignor=answer.assignor_name or None,
-        group_epoch=_known(answer.group_epoch),
-        assignment_epoch=_known(answer.assignment_epoch),
-        coordinator=coordinator,
         members=tuple(
             Member(
-                member_id=member.member_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rack_id=member.rack_id,
-                member_epoch=member.member_epoch,
+                **_common_of_member(member),
                 subscription=Subscription(tuple(sorted(member.subscribed_topic_names))),
                 assignment=_partitions(member.assignment),
             )
@@ -243,22 +223,12 @@ def _partitions(assignment: Any) -> tuple[AssignedPartition, ...]:
 def _streams_group(answer: Any, coordinator: Broker | None) -> Group:
     """StreamsGroupDescribe."""
     return Group(
-        group_id=answer.group_id,
-        type=GroupType.STREAMS,
-        state=group_state(answer.group_state, GroupType.STREAMS),
-        protocol_type=GroupType.STREAMS.value,
-        group_epoch=_known(answer.group_epoch),
-        assignment_epoch=_known(answer.assignment_epoch),
-        coordinator=coordinator,
+        **_common(answer, GroupType.STREAMS, coordinator),
         topology=_topology(answer.topology) if answer.topology is not None else None,
         members=tuple(
             Member(
-                member_id=member.member_id,
+                **_common_of_member(member),
                 instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rack_id=member.rack_id,
-                member_epoch=member.member_epoch,
                 tasks=_tasks(member.assignment),
                 target_tasks=_tasks(member.target_assignment),
                 topology_epoch=member.topology_epoch,
@@ -276,11 +246,13 @@ def _streams_group(answer: Any, coordinator: Broker | None) -> Group:
 
 
 def _tasks(assignment: Any) -> TaskAssignment:
-    def tasks(kind: Iterable[Any]) -> tuple[Task, ...]:
-        return tuple(sorted(Task(each.subtopology_id, n) for each in kind for n in each.partitions))
-
-    kinds = assignment.active_tasks, assignment.standby_tasks, assignment.warmup_tasks
-    return TaskAssignment(*map(tasks, kinds))
+    kinds = (assignment.active_tasks, assignment.standby_tasks, assignment.warmup_tasks)
+    return TaskAssignment(
+        *(
+            tuple(sorted(Task(each.subtopology_id, n) for each in kind for n in each.partitions))
+            for kind in kinds
+        )
+    )
 
 
 def _topology(answer: Any) -> Topology:
@@ -305,6 +277,24 @@ def _topology(answer: Any) -> Topology:
 
 
 # --- common --------------------------------------------------------------------------------------
+
+
+def _common(answer: Any, type_: GroupType, coordinator: Broker | None) -> dict[str, Any]:
+    """Read what brokers tell alike of the groups of all types with epochs."""
+    return {
+        "group_id": answer.group_id,
+        "type": type_,
+        "state": group_state(answer.group_state, type_),
+        "protocol_type": type_.value,
+        "group_epoch": _known(answer.group_epoch),
+        "assignment_epoch": _known(answer.assignment_epoch),
+        "coordinator": coordinator,
+    }
+
+
+def _common_of_member(member: Any) -> dict[str, Any]:
+    names = ("member_id", "client_id", "client_host", "rack_id", "member_epoch")
+    return {name: getattr(member, name) for name in names}
 
 
 def _by_id(members: Iterable[Any]) -> list[Any]:

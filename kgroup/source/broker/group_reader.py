@@ -124,29 +124,18 @@ class GroupReader:
             if await self._client.version(node, DESCRIBE_BY_TYPE[kind].request) is not None
         ]
         found: dict[str, Group | Refusal | None] = {each.group_id: None for each in coordinators}
-        for kind, answer in zip(
-            kinds,
-            await self._client.gather_all(
-                self._client.ask(
-                    node,
-                    DESCRIBE_BY_TYPE[kind].request,
-                    **DESCRIBE_BY_TYPE[kind].fields(by_type[kind]),
-                )
-                for kind in kinds
-            ),
-            strict=True,
-        ):
+        apis = [(DESCRIBE_BY_TYPE[kind], by_type[kind]) for kind in kinds]
+        answers = await self._client.gather_all(
+            self._client.ask(node, api.request, **api.fields(ids)) for api, ids in apis
+        )
+        for (api, group_ids), answer in zip(apis, answers, strict=True):
             answered = {each.group_id: each for each in answer.groups}
-            api = DESCRIBE_BY_TYPE[kind]
-            for described in only_asked(answered, by_type[kind], api.name, node).values():
-                if found[described.group_id] is not None and described.error_code:
+            for described in only_asked(answered, group_ids, api.name, node).values():
+                code = described.error_code
+                if code in _NO_SUCH_GROUP or (code and found[described.group_id] is not None):
                     continue
-                if described.error_code in _NO_SUCH_GROUP:
-                    continue
-                if described.error_code:
-                    found[described.group_id] = Refusal(
-                        described.error_code, described.error_message
-                    )
+                if code:
+                    found[described.group_id] = Refusal(code, described.error_message)
                 elif described.group_state != GroupState.DEAD:
                     found[described.group_id] = api.group(described, coordinator)
         return found

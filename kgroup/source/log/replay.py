@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kgroup.columnar.log_reader import FileLogs, LogReader
-from kgroup.errors import ProblemKind
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord, TransactionStatus
@@ -32,12 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Decode",
-    "Replay",
     "decode_group_record",
     "decode_subscriptions",
     "read_segment",
     "replay_groups",
-    "replay_log",
 ]
 
 _Decoded = dict[str, Any] | None
@@ -62,14 +59,6 @@ _COMMIT_COLUMNS = (
     "producer_epoch",
 )
 """Of `columnar.schema.DECODED`: what `Delta.commit` takes, then what tells how to call it."""
-
-
-class Replay(Protocol):
-    """What takes the records of one partition in the log's order: `Delta`, say."""
-
-    def replay(self, record: DecodedRecord) -> None:
-        """Take one record."""
-        ...
 
 
 def decode_group_record(key: bytes | None, value: bytes | None) -> tuple[str, _Decoded, _Decoded]:
@@ -120,24 +109,6 @@ def replay_groups(
                 target.replay(decoded)
         else:
             _replay_columns(kept, target)
-
-
-def replay_log(log: Iterable[Segment], decode: Decode, target: Replay, damage: ProblemLog) -> None:
-    """Feed all records of a log to `target`; what cannot be read goes to `damage`.
-
-    Args:
-        log: segments of one partition of another topic, in order.
-        decode: key and value of a record of that topic.
-        target: takes the records.
-        damage: takes the rest.
-    """
-    for segment in log:
-        try:
-            for record in read_segment(segment, damage, decode):
-                target.replay(record)
-        except OSError as error:
-            reason = f"The file cannot be read: {error.strerror or error}."
-            damage.add(Problem(ProblemKind.UNREADABLE, reason, path=str(segment.path)))
 
 
 def read_segment(

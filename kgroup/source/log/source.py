@@ -34,7 +34,7 @@ from kgroup.protocol.record import share_state_record
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log.end import log_end
 from kgroup.source.log.folder import META_PROPERTIES, read_pairs, read_topic_names
-from kgroup.source.log.replay import replay_groups, replay_log
+from kgroup.source.log.replay import read_segment, replay_groups
 from kgroup.source.log.replica import choose_logs
 from kgroup.source.log.segment_file import (
     SHARE_STATE_TOPIC,
@@ -230,7 +230,13 @@ def _replay_share_state(
     found = find_topic_segments(directories, SHARE_STATE_TOPIC, damage.add)
     for log in choose_logs(found, notes):
         share_logs.append(ShareStateLog(str(log[0].path.parent)))
-        replay_log(log, share_state_record.decode_record, share_logs[-1], damage)
+        for segment in log:
+            try:
+                for record in read_segment(segment, damage, share_state_record.decode_record):
+                    share_logs[-1].replay(record)
+            except OSError as error:
+                reason = f"The file cannot be read: {error.strerror or error}."
+                damage.add(Problem(ProblemKind.UNREADABLE, reason, path=str(segment.path)))
     return share_logs
 
 

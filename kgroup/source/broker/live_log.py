@@ -5,10 +5,9 @@ log directory. A file is removed when the next one is asked for, so that memory 
 the topic's size, and disk by a few partitions of it.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import LogRange
@@ -31,8 +30,6 @@ __all__ = [
     "problems_of",
     "refusal",
 ]
-
-T = TypeVar("T")
 
 FETCH_SIZE = 4 << 20
 LARGEST_FETCH = 64 << 20
@@ -217,31 +214,22 @@ class LiveLog:
         return FetchedRange(log, at if problem else max(at, end), problem)
 
     async def _fetch(self, number: int, at: int, size: int, committed: bool) -> tuple[int, Fetched]:
-        async def ask(leader: int) -> tuple[int, Fetched]:
-            key = (OFFSETS_TOPIC, number)
-            found = await fetch(self.client, leader, {key: at}, size, committed=committed)
-            return found[key].code, found[key]
-
-        return await self._ask_leader(number, ask)
-
-    async def _ask_leader(
-        self, number: int, ask: Callable[[int], Awaitable[tuple[int, T]]]
-    ) -> tuple[int, T]:
         """Ask the leader of a partition, whoever that is by now; give its id and the answer.
 
         Raises:
             BrokerError: it does not answer, or with an error.
         """
+        key = (OFFSETS_TOPIC, number)
         backoff = Backoff(self.client)
         while True:
             leader = self.leaders.get(number)
             try:
                 if leader is None:
                     raise refusal(ErrorCode.LEADER_NOT_AVAILABLE, None)
-                code, answer = await ask(leader)
-                if not code:
-                    return leader, answer
-                raise refusal(code, leader)
+                found = await fetch(self.client, leader, {key: at}, size, committed=committed)
+                if not found[key].code:
+                    return leader, found[key]
+                raise refusal(found[key].code, leader)
             except BrokerError as error:
                 if error.kind not in _PASSING or not await backoff.wait():
                     raise

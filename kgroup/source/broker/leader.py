@@ -5,13 +5,14 @@ asked for all of its partitions at once. Partitions that have moved meanwhile ar
 asked for again, with growing pauses.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from kgroup.errors import BrokerError
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import Topic
 from kgroup.model.log_range import OffsetMark
+from kgroup.model.problem import Problem
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection_error import BROKEN
 from kgroup.source.broker.error_code import LEADER_MOVES, ErrorCode, error_name
@@ -43,6 +44,34 @@ class LeaderAnswers(Generic[T]):
     found: Mapping[At, T]
     marks: Mapping[At, OffsetMark]
     unanswered: Mapping[At, BrokerError | int]
+
+    def mark_problems(self, shut: str = OffsetMark.NOT_AUTHORIZED.sentence) -> Iterator[Problem]:
+        """Tell of partitions without a leader; once of a topic that is shut, in these words."""
+        told = set()
+        for (topic, partition), mark in sorted(self.marks.items()):
+            if mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
+                told.add(topic)
+                yield Problem(ProblemKind(mark), f"{topic}: {shut}", topic=topic)
+            elif mark is OffsetMark.NO_LEADER:
+                text = f"{topic}-{partition}: {mark.sentence}"
+                yield Problem(ProblemKind(mark), text, topic=topic, partition=partition)
+
+    def failures(self, refused: str, missing: str) -> Iterator[Problem]:
+        """Tell of what was not answered: of each partition's error code, of a broker only once.
+
+        Args:
+            refused: sentence with places for the partition and the name of its error.
+            missing: of the partitions that a broker leads.
+        """
+        told = set()
+        for (topic, partition), reason in sorted(self.unanswered.items()):
+            if not isinstance(reason, BrokerError):
+                text = refused.format(f"{topic}-{partition}", error_name(reason))
+                yield Problem(ProblemKind.DENIED, text, topic=topic, partition=partition)
+            elif reason.broker_id not in told:
+                told.add(reason.broker_id)
+                text = f"{reason}; {missing} that it leads are missing."
+                yield Problem(reason.kind, text[:1].upper() + text[1:], broker=reason.broker_id)
 
 
 async def ask_leaders(

@@ -12,15 +12,13 @@ markers, and for readers of committed records those of aborted transactions are 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.log_range import OffsetMark
 from kgroup.model.next_record import NextReading, NextRecord, Position
 from kgroup.model.problem import Problem
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_control
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.error_code import ErrorCode, error_name
+from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.fetch import fetch
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 
@@ -31,6 +29,7 @@ PARTITIONS_PER_REQUEST = 500
 SIZES = (20 << 10, 320 << 10)
 """Bytes of each partition, of many at a time: a batch of the producer's default 16 KiB; more."""
 LARGEST = 64 << 20
+_SHUT = "its records, and so their times, may not be read (READ on the topic)."
 
 
 async def read_next_records(
@@ -50,7 +49,10 @@ async def read_next_records(
         strict=True,
     ):
         records.update(((*at, layer[at]), found) for at, found in answers.found.items())
-        problems.update(dict.fromkeys(_problems(answers)))
+        failures = answers.failures(
+            "The next record of {} cannot be read: {}.", "the times of records"
+        )
+        problems |= dict.fromkeys((*answers.mark_problems(_SHUT), *failures))
     return NextReading(records, tuple(problems))
 
 
@@ -168,24 +170,3 @@ def _is_abort(batch: RecordBatch) -> bool:
     return isinstance(record, Record) and decode_control(record.key, record.value)[0] == (
         "ControlAbort"
     )
-
-
-def _problems(answers: LeaderAnswers[NextRecord]) -> Iterable[Problem]:
-    """Tell why records are not known: of a topic that may not be read, of a broker, only once."""
-    told: set[object] = set()
-    for (topic, partition), mark in sorted(answers.marks.items()):
-        if mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
-            told.add(topic)
-            text = f"{topic}: its records, and so their times, may not be read (READ on the topic)."
-            yield Problem(ProblemKind(mark), text, topic=topic)
-        elif mark is OffsetMark.NO_LEADER:
-            text = f"{topic}-{partition}: {mark.sentence}"
-            yield Problem(ProblemKind(mark), text, topic=topic, partition=partition)
-    for (topic, partition), reason in sorted(answers.unanswered.items()):
-        if not isinstance(reason, BrokerError):
-            text = f"The next record of {topic}-{partition} cannot be read: {error_name(reason)}."
-            yield Problem(ProblemKind.DENIED, text, topic=topic, partition=partition)
-        elif reason.broker_id not in told:
-            told.add(reason.broker_id)
-            text = f"{reason}; the times of records that it leads are missing."
-            yield Problem(reason.kind, text[:1].upper() + text[1:], broker=reason.broker_id)

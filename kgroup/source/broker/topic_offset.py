@@ -4,17 +4,15 @@ Each leader is asked for all of its partitions at once, for the first and for th
 by side.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
-from kgroup.model.problem import Problem
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.error_code import ErrorCode, error_name
+from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 
 __all__ = ["ask_log_ranges", "ask_offsets_at", "read_log_ranges"]
@@ -38,7 +36,8 @@ async def read_log_ranges(
     ranges = dict(answers.found)
     ranges.update((at, LogRange(mark=mark)) for at, mark in answers.marks.items())
     ranges.update((at, LogRange(mark=OffsetMark.NO_ANSWER)) for at in answers.unanswered)
-    return LogReading(ranges, tuple(_problems(ranges, answers.unanswered)))
+    failures = answers.failures("The leader of {} says {}.", "the ends of partitions")
+    return LogReading(ranges, (*failures, *answers.mark_problems()))
 
 
 async def ask_log_ranges(
@@ -121,27 +120,3 @@ def _offset(partition: Any, version: int | None) -> int | None:
     if version == 0:
         return partition.old_style_offsets[0] if partition.old_style_offsets else None
     return partition.offset if partition.offset >= 0 else None
-
-
-def _problems(
-    ranges: Mapping[At, LogRange], unanswered: Mapping[At, BrokerError | int]
-) -> Iterable[Problem]:
-    """Tell of partitions that should have an answer; of a broker or a topic that is shut once."""
-    told: set[object] = set()
-    for (topic, partition), reason in sorted(unanswered.items()):
-        if isinstance(reason, BrokerError):
-            if reason.broker_id in told:
-                continue
-            told.add(reason.broker_id)
-            text = f"{reason}; the ends of partitions that it leads are missing."
-            yield Problem(reason.kind, text[:1].upper() + text[1:], broker=reason.broker_id)
-        else:
-            text = f"The leader of {topic}-{partition} says {error_name(reason)}."
-            yield Problem(ProblemKind.DENIED, text, topic=topic, partition=partition)
-    for (topic, partition), found in sorted(ranges.items(), key=lambda item: item[0]):
-        if found.mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
-            told.add(topic)
-            yield Problem(ProblemKind(found.mark), f"{topic}: {found.mark.sentence}", topic=topic)
-        elif found.mark is OffsetMark.NO_LEADER:
-            text = f"{topic}-{partition}: {found.mark.sentence}"
-            yield Problem(ProblemKind(found.mark), text, topic=topic, partition=partition)

@@ -270,13 +270,7 @@ class BrokerClient:
         return link.version(kind, highest)
 
     async def ask(self, node: int, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
-        """Send a request and wait for its answer, over a new connection if need be.
-
-        Args:
-            node: id of the broker.
-            kind: class of the request.
-            highest: version that is not to be passed.
-            fields: of the request.
+        """Send a request, of version `highest` at most, over a new connection if need be.
 
         Raises:
             BrokerError: there is no answer.
@@ -313,11 +307,7 @@ class BrokerClient:
                 await link.open(self.deadline.patience_s)
                 version = link.version(kind, highest)
                 if version is None:
-                    raise BrokerError(
-                        ProblemKind.UNSUPPORTED,
-                        f"{link} has no {_api_name(kind)} API",
-                        link.broker_id,
-                    )
+                    raise link.error(ProblemKind.UNSUPPORTED, f"has no {_api_name(kind)} API")
                 return await link.send(kind, version, fields)
             except BrokerError as error:
                 if error.kind not in BROKEN:
@@ -459,22 +449,18 @@ class _Link:
             await self._manager.wait_for(self.connection.init_future, 1000 * wait_s)
         except kafka_errors.KafkaTimeoutError as error:
             if not self.connection.init_future.is_done:  # it is the waiting that is over
-                silent = BrokerError(
-                    ProblemKind.SILENT,
-                    f"{self} did not answer within {wait_s:.1f} s",
-                    self.broker_id,
-                )
+                silent = self.error(ProblemKind.SILENT, f"did not answer within {wait_s:.1f} s")
                 if is_last:
                     self.connection.close(kafka_errors.KafkaConnectionError("given up"))
                     self.trouble = silent
                 raise silent from None
             raise self._failure(error, is_last=is_last) from None
         except kafka_errors.UnknownBrokerIdError:
-            text = f"{self} is not part of the cluster any more"
-            raise BrokerError(ProblemKind.UNREACHABLE, text, self.broker_id) from None
+            text = "is not part of the cluster any more"
+            raise self.error(ProblemKind.UNREACHABLE, text) from None
         except (TypeError, ValueError) as error:  # of kafka-python, over ApiVersions
-            text = f"{self} does not tell what it speaks: {error}"
-            raise BrokerError(ProblemKind.UNUSABLE, text, self.broker_id) from None
+            text = f"does not tell what it speaks: {error}"
+            raise self.error(ProblemKind.UNUSABLE, text) from None
         except (kafka_errors.KafkaError, KgroupError, RuntimeError) as error:
             raise self._failure(error, is_last=is_last) from None
 
@@ -498,28 +484,31 @@ class _Link:
             try:
                 answer = await sent
             except (kafka_errors.RequestTimedOutError, kafka_errors.KafkaTimeoutError):
-                reason = f"{self} did not answer {_api_name(kind)} within {patience:.1f} s"
-                self.trouble = BrokerError(ProblemKind.SILENT, reason, self.broker_id)
+                reason = f"did not answer {_api_name(kind)} within {patience:.1f} s"
+                self.trouble = self.error(ProblemKind.SILENT, reason)
                 raise self.trouble from None
             except kafka_errors.NodeNotReadyError:
                 reason = (
-                    f"{self} is holding requests back, since a quota is used up; try again later, "
-                    "or with a longer --timeout"
+                    "is holding requests back, since a quota is used up; try again later, or with "
+                    "a longer --timeout"
                 )
-                raise BrokerError(ProblemKind.THROTTLED, reason, self.broker_id) from None
+                raise self.error(ProblemKind.THROTTLED, reason) from None
             except kafka_errors.KafkaConnectionError as error:
                 if not self._has_answered:
                     raise self._failure(error) from None
-                reason = f"{self} closed the connection"
-                raise BrokerError(ProblemKind.DISCONNECTED, reason, self.broker_id) from None
+                raise self.error(ProblemKind.DISCONNECTED, "closed the connection") from None
             except kafka_errors.KafkaError as error:
                 raise self._failure(error) from None
             self._has_answered = True
             deadline.heard()
             if (name := null_field(answer, version)) is not None:
-                reason = f"{self} answered {_api_name(kind)} with null for {name}, never null"
-                raise BrokerError(ProblemKind.UNUSABLE, reason, self.broker_id)
+                reason = f"answered {_api_name(kind)} with null for {name}, never null"
+                raise self.error(ProblemKind.UNUSABLE, reason)
             return answer
+
+    def error(self, kind: ProblemKind, text: str) -> BrokerError:
+        """Make an error of what this broker does."""
+        return BrokerError(kind, f"{self} {text}", self.broker_id)
 
     def _failure(self, error: Exception, *, is_last: bool = True) -> BrokerError:
         """Explain an error; what another attempt cannot mend stays with the broker."""

@@ -16,6 +16,11 @@ _CERTIFICATE_EXPIRED = 10
 _CERTIFICATE_NOT_YET_VALID = 9
 _WRONG_NAME = (62, 64)
 """OpenSSL's X509_V_ERR_… of host names and of addresses."""
+_PACKAGES = {
+    "GSSAPI": "needs Kerberos, for which the Python package gssapi is not installed",
+    "AWS_MSK_IAM": "needs AWS credentials, and the Python package botocore is not installed",
+}
+"""What is missing for a login by a mechanism."""
 
 _FRAME = re.compile(r"Invalid frame length: (\d+)")
 _WAITED = re.compile(r"timed out after (\d+)")
@@ -91,16 +96,8 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[Pr
         return _connection(text, causes, options)
     if isinstance(error, kafka_errors.KafkaError):
         return ProblemKind.UNUSABLE, f"gave an answer that cannot be used: {text}"
-    if isinstance(error, RuntimeError) and mechanism == "GSSAPI":
-        return (
-            ProblemKind.REFUSED,
-            "needs Kerberos, for which the Python package gssapi is not installed",
-        )
-    if isinstance(error, RuntimeError) and mechanism == "AWS_MSK_IAM":
-        return (
-            ProblemKind.REFUSED,
-            "needs AWS credentials, and the Python package botocore is not installed",
-        )
+    if isinstance(error, RuntimeError) and mechanism in _PACKAGES:
+        return ProblemKind.REFUSED, _PACKAGES[mechanism]
     return ProblemKind.UNUSABLE, f"could not be logged in to: {type(error).__name__}"
 
 

@@ -82,16 +82,15 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         if self.ssl_enabled:
             options = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
             transport = KafkaSSLTransport(self._net, sock, host=node.host, **options)
+            try:
+                await self._shake_hands(transport._sock, timeout_at)
+            except Exception as error:
+                transport._sock.close()
+                if isinstance(error, TooSlow):
+                    raise
+                raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from error
         else:
             transport = KafkaTCPTransport(self._net, sock, host=node.host)
-        try:
-            if self.ssl_enabled:
-                await self._shake_hands(transport._sock, timeout_at)
-        except Exception as error:
-            transport._sock.close()
-            if isinstance(error, TooSlow):
-                raise
-            raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from error
         _keep_last_words(transport)
         return transport
 

@@ -213,9 +213,9 @@ async def read_details(
     topics = await client.topics([OFFSETS_TOPIC])
     logs = [
         _Log(
-            client,
             number,
             by_partition[number],
+            client,
             _leader(topics, number),
             ranges.ranges[OFFSETS_TOPIC, number],
             LogMemory() if memory is None else memory,
@@ -239,25 +239,21 @@ async def read_details(
     return found, notes
 
 
+@dataclass
 class _Log:
     """One partition of `__consumer_offsets`, and the groups to look for in it."""
 
-    def __init__(
-        self,
-        client: BrokerClient,
-        number: int,
-        traces: Sequence[_Trace],
-        leader: int | None,
-        log_range: LogRange,
-        memory: LogMemory,
-    ) -> None:
-        self.number = number
-        self.traces = traces
-        self._client = client
-        self._leader = leader
-        self._range = log_range
-        self._memory = memory
-        self._wanted = {trace.group.group_id.encode("utf-8", "replace"): trace for trace in traces}
+    number: int
+    traces: Sequence[_Trace]
+    _client: BrokerClient
+    _leader: int | None
+    _range: LogRange
+    _memory: LogMemory
+
+    def __post_init__(self) -> None:
+        self._wanted = {
+            trace.group.group_id.encode("utf-8", "replace"): trace for trace in self.traces
+        }
         self._pattern = _pattern(self._wanted)
 
     async def search(self, budget: int) -> str | None:

@@ -48,16 +48,10 @@ class GroupReader:
         *,
         offsets: bool,
     ) -> dict[str, Group]:
-        """Ask for the members of groups and, if so wanted, for their offsets.
+        """Ask for the members of groups and, if so wanted, their offsets; give those that exist.
 
-        Args:
-            coordinators: the groups.
-            listed: what lists have told of groups, by id; it stays where a coordinator tells
-                nothing, and for groups that are not among `coordinators`.
-            offsets: whether to ask for offsets.
-
-        Returns:
-            The groups that exist, by id.
+        What lists have told of groups stays where a coordinator tells nothing, and for groups that
+        are not among `coordinators`.
 
         Raises:
             BrokerError: no broker answers.

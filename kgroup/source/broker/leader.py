@@ -83,11 +83,8 @@ async def ask_leaders(
 ) -> LeaderAnswers[T]:
     """Ask the leader of each partition.
 
-    Args:
-        client: connected.
-        partitions: by topic and number.
-        ask: asks one broker about some of its partitions, and gives answers or error codes.
-        partitions_per_request: so many at most are given to `ask` at a time.
+    `ask` asks one broker about some of its partitions, so many at most at a time, and gives answers
+    or error codes.
 
     Raises:
         BrokerError: no broker answers.

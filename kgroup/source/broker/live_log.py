@@ -95,12 +95,7 @@ class LiveLog:
         folder: Path,
         on_progress: Callable[["LiveLog"], None] = lambda log: None,
     ) -> None:
-        """Ask where the partitions are.
-
-        Args:
-            client: connected.
-            folder: for copies.
-            on_progress: called after each fetch.
+        """Ask where the partitions are; copies go into the folder.
 
         Raises:
             BrokerError: no broker answers, or the topic may not be described.
@@ -174,11 +169,7 @@ class LiveLog:
     ) -> FetchedRange:
         """Copy the records of a partition from an offset to another; the last batch is whole.
 
-        Args:
-            number: of the partition.
-            start: where to begin.
-            end: where to stop.
-            committed: only decided records; `end` is the last stable offset then, at most.
+        With `committed` only decided records; `end` is the last stable offset then, at most.
         """
         at, size = start, FETCH_SIZE
         leader = self.leaders.get(number)
@@ -242,14 +233,7 @@ class LiveLogs:
     def __init__(
         self, topic: LiveLog, numbers: Sequence[int], start: Start, end: int | None = None
     ) -> None:
-        """Ask nothing yet.
-
-        Args:
-            topic: that they are of.
-            numbers: of the partitions.
-            start: where to begin in each of them.
-            end: where to stop; None: where each of them ends.
-        """
+        """Ask nothing yet; by default a partition is read to its end."""
         self.log_count = self.file_count = len(numbers)
         self.is_sought = start.is_sought
         self._topic = topic

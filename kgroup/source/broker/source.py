@@ -77,13 +77,9 @@ class Cluster:
         of_silence: bool = False,
         **options: Any,
     ) -> None:
-        """Connect to nothing yet.
+        """Connect to nothing yet; see `BrokerClient`.
 
-        Args:
-            bootstrap: "host:port", several separated by commas or in a list.
-            timeout_s: bounds everything that is done with this object, or
-            of_silence: the time in which no broker answers.
-            options: kafka-python's own (`security_protocol`, `ssl_cafile`, …).
+        `timeout_s` bounds all that is done with this object, or the time of silence (`of_silence`).
         """
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s

@@ -116,12 +116,7 @@ def read_segment(
 ) -> Iterator[DecodedRecord]:
     """Decode a segment's records in order, for `Delta`: transactional ones are all "open".
 
-    What cannot be read goes to `damage`.
-
-    Args:
-        segment: to read.
-        damage: takes what is damaged.
-        decode: key and value of its topic's records.
+    What cannot be read goes to `damage`; `decode` is that of the topic's records.
 
     Raises:
         OSError: the file cannot be read.

@@ -195,18 +195,14 @@ class BrokerClient:
         if self._manager.broker_version_data is not None:  # the user says what it speaks
             await link.open(patience)
             return link
-        try:
-            await link.open(patience, first_s=SOON_S)
-            return link
-        except BrokerError as error:
-            trouble = error
-        # it is the way that takes long
-        if trouble.kind is ProblemKind.SILENT and not link.was_reached:
+        for first_s in (SOON_S, None):
             try:
-                await link.open(patience)
+                await link.open(patience, first_s=first_s)
                 return link
             except BrokerError as error:
                 trouble = error
+            if trouble.kind is not ProblemKind.SILENT or link.was_reached:
+                break  # else it is the way that takes long
         if (
             trouble.kind not in (ProblemKind.SILENT, ProblemKind.DISCONNECTED)
             or not link.was_reached

@@ -179,10 +179,9 @@ class CoordinatorSource(Protocol):
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        """Find the coordinators of groups, which need not exist, or of transactional ids.
+        """Find the coordinators of groups, which need not exist, or of transactional ids, by key.
 
-        Returns:
-            Placements by key; none at all where the cluster has no topic for them yet.
+        There are none at all where the cluster has no topic for them yet.
 
         Raises:
             BrokerError: where no broker answers.
@@ -235,11 +234,7 @@ class RenewableSource(Protocol):
     """What keeps something between one reading and the next: connections, say."""
 
     def renew(self, *, anew: bool = False) -> None:
-        """Prepare another round of a watch.
-
-        Args:
-            anew: keep nothing, because the last round failed.
-        """
+        """Prepare another round of a watch; `anew` keeps nothing, because the last one failed."""
         ...
 
 

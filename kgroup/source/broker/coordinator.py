@@ -109,14 +109,9 @@ class Coordinators:
             [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, "T | Refusal"]]
         ],
     ) -> dict[str, T]:
-        """Ask each group's coordinator.
+        """Ask each group's coordinator, by `ask` one broker about some of its groups.
 
-        Args:
-            coordinators: the groups.
-            ask: asks one broker about some of its groups.
-
-        Returns:
-            Answers by group id; groups that could not be asked for are left out.
+        Groups that could not be asked for are left out of the answers.
         """
         answers: dict[str, T] = {}
         waiting = {each.group_id: each for each in coordinators}
@@ -187,12 +182,9 @@ class Coordinators:
 async def find_coordinators(
     client: BrokerClient, keys: Collection[str], *, transactional: bool = False
 ) -> dict[str, int | Refusal]:
-    """Ask for the coordinators of groups, or of transactional ids.
+    """Ask for the brokers that coordinate groups or transactional ids, or why there is none.
 
     The topic where they are kept must exist, for this creates it.
-
-    Returns:
-        Broker ids by key, or why there is no coordinator.
 
     Raises:
         BrokerError: no broker answers.

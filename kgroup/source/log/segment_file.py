@@ -241,14 +241,7 @@ def _segments(
 def segment_at(
     path: Path, size: int, reason: str | None = None, topic: str = OFFSETS_TOPIC
 ) -> Segment:
-    """Make a segment of a file's names.
-
-    Args:
-        path: of the file.
-        size: in bytes.
-        reason: why it is not to be read, if its folder says so.
-        topic: that it should be of.
-    """
+    """Make a segment of a file's names; the reason says why it is not to be read."""
     name = _SEGMENT_NAME.fullmatch(path.name)
     base_offset = _BASE_OFFSET.match(path.name)
     return Segment(
@@ -269,10 +262,8 @@ def as_broker(
 ) -> Iterator[Segment]:
     """Decide, for the segments of one folder, which of them a broker would read.
 
-    Args:
-        segments: of the folder.
-        include: also read those that a broker would remove.
-        end_of: gives the offset that follows a segment.
+    Those to `include` are read although a broker would remove them; `end_of` gives the offset that
+    follows a segment.
     """
     by_status: dict[SegmentStatus, list[Segment]] = {status: [] for status in SegmentStatus}
     for segment in segments:

@@ -279,7 +279,5 @@ def _folder_end(folder: Path) -> int | None:
     if not folder.is_dir():
         return None
     names = [name for name in os.listdir(folder) if _SEGMENT_NAME.fullmatch(name)]
-    if not names:
-        return None
-    last = max(names)
-    return log_end(folder / last, int(last.removesuffix(".log")))
+    last = max(names, default=None)
+    return None if last is None else log_end(folder / last, int(last.removesuffix(".log")))

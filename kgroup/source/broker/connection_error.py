@@ -32,11 +32,8 @@ def connection_error(
 ) -> KgroupError:
     """Explain why a connection failed or broke.
 
-    Args:
-        error: what kafka-python raised.
-        who: the broker, to begin the line with: ``broker 1 (kafka-1:9093)`` or ``kafka-1:9093``.
-        options: keyword arguments of the kafka-python client.
-        broker_id: the broker, where it is known.
+    The text begins with `who`: ``broker 1 (kafka-1:9093)`` or ``kafka-1:9093``; options are those
+    of kafka-python's client.
 
     Returns:
         A `BrokerError` of kind "refused" (it will not let us in, or we do not trust it),

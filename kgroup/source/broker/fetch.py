@@ -62,15 +62,10 @@ async def fetch(
     wait_ms: int = 0,
     committed: bool = False,
 ) -> dict[At, Fetched]:
-    """Fetch from partitions.
+    """Fetch so many bytes of each of a leader's partitions; with `committed` decided records only.
 
-    Args:
-        client: connected.
-        leader: of all the partitions.
-        offsets: where to begin in each.
-        size: bytes of a partition; from version 3 on the first batch comes whole all the same.
-        wait_ms: how long the leader shall wait where there is nothing.
-        committed: whether only decided records are wanted.
+    From version 3 on the first batch comes whole all the same. Where there is nothing the leader
+    waits for `wait_ms`.
 
     Raises:
         BrokerError: the leader cannot be asked, or leaves a partition out.

@@ -51,13 +51,8 @@ class FollowedLogs:
     ) -> None:
         """Ask nothing yet.
 
-        Args:
-            topic: that they are of.
-            numbers: of the partitions.
-            start: where to begin in each of them.
-            committed: whether only decided records are wanted.
-            on_note: called with what a user should know of brokers that go and come.
-            pulse: called at least every now and then while nothing comes.
+        With `committed` only decided records are wanted. `on_note` is called with what a user
+        should know of brokers that go and come, `pulse` now and then while nothing comes.
         """
         self.log_count = self.file_count = len(numbers)
         self.is_sought = True

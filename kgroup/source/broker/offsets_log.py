@@ -188,15 +188,8 @@ async def read_details(
 ) -> tuple[dict[str, Group], list[str]]:
     """Complete groups by what their partitions of `__consumer_offsets` tell.
 
-    Args:
-        client: connected.
-        groups: as the brokers describe them, with `offsets_partition`.
-        budget: bytes to read of each partition; where that is not enough, things stay unknown.
-        memory: of earlier rounds.
-        commit_times: whether it matters when offsets were committed.
-
-    Returns:
-        The groups, and notes on what could not be read or found.
+    The budget is the bytes to read of each partition: where that is not enough, things stay
+    unknown. The notes beside the groups are on what could not be read or found.
     """
     by_partition: dict[int, list[_Trace]] = {}
     for group in groups.values():

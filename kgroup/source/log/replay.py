@@ -83,13 +83,9 @@ def replay_groups(
 ) -> None:
     """Feed what compaction would keep of a log to `target`; what cannot be read goes to `damage`.
 
-    Args:
-        log: segments of one partition of `__consumer_offsets`, in order.
-        target: takes the records.
-        damage: takes the rest.
-        compiled: whether to use compiled code; by default where the log is large.
-        on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
-        on_progress: called now and then with the bytes of the log that have been read.
+    The log is the segments of one partition of `__consumer_offsets`, in order. By default compiled
+    code is used where it is large; `on_compile` is called before code is compiled, see
+    `columnar.segment.decode_chunks`, and `on_progress` now and then with the bytes that were read.
     """
     reader = LogReader(
         FileLogs([Log(tuple(log))]),

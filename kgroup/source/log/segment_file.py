@@ -72,14 +72,9 @@ def find_segments(
     ``__consumer_offsets-N`` folders, such as a broker's log directory. Files other than segments
     are passed over. What is found twice is returned once.
 
-    Args:
-        paths: files and folders.
-        include: also read those that a broker would remove.
-        on_problem: takes what cannot be read while something else can; by default that is
-            raised too.
-
-    Returns:
-        Segments sorted by partition, folder and base offset.
+    Those to `include` are read although a broker would remove them. `on_problem` takes what cannot
+    be read while something else can; by default that is raised too. Segments are sorted by
+    partition, folder and base offset.
 
     Raises:
         InputError: a path does not exist or is a device or a pipe, a folder or all of the files

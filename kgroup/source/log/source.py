@@ -74,13 +74,10 @@ class LogDir:
         on_compile: Callable[[], None] | None = None,
         on_progress: Callable[[int, int], None] = lambda done, size: None,
     ) -> None:
-        """Take folders to read.
+        """Take log directories, folders of partitions, or segments to read.
 
-        Args:
-            paths: log directories, folders of partitions, segments.
-            on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
-            on_progress: called now and then with the bytes of `__consumer_offsets` that have been
-                read, and how many there are.
+        `on_compile` is called before code is compiled, see `columnar.segment.decode_chunks`, and
+        `on_progress` with the bytes of `__consumer_offsets` that were read, and how many there are.
         """
         self._paths = tuple(paths)
         self._on_compile = on_compile

@@ -206,13 +206,13 @@ def test_only_a_part_is_copied(large: tuple[SegmentSource, Path]) -> None:
     source, path = large
     last = source.splits(split_size=SPLIT_SIZE)[-1]
     assert isinstance(last.location, FileRange)
-    with last.location.local(3) as copy:
-        data = copy.path.read_bytes()
+    with last.location.local(3) as (copy, _):
+        data = copy.read_bytes()
         assert len(data) == source.size
         assert data[last.location.start :] == path.read_bytes()[last.location.start :]
         assert not any(data[: last.location.start])
-        assert 512 * copy.path.stat().st_blocks < 2 * SPLIT_SIZE
-        held = copy.path
+        assert 512 * copy.stat().st_blocks < 2 * SPLIT_SIZE
+        held = copy
     assert not held.exists()
 
 

@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
-from bench.measure import (
-    ENVIRONMENT,
-    KGROUP,
-    kafka_tool,
-    measure,
-    median,
-    print_heads,
-    print_row,
-)
+from bench.measure import ENVIRONMENT, KGROUP, kafka_tool, measure, median, print_heads, print_row
 
 __all__ = ["GROUPS", "PARTITIONS", "bench", "group_id"]
 

@@ -50,11 +50,7 @@ def measure(command: Sequence[str], stdin: Path | None = None) -> Measurement:
     begin = perf_counter()
     with open(stdin or os.devnull, "rb") as given:
         process = subprocess.Popen(
-            command,
-            stdin=given,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
+            command, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT
         )
     assert process.stderr is not None
     said = process.stderr.read()

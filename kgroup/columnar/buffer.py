@@ -16,14 +16,7 @@ from kgroup.columnar.locator import Locators, wanted_records
 from kgroup.columnar.schema import DECODED, decoded_cells, record_size
 from kgroup.kernel import entry, memory
 from kgroup.kernel.instruction import CONTROL
-from kgroup.kernel.memory import (
-    LOG_APPEND_TIME,
-    PADDING,
-    TRANSACTIONAL,
-    Batches,
-    Others,
-    Rows,
-)
+from kgroup.kernel.memory import LOG_APPEND_TIME, PADDING, TRANSACTIONAL, Batches, Others, Rows
 from kgroup.kernel.string_table import StringTable
 from kgroup.kernel.walk_state import WalkState
 from kgroup.model.record import TransactionStatus

@@ -252,10 +252,7 @@ class Walk:
         read without what stands before it.
         """
         batches = read_batches(
-            self.batch,
-            base_position=self.position,
-            final=False,
-            effort=Effort(is_known=False),
+            self.batch, base_position=self.position, final=False, effort=Effort(is_known=False)
         )
         item = next(batches, None)
         if not isinstance(item, RecordBatch) or (item.record_count or 0) > most_records:

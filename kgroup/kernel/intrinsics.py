@@ -178,8 +178,7 @@ def _read_at(builder: _Builder, file: Any, target: Any, size: Any, position: Any
     kind = ir.FunctionType(_INT64, [_INT32, pointer, _INT64, _INT64])
     function = cgutils.get_or_insert_function(builder.module, kind, "pread")
     return builder.call(
-        function,
-        [builder.trunc(file, _INT32), builder.inttoptr(target, pointer), size, position],
+        function, [builder.trunc(file, _INT32), builder.inttoptr(target, pointer), size, position]
     )
 
 
@@ -254,8 +253,7 @@ def tail(at: int, size: int) -> int:
 def _prefetch(builder: _Builder, address: Any) -> Any:
     pointer = _INT8.as_pointer()
     function = builder.module.declare_intrinsic(
-        "llvm.prefetch.p0",
-        fnty=ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32]),
+        "llvm.prefetch.p0", fnty=ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
     )
     hints = [ir.Constant(_INT32, number) for number in (0, 3, 1)]
     builder.call(function, [builder.inttoptr(address, pointer), *hints])

@@ -14,14 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-__all__ = [
-    "RIGHT",
-    "Row",
-    "plain_table",
-    "rich_lines",
-    "rich_table",
-    "rich_title",
-]
+__all__ = ["RIGHT", "Row", "plain_table", "rich_lines", "rich_table", "rich_title"]
 
 Row = Sequence[str]
 

@@ -35,10 +35,7 @@ def _name(text: str) -> x509.Name:
 
 
 def _signed(
-    name: str,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: str,
-    issuer_key: ec.EllipticCurvePrivateKey,
+    name: str, key: ec.EllipticCurvePrivateKey, issuer: str, issuer_key: ec.EllipticCurvePrivateKey
 ) -> x509.Certificate:
     builder = (
         x509.CertificateBuilder()

@@ -14,14 +14,7 @@ from pathlib import Path
 
 from tests.broker.maven import die_with_parent, java_command
 
-__all__ = [
-    "HOST",
-    "START_DEADLINE_S",
-    "Server",
-    "ServerError",
-    "free_port",
-    "running",
-]
+__all__ = ["HOST", "START_DEADLINE_S", "Server", "ServerError", "free_port", "running"]
 
 HOST = "127.0.0.1"
 

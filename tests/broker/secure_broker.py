@@ -211,11 +211,7 @@ GOOD: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "scram-512-tls": (
         "SASLTLS",
-        {
-            **TRUST_PEM,
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": login(SCRAM, **ALICE),
-        },
+        {**TRUST_PEM, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login(SCRAM, **ALICE)},
     ),
     "oauthbearer-tls": (
         "SASLTLS",
@@ -242,20 +238,12 @@ BAD: Mapping[str, tuple[str, Mapping[str, str], str]] = {
     ),
     "wrong-password-scram": (
         "SASLTLS",
-        {
-            **TRUST_PEM,
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": login(SCRAM, **WRONG),
-        },
+        {**TRUST_PEM, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login(SCRAM, **WRONG)},
         "refused the login by SCRAM-SHA-512: Authentication failed .*; check",
     ),
     "unknown-mechanism": (
         "SASLTLS",
-        {
-            **TRUST_PEM,
-            "sasl.mechanism": "SCRAM-SHA-256",
-            "sasl.jaas.config": login(SCRAM, **ALICE),
-        },
+        {**TRUST_PEM, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": login(SCRAM, **ALICE)},
         "does not let clients log in by SCRAM-SHA-256; expected",
     ),
     "unknown-authority": ("TLS", {}, "has a certificate of an unknown authority"),

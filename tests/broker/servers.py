@@ -27,35 +27,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.broker.maven import run_java, version_tuple
-from tests.broker.process import (
-    HOST,
-    START_DEADLINE_S,
-    Server,
-    ServerError,
-    free_port,
-    running,
-)
+from tests.broker.process import HOST, START_DEADLINE_S, Server, ServerError, free_port, running
 
-__all__ = [
-    "KAFKA_VERSIONS",
-    "Broker",
-    "ServerError",
-    "ZooKeeper",
-    "broker",
-    "cluster",
-    "zookeeper",
-]
+__all__ = ["KAFKA_VERSIONS", "Broker", "ServerError", "ZooKeeper", "broker", "cluster", "zookeeper"]
 
-KAFKA_VERSIONS = (
-    "0.8.2.2",
-    "0.9.0.1",
-    "0.10.2.2",
-    "0.11.0.3",
-    "1.1.1",
-    "2.8.2",
-    "3.9.2",
-    "4.3.1",
-)
+KAFKA_VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.2", "4.3.1")
 
 ZOOKEEPER_FROM = "3.9.2"
 """The Kafka version whose ZooKeeper (3.8) serves all: it understands clients since 3.4."""

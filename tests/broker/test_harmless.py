@@ -42,13 +42,7 @@ VERSIONS = ("4.3.1", "2.8.2", "0.10.2.2", "0.9.0.1", "0.8.2.2")
 CONFIG = {"auto.create.topics.enable": "true", "group.max.session.timeout.ms": "600000"}
 
 LINES: Mapping[str, Sequence[str]] = {
-    "list": (
-        "",
-        "--state Stable --type classic",
-        "--regex r.*",
-        "--topic orders",
-        "--members",
-    ),
+    "list": ("", "--state Stable --type classic", "--regex r.*", "--topic orders", "--members"),
     "describe": (
         "reader simple nobody",
         "--all",

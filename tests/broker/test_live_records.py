@@ -83,9 +83,7 @@ def fill(live: Live, stack: ExitStack) -> None:
     if live.has_transactions:
         finished, pending = (
             KafkaProducer(
-                bootstrap_servers=bootstrap,
-                transactional_id=name,
-                transaction_timeout_ms=600_000,
+                bootstrap_servers=bootstrap, transactional_id=name, transaction_timeout_ms=600_000
             )
             for name in ("finished", "pending")
         )

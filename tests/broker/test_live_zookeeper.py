@@ -338,10 +338,7 @@ def test_completion(live: Live, cli: Cli) -> None:  # noqa: F811
     (id_,) = [each.consumer_id for each in live.consumers.alive.values() if each.group == "billing"]
     assert suggested(
         cli, f"kgroup assign billing --zookeeper {live.connect} --remove-member b"
-    ) == (
-        "plain",
-        [id_],
-    )
+    ) == ("plain", [id_])
 
 
 def test_names(ask: Any) -> None:

@@ -25,13 +25,7 @@ from kgroup.operation.assign.what_if import AddedMembers
 from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 from kgroup.source.zookeeper.address import parse_address
 from kgroup.source.zookeeper.source import Zookeeper
-from tests.broker.old_consumers import (
-    Black,
-    OldConsumers,
-    Streams,
-    White,
-    old_consumers,
-)
+from tests.broker.old_consumers import Black, OldConsumers, Streams, White, old_consumers
 from tests.broker.servers import cluster
 
 ROUNDS = {"0.8.2.2": (28, 20261122), "0.8.1.1": (10, 5), "0.8.0": (10, 5)}

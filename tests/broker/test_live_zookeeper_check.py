@@ -157,11 +157,7 @@ def test_commits_to_zookeeper_and_to_kafka(
     tmp_path: Path,
 ) -> None:
     live.consumers.join(
-        "dual",
-        "dual",
-        Streams({"orders": 1}),
-        offsets_storage="kafka",
-        dual_commit_enabled="true",
+        "dual", "dual", Streams({"orders": 1}), offsets_storage="kafka", dual_commit_enabled="true"
     )
     live.consumers.read(40, "dual")
     live.consumers.commit("dual")

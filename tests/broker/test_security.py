@@ -338,10 +338,7 @@ def test_without_describe_on_a_topic(ask: Ask) -> None:
         result = ask("no-topic", "describe", *args, "-o", "json")
         assert (result.status, result.err) == (4, line)
         group = described(result)["g"]
-        assert lags(group) == {
-            "orders": (0, 0, None),
-            "payments": (None, None, "not-authorized"),
-        }
+        assert lags(group) == {"orders": (0, 0, None), "payments": (None, None, "not-authorized")}
     assert ask("no-topic", "list").status == 0
 
 

@@ -118,11 +118,7 @@ def test_broker_that_does_not_go_on_with_the_login(
         login = ("sasl.mechanism=PLAIN", f"sasl.jaas.config={PLAIN}")
         for timeout_s in TIMEOUTS_S:
             result = listed(
-                cli,
-                fake.bootstrap,
-                "security.protocol=SASL_PLAINTEXT",
-                *login,
-                timeout_s=timeout_s,
+                cli, fake.bootstrap, "security.protocol=SASL_PLAINTEXT", *login, timeout_s=timeout_s
             )
             if step in fake.names:
                 break

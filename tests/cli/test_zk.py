@@ -209,7 +209,7 @@ def test_the_sample(cli: Cli) -> None:
     numbers = {row["consumer_id"]: 0 for row in rows(result)}
     numbers = {consumer_id: place for place, consumer_id in enumerate(sorted(numbers), 1)}
     assert [f"C{numbers[row['consumer_id']]}-{row['thread']}" for row in rows(result)] == [
-        *("C1-0", "C1-0", "C1-1", "C2-0", "C2-1"),
+        *("C1-0", "C1-0", "C1-1", "C2-0", "C2-1")
     ]
     assert {row["partition"] for row in rows(result)} == set(range(5))
 
@@ -240,7 +240,7 @@ def test_commands_of_all_sources_know_the_zookeeper_of_the_sample(cli: Cli, tmp_
     assert document["taken_ms"] == json.loads(file.read_text())["taken_ms"]
     there = {node["path"] for node in document["zookeeper"]}
     assert {path.split("/")[2] for path in there if path.startswith("/consumers/")} == {
-        *("stock-sync", "price-feed"),
+        *("stock-sync", "price-feed")
     }
     described = cli("describe", "stock-sync", "-o", "json", "--snapshot", saved_file)
     assert described == cli("describe", "stock-sync", "-o", "json", "--sample")

@@ -165,11 +165,7 @@ def message_set(
     first = records[0].offset if is_relative else 0
     inside = b"".join(
         message(
-            plain.offset - first,
-            plain.key,
-            plain.value,
-            magic=magic,
-            timestamp=plain.timestamp,
+            plain.offset - first, plain.key, plain.value, magic=magic, timestamp=plain.timestamp
         )
         for plain in records
     )

@@ -31,15 +31,7 @@ from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import encode_key, encode_value
 from tests.columnar.equality import check_equal, decoded
-from tests.columnar.log_writer import (
-    CODECS,
-    Plain,
-    batch,
-    compress,
-    marker,
-    message_set,
-    record,
-)
+from tests.columnar.log_writer import CODECS, Plain, batch, compress, marker, message_set, record
 from tests.columnar.random_log import logs
 from tests.columnar.random_member import (
     PROTOCOLS,

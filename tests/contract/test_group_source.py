@@ -25,9 +25,7 @@ def recorded(request: pytest.FixtureRequest) -> GroupSource:
 
 @pytest.fixture(scope="module", params=["itself", "snapshot"])
 def source(
-    request: pytest.FixtureRequest,
-    recorded: GroupSource,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, recorded: GroupSource, tmp_path_factory: pytest.TempPathFactory
 ) -> GroupSource:
     if request.param == "itself":
         return recorded

@@ -34,13 +34,7 @@ def main() -> int:
         count = _ENDLESS if options.inputs is None else -(-options.inputs // lane.inputs)
         numbers = range(options.first, options.first + count)
         plan = Plan(
-            seed,
-            numbers,
-            options.findings,
-            share,
-            options.jobs,
-            lane,
-            limit_seconds=options.limit,
+            seed, numbers, options.findings, share, options.jobs, lane, limit_seconds=options.limit
         )
         tally = run(plan)
         print(_report(tally), flush=True)

@@ -13,15 +13,7 @@ from random import Random
 from tests.columnar import log_writer
 from tests.columnar.log_writer import CODECS, Plain
 from tests.fuzz.corpus import Unit, sealed
-from tests.fuzz.message_tree import (
-    Node,
-    group,
-    key_tree,
-    listed,
-    number,
-    text,
-    value_tree,
-)
+from tests.fuzz.message_tree import Node, group, key_tree, listed, number, text, value_tree
 from tests.fuzz.mutation import Damage, extreme, hit
 
 __all__ = ["KINDS", "mutated"]

@@ -7,9 +7,7 @@ from pathlib import Path
 from kgroup.history.build.build import Build, ClusterReport
 from kgroup.history.build.task import Run, run_here
 from kgroup.history.input.segment_source import find_sources
-from kgroup.history.warehouse.warehouse import (
-    write_warehouse,
-)
+from kgroup.history.warehouse.warehouse import write_warehouse
 from kgroup.operation.report import Report
 
 ROOT = Path(__file__).parents[2]

@@ -321,10 +321,7 @@ class EpochGroup(Group):
         if not self.epoch:
             return []
         self.epoch = 0
-        return [
-            self.of_group("TargetAssignmentMetadata", None),
-            self.of_group("Metadata", None),
-        ]
+        return [self.of_group("TargetAssignmentMetadata", None), self.of_group("Metadata", None)]
 
     def heartbeat(self) -> list[Entry]:
         member = self.some_member()

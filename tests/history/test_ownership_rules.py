@@ -117,11 +117,7 @@ def test_partitions_to_revoke_are_owned_until_they_are_given_up() -> None:
         at(4, *consumer_member("g", B, epoch=2, partitions=[1])),
         at(5, *(gone(kind) for kind in ("CurrentMemberAssignment", "MemberMetadata"))),
     )
-    assert short(rows) == {
-        (A, 1, 2, 8, "released"),
-        (B, 1, 11, None, None),
-        (A, 0, 2, 12, "gone"),
-    }
+    assert short(rows) == {(A, 1, 2, 8, "released"), (B, 1, 11, None, None), (A, 0, 2, 12, "gone")}
     assert {(row["topic"], row["topic_id"]) for row in rows} == {("orders", TOPIC_ID)}
 
 
@@ -188,10 +184,7 @@ def test_member_that_stays_without_its_assignment() -> None:
 
 def test_conversion_whose_tombstones_are_lost() -> None:
     before, (_, *members) = upgrade(7)
-    assert short(derived(before, members)) == {
-        (A, 0, 0, None, None),
-        (B, 1, 0, 1, "released"),
-    }
+    assert short(derived(before, members)) == {(A, 0, 0, None, None), (B, 1, 0, 1, "released")}
 
 
 def test_topic_that_was_made_again() -> None:
@@ -220,8 +213,4 @@ def test_several_owners_at_once() -> None:
         )
 
     rows = derived(at(1, has(A, [0, 1]), has(B, [0])), at(2, has(A, [1])))
-    assert short(rows) == {
-        (A, 0, 0, 2, "released"),
-        (A, 1, 0, None, None),
-        (B, 0, 1, None, None),
-    }
+    assert short(rows) == {(A, 0, 0, 2, "released"), (A, 1, 0, None, None), (B, 0, 1, None, None)}

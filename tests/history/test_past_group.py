@@ -154,9 +154,7 @@ def test_what_is_not_known(tmp_path: Path) -> None:
 
 def test_a_group_of_two_logs_is_as_it_was_changed_last(tmp_path: Path) -> None:
     """The topic was made again with another number of partitions: the old log is there still."""
-    rows = {
-        "offset_commits": [commit(5, 50, offsets_partition=3), commit(1, 10), commit(2, 20)],
-    }
+    rows = {"offset_commits": [commit(5, 50, offsets_partition=3), commit(1, 10), commit(2, 20)]}
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         (group,) = describe_past(engine, "g", T + 9).data
         (before,) = describe_past(engine, "g", T + 3).data

@@ -260,11 +260,7 @@ CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
         (
             FIRST,
             classic(2, 9, ALONE),
-            classic(
-                3,
-                20,
-                *(A, member("b2", "2"), member("b3", "3", client_host="/10.0.0.9")),
-            ),
+            classic(3, 20, *(A, member("b2", "2"), member("b3", "3", client_host="/10.0.0.9"))),
         ),
         "restarted",  # b2 is back, b3 is new
         "inferred",

@@ -67,22 +67,14 @@ def test_markers_of_later_builds_settle(tmp_path: Path) -> None:
     found = grown(tmp_path, {2: marker(2, 1, 1) + committed(3, 1)})
     assert found == {(2, 0): "committed", (2, 1): "open", (2, 3): "open", (3, 0): "committed"}
     found = grown(tmp_path, {2: marker(4, 5, 0) + marker(5, 1, 0)})
-    assert found == {
-        (2, 0): "committed",
-        (2, 1): "aborted",
-        (2, 3): "aborted",
-        (3, 0): "committed",
-    }
+    assert found == {(2, 0): "committed", (2, 1): "aborted", (2, 3): "aborted", (3, 0): "committed"}
 
 
 def test_markers_of_other_splits_settle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read by other tasks of one build; what came behind a marker is not its."""
     monkeypatch.setattr("kgroup.history.build.build.TASK_BYTES", 1)
     assert seen(
-        tmp_path,
-        (0, committed(0, 1)),
-        (1, marker(1, 1, 1)),
-        (2, committed(2, 1) + marker(3, 9, 0)),
+        tmp_path, (0, committed(0, 1)), (1, marker(1, 1, 1)), (2, committed(2, 1) + marker(3, 9, 0))
     ) == {0: "committed", 2: "open"}
 
 

@@ -126,11 +126,7 @@ CASES: list[tuple[dict[str, Any], str, int | None]] = [
     ({"group_generations": [generation(None, -1)]}, "empty", T + 1 + WEEK),
     ({"group_generations": [generation(["orders"], T)]}, "subscribed", None),
     ({"group_generations": [generation(["others"], T)]}, "commit", T + 1 + WEEK),
-    (
-        {"group_generations": [generation(["orders"], T, protocolType="connect")]},
-        "members",
-        None,
-    ),
+    ({"group_generations": [generation(["orders"], T, protocolType="connect")]}, "members", None),
     ({"consumer_group_epochs": member(["orders"], None)}, "subscribed", None),
     ({"consumer_group_epochs": member(["others"], None)}, "commit", T + 1 + WEEK),
     ({"consumer_group_epochs": member([], "o.*")}, "unknown", None),

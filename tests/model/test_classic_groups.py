@@ -156,10 +156,7 @@ def test_bytes_that_are_no_subscription_are_kept(decoded: Any, shown: Any) -> No
         )
     )["g"].members[0]
     assert (member.subscription, member.protocol_metadata) == (None, shown)
-    assert (member.assignment, member.protocol_assignment) == (
-        None,
-        {"raw": "fw==", "error": ""},
-    )
+    assert (member.assignment, member.protocol_assignment) == (None, {"raw": "fw==", "error": ""})
 
 
 def test_no_assignment_bytes_mean_that_a_consumer_owns_nothing() -> None:
@@ -238,9 +235,5 @@ def test_another_type_without_a_tombstone_is_reported_and_believed() -> None:
     delta = replay(classic("g", [classic_member("a")]), last)
     assert delta.groups()["g"].group_epoch == 9
     (problem,) = delta.problems()
-    assert (problem.kind, problem.group_id, problem.offset) == (
-        "inconsistent",
-        "g",
-        last[0].offset,
-    )
+    assert (problem.kind, problem.group_id, problem.offset) == ("inconsistent", "g", last[0].offset)
     assert "classic" in problem.reason

@@ -2,13 +2,7 @@ from itertools import product
 
 import pytest
 
-from kgroup.model.group import (
-    Group,
-    GroupState,
-    GroupType,
-    Member,
-    MemberState,
-)
+from kgroup.model.group import Group, GroupState, GroupType, Member, MemberState
 from kgroup.model.record import TransactionStatus
 from kgroup.model.segment import SegmentStatus
 
@@ -51,13 +45,7 @@ def test_no_group_has_a_state_that_its_type_has_not() -> None:
     """`ClassicGroupState`, `ConsumerGroupState` and their like of Kafka 4.3.1."""
     epochs = {"Empty", "Assigning", "Reconciling", "Stable", "Dead"}
     states = {
-        GroupType.CLASSIC: {
-            "Empty",
-            "PreparingRebalance",
-            "CompletingRebalance",
-            "Stable",
-            "Dead",
-        },
+        GroupType.CLASSIC: {"Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"},
         GroupType.CONSUMER: epochs,
         GroupType.SHARE: {"Empty", "Stable", "Dead"},
         GroupType.STREAMS: epochs | {"NotReady"},

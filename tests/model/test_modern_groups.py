@@ -8,15 +8,7 @@ from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.group import GroupState, GroupType, Member, MemberState, Subscription
 from kgroup.model.offset import ShareOffset
 from kgroup.model.record import DecodedRecord
-from tests.model.records import (
-    TOPIC_ID,
-    commit,
-    consumer_member,
-    epochs,
-    groups,
-    record,
-    replay,
-)
+from tests.model.records import TOPIC_ID, commit, consumer_member, epochs, groups, record, replay
 
 
 @pytest.mark.parametrize(
@@ -259,12 +251,7 @@ def share_group() -> list[DecodedRecord]:
         record(
             "ShareGroupCurrentMemberAssignment",
             member,
-            {
-                "memberEpoch": 4,
-                "previousMemberEpoch": 3,
-                "state": 0,
-                "assignedPartitions": topics,
-            },
+            {"memberEpoch": 4, "previousMemberEpoch": 3, "state": 0, "assignedPartitions": topics},
         ),
         record(
             "ShareGroupStatePartitionMetadata",

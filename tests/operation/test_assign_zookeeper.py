@@ -16,10 +16,7 @@ from kgroup.operation.assign.spec import SpecError, read_spec
 from kgroup.operation.assign.unknown_id import random_id
 from kgroup.operation.assign.what_if import AddedMembers
 
-OWNED = {
-    "C1": [["P", 0, 0], ["P", 1, 0], ["P", 2, 1]],
-    "C2": [["P", 3, 0], ["P", 4, 1]],
-}
+OWNED = {"C1": [["P", 0, 0], ["P", 1, 0], ["P", 2, 1]], "C2": [["P", 3, 0], ["P", 4, 1]]}
 
 
 def group(**changes: Any) -> GroupSpec:

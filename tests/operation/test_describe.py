@@ -174,13 +174,7 @@ def test_partitions_that_nobody_owns(
     mark: OffsetMark | None,
 ) -> None:
     offsets = (CommittedOffset("orders", 0, 1), CommittedOffset("orders", 1, 1))
-    given = Group(
-        "g",
-        type_,
-        state,
-        members=(Member("m", assignment=assignment),),
-        offsets=offsets,
-    )
+    given = Group("g", type_, state, members=(Member("m", assignment=assignment),), offsets=offsets)
     assert [offset.mark for offset in only(FakeSource(given)).offsets] == [None, mark]
     assert [o.mark for o in only(FakeSource(group("g", offsets=offsets))).offsets] == [None, None]
 

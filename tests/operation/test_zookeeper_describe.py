@@ -16,10 +16,7 @@ from tests.recorded_tree import TREE, TREES, recorded, recorded_nodes, recorded_
 
 DATA = Path(__file__).parents[1] / "data"
 SAMPLE = "sample-zookeeper"
-FILES = {
-    **{name: DATA / name / "snapshot.json" for name in TREES},
-    SAMPLE: sample_zookeeper(),
-}
+FILES = {**{name: DATA / name / "snapshot.json" for name in TREES}, SAMPLE: sample_zookeeper()}
 ONLY_IN_KAFKA = {
     (TREE, "migrating", "shipments", 3): (4, 13),
     (SAMPLE, "loyalty-points", "payments", 2): (4, 12),

@@ -56,10 +56,7 @@ def record_compacted(recording: Recording, version: str) -> None:
         _copy_logs(server.log_dir, before)
         with Wire(server.version, server.bootstrap) as wire:
             configure_topic(
-                wire,
-                "__consumer_offsets",
-                min_compaction_lag_ms="0",
-                min_cleanable_dirty_ratio="0",
+                wire, "__consumer_offsets", min_compaction_lag_ms="0", min_cleanable_dirty_ratio="0"
             )
         _await(lambda: _is_compacted(server.log_dir), "the cleaner is not done after a minute")
         recording.did("all segments but the active ones compacted, into one for each partition")

@@ -45,10 +45,7 @@ GROUPS = (
 
 def record_0_8_2_2(recording: Recording, codec: int, name: str) -> None:
     """Record commits of high-level consumers and raw ones; `codec` as in the broker's options."""
-    config = {
-        "offsets.topic.num.partitions": "4",
-        "offsets.topic.compression.codec": str(codec),
-    }
+    config = {"offsets.topic.num.partitions": "4", "offsets.topic.compression.codec": str(codec)}
     recording.note(broker=VERSION, mode="ZooKeeper", codec=name, config=config)
     with (
         broker(VERSION, recording.work, config=config) as server,

@@ -35,10 +35,7 @@ _MODULES = (
     "kafka.protocol.producer.transaction",
 )
 
-_BEFORE_API_VERSIONS = {
-    "OffsetCommit": (2, 1),
-    "OffsetFetch": (1, 1),
-}
+_BEFORE_API_VERSIONS = {"OffsetCommit": (2, 1), "OffsetFetch": (1, 1)}
 """Newest request version of 0.9.0.1 and of 0.8.2.2; all others are 0 there."""
 
 _BY_TOPIC_NAME = {"OffsetCommit": 9, "OffsetFetch": 9}

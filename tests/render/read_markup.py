@@ -107,11 +107,7 @@ def _read_rst(document: str) -> Iterator[Part]:
 
 
 def _read_latex(document: str) -> Iterator[Part]:
-    from pylatexenc.latex2text import (
-        LatexNodes2Text,
-        MacroTextSpec,
-        get_default_latex_context_db,
-    )
+    from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_latex_context_db
     from pylatexenc.latexwalker import LatexWalker
 
     known = get_default_latex_context_db()

@@ -158,11 +158,7 @@ def test_ids_that_have_a_table_of_their_own_are_shortened_in_the_middle() -> Non
     columns = (COLUMNS[0], owner)
     assert [
         line.split() for line in bare(rich_table(columns, rows, headers=False, terminal_width=20))
-    ] == [
-        ["orders", "app-1…1b2c3d"],
-        ["orders", "app-1…1b2c3e"],
-        ["orders", "app-2"],
-    ]
+    ] == [["orders", "app-1…1b2c3d"], ["orders", "app-1…1b2c3e"], ["orders", "app-2"]]
     whole = bare(rich_table(columns, rows, headers=False, terminal_width=22))
     assert [line.split()[1] for line in whole] == [row[1] for row in rows]
     assert rows[0][1] in plain_table(columns, rows)

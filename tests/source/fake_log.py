@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.columnar.log_writer import (
-    Plain,
-)
+from tests.columnar.log_writer import Plain
 
 
 @dataclass

@@ -177,10 +177,7 @@ GROUP: Mapping[str, Any] = {"group_id": "g", "type": "classic", "state": "Stable
             {"groups": [{**GROUP, "generation_id": "1"}]},
             "$.groups[0].generation_id: expected int | null, found str",
         ),
-        (
-            {"groups": [{"type": "classic"}]},
-            "$.groups[0]: expected a field group_id, found none",
-        ),
+        ({"groups": [{"type": "classic"}]}, "$.groups[0]: expected a field group_id, found none"),
         (
             {"topics": [{"topic": "t", "topic_id": None, "error": None, "partitions": [1.5]}]},
             "$.topics[0].partitions[0]: expected object, found float",
@@ -230,10 +227,7 @@ def test_schema_versions(version: Any, text: str, tmp_path: Path) -> None:
             "expected a snapshot (JSON, or gzip with JSON in it), found bytes "
             "00 00 00 00 00 00 00 07",
         ),
-        (
-            b"[]",
-            "expected a snapshot (JSON, or gzip with JSON in it), found bytes 5b 5d",
-        ),
+        (b"[]", "expected a snapshot (JSON, or gzip with JSON in it), found bytes 5b 5d"),
         (b"{", "expected more, found the end of the file"),
         (b"{}", '$.command: expected "snapshot", found null; kgroup snapshot writes such files'),
         (

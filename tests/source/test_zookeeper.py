@@ -500,8 +500,7 @@ def test_nothing_is_known_of_coordinators_of_transactions(server: FakeZookeeper)
 
 
 def test_what_brokers_have_not_learnt_of_is_not_gone(
-    server: FakeZookeeper,
-    broker: FakeBroker,
+    server: FakeZookeeper, broker: FakeBroker
 ) -> None:
     """The broker says that it has no payments, and two partitions of orders, one led by nobody."""
     options = {"bootstrap_servers": [broker.bootstrap]}

@@ -244,8 +244,7 @@ class ServerGroup:
         """The target assignments that stand, by member."""
         return {
             member_id: Target.from_record(
-                self,
-                [(self._numbers[name], p) for name, p in self._members[member_id].owned or ()],
+                self, [(self._numbers[name], p) for name, p in self._members[member_id].owned or ()]
             )
             for member_id in self.member_ids
         }

@@ -75,9 +75,7 @@ def _owned(member: Subscriber) -> Claim:
 
 
 def _assign(
-    members: Sequence[Subscriber],
-    topics: Mapping[str, Topic],
-    claim: Callable[[Subscriber], Claim],
+    members: Sequence[Subscriber], topics: Mapping[str, Topic], claim: Callable[[Subscriber], Claim]
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
     """Assign; give also what changes hands, if that is known."""
     members = in_hash_order(members)

@@ -19,12 +19,7 @@ from kgroup.assignor.base import (
     in_hash_order,
     with_metadata,
 )
-from kgroup.assignor.java.java_hash import (
-    hash_order,
-    map_order,
-    string_hash,
-    topic_partition_hash,
-)
+from kgroup.assignor.java.java_hash import hash_order, map_order, string_hash, topic_partition_hash
 from kgroup.assignor.sticky.general import Builder, LiteralBuilder
 
 __all__ = ["assign"]

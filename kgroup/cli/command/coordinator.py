@@ -49,10 +49,7 @@ _COUNT = click.IntRange(min=1, max=2**31 - 1)
     "default.",
 )
 @click.option(
-    "--transaction-partitions",
-    metavar="N",
-    type=_COUNT,
-    help="Likewise of __transaction_state.",
+    "--transaction-partitions", metavar="N", type=_COUNT, help="Likewise of __transaction_state."
 )
 @output_options
 def command(

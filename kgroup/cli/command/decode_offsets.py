@@ -20,15 +20,7 @@ from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.parameter import parse_bytes, parse_end
 from kgroup.cli.option.record_filter import RecordFilter, filter_options
 from kgroup.cli.option.record_source import LiveChoice, file_records, live_records
-from kgroup.cli.output.context import (
-    documented,
-    is_terminal,
-    naming,
-    show,
-    warn,
-    warn_of,
-    write,
-)
+from kgroup.cli.output.context import documented, is_terminal, naming, show, warn, warn_of, write
 from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
 from kgroup.errors import ExitStatus

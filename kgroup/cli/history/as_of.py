@@ -27,11 +27,7 @@ __all__ = ["command"]
 @warehouse_options
 @output_options
 def command(
-    at_ms: int,
-    group_id: str,
-    sections: tuple[str, ...],
-    warehouse: WarehouseChoice,
-    output: Output,
+    at_ms: int, group_id: str, sections: tuple[str, ...], warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
     """Describe a group as it was at a time.
 

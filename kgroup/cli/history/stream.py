@@ -42,11 +42,7 @@ __all__ = ["command"]
 @spark_options("local[*]")
 @connection_options
 def command(
-    root: Path,
-    cluster: str | None,
-    every_s: float,
-    spark: SparkChoice,
-    connection: Connection,
+    root: Path, cluster: str | None, every_s: float, spark: SparkChoice, connection: Connection
 ) -> ExitStatus:
     """Keep a warehouse current from a cluster, until interrupted.
 

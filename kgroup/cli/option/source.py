@@ -92,9 +92,7 @@ class Source:
 
             progress = Progress(writes_rows=False, is_wanted=not in_rounds)
             yield LogDir(
-                self.paths,
-                on_compile=progress.on_compile,
-                on_progress=progress.show_bytes,
+                self.paths, on_compile=progress.on_compile, on_progress=progress.show_bytes
             )
             progress.finish()
         elif self.zookeeper is not None:

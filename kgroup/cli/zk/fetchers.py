@@ -65,10 +65,6 @@ def command(
 
     with documented("zk fetchers", output), source.open() as found:
         report = list_fetches(
-            found,
-            group,
-            count=count,
-            reset=OffsetReset(reset),
-            kafka_version=kafka_version,
+            found, group, count=count, reset=OffsetReset(reset), kafka_version=kafka_version
         )
     return show("zk fetchers", report, output, fetch_sheet)

@@ -133,11 +133,7 @@ def group_page(
         if each.time_ms is not None
     ]
     first_commit = first_times(engine, cluster, [group_id], ["offset_commits"]).get(group_id)
-    known = [
-        *(each.from_ms for each in timed),
-        *(each.time_ms for each in changes),
-        first_commit,
-    ]
+    known = [*(each.from_ms for each in timed), *(each.time_ms for each in changes), first_commit]
     known_ms = span_of(engine, cluster).last_ms
     since, until = _shown_time(known, known_ms, since_ms, until_ms)
     left_out = []

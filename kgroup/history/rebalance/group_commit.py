@@ -71,12 +71,7 @@ class Commits:
         return None if before is None or behind is None else max(0, behind - before)
 
     def between(
-        self,
-        start: int,
-        end: int,
-        partitions: Collection[tuple[str, int]],
-        *,
-        others: bool = False,
+        self, start: int, end: int, partitions: Collection[tuple[str, int]], *, others: bool = False
     ) -> Signs:
         """Tell what was committed between two records.
 

@@ -54,8 +54,7 @@ def check_topic(
         more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
         meant = f"; choose one of {first}{more}"
     raise NotFoundError(
-        f"topic {topic!r} is not in {place_of(cluster)}{meant or ', nor is any other'}",
-        topic=topic,
+        f"topic {topic!r} is not in {place_of(cluster)}{meant or ', nor is any other'}", topic=topic
     )
 
 

@@ -175,13 +175,7 @@ def list_fetches(
     kafka = {at[1:]: offset for at, offset in (told.offsets or {}).items()}
     logs = source.log_ranges(led)
     fetches = fetches_of(
-        found.view,
-        group,
-        logs.ranges,
-        kafka,
-        count=count,
-        reset=reset,
-        kafka_version=kafka_version,
+        found.view, group, logs.ranges, kafka, count=count, reset=reset, kafka_version=kafka_version
     )
     problems = found.problems + told.problems + logs.problems + _left_out(group)
     differing = differing_note(group_id, _in_zookeeper(group), kafka)

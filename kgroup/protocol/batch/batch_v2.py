@@ -30,14 +30,7 @@ from functools import partial
 import google_crc32c
 
 from kgroup.errors import ProblemKind
-from kgroup.protocol.batch.batch import (
-    CODECS,
-    MOST_RECORDS,
-    Damage,
-    Effort,
-    Record,
-    RecordBatch,
-)
+from kgroup.protocol.batch.batch import CODECS, MOST_RECORDS, Damage, Effort, Record, RecordBatch
 from kgroup.protocol.batch.compression import CompressionError, decompress_in
 from kgroup.protocol.message.primitives import java_long
 

@@ -33,15 +33,7 @@ from kgroup.protocol.message.primitives import (
 )
 from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
 
-__all__ = [
-    "Reader",
-    "read",
-    "read_or_raw",
-    "read_whole",
-    "reader",
-    "versioned_reader",
-    "write",
-]
+__all__ = ["Reader", "read", "read_or_raw", "read_whole", "reader", "versioned_reader", "write"]
 
 Reader = Callable[[bytes, int, int], tuple[dict[str, Any], int]]
 """``(buffer, position, size) -> (message, end)``; `DecodeError` where the bytes do not fit.

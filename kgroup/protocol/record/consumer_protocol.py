@@ -19,12 +19,7 @@ from kgroup.protocol.message import codec, schema
 from kgroup.protocol.message.primitives import DecodeError, base64_bytes, base64_text
 from kgroup.protocol.record import streams_protocol
 
-__all__ = [
-    "decode_assignment",
-    "decode_subscription",
-    "encode_assignment",
-    "encode_subscription",
-]
+__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
 
 _Read = Callable[[bytes], dict[str, Any]]  # raises DecodeError
 

@@ -213,11 +213,7 @@ class _View:
                 self._electing = self._decode(node, decoder.decode_election) or ()
 
     def _decode(
-        self,
-        node: Node,
-        decode: Callable[..., T],
-        *more: object,
-        of_group: str | None = None,
+        self, node: Node, decode: Callable[..., T], *more: object, of_group: str | None = None
     ) -> T | None:
         """Decode one node; where that fails there is a problem, of a group perhaps."""
         try:

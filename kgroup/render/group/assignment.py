@@ -158,12 +158,7 @@ def moves_sheet(runs: Sequence[Run]) -> Sheet:
 
 
 def runs_text(
-    runs: Sequence[Run],
-    form: str,
-    *,
-    headers: bool,
-    terminal: bool,
-    grid_width: int | None = None,
+    runs: Sequence[Run], form: str, *, headers: bool, terminal: bool, grid_width: int | None = None
 ) -> Iterator[str]:
     """Write runs as a page: what happens, what moves, who has what then.
 

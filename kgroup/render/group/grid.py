@@ -233,9 +233,7 @@ def _block_text(
     from kgroup.render.table import rich_lines
 
     heads = [[(label, ""), (cells, "bold")] for label, cells in lines[:2]]
-    yield rich_lines(
-        [*heads, *([(label, ""), *_coloured(cells)] for label, cells in lines[2:])],
-    )
+    yield rich_lines([*heads, *([(label, ""), *_coloured(cells)] for label, cells in lines[2:])])
 
 
 def _coloured(cells: str) -> Iterator[tuple[str, str]]:

@@ -17,12 +17,7 @@ EVENTS = 5
 """Of the last changes of groups and members so many stay on the page."""
 _MAX_PROBLEMS = 5
 _STEADY = frozenset(
-    {
-        ChangeKind.COMMITTED_OFFSET,
-        ChangeKind.START_OFFSET,
-        ChangeKind.LAG,
-        ChangeKind.TIME_LAG,
-    }
+    {ChangeKind.COMMITTED_OFFSET, ChangeKind.START_OFFSET, ChangeKind.LAG, ChangeKind.TIME_LAG}
 )
 """What changes all the time where records are read: marks in the tables are enough."""
 

@@ -223,11 +223,7 @@ class _Inquiry:
             from kgroup.source.broker.offsets_log import read_details
 
             found, notes = await read_details(
-                client,
-                found,
-                question.log_budget,
-                self._memory,
-                commit_times=question.commit_times,
+                client, found, question.log_budget, self._memory, commit_times=question.commit_times
             )
         describes = (
             await client.any_version(DESCRIBE_BY_TYPE[GroupType.CLASSIC].request) is not None

@@ -220,11 +220,7 @@ def _der(data: bytes, position: int) -> tuple[int, bytes, int]:
 
 def _read_pkcs12(data: bytes, password: str | None) -> KeyStore:
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
     if password is not None and "\0" in password:  # the library would print it and panic

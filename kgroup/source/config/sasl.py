@@ -55,8 +55,7 @@ class Sasl:
             if mechanism in ("GSSAPI", "AWS_MSK_IAM"):
                 return cls(mechanism, _kerberos(settings, {}) if mechanism == "GSSAPI" else {})
             raise settings.missing(
-                "sasl.jaas.config",
-                f"sasl.mechanism {mechanism} needs a {usual} with its options",
+                "sasl.jaas.config", f"sasl.mechanism {mechanism} needs a {usual} with its options"
             )
         module = parse_jaas(setting)
         if module.short_name not in _MODULES[mechanism]:

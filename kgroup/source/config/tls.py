@@ -239,9 +239,7 @@ def _versions(settings: Settings) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
 
 
 def _suites(
-    setting: Setting,
-    names: tuple[str, ...],
-    versions: tuple[ssl.TLSVersion, ssl.TLSVersion],
+    setting: Setting, names: tuple[str, ...], versions: tuple[ssl.TLSVersion, ssl.TLSVersion]
 ) -> tuple[tuple[ssl.TLSVersion, ssl.TLSVersion], tuple[str, ...], tuple[str, ...]]:
     """Split suites into what Python can choose (up to TLS 1.2) and which versions they leave."""
     new = _TLS_1_3_SUITES.intersection(names)

@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 
     from kgroup.columnar.batch_key import KeyedRecord
 
-__all__ = [
-    "Decode",
-    "decode_group_record",
-    "decode_subscriptions",
-    "read_segment",
-    "replay_groups",
-]
+__all__ = ["Decode", "decode_group_record", "decode_subscriptions", "read_segment", "replay_groups"]
 
 _Decoded = dict[str, Any] | None
 

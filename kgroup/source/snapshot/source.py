@@ -16,12 +16,7 @@ from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
 from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
 from kgroup.source.zookeeper.view import cluster_view, placements, reading_of
 
-__all__ = [
-    "ClusterSnapshotSource",
-    "SnapshotSource",
-    "ZookeeperSnapshotSource",
-    "snapshot_source",
-]
+__all__ = ["ClusterSnapshotSource", "SnapshotSource", "ZookeeperSnapshotSource", "snapshot_source"]
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -23,12 +23,7 @@ from kgroup.source.base import EVERYTHING, KafkaOffsets, Question, Reading
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
 from kgroup.source.zookeeper.client import ZookeeperClient
-from kgroup.source.zookeeper.nodes import (
-    read_group_ids,
-    read_subtree,
-    read_topics,
-    read_tree,
-)
+from kgroup.source.zookeeper.nodes import read_group_ids, read_subtree, read_topics, read_tree
 from kgroup.source.zookeeper.view import (
     OFFSETS_TOPIC,
     ZOOKEEPER_CAPABILITIES,

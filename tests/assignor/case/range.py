@@ -103,10 +103,7 @@ SERVER_RANGE: Mapping[str, Case] = {
         "a 2, b 2, c 2", member("ash", "a b c"), member("birch", "a b c"), ids=_IDS
     ),
     "a map for three topics and fourteen that do not exist": case(
-        "a 2, b 2, c 2",
-        member("ash", f"a b c {_MISSING}"),
-        member("birch", "a b c"),
-        ids=_IDS,
+        "a 2, b 2, c 2", member("ash", f"a b c {_MISSING}"), member("birch", "a b c"), ids=_IDS
     ),
     "a map for three topics, whatever does not exist, where all subscribe alike": case(
         "a 2, b 2, c 2",

@@ -84,9 +84,7 @@ EVERY: Mapping[str, Case] = {
         "orders 40", *(member(name, "orders") for name in ONE_HASH[::-1])
     ),
     "topics of one bucket": case(
-        "BBBB 2, AaAa 3, BBAa 1",
-        member("ash", "AaAa BBAa BBBB"),
-        member("birch", "AaAa BBAa BBBB"),
+        "BBBB 2, AaAa 3, BBAa 1", member("ash", "AaAa BBAa BBBB"), member("birch", "AaAa BBAa BBBB")
     ),
     "topics of one bucket, not all of everybody": case(
         "BBBB 2, AaAa 3, BBAa 1, AaBB 2",

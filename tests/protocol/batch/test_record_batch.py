@@ -19,15 +19,7 @@ from kgroup.protocol.batch.record_batch import (
     read_records,
 )
 from tests.columnar import log_writer as log
-from tests.columnar.log_walk import (
-    SECOND,
-    THIRD,
-    as_record,
-    only,
-    records,
-    walk,
-    with_length,
-)
+from tests.columnar.log_walk import SECOND, THIRD, as_record, only, records, walk, with_length
 from tests.columnar.log_writer import Plain
 
 # ---- what is written is read
@@ -265,12 +257,7 @@ WRONG_BODIES = {
         0,
         "at most 65536 headers, found 65537",
     ),
-    "header without key": (
-        log.varint(8) + b"\x00\x00\x00\x01\x01\x02\x01\x01",
-        1,
-        0,
-        "size of -1",
-    ),
+    "header without key": (log.varint(8) + b"\x00\x00\x00\x01\x01\x02\x01\x01", 1, 0, "size of -1"),
 }
 
 

@@ -84,11 +84,7 @@ def test_marker_whose_records_compaction_removed() -> None:
 
 def test_marker_that_compaction_emptied_says_nothing() -> None:
     empty = log.batch(
-        [],
-        base_offset=5,
-        producer_id=7,
-        producer_epoch=0,
-        flags=log.TRANSACTIONAL | log.CONTROL,
+        [], base_offset=5, producer_id=7, producer_epoch=0, flags=log.TRANSACTIONAL | log.CONTROL
     )
     assert index_of(empty).status(7, 0) == "open"
 

@@ -28,12 +28,7 @@ OWNED_SHOWN = [{"topic": "a", "partitions": [0, 3]}]
         (f"0000 {TOPICS} {NO_DATA}", {"version": 0, "topics": ["a", "b"], "userData": None}),
         (
             f"0001 {TOPICS} 00000000 {OWNED}",
-            {
-                "version": 1,
-                "topics": ["a", "b"],
-                "userData": "",
-                "ownedPartitions": OWNED_SHOWN,
-            },
+            {"version": 1, "topics": ["a", "b"], "userData": "", "ownedPartitions": OWNED_SHOWN},
         ),
         (
             "0002 00000000 00000002 beef 00000000 00000007",

@@ -70,13 +70,7 @@ RECORDS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
         f"0001 {GROUP} 0001 74 00000007",
         {"group": "g", "topic": "t", "partition": 7},
         f"0004 0000000000000005 00000003 01 000000000000000a 01 00 10 {ID}",
-        {
-            "offset": 5,
-            "leaderEpoch": 3,
-            "metadata": "",
-            "commitTimestamp": 10,
-            "topicId": ID_TEXT,
-        },
+        {"offset": 5, "leaderEpoch": 3, "metadata": "", "commitTimestamp": 10, "topicId": ID_TEXT},
     ),
     (
         "ConsumerGroupMetadata",
@@ -165,12 +159,7 @@ RECORDS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
         f"0000 02 {ID} 02 74 00000001 01 00 00",
         {
             "topics": [
-                {
-                    "topicId": ID_TEXT,
-                    "topicName": "t",
-                    "numPartitions": 1,
-                    "partitionMetadata": [],
-                }
+                {"topicId": ID_TEXT, "topicName": "t", "numPartitions": 1, "partitionMetadata": []}
             ]
         },
     ),
@@ -179,12 +168,7 @@ RECORDS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
         f"000a {GROUP} 0001 6d",
         {"groupId": "g", "memberId": "m"},
         "0000 00 02 63 02 68 02 02 74 00",
-        {
-            "rackId": None,
-            "clientId": "c",
-            "clientHost": "h",
-            "subscribedTopicNames": ["t"],
-        },
+        {"rackId": None, "clientId": "c", "clientHost": "h", "subscribedTopicNames": ["t"]},
     ),
     (
         "ShareGroupMetadata",
@@ -348,11 +332,7 @@ RECORDS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
                     "repartitionSinkTopics": [],
                     "repartitionSourceTopics": [],
                     "copartitionGroups": [
-                        {
-                            "sourceTopics": [0],
-                            "sourceTopicRegex": [],
-                            "repartitionSourceTopics": [],
-                        }
+                        {"sourceTopics": [0], "sourceTopicRegex": [], "repartitionSourceTopics": []}
                     ],
                 }
             ],
@@ -367,12 +347,7 @@ RECORDS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
         {
             "epoch": 0,
             "topics": [
-                {
-                    "topicId": ID_TEXT,
-                    "topicName": "t",
-                    "numPartitions": 2,
-                    "partitionMetadata": [],
-                }
+                {"topicId": ID_TEXT, "topicName": "t", "numPartitions": 2, "partitionMetadata": []}
             ],
         },
     ),
@@ -836,12 +811,7 @@ def _check_cut_into_another_shape(value: bytes) -> None:
             None,
             (
                 "Unknown",
-                {
-                    "type": None,
-                    "data": None,
-                    "raw": "//8AAQ==",
-                    "error": "version: -1 is negative",
-                },
+                {"type": None, "data": None, "raw": "//8AAQ==", "error": "version: -1 is negative"},
                 None,
             ),
         ),

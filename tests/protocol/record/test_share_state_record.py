@@ -69,12 +69,7 @@ VALUES: list[tuple[str, str, str, dict[str, Any]]] = [
         "ShareUpdate",
         "0001",
         f"0000 0003 00000001 000000000000002a 02 {BATCH} 00",
-        {
-            "snapshotEpoch": 3,
-            "leaderEpoch": 1,
-            "startOffset": 42,
-            "stateBatches": [BATCH_DATA],
-        },
+        {"snapshotEpoch": 3, "leaderEpoch": 1, "startOffset": 42, "stateBatches": [BATCH_DATA]},
     ),
     (
         "ShareUpdate",

@@ -22,12 +22,7 @@ TASK_SHOWN = {"topicGroupId": 0, "partition": 3}
     [
         (
             f"00000001 {ID} 00000001 {TASK} 00000000",
-            {
-                "version": 1,
-                "processId": ID_TEXT,
-                "prevTasks": [TASK_SHOWN],
-                "standbyTasks": [],
-            },
+            {"version": 1, "processId": ID_TEXT, "prevTasks": [TASK_SHOWN], "standbyTasks": []},
         ),
         (
             f"00000003 0000000b {ID} 00000000 00000000 00000003 683a31",
@@ -48,10 +43,7 @@ TASK_SHOWN = {"topicGroupId": 0, "partition": 3}
                 "processId": ID_TEXT,
                 "userEndPoint": "",
                 "taskOffsetSums": [
-                    {
-                        "topicGroupId": 0,
-                        "partitionToOffsetSum": [{"partition": 3, "offsetSum": -2}],
-                    }
+                    {"topicGroupId": 0, "partitionToOffsetSum": [{"partition": 3, "offsetSum": -2}]}
                 ],
             },
         ),

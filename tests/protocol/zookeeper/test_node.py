@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.model.zookeeper import (
-    Endpoint,
-    Node,
-    RegistrationNode,
-    Stat,
-    SubscriptionPattern,
-)
+from kgroup.model.zookeeper import Endpoint, Node, RegistrationNode, Stat, SubscriptionPattern
 from kgroup.protocol.zookeeper import node as decoder
 
 ID = "g_kafka-1.example.org-1400000000000-1a2b3c4d"

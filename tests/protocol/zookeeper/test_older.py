@@ -6,12 +6,7 @@ import json
 
 import pytest
 
-from kgroup.model.zookeeper import (
-    BrokerNode,
-    ControllerNode,
-    RegistrationNode,
-    SubscriptionPattern,
-)
+from kgroup.model.zookeeper import BrokerNode, ControllerNode, RegistrationNode, SubscriptionPattern
 from kgroup.protocol.zookeeper.tree import decode_tree
 from tests.recorded_tree import (
     OLDER_TREES,

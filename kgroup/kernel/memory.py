@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 PADDING = 64
 """Bytes behind the end of a buffer that may be read, and overwritten in one that is written."""
 
@@ -175,33 +173,33 @@ CONTROL = 32
 class Rows(NamedTuple):
     """Columns with an element for each row; what stands here is their types."""
 
-    flags: Any = np.uint8
-    offset: Any = np.int64
-    timestamp: Any = np.int64
-    type: Any = np.int8
-    key_type: Any = np.int16
-    group: Any = np.int32
-    topic: Any = np.int32
-    topic_partition: Any = np.int32
-    value_version: Any = np.int16
-    committed_offset: Any = np.int64
-    committed_leader_epoch: Any = np.int32
-    metadata: Any = np.int32
-    commit_timestamp: Any = np.int64
-    expire_timestamp: Any = np.int64
-    topic_id: Any = np.int32
-    size: Any = np.int32
+    flags: Any = "uint8"
+    offset: Any = "int64"
+    timestamp: Any = "int64"
+    type: Any = "int8"
+    key_type: Any = "int16"
+    group: Any = "int32"
+    topic: Any = "int32"
+    topic_partition: Any = "int32"
+    value_version: Any = "int16"
+    committed_offset: Any = "int64"
+    committed_leader_epoch: Any = "int32"
+    metadata: Any = "int32"
+    commit_timestamp: Any = "int64"
+    expire_timestamp: Any = "int64"
+    topic_id: Any = "int32"
+    size: Any = "int32"
 
 
 class Batches(NamedTuple):
     """Columns with an element for each batch: what all of its rows have in common; likewise."""
 
-    row: Any = np.int64  # the first
-    attributes: Any = np.int32  # with the message format in the second byte
-    leader_epoch: Any = np.int32
-    producer_id: Any = np.int64
-    producer_epoch: Any = np.int16
-    base_offset: Any = np.int64
+    row: Any = "int64"  # the first
+    attributes: Any = "int32"  # with the message format in the second byte
+    leader_epoch: Any = "int32"
+    producer_id: Any = "int64"
+    producer_epoch: Any = "int16"
+    base_offset: Any = "int64"
 
 
 class Others(NamedTuple):
@@ -210,7 +208,7 @@ class Others(NamedTuple):
     The flags' bits say which of its two texts are null; the ends are where the texts end.
     """
 
-    row: Any = np.int32
-    flags: Any = np.uint8
-    key_json_end: Any = np.int32
-    value_json_end: Any = np.int32
+    row: Any = "int32"
+    flags: Any = "uint8"
+    key_json_end: Any = "int32"
+    value_json_end: Any = "int32"

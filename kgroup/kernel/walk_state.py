@@ -165,4 +165,4 @@ def _addresses(
     columns: Rows | Batches | Others, kinds: Rows | Batches | Others, size: int
 ) -> list[int]:
     fields = zip(columns._fields, columns, kinds, strict=True)
-    return [address(name, column, kind, size) for name, column, kind in fields]
+    return [address(name, column, np.dtype(kind).type, size) for name, column, kind in fields]

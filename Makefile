@@ -50,7 +50,7 @@ shells: ## install what is missing of bash, zsh, fish, jq and chromium, in which
 	fi
 
 check: venv ## format, lint, types, import rule, unit tests; no JVM
-	$(MAKE) -j2 lint unit
+	$(MAKE) -j2 lint unit TESTS='not slow' WORKERS=2
 
 lint: venv
 	$(BIN)/ruff format --check .
@@ -59,7 +59,7 @@ lint: venv
 	$(BIN)/lint-imports
 
 unit: kernels
-	$(BIN)/python -m pytest -n 3 --dist worksteal --ignore tests/broker # while one waits, two work
+	$(BIN)/python -m pytest -n $(or $(WORKERS),3) --dist worksteal --ignore tests/broker -m "$(TESTS)" # slow ones wait
 
 kernels: venv # or each worker of the tests would compile them
 	$(BIN)/python -c 'from kgroup.kernel.compiled import load; load()'

@@ -107,6 +107,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.json"
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), kind=KINDS, count=st.integers(1, 3), command=st.sampled_from(COMMANDS))
 def test_another_tree(
@@ -119,6 +120,7 @@ def test_another_tree(
     check(cli, file, command)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), count=st.integers(1, 3), command=st.sampled_from(ZK_COMMANDS))
 def test_other_nodes(
@@ -134,6 +136,7 @@ def test_other_nodes(
     check(cli, file, command, (0, 1, 3, 4) if tree["zookeeper"] is not None else (2,))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),

@@ -109,6 +109,7 @@ def test_nobody_left_to_assign_to(cli: Cli, tmp_path: Path) -> None:
     assert row["assignment"] == {"new-1": [["t", 0], ["t", 1], ["t", 2]]}
 
 
+@pytest.mark.slow
 def test_specs_from_standard_input_keep_their_order() -> None:
     lines = "".join(json.dumps(SPEC | {"id": str(number)}) + "\n" for number in range(3))
     command = [sys.executable, "-m", "kgroup", "assign", "--dry-run", "--spec", "-", "-o", "jsonl"]

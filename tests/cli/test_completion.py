@@ -54,6 +54,7 @@ def test_commands(cli: Cli) -> None:
     assert suggested(cli, "kgroup nonsense ")[1] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_groups(cli: Cli, shell: str) -> None:
     assert suggested(cli, "kgroup describe --sample ", shell) == ("plain", sorted(groups()))
@@ -173,6 +174,7 @@ def test_every_command_suggests_groups_where_it_takes_them() -> None:
     assert {"describe", "coordinator", "snapshot", "decode-offsets", "zk fetchers"} <= taken
 
 
+@pytest.mark.slow
 def test_groups_of_a_warehouse(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorded_warehouse: Built
 ) -> None:
@@ -204,6 +206,7 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", some_of(QUESTIONS, 2))
 def test_columns_of_history_are_those_that_are_written(
     cli: Cli, recorded_warehouse: Built, line: str
@@ -213,6 +216,7 @@ def test_columns_of_history_are_those_that_are_written(
     assert suggested(cli, f"kgroup {asked} --columns ") == ("part", head.split(","))
 
 
+@pytest.mark.slow
 def test_columns_of_commands_that_need_no_warehouse(cli: Cli, tmp_path: Path) -> None:
     built = cli("history", "build", "--sample", "--to", str(tmp_path / "w"), "-o", "csv").out
     line = f"kgroup history build --to {tmp_path}/w --columns "

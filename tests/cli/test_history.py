@@ -36,6 +36,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(make_warehouse(root, {"east": rows, "west": other}))
 
 
+@pytest.mark.slow
 def test_owner_as_a_table_and_as_json(cli: Cli, warehouse: str) -> None:
     args = ("history", "owner", "--warehouse", warehouse, "orders", "3", "--at", str(T + 20_000))
     result = cli(*args)
@@ -61,6 +62,7 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
     assert [row["status"] for row in rows] == ["owned", "nobody", "owned"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "status", "reason"),
     [
@@ -103,6 +105,7 @@ def test_what_cannot_be_answered(
     assert "Traceback" not in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", ["timeline", "commits", "lag"])
 def test_a_topic_that_is_not_there_is_a_document_too(
     cli: Cli, warehouse: str, question: str
@@ -145,6 +148,7 @@ def test_one_cluster_needs_no_choice(cli: Cli, warehouse: str) -> None:
     assert "what came later is not" in result.err
 
 
+@pytest.mark.slow
 def test_sql_in_every_form(cli: Cli, warehouse: str) -> None:
     query = (
         "SELECT member_id, from_ms, to_ms - from_ms AS length_ms, NULL AS nothing, "
@@ -227,6 +231,7 @@ def test_missing_engine_is_said(cli: Cli, warehouse: str, monkeypatch: pytest.Mo
     assert "pip install 'kgroup[history]'" in result.err
 
 
+@pytest.mark.slow
 def test_ids_that_are_not_utf8_are_as_kafka_shows_them(cli: Cli, tmp_path: Path) -> None:
     def in_bytes(record: Plain) -> Plain:
         assert record.key is not None
@@ -265,6 +270,7 @@ def sample(recorded_warehouse: Built) -> str:
 END_MS = 1_790_000_000_000 + 10**12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sections", [(), ("--state",), ("--members", "--offsets")])
 def test_as_of_the_end_says_what_describe_says(
     cli: Cli, sample: str, sections: tuple[str, ...]
@@ -283,6 +289,7 @@ def test_as_of_the_end_says_what_describe_says(
     assert "what came later is not" in found.err
 
 
+@pytest.mark.slow
 def test_as_of_the_end_has_what_describe_has(cli: Cli, sample: str) -> None:
     args = ("history", "as-of", "--warehouse", sample, END_MS, "order-service")
     ours = json.loads(cli(*args, "-o", "jsonl").out)
@@ -295,6 +302,7 @@ def test_as_of_the_end_has_what_describe_has(cli: Cli, sample: str) -> None:
     assert ours | {"total_lag": None} == theirs | {"total_lag": None}
 
 
+@pytest.mark.slow
 def test_owner_tells_in_order_how_far_partitions_are_known(cli: Cli, sample: str) -> None:
     result = cli("history", "owner", "--warehouse", sample, "orders", "2", "--at", "now")
     numbers = [line.split()[5] for line in result.err.splitlines()]
@@ -321,6 +329,7 @@ def test_sections_of_as_of_are_those_of_describe(cli: Cli, sample: str) -> None:
 # --- commits, on recorded groups -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_commits_as_page_and_as_columns(cli: Cli, warehouse: str) -> None:
     args = ("history", "commits", "--warehouse", warehouse, "g", "--cluster", "east")
     page = cli(*args).out
@@ -432,6 +441,7 @@ def test_what_of_a_compacted_and_damaged_log_is_missing(cli: Cli, tmp_path: Path
     assert result.err.startswith("kgroup: note: 1 place of the log could not be read, so records")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("named", "there"), [((), 3), (("--cluster", "west"), 2)])
 @pytest.mark.parametrize("question", [("lag",), ("as-of", "now"), ("rebalances",)])
 def test_the_command_that_lists_groups_can_be_pasted(
@@ -445,6 +455,7 @@ def test_the_command_that_lists_groups_can_be_pasted(
     assert (told.status, len(told.out.splitlines())) == (0, there)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [(), ("--cluster", "it's")])
 def test_the_command_that_tells_of_damage_can_be_pasted(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
@@ -487,6 +498,7 @@ def test_rebalances_are_a_table_for_each_group(cli: Cli, sample: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_which_groups_a_warehouse_has(cli: Cli, sample: str, warehouse: str) -> None:
     records = defaultdict(list)
     for record in (record for of_log in log_of(sample_log_dir()).values() for record in of_log):

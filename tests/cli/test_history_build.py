@@ -44,6 +44,7 @@ def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
     assert "1 segment read, 0 had nothing new" in one.err
 
 
+@pytest.mark.slow
 def test_several_clusters_in_one_warehouse(cli: Cli, tmp_path: Path) -> None:
     places = (SAMPLE, DATA / "compacted-3.9.2")
     args = ("history", "build", "--to", tmp_path / "w", "-o", "json")
@@ -68,6 +69,7 @@ def test_several_clusters_in_one_warehouse(cli: Cli, tmp_path: Path) -> None:
     assert answer.out == "".join(f"{name},{counts[name]}\n" for name in sorted(counts))
 
 
+@pytest.mark.slow
 def test_different_topics_under_one_name_are_told(cli: Cli, tmp_path: Path) -> None:
     """Clusters that have the same id, with offsets of their own."""
     ids = [
@@ -83,6 +85,7 @@ def test_different_topics_under_one_name_are_told(cli: Cli, tmp_path: Path) -> N
     assert "expected one id" not in other.err
 
 
+@pytest.mark.slow
 def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
     log = tmp_path / "log"
     shutil.copytree(SAMPLE, log)
@@ -144,6 +147,7 @@ def test_what_cannot_be_read_makes_no_warehouse(cli: Cli, tmp_path: Path) -> Non
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.slow
 def test_snapshots_tell_where_logs_ended(cli: Cli, tmp_path: Path) -> None:
     file, other = tmp_path / "one.json.gz", tmp_path / "other.json"
     assert cli("snapshot", "--log-dir", DATA / "kafka-4.3.1", "--all", "-f", file).status == 0
@@ -169,6 +173,7 @@ def test_snapshots_tell_where_logs_ended(cli: Cli, tmp_path: Path) -> None:
     assert (alone.status, alone.err) == (0, "")  # there was no segment to be read
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_state(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "w"
     assert cli("history", "build", "--sample", "--to", root).status == 0

@@ -19,6 +19,7 @@ def sample(recorded_warehouse: Built) -> Path:
     return recorded_warehouse(sample_log_dir())
 
 
+@pytest.mark.slow
 def test_without_plotly(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: Path
 ) -> None:
@@ -40,6 +41,7 @@ def test_without_plotly(
     assert [path.name for path in tmp_path.glob("*.html*")] == ["page.html"]
 
 
+@pytest.mark.slow
 def test_a_page_with_nothing_on_it_is_said_to_be_so(cli: Cli, tmp_path: Path, sample: Path) -> None:
     args = ("history", "report", "--warehouse", sample, "order-service")
     result = cli(*args, "--html", tmp_path / "page.html", "--until", "2020-01-01")
@@ -55,6 +57,7 @@ def test_unknown_group_makes_no_file(cli: Cli, tmp_path: Path, sample: Path) -> 
     assert "no-such-group" in result.err
 
 
+@pytest.mark.slow
 def test_a_page_needs_a_file_and_room_for_it(cli: Cli, tmp_path: Path, sample: Path) -> None:
     args = ("history", "report", "--warehouse", str(sample), "order-service", "--html")
     result = cli(*args, "-")

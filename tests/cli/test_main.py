@@ -180,6 +180,7 @@ def test_help_imports_nothing_heavy(args: list[str]) -> None:
     assert not loaded & heavy
 
 
+@pytest.mark.slow
 def test_a_list_of_a_cluster_loads_the_connections_of_kafka_python_only() -> None:
     loaded = loaded_by("list", "-b", "127.0.0.1:1", "--timeout", "1")
     assert {"kafka.net.connection", "kafka.protocol.admin.groups"} <= loaded
@@ -187,11 +188,13 @@ def test_a_list_of_a_cluster_loads_the_connections_of_kafka_python_only() -> Non
     assert not loaded & {*unused, "rich", "numpy", "pyarrow", "kgroup.source.broker.offsets_log"}
 
 
+@pytest.mark.slow
 def test_what_kafka_python_logs_is_not_shown() -> None:
     done = process("list", "-b", "127.0.0.1:1", "--timeout", "1")
     assert done.stderr == "kgroup: error: 127.0.0.1:1 cannot be reached: Connection refused\n"
 
 
+@pytest.mark.slow
 def test_the_rest_of_kafka_python_is_there_for_others() -> None:
     code = (
         "import kgroup.source.broker.source\n"

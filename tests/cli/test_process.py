@@ -24,6 +24,8 @@ from tests.default_signals import default_signals
 from tests.examples import some_of
 from tests.operation.log_files import Log, commit, end, transaction
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-m", "kgroup"]
 SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"
 TIMEOUT_S = 60

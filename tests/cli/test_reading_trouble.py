@@ -106,6 +106,7 @@ def test_parts_of_a_partition_in_two_folders_are_both_read(
     assert "left out" not in both.err
 
 
+@pytest.mark.slow
 def test_notes_are_few(cli: Cli, copy: Path, tmp_path: Path) -> None:
     for number in range(30):
         (copy / "__consumer_offsets-0" / f"{number:020}.log.deleted").touch()
@@ -129,6 +130,7 @@ def test_sample_and_a_path_are_two_sources(cli: Cli, copy: Path) -> None:
     assert "PATH and --sample are two sources" in result.err
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_named() -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(

@@ -41,6 +41,7 @@ def ids(result: Result) -> list[str]:
     return [group["group_id"] for group in json.loads(result.out)["data"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_dir", some_of(LOGS, 4), ids=lambda path: path.name)
 def test_a_round_trip_changes_nothing(cli: Cli, log_dir: Path, tmp_path: Path) -> None:
     file, origin = tmp_path / "all.json", ["--log-dir", log_dir]

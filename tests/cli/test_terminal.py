@@ -62,6 +62,7 @@ def text_at(cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int, *args: str) -
     return STYLE.sub("", result.out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [24, 40, 60, 80, 100, 140, 200])
 @pytest.mark.parametrize(
     ("args", "rows", "times", "numbers"),

@@ -18,6 +18,8 @@ from tests.cli.conftest import Cli, Result
 from tests.source.broker_answers import described
 from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 
+pytestmark = pytest.mark.slow
+
 MODULES = "org.apache.kafka.common.security"
 PLAIN = f'{MODULES}.plain.PlainLoginModule required username="alice" password="s3kret";'
 OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"

@@ -95,6 +95,7 @@ FIELDS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_a_line_for_each_change(log: Log, piped: Piped, cli: Cli) -> None:
     first = piped.line()
     assert list(first) == FIELDS
@@ -122,6 +123,7 @@ def test_a_pipe_gets_a_line_for_each_change(log: Log, piped: Piped, cli: Cli) ->
     assert piped.process.communicate() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_round_that_fails_is_told_and_passed_over(log: Log, piped: Piped) -> None:
     assert piped.line()["change"] == "group-found"
     away = log.root.with_name("away")
@@ -142,6 +144,7 @@ def test_a_first_round_that_fails_ends_it(cli: Cli, tmp_path: Path) -> None:
     assert (result.status, result.out) == (1, "")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_gone_ends_it(piped: Piped) -> None:
     """Though nothing changes, and so nothing is written."""
     assert piped.line()["change"] == "group-found"
@@ -150,6 +153,7 @@ def test_a_reader_that_has_gone_ends_it(piped: Piped) -> None:
     assert piped.process.wait(TIMEOUT_S) == 141
 
 
+@pytest.mark.slow
 def test_a_group_that_is_not_there_yet(log: Log) -> None:
     process = subprocess.Popen(
         [*COMMAND, "--log-dir", str(log.root), "later", "--watch", "0.1"],
@@ -239,6 +243,7 @@ def terminal(log: Log) -> Iterator[Callable[..., Terminal]]:
         each.close()
 
 
+@pytest.mark.slow
 def test_a_terminal_is_redrawn_with_what_changed_marked(
     log: Log, terminal: Callable[..., Terminal]
 ) -> None:
@@ -266,6 +271,7 @@ def test_a_terminal_is_redrawn_with_what_changed_marked(
     assert "\x1b[2J" not in watch.text
 
 
+@pytest.mark.slow
 def test_a_page_longer_than_the_terminal_is_cut_and_left_whole(
     terminal: Callable[..., Terminal],
 ) -> None:
@@ -277,6 +283,7 @@ def test_a_page_longer_than_the_terminal_is_cut_and_left_whole(
     assert "\nOffsets" in re.sub(r"\x1b\[[0-9;]*m", "", watch.end())
 
 
+@pytest.mark.slow
 def test_errors_are_shown_above_the_groups(log: Log, terminal: Callable[..., Terminal]) -> None:
     watch = terminal("--state")
     watch.page_with("Group order-service")
@@ -288,6 +295,7 @@ def test_errors_are_shown_above_the_groups(log: Log, terminal: Callable[..., Ter
     until(lambda: not any(line.startswith("! ") for line in watch.pages()[-1]))
 
 
+@pytest.mark.slow
 def test_lines_on_a_terminal_where_they_are_asked_for(terminal: Callable[..., Terminal]) -> None:
     watch = terminal("-o", "jsonl")
     until(lambda: '"change":"group-found"' in watch.read())

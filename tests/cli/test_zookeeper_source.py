@@ -83,6 +83,7 @@ def test_coordinators_are_computed_and_their_leaders_known(cli: Cli, server: Fak
         assert cli(*line, "--zookeeper", server.connect).status == 2
 
 
+@pytest.mark.slow
 def test_a_snapshot_answers_as_its_source(cli: Cli, server: FakeZookeeper, tmp_path: Path) -> None:
     file = tmp_path / "zookeeper.json.gz"
     source = ["--zookeeper", server.connect]

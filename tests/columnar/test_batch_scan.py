@@ -32,6 +32,7 @@ def whole(path: Path, *, compiled: bool) -> Scan:
     return total
 
 
+@pytest.mark.slow
 def test_recorded_and_damaged_files() -> None:
     markers = 0
     for path in some_of(FILES, 3):

@@ -104,6 +104,7 @@ def test_reading_goes_on_behind_damage(name: str, follower: bytes) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "follower",
     [THIRD, FOURTH, log.message(9, None, b"v"), log.message(9, None, b"v", magic=0)],
@@ -344,6 +345,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_of(list(PATTERNS), 2))
 def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held of a file does not grow with it, whatever its headers claim."""

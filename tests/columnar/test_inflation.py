@@ -17,6 +17,7 @@ from tests.fuzz.check import check
 from tests.operation.log_files import commit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 def test_records_that_grow_beyond_measure_are_read_up_to_a_sum(
     compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,7 @@ def rows_of(path: Path, *, compiled: bool) -> list[dict[str, object]]:
     return [row for part in parts_of(path, compiled=compiled) for row in part.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_rows_of_one_batch_come_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str

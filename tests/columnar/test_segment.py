@@ -139,6 +139,7 @@ def with_user_data(data: bytes) -> bytes:
     return struct.pack(">hii", 0, 0, len(data)) + data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", range(1, 12))
 def test_every_version_of_streams_takes_no_python(
     version: int, tmp_path: Path, odd_records: list[str]
@@ -236,6 +237,7 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
         check_equal(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", some_of(CODECS, 2))
 def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, texts and dictionaries that do not fit are flushed, enlarged and grown."""
@@ -255,6 +257,7 @@ def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(set(table["group"].to_pylist())) > 400
 
 
+@pytest.mark.slow
 def test_many_names_and_long_metadata(tmp_path: Path, odd_records: list[str]) -> None:
     records = [
         commit(i, f"group-{i}", f"topic-{i}", i, committed=i, metadata="ü" * (i % 900))
@@ -471,6 +474,7 @@ def test_lengths_that_lie_do_not_hide_last_records(
         assert [(row["offset"], row["group"]) for row in rows] == [(2, "c"), (3, "b")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", range(1, 34))
 def test_keys_that_go_on_where_others_end(size: int, tmp_path: Path) -> None:
     """By one byte, of any value: each is a key of its own."""
@@ -493,6 +497,7 @@ def test_what_is_wanted_behind_a_batch_for_the_reference(tmp_path: Path) -> None
     assert [row["offset"] for row in rows] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of keys grows, and what lies between wanted records is passed over."""
     monkeypatch.setattr(SIZES, "key_table", 16)
@@ -507,6 +512,7 @@ def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["group"]: row["offset"] for row in rows} == expected
 
 
+@pytest.mark.slow
 def test_wanted_records_are_kept_where_dictionaries_grow(tmp_path: Path) -> None:
     """Of groups, topics, metadata and topic ids; each makes room for itself now and then."""
     records = []
@@ -564,6 +570,7 @@ def test_cache_that_cannot_be_written(
     check_works(compiled._load(None))
 
 
+@pytest.mark.slow
 def test_no_input_loads_a_compiler(machine_code: bytes, tmp_path: Path) -> None:
     """A small one needs none. Numba compiles once, for large ones: what it made is loaded."""
     path = tmp_path / "log"

@@ -57,6 +57,7 @@ def test_damage_beside_damage_is_read_in_one_go(
     assert begun == [len(log[0]), path.stat().st_size]  # and whether the end is one
 
 
+@pytest.mark.slow
 def test_damage_in_many_batches_takes_no_buffer_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,6 +81,7 @@ def test_damage_in_many_batches_takes_no_buffer_each(
     assert len(rooms) == 1  # up to the first damage; the reference reads what is behind it
 
 
+@pytest.mark.slow
 def test_the_wanted_rows_of_a_chunk_take_one_buffer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +199,7 @@ def test_more_is_read_slowly_behind_frequent_damage(
     assert 4 <= len(begun) <= 8
 
 
+@pytest.mark.slow
 def test_wrong_checksums_cost_a_log_so_much_and_no_more(tmp_path: Path) -> None:
     """However often compiled code begins anew between them: 256 MiB, and some for each byte."""
     size = 1_000_000

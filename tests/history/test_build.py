@@ -56,6 +56,7 @@ def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
     assert read_tables(tmp_path / "w", "c") == tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(1, 16)))
 def test_assignments_are_derived_in_pieces(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -74,6 +75,7 @@ def test_assignments_are_derived_in_pieces(
     assert tables[0]["assignments"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(1, 24)))
 @pytest.mark.parametrize(
     "name", some_of(["log-dir", "kafka-4.3.1", "compacted-4.3.1", "kafka-1.1.1"], 2)
@@ -111,6 +113,7 @@ def test_bit_by_bit(name: str, seed: int, tmp_path: Path) -> None:
 DAMAGED = sorted((ROOT / "tests" / "data" / "damaged").glob("*/__consumer_offsets-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", DAMAGED[:: examples(32, 2)], ids=lambda p: p.parent.name)
 def test_damage_among_sound_records(folder: Path, tmp_path: Path) -> None:
     """A damaged log beside a sound one: of all that can be read nothing is missing."""
@@ -134,6 +137,7 @@ def test_damage_among_sound_records(folder: Path, tmp_path: Path) -> None:
     assert read_tables(tmp_path / "w", "c") == tables
 
 
+@pytest.mark.slow
 def test_names_of_topics_may_come_late(tmp_path: Path) -> None:
     """Groups of Kafka 4 name topics by their ids; what lies beside the segments has the names."""
     directory = ROOT / "tests" / "data" / "kafka-4.1.1"
@@ -160,6 +164,7 @@ def test_segments_that_are_as_large_are_told_apart(tmp_path: Path) -> None:
     assert_same(tmp_path / "w", tmp_path / "all")
 
 
+@pytest.mark.slow
 def test_a_segment_that_has_grown_is_read_from_where_it_ended(tmp_path: Path) -> None:
     batches = read_log(SAMPLE)[2]
     write_log(tmp_path / "log", {2: batches[:-3]})
@@ -181,6 +186,7 @@ def test_a_segment_that_has_grown_is_read_from_where_it_ended(tmp_path: Path) ->
     assert_same(tmp_path / "w", tmp_path / "log")
 
 
+@pytest.mark.slow
 def test_a_cluster_that_has_lost_a_file_takes_no_more(tmp_path: Path) -> None:
     for cluster in ("a", "b"):
         build(tmp_path / "w", SAMPLE, cluster=cluster)
@@ -192,6 +198,7 @@ def test_a_cluster_that_has_lost_a_file_takes_no_more(tmp_path: Path) -> None:
     build(tmp_path / "w", SAMPLE, cluster="b")
 
 
+@pytest.mark.slow
 def test_many_small_files_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = examples(4, merge.MANY)
     monkeypatch.setattr(merge, "MANY", many)
@@ -205,6 +212,7 @@ def test_many_small_files_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert_same(tmp_path / "w", tmp_path / "log")
 
 
+@pytest.mark.slow
 def test_what_is_owned_is_written_anew_where_it_has_changed(tmp_path: Path) -> None:
     """All partitions of the log share a file; only some of them get records."""
 
@@ -232,6 +240,7 @@ def test_what_is_owned_is_written_anew_where_it_has_changed(tmp_path: Path) -> N
     assert_same(tmp_path / "w", tmp_path / "log")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task_bytes", [1, 1 << 20])
 def test_segments_of_one_folder_that_overlap(
     task_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

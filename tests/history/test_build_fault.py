@@ -8,12 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.examples import some_of
 from tests.history.build_file import files_on_disk, files_that_count, write_halves
 from tests.history.builds import SAMPLE, build
 from tests.history.killed_build import COMMITTED, STAGES
 from tests.history.paused_command import await_paused, paused_command
 from tests.history.table_oracle import read_tables
+
+pytestmark = pytest.mark.slow
 
 
 def test_killed_at_every_stage(tmp_path: Path) -> None:

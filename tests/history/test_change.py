@@ -197,6 +197,7 @@ def test_segments_that_were_read_first_are_forgotten_first(
     assert bases_seen(tmp_path / "w") == [*expected[1:], batches[4].last_offset]
 
 
+@pytest.mark.slow
 def test_a_segment_that_grows_pushes_out_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

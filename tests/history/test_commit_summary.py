@@ -37,11 +37,13 @@ def settled_commits(records: list[DecodedRecord]) -> dict[Any, list[DecodedRecor
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directory", some_of(LOGS[:3], 2), ids=lambda path: path.name)
 def test_recorded_commits(directory: Path, recorded_engine: Ask) -> None:
     check_all(recorded_engine(directory), directory, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(1, 16)))
 def test_random_commits(seed: int, tmp_path: Path) -> None:
     RandomHistory(seed).write(tmp_path / "log")
@@ -87,6 +89,7 @@ def check(row: CommitSummary, commits: list[DecodedRecord], pause_ms: int) -> No
     assert [(jump.from_offset, jump.to_offset, jump.log_offset) for jump in row.jumps] == jumps
 
 
+@pytest.mark.slow
 def test_pauses_and_jumps_name_the_owners(tmp_path: Path) -> None:
     topic = {"partition": 3}
     rows = {
@@ -195,6 +198,7 @@ def test_what_lies_in_two_logs_is_not_compared(tmp_path: Path) -> None:
     assert (other.jumps, [pause.pause_ms for pause in one.pauses], other.pauses) == ((), [100], ())
 
 
+@pytest.mark.slow
 def test_a_clock_that_went_back_is_no_pause(tmp_path: Path) -> None:
     def told(*times: int) -> tuple[int | None, int | None]:
         rows = [

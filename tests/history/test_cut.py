@@ -77,6 +77,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_index")
 @pytest.mark.parametrize("allocated", [0, 10 << 20])
 def test_by_index(allocated: int, tmp_path: Path, whole: list[object]) -> None:
@@ -128,6 +129,7 @@ BAD_INDEXES: dict[str, bytes | None] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD_INDEXES)
 def test_without_an_index_that_is_right(name: str, tmp_path: Path, whole: list[object]) -> None:
     source = segment(tmp_path, b"".join(BATCHES), BAD_INDEXES[name])
@@ -196,6 +198,7 @@ def tail(data: bytearray) -> None:
 HARMS = [flip, lengths, holes, tail]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("harm", "is_indexed", "split_size"),
     some_of(list(product(HARMS, (False, True), (2000, 9000))), 5),  # each once at least
@@ -214,6 +217,7 @@ def test_damaged(harm: Harm, is_indexed: bool, split_size: int, tmp_path: Path) 
     assert content(source, split_size) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [None, index_of(BATCHES)], ids=["lengths", "index"])
 def test_only_what_is_new(index: bytes | None, tmp_path: Path, whole: list[object]) -> None:
     source = segment(tmp_path, b"".join(BATCHES), index)

@@ -188,6 +188,7 @@ def test_damaged_file_is_named(tmp_path: Path) -> None:
 OF_A_MINUTE = "SELECT COUNT(*) FROM range(5000000) a, range(1000) b WHERE a.range * b.range % 7 = 3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signum", "kind"), [(SIGINT, KeyboardInterrupt), (SIGTERM, SystemExit)])
 def test_a_query_is_broken_off_by_a_signal(signum: int, kind: type[BaseException]) -> None:
     """DuckDB loses what a handler raises: it says 'Query interrupted', or goes on."""

@@ -71,6 +71,7 @@ def _parsed(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 def test_recorded_records_are_in_the_tables(compiled: bool) -> None:
     assert len(RECORDED) > 100
@@ -90,6 +91,7 @@ def test_recorded_records_are_in_the_tables(compiled: bool) -> None:
     }
 
 
+@pytest.mark.slow
 @given(log=logs())
 @settings(max_examples=examples(5, 160), deadline=None)
 def test_random_records_are_in_the_tables(log: bytes) -> None:

@@ -59,6 +59,7 @@ def hovers_of(html: str) -> list[str]:
     return [text for trace in traces for text in trace["hovertext"]]
 
 
+@pytest.mark.slow
 def test_the_end_of_what_goes_on_is_that_of_the_records(recorded_engine: Ask) -> None:
     """Not now: nobody knows what came later. Nor is it where the picture ends."""
     engine = recorded_engine(sample_log_dir())
@@ -81,6 +82,7 @@ def test_the_end_of_what_goes_on_is_that_of_the_records(recorded_engine: Ask) ->
     assert all(re.search(r"<br>to 2026-\S+Z \(released\)<br>[0-9.]+ s$", text) for text in ended)
 
 
+@pytest.mark.slow
 def test_one_of_something_is_no_plural(tmp_path: Path) -> None:
     rows = {
         "assignments": [interval("a", 0, None)],
@@ -103,6 +105,7 @@ def test_one_of_something_is_no_plural(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched(recorded_engine: Ask) -> None:
     html = "".join(group_html(page_of(recorded_engine(sample_log_dir()), "order-service")))
     head = html.split("<script>")[0]
@@ -110,6 +113,7 @@ def test_nothing_is_fetched(recorded_engine: Ask) -> None:
     assert html.count("<script>") == html.count("</script>") == 2
 
 
+@pytest.mark.slow
 def test_names_cannot_break_the_page(tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
     rows = {"assignments": [interval("a", 0, None, group_id=evil, client_id=evil, topic="<b>t")]}
@@ -122,6 +126,7 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
     assert figure_of(html)["data"][0]["y"] == ["&lt;b&gt;t-3"]
 
 
+@pytest.mark.slow
 def test_big_groups_are_bounded(recorded_engine: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_PARTITIONS", 4)
     monkeypatch.setattr(module, "MOST_STRETCHES", 3)
@@ -134,6 +139,7 @@ def test_big_groups_are_bounded(recorded_engine: Ask, monkeypatch: pytest.Monkey
     assert "Left out: 2 partitions, from orders-4 on" in "".join(group_html(page))
 
 
+@pytest.mark.slow
 def test_group_that_only_commits(recorded_engine: Ask) -> None:
     page = page_of(recorded_engine(sample_log_dir()), "search-index")
     html = "".join(group_html(page))
@@ -142,6 +148,7 @@ def test_group_that_only_commits(recorded_engine: Ask) -> None:
     assert [trace["type"] for trace in figure_of(html)["data"]] == ["bar"]
 
 
+@pytest.mark.slow
 def test_part_of_the_time(recorded_engine: Ask) -> None:
     engine = recorded_engine(sample_log_dir())
     whole = page_of(engine, "order-service")
@@ -164,6 +171,7 @@ def test_part_of_the_time(recorded_engine: Ask) -> None:
     assert {each.time_ms for each in page.rates} <= set(range(begin - page.rate_ms, end + 1))
 
 
+@pytest.mark.slow
 def test_time_of_which_nothing_is_known(recorded_engine: Ask) -> None:
     engine = recorded_engine(sample_log_dir())
     whole = page_of(engine, "order-service")
@@ -195,6 +203,7 @@ def test_what_has_no_time_or_did_not_count_is_left_out(tmp_path: Path) -> None:
     assert sum(each.commits for each in page.rates) == 2
 
 
+@pytest.mark.slow
 def test_lag_of_part_of_the_time(tmp_path: Path) -> None:
     rows = {
         "offset_commits": [commit(1, 10), commit(2, 20, partition=1)],

@@ -77,6 +77,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
         yield engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", sorted(NAMES))
 def test_whatever_record_names_it_there_is_a_topic(engine: DuckEngine, topic: str) -> None:
     check_topic(engine, topic, None)
@@ -119,6 +120,7 @@ QUESTIONS: dict[str, _Asked] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
 def test_recorded_topics(recorded_engine: Ask, ask: _Asked) -> None:
     engine = recorded_engine(sample_log_dir())

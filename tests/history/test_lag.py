@@ -66,6 +66,7 @@ def test_each_time_that_ends_were_recorded(engine: DuckEngine) -> None:
     assert lags(engine, "g", since_ms=T, topic="unended").data == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "expected"),
     [
@@ -111,11 +112,13 @@ def test_no_end_is_known(tmp_path: Path) -> None:
     assert "snapshots tell them" in report.notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directory", some_of(LOGS, 3), ids=lambda path: path.name)
 def test_what_counted_at_recorded_times(directory: Path, recorded_engine: Ask) -> None:
     check_all(recorded_engine(directory), directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(1, 16)))
 def test_what_counted_at_random_times(seed: int, tmp_path: Path) -> None:
     RandomHistory(seed).write(tmp_path / "log")
@@ -186,6 +189,7 @@ def test_what_has_no_time_is_of_the_next_time_in_its_log(tmp_path: Path) -> None
     assert [(row.time_ms - T, row.lag) for row in found] == [(19, 95), (30, 93)]
 
 
+@pytest.mark.slow
 def test_a_commit_of_a_transaction_counts_from_its_marker_on(tmp_path: Path) -> None:
     producer = {"producer_id": 3, "producer_epoch": 0}
     settled = {"transaction": "committed", **producer}

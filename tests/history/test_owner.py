@@ -35,6 +35,7 @@ def said(row: Owner) -> tuple[str, str | None, float | None, float | None]:
     return row.status, row.member_id, seconds(row.since_ms), seconds(row.until_ms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("second", "expected", "reason"),
     [
@@ -90,6 +91,7 @@ def test_partition_that_is_owned_still_is_so_behind_the_last_record(engine: Duck
     assert "known up to 2023-11-14T22:14:50.000Z" in report.notes[0]
 
 
+@pytest.mark.slow
 def test_every_group_has_its_story(tmp_path: Path) -> None:
     rows = {
         "assignments": [
@@ -215,6 +217,7 @@ def test_what_was_only_committed_has_no_owner_that_is_known(tmp_path: Path) -> N
         owners(engine, "orders", 3, T, T, group_id="another")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topic", "partition", "group_id", "reason"),
     [

@@ -14,6 +14,8 @@ from tests.history.past_log import LOGS, expected_groups
 from tests.history.random_history import RandomHistory
 from tests.history.recorded import Ask, engine_of_log, log_of, time_of
 
+pytestmark = pytest.mark.slow
+
 Owned = dict[tuple[str, int], set[tuple[str, str]]]
 
 

@@ -42,6 +42,7 @@ def by_time(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "folder", some_of(LOGS, 8), ids=lambda folder: f"{folder.parent.name}/{folder.name}"
 )
@@ -61,6 +62,7 @@ def check(folder: Path, names: Mapping[str, str] | None = None) -> None:
     assert in_order(derived(partition, parts, names)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(1, 200)))
 def test_random_groups(seed: int, tmp_path: Path) -> None:
     history = RandomHistory(seed)

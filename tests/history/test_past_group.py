@@ -17,11 +17,13 @@ from tests.history.recorded import Ask, engine_of_log, log_of, time_of
 from tests.history.warehouse_files import write_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directory", some_of(LOGS, 2), ids=lambda path: path.name)
 def test_recorded_groups_at_any_time(directory: Path, recorded_engine: Ask) -> None:
     check_groups(recorded_engine(directory), directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(1, 16)))
 def test_random_groups_at_any_time(seed: int, tmp_path: Path) -> None:
     RandomHistory(seed).write(tmp_path / "log")
@@ -40,6 +42,7 @@ def check_groups(engine: DuckEngine, directory: Path) -> None:
         assert reading.image.groups == expected_groups(log, at_ms, names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directory", some_of(LOGS, 2), ids=lambda path: path.name)
 def test_at_its_end_a_group_is_as_in_the_log_directory(
     directory: Path, recorded_engine: Ask
@@ -69,6 +72,7 @@ def test_at_its_end_a_group_is_as_in_the_log_directory(
         assert described.generation_id == group.generation_id
 
 
+@pytest.mark.slow
 def test_lag_is_what_was_recorded_since_the_commit(tmp_path: Path) -> None:
     rows = {
         "offset_commits": [commit(1, 10), commit(5, 50), commit(2, 7, partition=1)],
@@ -95,6 +99,7 @@ def test_an_end_of_the_moment_of_the_commit_counts(tmp_path: Path) -> None:
     assert [offset.lag for offset in group.offsets] == [10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "offsets", "pending"),
     [(4, [1], []), (6, [1], [5]), (7, [1], [5]), (8, [5], []), (9, [5], [9]), (20, [5], [])],
@@ -131,6 +136,7 @@ def transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngin
         yield engine
 
 
+@pytest.mark.slow
 def test_what_is_not_known(tmp_path: Path) -> None:
     tombstone = {
         "offsets_partition": 7,
@@ -152,6 +158,7 @@ def test_what_is_not_known(tmp_path: Path) -> None:
     assert "what came later is not" in gone.notes[0]
 
 
+@pytest.mark.slow
 def test_a_group_of_two_logs_is_as_it_was_changed_last(tmp_path: Path) -> None:
     """The topic was made again with another number of partitions: the old log is there still."""
     rows = {"offset_commits": [commit(5, 50, offsets_partition=3), commit(1, 10), commit(2, 20)]}

@@ -75,6 +75,7 @@ RECORDED: Mapping[str, Mapping[str, Sequence[tuple[int, tuple[str, str]]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_groups(name: str, recorded_engine: Ask) -> None:
     engine = recorded_engine(sample_log_dir() if name == "sample" else DATA / name)
@@ -109,6 +110,7 @@ def test_what_recorded_rebalances_moved(recorded_engine: Ask) -> None:
 # --- random histories, which know what happened --------------------------------------------------
 
 
+@pytest.mark.slow
 def test_how_many_groups_are_read_at_once_does_not_matter(
     recorded_engine: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_how_many_groups_are_read_at_once_does_not_matter(
         assert rebalances(engine).data == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(2, 64)))
 def test_random_groups(seed: int, tmp_path: Path) -> None:
     history = RandomHistory(seed)
@@ -585,6 +588,7 @@ def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) 
     assert "had gone for a while (epoch -2) and was not back in time" in cause.evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topics", "causes"),
     [(["orders"], []), (["orders", "payments"], [("restarted", "certain", "b")])],

@@ -11,6 +11,8 @@ import pytest
 
 from tests.default_signals import default_signals
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 START = """

@@ -112,6 +112,7 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
     assert problem.path == str(tmp_path / "lonely.log")
 
 
+@pytest.mark.slow
 def test_what_is_left_out_for_one_reason_is_told_once(tmp_path: Path) -> None:
     """As a broker that was killed leaves its folders behind."""
     folders = [tmp_path / f"__consumer_offsets-{number}" for number in (1, 2)]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from kgroup.history.query.stale import StaleOffset, stale_offsets
 from kgroup.history.sql.engine import DuckEngine
@@ -151,6 +152,7 @@ def test_when_an_offset_expires(tmp_path: Path) -> None:
         assert row.committed_offset == 10
 
 
+@pytest.mark.slow
 def test_time_stored_with_the_offset_counts_unless_it_is_kept(tmp_path: Path) -> None:
     commits = [commit(1, 10, expire_timestamp_ms=T + 99)]
     (row,) = ask(tmp_path / "a", {"offset_commits": commits})
@@ -167,6 +169,7 @@ def test_offset_of_an_open_transaction_is_kept(tmp_path: Path) -> None:
     assert (row.expires_by, row.expires_ms, row.committed_offset) == ("pending", None, 10)
 
 
+@pytest.mark.slow
 def test_which_are_told(tmp_path: Path) -> None:
     old, young = commit(1, 10), commit(2, 7, partition=1, commit_timestamp_ms=T + 2 * HOUR - 60_000)
     young["time_ms"] = T + 2 * HOUR - 60_000
@@ -187,6 +190,7 @@ def test_which_are_told(tmp_path: Path) -> None:
     assert [row.partition for row in ask(tmp_path, rows, silent_ms=3 * HOUR, expiring_ms=0)] == []
 
 
+@pytest.mark.slow
 def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
     rows = {"offset_commits": [commit(1, 10), commit(2, 7, topic="x", time_ms=T + 5 * HOUR)]}
     with DuckEngine(write_rows(tmp_path, rows)) as engine:

@@ -428,6 +428,7 @@ with write_warehouse(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.slow
 def test_one_build_works_at_a_time(tmp_path: Path) -> None:
     build(tmp_path / "w", "1-a")
     (tmp_path / "w" / "_kgroup" / "lock").write_text("process 1234567890 on a host of a long name")

@@ -35,6 +35,7 @@ def terminating() -> Iterator[None]:
     signal(SIGTERM, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("terminating")
 def test_a_signal_ends_the_compilation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

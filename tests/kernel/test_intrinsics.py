@@ -6,6 +6,9 @@ import zlib
 
 import google_crc32c
 import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
 
 
 def test_checksums() -> None:

@@ -323,6 +323,7 @@ def test_changes_lead_from_one_description_to_the_other(
     assert known == facts(after)
 
 
+@pytest.mark.slow
 @given(GROUPS.map(described), GROUPS.map(described))
 def test_the_way_back_is_the_same_changes_turned_round(
     before: GroupDescription, after: GroupDescription

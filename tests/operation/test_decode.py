@@ -258,6 +258,7 @@ def statuses(events: list[tuple[str, int, str]]) -> list[str | None]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15))
 @given(events=logs(), data=st.data())
 def test_views_of_random_logs(
@@ -312,6 +313,7 @@ def test_a_strict_run_stops_at_the_first_damage(log: Log) -> None:
     assert len(decoding.problems()) == 1
 
 
+@pytest.mark.slow
 def test_many_problems_are_counted_and_not_kept(log: Log) -> None:
     piece = batch([commit(0, "g")]) + b"\xff" * 60
     log.add(0, piece * 1200)

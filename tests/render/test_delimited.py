@@ -92,6 +92,7 @@ def utf8(text: object) -> bool:
     return not isinstance(text, str) or re.search("[\ud800-\udfff]", text) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [CSV, SHOWN_CSV, TSV], ids=["csv", "shown", "tsv"])
 @given(rows=ROWS)
 def test_arrow_rows_and_python_rows_are_written_alike(

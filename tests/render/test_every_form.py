@@ -17,7 +17,7 @@ from tests.examples import examples, some_of
 from tests.render.every_form import EVERY, PAGES, SHEETS, name_of
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
-SEEDS = range(examples(6))
+SEEDS = range(examples(2, 48))
 ELSEWHERE = frozenset(
     {"cell", "sheet", "table", "text_column", "record.record", "record.record_table"}
 )
@@ -39,6 +39,7 @@ def parts_of(kind: Any) -> Iterator[Any]:
                 yield from parts_of(each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function", [each for each in PAGES if each is not watch_text], ids=name_of
 )

@@ -83,6 +83,7 @@ def test_nothing_is_wider_than_the_terminal(tmp_path: Path) -> None:
     assert max(len(line) for line in lines if line.startswith("A")) <= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "told"),
     [(1, "1 more partition or task is not shown."), (3, "3 more partitions or tasks are not")],

@@ -60,6 +60,7 @@ def commits(*texts: str) -> pa.RecordBatch:
     return builder.finish()
 
 
+@pytest.mark.slow
 def test_recorded_files() -> None:
     kinds = set()
     for path in some_of(RECORDED, 8):
@@ -70,6 +71,7 @@ def test_recorded_files() -> None:
     assert len(kinds) > 30
 
 
+@pytest.mark.slow
 def test_some_rows_of_recorded_files() -> None:
     """Arrow gives them as a part of other columns, or with dictionaries of more than they need."""
     for path in RECORDED:
@@ -80,6 +82,7 @@ def test_some_rows_of_recorded_files() -> None:
                     assert lines(rows) == expected(rows), path
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(10))
 @given(log=logs(), size=st.integers(1, 2000))
 def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -102,6 +105,7 @@ def around(numbers: Iterable[int], bits: int) -> list[int]:
     return sorted(n for n in found if -(1 << bits - 1) <= n < 1 << bits - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "bits"), [("committed_offset", 64), ("topic_partition", 32), ("producer_epoch", 16)]
 )

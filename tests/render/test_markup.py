@@ -178,6 +178,7 @@ $a$  $$a$$  %  %a  &  &amp;  &#42;  &nbsp;  \  \\  \\\\  \*  a\  \n  \ a  h1. a 
 """Texts that mean something in one of the languages."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", MARKUPS)
 def test_what_means_something_is_a_text(form: str) -> None:
     parts: list[str | Sheet] = []
@@ -190,6 +191,7 @@ def test_what_means_something_is_a_text(form: str) -> None:
         assert part == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", MARKUPS)
 def test_any_document(form: str) -> None:
     for seed in range(examples(40)):

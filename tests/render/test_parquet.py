@@ -44,6 +44,7 @@ def group_sizes(file: pq.ParquetFile) -> list[int]:
     return [file.metadata.row_group(group).num_rows for group in groups]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(6))
 @given(log=logs(), compiled=st.booleans(), cut=st.integers(0, 9))
 def test_any_log_is_read_back(
@@ -74,6 +75,7 @@ def test_any_log_is_read_back(
                 assert limits.null_count == cells.count(None)
 
 
+@pytest.mark.slow
 def test_small_batches_are_put_together(tmp_path: Path) -> None:
     path = tmp_path / "out.parquet"
     large = pa.concat_batches([rows("a", "b", "c", "d")] * (1 << 15))
@@ -99,6 +101,7 @@ def test_what_few_rows_do_not_have_is_not_written(tmp_path: Path) -> None:
     assert b"group-4" not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_long_names_that_come_again_and_offsets_that_rise_take_little(tmp_path: Path) -> None:
     path = tmp_path / "out.parquet"
     names = rows(*(f"group-{number}-{'x' * 100}" for number in range(1 << 14)))

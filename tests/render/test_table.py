@@ -179,6 +179,7 @@ def test_rich_table_without_rows_has_its_head(width: int) -> None:
     assert sorted("".join(words)) == sorted("group_idlagcommit_timestamp")
 
 
+@pytest.mark.slow
 def test_every_page_of_a_rich_table_has_a_head() -> None:
     rows = [("g", n, None) for n in range(RICH_PAGE + 1)]
     pages = list(rich_table(COLUMNS, texts(rows), terminal_width=80))

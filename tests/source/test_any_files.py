@@ -124,6 +124,7 @@ properties = st.lists(
 ).map("\n".join)
 
 
+@pytest.mark.slow
 @given(
     meta=properties.map(str.encode)
     | st.binary(max_size=40)

@@ -119,6 +119,7 @@ def test_filters_are_for_the_brokers_that_have_them(broker: FakeBroker, version:
     }[version]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [0, 1, 3, 4])
 def test_metadata_that_names_a_topic_never_creates_it(broker: FakeBroker, version: int) -> None:
     broker.newest["Metadata"] = version
@@ -161,6 +162,7 @@ def test_what_kind_of_coordinator_is_asked_for(broker: FakeBroker, transactional
     assert (sought.key, sought.key_type) == ("g", int(transactional))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [NOT_COORDINATOR, LOADING, NOT_AVAILABLE])
 @pytest.mark.parametrize("api", ["DescribeGroups", "OffsetFetch", "FindCoordinator", "ListGroups"])
 def test_what_passes_is_asked_for_again(broker: FakeBroker, api: str, code: int) -> None:
@@ -226,6 +228,7 @@ def test_new_coordinator_that_does_not_know_a_group_yet_is_asked_again(broker: F
     assert (len(group.members), len(group.offsets)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_what_does_not_pass_is_told(broker: FakeBroker) -> None:
     broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
     with Cluster(broker.bootstrap, timeout_s=0.6) as source:
@@ -520,6 +523,7 @@ def test_old_brokers_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch, silent: b
     assert found == {("orders", 0): LogRange(0, 1), ("orders", 1): LogRange(0, 2)}
 
 
+@pytest.mark.slow
 def test_broker_that_accepts_and_says_nothing_at_all() -> None:
     with socket.socket() as listener:
         listener.bind((HOST, 0))

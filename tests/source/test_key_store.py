@@ -182,6 +182,7 @@ def test_suites_of_tls_1_3() -> None:
     assert none.ciphers == ("AES128-SHA",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -133,6 +133,7 @@ def read(
     return data, problems
 
 
+@pytest.mark.slow
 def test_everything_that_is_there_at_the_start(broker: FakeBroker, tmp_path: Path) -> None:
     serve(broker, {0: FakeLog([(0, ONE), (1, TWO)]), 1: FakeLog([(2, THREE)]), 2: None})
     data, (problem,) = read(broker, tmp_path)
@@ -275,6 +276,7 @@ def test_follow_a_partition_without_a_leader(broker: FakeBroker, tmp_path: Path)
     ]
 
 
+@pytest.mark.slow
 def test_follow_ends_when_no_broker_answers(broker: FakeBroker, tmp_path: Path) -> None:
     serve(broker, {0: FakeLog([(0, ONE)])})
     with following(broker, tmp_path, Start(offset=0), timeout_s=1) as (logs, notes):
@@ -286,6 +288,7 @@ def test_follow_ends_when_no_broker_answers(broker: FakeBroker, tmp_path: Path) 
     assert len(notes) == 1
 
 
+@pytest.mark.slow
 def test_follow_ends_when_a_broker_greets_and_hangs_up(broker: FakeBroker, tmp_path: Path) -> None:
     """It takes connections and tells its versions, again and again; that is no answer."""
     serve(broker, {0: FakeLog([(0, ONE)])})

@@ -303,6 +303,7 @@ def test_different_clusters_are_noted(copy: Path, tmp_path: Path) -> None:
     assert (reading.image.cluster_id, reading.image.broker_ids) == (None, (1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_of(SCENARIOS, 3))
 def test_every_prefix_of_a_log_can_be_replayed(name: str) -> None:
     for log in records(name):

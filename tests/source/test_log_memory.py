@@ -108,6 +108,7 @@ def fetched(broker: FakeBroker) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_only_what_is_new_is_read(broker: FakeBroker, log: Offsets) -> None:
     with Cluster(broker.bootstrap) as source:
         assert times(source) == [1000, 1005]

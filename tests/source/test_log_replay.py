@@ -64,6 +64,7 @@ def assert_same(segments: list[Segment]) -> Delta:
     return small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_of(SCENARIOS, 3))
 def test_recorded_logs(name: str) -> None:
     by_partition: dict[tuple[int | None, Path], list[Segment]] = {}
@@ -76,6 +77,7 @@ def test_recorded_logs(name: str) -> None:
         assert assert_same(segments).groups(whole.topic_names) == whole.groups()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", some_of(DAMAGED, 6), ids=lambda path: path.parent.parent.name)
 def test_damaged_logs(path: Path) -> None:
     assert_same(find_segments([path]))
@@ -101,6 +103,7 @@ changes = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(50))
 @given(events=st.lists(changes, max_size=40))
 def test_any_course_of_events(

@@ -87,6 +87,7 @@ def part_of(producer_id: int, *offsets: int) -> bytes:
     return batch(records(*offsets), producer_id=producer_id, producer_epoch=0, flags=TRANSACTIONAL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_record_at_an_offset_inside_a_batch(broker: FakeBroker, codec: str) -> None:
     log = FakeLog([(4, batch(records(2, 3, 4), codec=codec)), (6, batch(records(5, 6)))])

@@ -97,6 +97,7 @@ def test_the_newest_generation_and_the_commit_that_counts(broker: FakeBroker) ->
     assert [offset.commit_timestamp_ms for offset in group.offsets] == [200]
 
 
+@pytest.mark.slow
 def test_a_topic_that_goes_while_it_is_read(broker: FakeBroker) -> None:
     there, gone = broker.handlers["Metadata"], metadata(broker)
     broker.handlers["Metadata"] = lambda request: (gone if fetches(broker) else there)(request)

@@ -74,6 +74,7 @@ def test_texts_and_comments_of_a_profile_count_no_levels(tmp_path: Path) -> None
     assert client_config(environment=environment, profile="p").client_id == "x"
 
 
+@pytest.mark.slow
 def test_a_value_continued_over_many_lines() -> None:
     text = "a=" + "x\\\n" * 300_000 + "y\nb=1\n"
     assert list(parse_properties(text)) == [(1, "a", "x" * 300_000 + "y"), (300_002, "b", "1")]

@@ -229,6 +229,7 @@ def listening(answer: bytes | None = None) -> Iterator[str]:
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_costs_its_part_of_the_time(server: FakeZookeeper) -> None:
     with listening() as silent:
         with source(silent, server.connect, timeout_s=3) as zookeeper:

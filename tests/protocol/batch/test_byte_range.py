@@ -61,6 +61,7 @@ def cut(path: Path, choice: random.Random) -> list[ByteRange]:
     return [ByteRange(*bounds) for bounds in pairwise([0, *chosen, None])]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SIZES, "chunk", 5000)
@@ -78,6 +79,7 @@ def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPa
     assert damaged > examples(12, 100)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8, 160))
 @given(log=logs(), size=st.integers(200, 3000), seed=st.integers(0, 1 << 32))
 def test_any_log(

@@ -179,6 +179,7 @@ def bomb(codec: str, size: int) -> bytes:
     return struct.pack("<IBB", 0xFD2FB528, 0, 0x58) + block * ((size >> 17) - 1) + last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_bombs_are_bounded(codec: str) -> None:
     data = bomb(codec, 64 << 20)
@@ -194,6 +195,7 @@ def test_bombs_are_bounded(codec: str) -> None:
     assert peak < 3 * limit
 
 
+@pytest.mark.slow
 def test_the_bombs_are_real() -> None:
     for codec in ("gzip", "lz4", "zstd"):
         assert decompress(codec, bomb(codec, 16 << 20)) == bytes(16 << 20)

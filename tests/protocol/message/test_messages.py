@@ -330,6 +330,7 @@ def test_more_values_than_memory(
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_values_are_counted_over_all_arrays() -> None:
     """5 for a struct of two fields in an array, 1 for a number: 2^22 and no more."""
     for number, is_refused in ((2**22 - 10, False), (2**22 - 9, True)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ contents = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25, 480))
 @given(data=st.data())
 def test_any_contents(data: st.DataObject) -> None:

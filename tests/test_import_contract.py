@@ -1,5 +1,6 @@
-"""The import contract of pyproject.toml names every module."""
+"""The import contract of pyproject.toml names every module; rooms and tests keep their bounds."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -34,3 +35,14 @@ def test_every_room_says_whose_it_is() -> None:
         first = path.read_text("utf-8").splitlines()[0]
         assert first.startswith('"""'), path
         assert first.rstrip('"').endswith((".", ":")), path
+
+
+def test_tests_replace_nothing_that_is_private_and_import_from_no_other_test() -> None:
+    patched = re.compile(
+        r'(?:setattr|setitem|delattr|patch|patch\.object)\(\s*[\w.]+,\s*"_[a-zA-Z]'
+    )
+    imported = re.compile(r"^(?:from|import) tests\.(?:\w+\.)*test_", re.MULTILINE)
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text("utf-8")
+        assert not patched.search(text), path
+        assert not imported.search(text), path

@@ -33,8 +33,6 @@ _SEARCH_SIZE = 1 << 15
 _SOON = 16
 """Times these bytes within which damage comes soon behind a new start."""
 
-_MOST_WORKERS = 4
-
 
 def read_chunks(
     path: Path,
@@ -66,7 +64,7 @@ def read_chunks(
     refuse_huge_pages()
 
     if workers is None:
-        workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+        workers = min(len(os.sched_getaffinity(0)), SIZES.workers)
     most_ahead = ahead = workers + 1 if workers > 1 else 0  # one waits while rows are taken
     pending: deque[Future[tuple[list[_T], int | None]]] = deque()
     started = part.start

@@ -35,6 +35,7 @@ class ChunkSizes:
         key_table: places in the table of keys, at first.
         plain_rows: of a batch of rows that were decoded without compiled code.
         plain_bytes: of their keys and values, which as JSON may be a dozen times as large.
+        workers: threads that decode chunks, at most.
     """
 
     chunk: int = 24 << 20
@@ -53,6 +54,7 @@ class ChunkSizes:
     key_table: int = 1 << 16
     plain_rows: int = 1 << 14
     plain_bytes: int = 4 << 20
+    workers: int = 4
 
 
 SIZES = ChunkSizes()

@@ -24,7 +24,18 @@ from kgroup.kernel.code_key import code_key
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-__all__ = ["MODULES", "are_kept", "is_loaded", "load", "why_unkept"]
+__all__ = [
+    "MODULES",
+    "are_kept",
+    "cache_path",
+    "compile_all",
+    "is_loaded",
+    "kept_code",
+    "link",
+    "load",
+    "user_cache_path",
+    "why_unkept",
+]
 
 _FUNCTIONS = {
     "decode": ("column", 1),
@@ -60,6 +71,7 @@ _loaded: list[Functions] = []
 _engines: list[llvm.ExecutionEngine] = []
 """What keeps the code of the functions."""
 _unkept: list[str] = []
+"""Where and why what was compiled could not be kept."""
 
 
 def why_unkept() -> str | None:
@@ -88,7 +100,7 @@ def is_loaded() -> bool:
 
 def are_kept() -> bool:
     """Tell whether the functions were compiled before, so that loading them takes little."""
-    return _cache_path(_processor()).exists()
+    return user_cache_path().exists()
 
 
 def _processor() -> tuple[str, str]:
@@ -98,24 +110,52 @@ def _processor() -> tuple[str, str]:
 
 
 def _load(on_compile: Callable[[], None] | None) -> Functions:
+    code, why = kept_code(user_cache_path(), compile_all, on_compile)
+    if why is not None:
+        _unkept.append(why)
+    return link(code)
+
+
+def kept_code(
+    path: Path, compiled: Callable[[], bytes], on_compile: Callable[[], None] | None = None
+) -> tuple[bytes, str | None]:
+    """Give the object file that is kept there, or make and keep it.
+
+    Args:
+        path: of the object file.
+        compiled: makes one.
+        on_compile: called before that.
+
+    Returns:
+        It, and where and why it could not be kept, None where it is.
+    """
+    try:
+        return path.read_bytes(), None
+    except OSError:
+        if on_compile is not None:
+            on_compile()
+        code = compiled()
+        try:
+            _write(path, code)
+        except OSError as error:
+            return code, f"{path.parent} ({error.strerror or error})"
+        return code, None
+
+
+def _machine() -> llvm.TargetMachine:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    processor = _processor()
-    machine = target.create_target_machine(*processor, opt=3, jit=True)
-    path = _cache_path(processor)
-    try:
-        code = path.read_bytes()
-    except OSError:
-        if on_compile is not None:
-            on_compile()
-        code = _compile(machine)
-        try:
-            _write(path, code)
-        except OSError as error:
-            _unkept.append(f"{path.parent} ({error.strerror or error})")
+    return target.create_target_machine(*_processor(), opt=3, jit=True)
+
+
+def link(code: bytes) -> Functions:
+    """Give the functions of an object file of these here, by name."""
+    import llvmlite.binding as llvm
+
+    machine = _machine()
     for name in _LIBRARY:
         address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
         llvm.add_symbol(name, address)
@@ -130,8 +170,19 @@ def _load(on_compile: Callable[[], None] | None) -> Functions:
     return functions
 
 
-def _cache_path(processor: tuple[str, str]) -> Path:
-    key = crc32("".join(processor).encode(), _code_key())
+def user_cache_path() -> Path:
+    """Say where the object file of this code and processor is kept for this user."""
+    return cache_path(_processor(), _code_key())
+
+
+def cache_path(processor: tuple[str, str], made_of: int) -> Path:
+    """Say where an object file is kept.
+
+    Args:
+        processor: its name and features, as LLVM tells them.
+        made_of: a number for what is compiled (`code_key`).
+    """
+    key = crc32("".join(processor).encode(), made_of)
     base = os.environ.get("XDG_CACHE_HOME")
     cache = Path(base) if base else Path(os.path.expanduser("~")) / ".cache"
     return cache / "kgroup" / f"kernels-{key:08x}.o"
@@ -155,15 +206,20 @@ def _write(path: Path, code: bytes) -> None:
         raise
 
 
-def _compile(machine: llvm.TargetMachine) -> bytes:
-    """Compile everything; give an object file."""
+def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
+    """Compile functions; give an object file.
+
+    Args:
+        functions: by name the module of each, in this package, and the number of its arguments.
+    """
     from importlib import import_module
 
     import llvmlite.binding as llvm
     from numba import types
 
+    machine = _machine()
     linked = llvm.parse_assembly("")
-    for name, (module, count) in _FUNCTIONS.items():
+    for name, (module, count) in functions.items():
         function = getattr(import_module(f"{__package__}.{module}"), name)
         arguments = (types.int64,) * count
         with kept_signals() as interrupts:
@@ -174,7 +230,7 @@ def _compile(machine: llvm.TargetMachine) -> bytes:
         inner = function.overloads[arguments].fndesc.llvm_func_name
         linked.link_in(llvm.parse_assembly(_entry(name, inner, count)))
     # what numba adds for calls from Python needs its run-time: leave the entries and what they use
-    entries = {_symbol(name) for name in _FUNCTIONS}
+    entries = {_symbol(name) for name in functions}
     for value in linked.functions:
         if not value.is_declaration and value.name not in entries:
             value.linkage = "internal"

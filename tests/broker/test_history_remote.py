@@ -190,10 +190,14 @@ def test_cut_by_index(large: tuple[SegmentSource, Path]) -> None:
 
 
 def test_without_an_index_it_is_whole(
-    large: tuple[SegmentSource, Path], monkeypatch: pytest.MonkeyPatch
+    large: tuple[SegmentSource, Path], parameters: str, tmp_path: Path
 ) -> None:
-    source, _ = large
-    monkeypatch.setattr(SegmentSource, "_index", lambda source: b"")
+    _, path = large
+    folder = tmp_path / path.parent.name
+    folder.mkdir()
+    shutil.copy(path, folder)
+    upload(tmp_path, "unindexed", parameters)
+    (source,) = find_sources([f"s3://unindexed/logs{parameters}"], "c").segments
     assert len(source.splits(split_size=SPLIT_SIZE)) == 1
     round_length = STARTS[-1] + len(BATCHES[-1])
     starts = [split.location.start for split in source.splits(3 * round_length)]

@@ -1,3 +1,4 @@
+import time
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -5,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.cli.option import parameter
 from kgroup.cli.option.parameter import parse_bytes, parse_instant
 from kgroup.model.pattern import parse_regex
 
@@ -14,7 +14,7 @@ NOW = 1_700_000_000_004
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parameter, "_now_ms", lambda: NOW)
+    monkeypatch.setattr(time, "time_ns", lambda: NOW * 1_000_000)
 
 
 @pytest.mark.slow

@@ -146,20 +146,13 @@ def test_a_full_disk_is_named() -> None:
 def test_that_compiled_code_cannot_be_kept_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    compiled.load()  # so that there is an object file
-
-    def write(path: Path, code: bytes) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    code = compiled._cache_path(compiled._processor()).read_bytes()
-    monkeypatch.setattr(compiled, "_compile", lambda machine: code)
-    monkeypatch.setattr(compiled, "_write", write)
-    monkeypatch.setattr(compiled, "_unkept", [])
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "a"
+    code, why = compiled.kept_code(folder / "kernels.o", lambda: b"code")
+    assert code == b"code"
     progress = Progress(writes_rows=True)
     progress.finish()
     assert capsys.readouterr().err == ""
-    compiled._load(None)
+    monkeypatch.setattr(compiled, "why_unkept", lambda: why)
     progress.finish()
-    said = capsys.readouterr().err
-    assert f"cannot be kept in {tmp_path / 'kgroup'} (Read-only file system)" in said
+    assert f"cannot be kept in {folder} (Not a directory)" in capsys.readouterr().err

@@ -350,13 +350,16 @@ PATTERNS = {
 def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held of a file does not grow with it, whatever its headers claim."""
     held = []
-    read_on = ByteWindow._read_on
+    has = ByteWindow.has
 
-    def read_on_and_look(window: ByteWindow, missing: int) -> None:
-        read_on(window, missing)
-        held.append(len(window.data))
+    def look(window: ByteWindow, position: int, size: int) -> bool:
+        before = window.data
+        found = has(window, position, size)
+        if window.data is not before:
+            held.append(len(window.data))
+        return found
 
-    monkeypatch.setattr(ByteWindow, "_read_on", read_on_and_look)
+    monkeypatch.setattr(ByteWindow, "has", look)
     size = examples(2, 3) << 20
     file = Endless(size, PATTERNS[name])
     position = 0
@@ -408,14 +411,14 @@ def test_checksum_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_byte_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each of many small batches is damaged by itself."""
     looked_through = 0
-    plausible = batch_search._plausible
+    plausible = batch_search.plausible_headers
 
     def count_and_look(data: memoryview, count: int, max_length: int) -> list[int]:
         nonlocal looked_through
         looked_through += count
         return plausible(data, count, max_length)
 
-    monkeypatch.setattr(batch_search, "_plausible", count_and_look)
+    monkeypatch.setattr(batch_search, "plausible_headers", count_and_look)
     data = (FIRST + flipped(SECOND, 80)) * 500
     assert len(list(read_batches(data))) == 1000
     assert looked_through <= len(data)

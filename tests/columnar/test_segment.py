@@ -535,7 +535,7 @@ def test_wanted_records_are_kept_where_dictionaries_grow(tmp_path: Path) -> None
 def machine_code() -> bytes:
     """What is compiled, from the user's cache."""
     compiled.load()
-    return compiled._cache_path(compiled._processor()).read_bytes()
+    return compiled.user_cache_path().read_bytes()
 
 
 def check_works(functions: compiled.Functions) -> None:
@@ -543,31 +543,28 @@ def check_works(functions: compiled.Functions) -> None:
     assert functions["hash_key"](key.ctypes.data, 3, 5) == entry.hash_key(b"key", 5)
 
 
-def test_compiles_once(
-    machine_code: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiles_once(machine_code: bytes, tmp_path: Path) -> None:
     """Code is compiled where the cache has none, after that was said, and then kept."""
     said: list[str] = []
 
-    def compiling(machine: object) -> bytes:
+    def compiling() -> bytes:
         said.append("compiling")
         return machine_code
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compiled, "_compile", compiling)
+    path = tmp_path / "cache" / "kernels.o"
     for _ in range(2):
-        check_works(compiled._load(lambda: said.append("announced")))
+        code, why = compiled.kept_code(path, compiling, lambda: said.append("announced"))
+        assert why is None
+        check_works(compiled.link(code))
     assert said == ["announced", "compiling"]
+    assert [each.name for each in path.parent.iterdir()] == ["kernels.o"]
 
 
-def test_cache_that_cannot_be_written(
-    machine_code: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setattr(compiled, "_unkept", [])
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(compiled, "_compile", lambda machine: machine_code)
-    check_works(compiled._load(None))
+    path = tmp_path / "file" / "kgroup" / "kernels.o"
+    code, why = compiled.kept_code(path, lambda: b"code")
+    assert (code, why) == (b"code", f"{path.parent} (Not a directory)")
 
 
 @pytest.mark.slow

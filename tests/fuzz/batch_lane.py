@@ -19,7 +19,6 @@ from unittest.mock import patch
 import orjson
 import pyarrow as pa
 
-from kgroup.columnar import chunk_reader
 from kgroup.columnar.batch_key import Limits
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
@@ -201,11 +200,11 @@ class _Way:
             "texts": (1 << 16, 1 << 18),
             "keys": 1 << 10,
             "key_table": 1 << 8,
+            "workers": 1,
         }
         with ExitStack() as stack:
             for name, size in sizes.items():
                 stack.enter_context(patch.object(SIZES, name, size))
-            stack.enter_context(patch.object(chunk_reader, "_MOST_WORKERS", 1))
             yield
 
 

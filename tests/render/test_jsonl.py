@@ -17,7 +17,7 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.kernel import compiled
 from kgroup.kernel.compiled import load
 from kgroup.protocol.batch.batch import Damage
-from kgroup.render.record import row_text
+from kgroup.render.record import jsonl, row_text
 from kgroup.render.record.jsonl import json_lines
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
@@ -141,7 +141,7 @@ def test_a_row_larger_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small input does not wait for a compiler, and gives the same."""
-    monkeypatch.setattr(compiled, "_loaded", [])
+    monkeypatch.setattr(jsonl, "is_loaded", lambda: False)
+    monkeypatch.setattr(compiled, "load", None)
     batch = commits("a", '"\x00é')
     assert lines(batch) == expected(batch)
-    assert not compiled.is_loaded()

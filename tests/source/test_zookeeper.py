@@ -20,8 +20,10 @@ from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
 from kgroup.source.base import KafkaOffsets, Question, Reading
+from kgroup.source.broker import source as broker_source
 from kgroup.source.config.client_setting import Secret
 from kgroup.source.deadline import Deadline
+from kgroup.source.zookeeper import client as zookeeper_client
 from kgroup.source.zookeeper.address import ZookeeperAddress, parse_address
 from kgroup.source.zookeeper.client import ZookeeperClient
 from kgroup.source.zookeeper.source import Zookeeper
@@ -179,8 +181,8 @@ def test_no_more_questions_are_open_than_a_server_takes(monkeypatch: pytest.Monk
             open_now.pop()
             return -101, b""
 
+    monkeypatch.setattr(zookeeper_client, "Link", lambda *_: Link())
     client = ZookeeperClient(parse_address("a"), Deadline(30))
-    monkeypatch.setattr(client, "_connected", Link)
     assert client.contents(f"/{number}" for number in range(3000)) == [None] * 3000
     assert 256 <= most < 500
 
@@ -465,8 +467,8 @@ def test_brokers_that_do_not_answer_are_waited_for_once_in_a_round(
     server: FakeZookeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Brokers(None)
+    monkeypatch.setattr(broker_source, "Cluster", lambda *_, **__: brokers)
     with source(server.connect) as zookeeper:
-        monkeypatch.setattr(zookeeper, "_open_cluster", lambda: brokers)
         for asked in (1, 2):
             commits = zookeeper.kafka_offsets(["web"])
             assert commits.offsets is None
@@ -488,8 +490,8 @@ def test_commits_to_kafka_and_what_could_not_be_learnt_of_them(
     )
     group = Group("web", GroupType.CLASSIC, None, offsets=(CommittedOffset("t", 1, 7),))
     reading = Reading(Image({"web": group}), (problem,))
+    monkeypatch.setattr(broker_source, "Cluster", lambda *_, **__: Brokers(reading))
     with source(server.connect) as zookeeper:
-        monkeypatch.setattr(zookeeper, "_open_cluster", lambda: Brokers(reading))
         found = zookeeper.kafka_offsets(["web", "audit"])
     assert found == KafkaOffsets({("web", "t", 1): 7}, (problem,))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy import uint8
     from numpy.typing import NDArray
 
-__all__ = ["PREFIX_SIZE", "BatchSearch"]
+__all__ = ["PREFIX_SIZE", "BatchSearch", "plausible_headers"]
 
 PREFIX_SIZE = 17
 """Bytes that batches of every format begin with: offset, length, four by format, magic."""
@@ -57,10 +57,10 @@ class BatchSearch:
         count = min(self._window.end - start - PREFIX_SIZE + 1, _PIECE)
         data = self._window.view(start, count + _MAX_HEADER_SIZE)
         self._start, self._end = start, start + count
-        self._found = [start + index for index in _plausible(data, count, self._max_length)]
+        self._found = [start + index for index in plausible_headers(data, count, self._max_length)]
 
 
-def _plausible(data: memoryview, count: int, max_length: int) -> list[int]:
+def plausible_headers(data: memoryview, count: int, max_length: int) -> list[int]:
     """Those of the first `count` positions of `data` where a header may stand."""
     import numpy as np  # only damage needs it
 

@@ -25,7 +25,7 @@ from kgroup.model.zookeeper import Stat
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
 
-__all__ = ["DENIED", "Children", "Content", "ZookeeperClient"]
+__all__ = ["DENIED", "Children", "Content", "Link", "ZookeeperClient"]
 
 _WINDOW = 256
 """Requests in flight: ZooKeeper stops reading from its clients at 1000 (globalOutstandingLimit)."""
@@ -96,7 +96,7 @@ class ZookeeperClient:
         self.deadline = deadline
         self._context = context
         self._digest = digest
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._next = 0
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class ZookeeperClient:
                     raise self._error([trouble]) from None
         return answers
 
-    def _result(self, error: int, body: bytes, request: Any, result: Any, link: "_Link") -> Any:
+    def _result(self, error: int, body: bytes, request: Any, result: Any, link: "Link") -> Any:
         if error in (_NO_NODE, _BAD_ARGUMENTS):  # what is no path is no node either
             return None
         if error == _NO_AUTH:
@@ -170,7 +170,7 @@ class ZookeeperClient:
     def _path(self, path: str) -> str:
         return f"{self.address.chroot}{path}".rstrip("/") or "/"
 
-    def _connected(self) -> "_Link":
+    def _connected(self) -> "Link":
         """Return the connection that there is, or open one to the first server that answers."""
         if self._link is not None:
             return self._link
@@ -179,7 +179,7 @@ class ZookeeperClient:
         for _ in servers:
             host, port = servers[self._next % len(servers)]
             try:
-                self._link = _Link(host, port, self.deadline, self._context, self._digest)
+                self._link = Link(host, port, self.deadline, self._context, self._digest)
             except _ServerError as trouble:
                 troubles.append(trouble)
                 self._next += 1
@@ -199,7 +199,7 @@ class ZookeeperClient:
         return BrokerError(troubles[0].kind, "; ".join(map(str, troubles)))
 
 
-class _Link:
+class Link:
     """A session on one connection.
 
     Attributes:

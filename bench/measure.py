@@ -1,5 +1,6 @@
 """Whole processes, measured from outside, and the table that tells of them."""
 
+import json
 import os
 import statistics
 import subprocess
@@ -7,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 
 from tests.broker import maven
 
@@ -47,19 +47,24 @@ class Measurement:
 
 def measure(command: Sequence[str], stdin: Path | None = None) -> Measurement:
     """Run a process to its end, its output thrown away."""
-    begin = perf_counter()
-    with open(stdin or os.devnull, "rb") as given:
-        process = subprocess.Popen(
-            command, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT
+    read, write = os.pipe()
+    runner = [sys.executable, "-S", str(HERE / "measured.py"), str(write)]
+    with open(stdin or os.devnull, "rb") as given, open(read, "rb") as figures:
+        process = subprocess.run(
+            [*runner, *command],
+            stdin=given,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            pass_fds=(write,),
+            check=False,
         )
-    assert process.stderr is not None
-    said = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if status:
-        raise SystemExit(f"{' '.join(command)}: status {status}\n{said.decode()}")
-    return Measurement(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+        os.close(write)
+        if process.returncode:
+            raise SystemExit(
+                f"{' '.join(command)}: status {process.returncode}\n{process.stderr.decode()}"
+            )
+        return Measurement(*json.load(figures))
 
 
 def median(runs: Sequence[Measurement]) -> Measurement:

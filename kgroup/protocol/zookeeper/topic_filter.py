@@ -7,6 +7,7 @@ is refused: unknown is better than wrong.
 """
 
 import re
+import warnings
 from collections.abc import Collection, Iterable
 
 from kgroup.model.pattern import Pattern, parse_regex
@@ -46,7 +47,9 @@ def parse_filter(text: str) -> Pattern:
     except ValueError:
         pass
     try:
-        return re.compile(regex, re.ASCII)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of "||" in a class: plain, as in Java
+            return re.compile(regex, re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{regex!r} is no regular expression: {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import pytest
 
@@ -153,6 +154,14 @@ def test_expressions_are_cleaned_as_kafka_does() -> None:
     assert filter_regex(" 'a , b.*' ") == "a|b.*"
     assert parse_filter("a{1}").fullmatch("a") is not None
     assert parse_filter(r"[\[a]\[&&b").fullmatch("[[&&b") is not None
+
+
+def test_what_python_may_read_otherwise_some_day_is_read_as_java_reads_it() -> None:
+    """And without a word: RE2 has no looking ahead, and Python warns of these signs in a class."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pattern = parse_filter("(?=.)[a||b~~]")
+    assert [text for text in "ab|~c&" if pattern.fullmatch(text)] == ["a", "b", "|", "~"]
 
 
 def test_a_consumer_that_cannot_be_read_is_a_member_all_the_same() -> None:

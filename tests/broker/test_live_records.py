@@ -33,6 +33,7 @@ from tests.record.raw import (
     join,
 )
 from tests.record.wire import Wire
+from tests.waiting import until
 
 CODECS = {"4.3.1": 4, "2.8.2": 1, "0.10.2.2": 2}
 """Numbers of the codecs that the coordinator uses: zstd, gzip, snappy (message format v1)."""
@@ -256,8 +257,14 @@ def test_follow_a_consumer(live: Live) -> None:
             auto_offset_reset="earliest",
         )
         at = TopicPartition("orders", 2)
-        while consumer.assignment() == set() or consumer.position(at) < 3:
+
+        def has_read() -> bool:
             consumer.poll(timeout_ms=200)
+            return at in consumer.assignment() and consumer.position(at) >= 3
+
+        # kafka-python that joins before it knows of a topic may never be given its partitions.
+        until(lambda: consumer.partitions_for_topic("orders"))
+        until(has_read)
         consumer.commit()
         commit_of_2 = follower.row_of("walker", 3)
         while commit_of_2["key"]["data"]["partition"] != 2:

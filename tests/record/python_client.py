@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from kafka import KafkaConsumer, OffsetAndMetadata
 
 from tests.broker.maven import die_with_parent, version_tuple
+from tests.waiting import until
 
 __all__ = ["python_consumer"]
 
@@ -51,8 +52,14 @@ def _main(
         auto_offset_reset="earliest",
         **old,
     )
-    while not consumer.assignment():
+
+    def is_assigned() -> bool:
         consumer.poll(timeout_ms=100)
+        return bool(consumer.assignment())
+
+    # One that joins before it knows of a topic may never be given its partitions.
+    until(lambda: consumer.partitions_for_topic(topic))
+    until(is_assigned)
     first = min(consumer.assignment())
     consumer.commit({first: OffsetAndMetadata(int(offset), "from Python", -1)})
     print("ready", flush=True)

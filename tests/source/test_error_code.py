@@ -1,6 +1,7 @@
 """Error codes of brokers, against those of kafka-python."""
 
-from kgroup.source.broker.error_code import ErrorCode, error_name, what_it_needs
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.source.broker.error_code import error_name, what_it_needs
 
 _OLD_NAMES = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_FOR_PARTITION",  # until Kafka 2.6

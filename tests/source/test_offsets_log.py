@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kgroup.model.group import Group
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import Question
 from kgroup.source.broker import offsets_log
-from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import Plain, batch
 from tests.operation.log_files import commit, group_metadata

@@ -19,10 +19,11 @@ from kgroup.model.cluster import Partition, Placement, Topic
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection_error import BROKEN
-from kgroup.source.broker.error_code import COORDINATOR_MOVES, ErrorCode, error_name, what_it_needs
+from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name, what_it_needs
 
 __all__ = [
     "OFFSETS_TOPIC",

@@ -1,39 +1,12 @@
-"""Error codes of brokers: those that something follows from here, and the names of all."""
+"""What error codes of brokers mean here: who has moved, what is missing; and their names."""
 
 from collections.abc import Mapping
-from enum import IntEnum
 
 import kafka.errors as kafka_errors
 
-__all__ = ["COORDINATOR_MOVES", "LEADER_MOVES", "ErrorCode", "error_name", "what_it_needs"]
+from kgroup.protocol.error_code import ErrorCode
 
-
-class ErrorCode(IntEnum):
-    """The codes that kgroup acts on or explains, by the names of Kafka's `Errors`."""
-
-    OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    LEADER_NOT_AVAILABLE = 5
-    NOT_LEADER_OR_FOLLOWER = 6
-    REQUEST_TIMED_OUT = 7
-    REPLICA_NOT_AVAILABLE = 9
-    NETWORK_EXCEPTION = 13
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    INVALID_TOPIC_EXCEPTION = 17
-    TOPIC_AUTHORIZATION_FAILED = 29
-    GROUP_AUTHORIZATION_FAILED = 30
-    CLUSTER_AUTHORIZATION_FAILED = 31
-    UNSUPPORTED_VERSION = 35
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-    GROUP_ID_NOT_FOUND = 69
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    OFFSET_NOT_AVAILABLE = 78
+__all__ = ["COORDINATOR_MOVES", "LEADER_MOVES", "error_name", "what_it_needs"]
 
 
 LEADER_MOVES = frozenset(

@@ -12,10 +12,10 @@ from kafka.protocol.consumer.group import OffsetFetchRequest
 
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, ShareOffset
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, partition_of
-from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.group_api import (
     DESCRIBE_BY_TYPE,
     describe_share_offsets_request,

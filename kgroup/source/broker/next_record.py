@@ -16,9 +16,9 @@ from kgroup.model.next_record import NextReading, NextRecord, Position
 from kgroup.model.problem import Problem
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_control
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.fetch import fetch
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 

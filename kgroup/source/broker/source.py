@@ -25,6 +25,7 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.coordinator import (
@@ -36,7 +37,7 @@ from kgroup.source.broker.coordinator import (
     partition_of,
     placements_of,
 )
-from kgroup.source.broker.error_code import COORDINATOR_MOVES, ErrorCode, error_name, what_it_needs
+from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name, what_it_needs
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, group_state, group_type
 from kgroup.source.deadline import Deadline
 

@@ -10,9 +10,9 @@ from typing import Any
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.error_code import ErrorCode
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 
 __all__ = ["ask_log_ranges", "ask_offsets_at", "read_log_ranges"]

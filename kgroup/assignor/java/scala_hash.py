@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from kgroup.assignor.java.java_hash import string_hash
 
-__all__ = ["case_class_hash", "immutable_order", "mutable_order"]
+__all__ = ["case_class_hash", "champ_order", "immutable_order", "mutable_bucket", "mutable_order"]
 
 _K = TypeVar("_K", bound=Hashable)
 
@@ -59,6 +59,33 @@ def immutable_order(keys: Sequence[_K], hashes: Sequence[int], *, of_set: bool =
     return [keys[at] for at in sorted(put, key=walk.__getitem__)]
 
 
+def champ_order(keys: Sequence[_K], hashes: Sequence[int]) -> list[_K]:
+    """Order keys, each there once, as an `immutable.HashMap` of Scala 2.13 does, of any size.
+
+    A node of its trie has keys and nodes below, each in the order of five bits of the mixed hash,
+    and is walked keys first.
+
+    Args:
+        keys: in the order in which they are put.
+        hashes: Scala's, of each key.
+    """
+
+    def walk(group: list[tuple[int, _K]], level: int) -> list[_K]:
+        slots: dict[int, list[tuple[int, _K]]] = {}
+        for mixed, key in group:
+            slots.setdefault(mixed >> level & 31, []).append((mixed, key))
+        if level >= 32:
+            return [key for _, key in group]
+        alone = [slot[0][1] for _, slot in sorted(slots.items()) if len(slot) == 1]
+        for _, slot in sorted(slots.items()):
+            if len(slot) > 1:
+                alone += walk(slot, level + 5)
+        return alone
+
+    pairs = zip(keys, hashes, strict=True)
+    return walk([(_mix_for_trie(each), key) for key, each in pairs], 0)
+
+
 def mutable_order(texts: Iterable[str]) -> list[str]:
     """Order texts as a `mutable.HashMap` does into which they are put one by one.
 
@@ -68,12 +95,12 @@ def mutable_order(texts: Iterable[str]) -> list[str]:
     size = 16
     buckets: dict[int, list[str]] = {}
     for count, text in enumerate(dict.fromkeys(texts), 1):
-        buckets.setdefault(_bucket(text, size), []).insert(0, text)
+        buckets.setdefault(mutable_bucket(text, size), []).insert(0, text)
         if count > size * 3 // 4:
             size *= 2
             walk, buckets = _walk(buckets), {}
             for each in walk:
-                buckets.setdefault(_bucket(each, size), []).insert(0, each)
+                buckets.setdefault(mutable_bucket(each, size), []).insert(0, each)
     return _walk(buckets)
 
 
@@ -81,7 +108,8 @@ def _walk(buckets: dict[int, list[str]]) -> list[str]:
     return [text for _, chain in sorted(buckets.items(), reverse=True) for text in chain]
 
 
-def _bucket(text: str, size: int) -> int:
+def mutable_bucket(text: str, size: int) -> int:
+    """Return the bucket of a text in a `mutable.HashMap` of so many."""
     value = string_hash(text) * 0x9E3775CD & _MASK
     value = int.from_bytes(value.to_bytes(4, "little"), "big") * 0x9E3775CD & _MASK
     rotated = _rotate_left(value, 32 - _SEED)

@@ -1,0 +1,427 @@
+"""The coordinator of classic groups: what each request does to a group in each state.
+
+`TABLE` is the whole of it: for each request and state a handler. What every request is checked for
+before stands in the handlers' callers, by the names of Kafka. A handler changes the group, answers
+requests (also earlier ones, whose members have waited), and has the group's record written. What
+goes on between requests is in `classic_rebalance`.
+
+Source: `GroupCoordinator` of Kafka 1.1.1, 2.8.2 and 3.9.2, and the methods `classicGroup...` of
+`GroupMetadataManager` of 4.3.1. Where they differ, `rules` says since when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation import rules
+from kgroup.simulation.classic_group import ClassicGroup, ClassicMember
+from kgroup.simulation.classic_groups import ClassicGroups
+from kgroup.simulation.classic_rebalance import NEW_MEMBER_TIMEOUT_MS
+from kgroup.simulation.message import (
+    CommitAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinGroup,
+    LeaveAnswer,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    SyncAnswer,
+    SyncGroup,
+)
+
+__all__ = ["TABLE", "ClassicCoordinator"]
+
+
+class ClassicCoordinator(ClassicGroups):
+    """What members of classic groups ask of a broker, and commits."""
+
+    # --- what every request is checked for ------------------------------------------------------
+
+    def join_group(self, request: JoinGroup) -> None:
+        """Take a member into the next generation."""
+        settings, timeout_ms = self._settings, request.session_timeout_ms
+        member_id = request.member_id
+        if not request.group_id:
+            self._rebalance.refuse_join(request, member_id, ErrorCode.INVALID_GROUP_ID)
+            return
+        if not settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
+            self._rebalance.refuse_join(request, member_id, ErrorCode.INVALID_SESSION_TIMEOUT)
+            return
+        group = self.groups.get(request.group_id)
+        if group is None and member_id:
+            self._rebalance.refuse_join(request, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            return
+        if group is None:
+            group = self.add_group(request.group_id)
+            if self._version >= rules.JAVA:
+                self._rebalance.write(group, {})
+        if not self._accepts(group, member_id):
+            group.remove(member_id)
+            self._rebalance.refuse_join(request, "", ErrorCode.GROUP_MAX_SIZE_REACHED)
+            if self._version >= rules.JAVA:
+                return  # even where it was the last one that was waited for
+        elif not group.supports(request.protocol_type, request.protocols):
+            self._rebalance.refuse_join(request, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif not member_id:
+            self._join_new(group, request)
+        elif member_id in group.pending_joins and request.instance_id is not None:
+            self._rebalance.refuse_join(
+                request, "", ErrorCode.UNKNOWN_SERVER_ERROR
+            )  # which Kafka throws
+        elif member_id in group.pending_joins:
+            self._add(group, request, member_id)
+        elif (code := self._no_member(group, member_id, request.instance_id, joins=True)) is None:
+            TABLE[JoinGroup][group.state](self, group, group[member_id], request)
+        else:
+            self._rebalance.refuse_join(request, member_id, code)
+        self._rebalance.maybe_complete_join(group)
+
+    def sync_group(self, request: SyncGroup) -> None:
+        """Give a member its assignment, when the leader has brought it."""
+        if (code := self._cannot_sync(request)) is not None:
+            self._world.answer(request, SyncAnswer(code))
+            return
+        group = self.groups[request.group_id]
+        TABLE[SyncGroup][group.state](self, group, group[request.member_id], request)
+
+    def _cannot_sync(self, request: SyncGroup) -> ErrorCode | None:
+        if request.version >= 5 and None in (request.protocol_type, request.protocol):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if (code := self._no_group(request.group_id)) is not None:
+            return code
+        group = self.groups[request.group_id]
+        code = self._no_member(group, request.member_id, request.instance_id)
+        if code is not None:
+            return code
+        if request.generation_id != group.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        if request.protocol_type not in (None, group.protocol_type):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if request.protocol not in (None, group.protocol):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return None
+
+    def heartbeat(self, request: Heartbeat) -> None:
+        """Note that a member is alive, and tell it whether the group goes on."""
+        code = self._no_group(request.group_id)
+        if code is None:
+            group = self.groups[request.group_id]
+            code = self._no_member(group, request.member_id, request.instance_id)
+            is_old = request.generation_id != group.generation_id
+            if self._version < rules.STATIC_MEMBERS:
+                is_old &= group.state is not GroupState.COMPLETING_REBALANCE
+            if code is None and is_old:
+                code = ErrorCode.ILLEGAL_GENERATION
+            if code is None:
+                code = TABLE[Heartbeat][group.state](self, group, group[request.member_id])
+        self._world.answer(request, HeartbeatAnswer(code))
+
+    def leave_group(self, request: LeaveGroup) -> None:
+        """Remove members."""
+        if not request.group_id and self._version >= rules.MEMBER_ID_REQUIRED:
+            self._world.answer(request, LeaveAnswer(ErrorCode.INVALID_GROUP_ID))
+            return
+        group = self.groups.get(request.group_id)
+        found = [(each, self._leave(group, each)) for each in request.members]
+        has_left = any(code is ErrorCode.NONE for _, code in found)
+        if group is not None and has_left and self._version >= rules.JAVA:
+            TABLE[LeaveGroup][group.state](self, group)
+        self._world.answer(request, LeaveAnswer(ErrorCode.NONE, tuple(found)))
+
+    def _leave(self, group: ClassicGroup | None, leaving: LeavingMember) -> ErrorCode:
+        """Remove one member, or say why not."""
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id, instance_id = leaving.member_id, leaving.instance_id
+        known_id = group.static_id(instance_id)
+        if self._version < rules.SAME_CHECKS:
+            if member_id and known_id not in (None, member_id):
+                return ErrorCode.FENCED_INSTANCE_ID
+            if known_id is not None:
+                member_id = known_id
+        elif not member_id:
+            if known_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            member_id = known_id
+        if member_id in group.pending_joins:
+            group.forget_pending(member_id)
+            if self._version < rules.JAVA:
+                self._rebalance.maybe_complete_join(group)
+            return ErrorCode.NONE
+        if (code := self._no_member(group, member_id, leaving.instance_id)) is not None:
+            return code
+        self._rebalance.remove(group, group[member_id])
+        if self._version < rules.JAVA:  # later ones first remove all
+            TABLE[LeaveGroup][group.state](self, group)
+        return ErrorCode.NONE
+
+    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
+        """Kafka: `acceptJoiningMember`."""
+        if self._version < rules.MEMBER_ID_REQUIRED or group.state is GroupState.EMPTY:
+            return True
+        if group.state is GroupState.PREPARING_REBALANCE:
+            waits = member_id in group and group[member_id].awaiting_join is not None
+            return waits or group.joining < self._settings.max_size
+        return member_id in group or len(group) < self._settings.max_size
+
+    def _no_group(self, group_id: str) -> ErrorCode | None:
+        if not group_id and self._version >= rules.MEMBER_ID_REQUIRED:
+            return ErrorCode.INVALID_GROUP_ID
+        group = self.groups.get(group_id)
+        if group is None or (group.state is GroupState.EMPTY and self._version >= rules.JAVA):
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return None
+
+    def _no_member(
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, *, joins: bool = False
+    ) -> ErrorCode | None:
+        """Kafka: `validateCurrentMember`, `isStaticMemberFenced`."""
+        if instance_id is not None:
+            known_id = group.static_id(instance_id)
+            if known_id is None and (joins or self._version >= rules.SAME_CHECKS):
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known_id not in (None, member_id):
+                return ErrorCode.FENCED_INSTANCE_ID
+        return None if member_id in group else ErrorCode.UNKNOWN_MEMBER_ID
+
+    # --- JoinGroup ------------------------------------------------------------------------------
+
+    def _join_new(self, group: ClassicGroup, request: JoinGroup) -> None:
+        """Kafka: `doUnknownJoinGroup`, `classicGroupJoinNewMember`."""
+        member_id = self._world.new_member_id(request.instance_id or request.client_id)
+        if (old_id := group.static_id(request.instance_id)) is not None:
+            self._replace(group, group[old_id], request, member_id)
+        elif (
+            self._version >= rules.MEMBER_ID_REQUIRED
+            and request.version >= 4
+            and request.instance_id is None
+        ):
+            group.pending_joins[member_id] = self._clock.after(
+                request.session_timeout_ms,
+                lambda: self._rebalance.expire_pending_join(group, member_id),
+            )
+            self._rebalance.refuse_join(request, member_id, ErrorCode.MEMBER_ID_REQUIRED)
+        else:
+            self._add(group, request, member_id)
+
+    def _join_again(self, group: ClassicGroup, member: ClassicMember, request: JoinGroup) -> None:
+        """Take what the member says now, and wait for the others."""
+        self._update(group, member, request)
+        self._rebalance.maybe_prepare(group)
+
+    def _join_before_sync(
+        self, group: ClassicGroup, member: ClassicMember, request: JoinGroup
+    ) -> None:
+        """Answer as before a member that says what it said: it may have missed the answer."""
+        if member.protocols == request.protocols:
+            self._rebalance.welcome(group, member, request)
+        else:
+            self._join_again(group, member, request)
+
+    def _join_stable(self, group: ClassicGroup, member: ClassicMember, request: JoinGroup) -> None:
+        """Begin a rebalance for the leader, and for a member that says something new."""
+        if group.leader_id == member.member_id or member.protocols != request.protocols:
+            self._join_again(group, member, request)
+        else:
+            self._rebalance.welcome(group, member, request, leads=False)
+
+    def _add(self, group: ClassicGroup, request: JoinGroup, member_id: str) -> None:
+        """Kafka: `addMemberAndRebalance`."""
+        member = ClassicMember(
+            member_id,
+            request.instance_id,
+            request.client_id,
+            request.client_host,
+            request.session_timeout_ms,
+            request.rebalance_timeout_ms,
+            request.protocol_type,
+            request.protocols,
+            is_new=self._version >= rules.MEMBER_ID_REQUIRED,
+        )
+        if group.state is GroupState.PREPARING_REBALANCE and (
+            group.previous_state is GroupState.EMPTY
+            if self._version >= rules.JAVA
+            else group.generation_id == 0
+        ):
+            group.has_new_member = True
+        group.add(member)
+        group.await_join(member, request)
+        if member.is_new:
+            self._rebalance.expect(group, member, NEW_MEMBER_TIMEOUT_MS)
+        self._rebalance.maybe_prepare(group)
+
+    def _update(self, group: ClassicGroup, member: ClassicMember, request: JoinGroup) -> None:
+        """Kafka: `GroupMetadata.updateMember`."""
+        group.update(member, request.protocols)
+        if self._version >= rules.NEW_TIMEOUTS:
+            member.rebalance_timeout_ms = request.rebalance_timeout_ms
+            member.session_timeout_ms = request.session_timeout_ms
+        group.await_join(member, request)
+
+    def _replace(
+        self, group: ClassicGroup, member: ClassicMember, request: JoinGroup, member_id: str
+    ) -> None:
+        """Take a static member back under a new id (Kafka: `updateStaticMemberAndRebalance`)."""
+        leader_id = group.leader_id
+        self._fence(group, member)
+        group.rename(member, member_id)
+        self._rebalance.expect(group, member)
+        self._update(group, member, request)
+        is_stable = group.state is GroupState.STABLE
+        changes = is_stable and group.protocol != group.select_protocol()
+        if changes or group.state is GroupState.COMPLETING_REBALANCE:
+            self._rebalance.prepare(group)
+        elif group.state is GroupState.STABLE:
+            self._rebalance.write(
+                group, {each.member_id: each.assignment for each in group.members}
+            )
+            group.await_join(member, None)
+            if self._version >= rules.SKIPPED_ASSIGNMENT and request.version >= 9:
+                self._rebalance.welcome(group, member, request, skips=group.leader_id == member_id)
+            else:  # its old id, so that it does not assign
+                self._rebalance.welcome(group, member, request, leads=False, leader_id=leader_id)
+
+    def _fence(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Tell who has the instance's old id that another one has come."""
+        code = ErrorCode.FENCED_INSTANCE_ID
+        if (join := group.await_join(member, None)) is not None:
+            self._rebalance.refuse_join(join, member.member_id, code)
+        if (sync := member.awaiting_sync) is not None:
+            member.awaiting_sync = None
+            self._world.answer(sync, SyncAnswer(code))
+
+    # --- SyncGroup, Heartbeat, LeaveGroup -------------------------------------------------------
+
+    def _sync_too_early(
+        self, group: ClassicGroup, member: ClassicMember, request: SyncGroup
+    ) -> None:
+        """Tell the member to join again."""
+        self._world.answer(request, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def _sync(self, group: ClassicGroup, member: ClassicMember, request: SyncGroup) -> None:
+        """Let the member wait for the leader; the leader's assignments make the group stable."""
+        member.awaiting_sync = request
+        self._rebalance.note_sync(group, member)
+        if group.leader_id == member.member_id:
+            assignments = {
+                each.member_id: request.assignments.get(each.member_id, b"")
+                for each in group.members
+            }
+            self._rebalance.write(group, assignments)
+            self._rebalance.propagate(group, assignments, ErrorCode.NONE)
+            group.become(GroupState.STABLE, self._clock.now_ms)
+
+    def _sync_stable(self, group: ClassicGroup, member: ClassicMember, request: SyncGroup) -> None:
+        """Give the member what the leader has brought before."""
+        self._rebalance.note_sync(group, member)
+        answer = SyncAnswer(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
+        self._world.answer(request, answer)
+        if self._version < rules.JAVA:
+            self._rebalance.expect(group, member)
+
+    def _beat(self, group: ClassicGroup, member: ClassicMember) -> ErrorCode:
+        """Nothing is new."""
+        self._rebalance.expect(group, member)
+        return ErrorCode.NONE
+
+    def _beat_before_sync(self, group: ClassicGroup, member: ClassicMember) -> ErrorCode:
+        """Nothing is new; before 2.6: join again."""
+        if self._version >= rules.LIVELY_HEARTBEAT:
+            return self._beat(group, member)
+        return ErrorCode.REBALANCE_IN_PROGRESS
+
+    def _beat_while_joining(self, group: ClassicGroup, member: ClassicMember) -> ErrorCode:
+        """Tell the member to join again."""
+        self._rebalance.expect(group, member)
+        return ErrorCode.REBALANCE_IN_PROGRESS
+
+    def _leave_empty(self, group: ClassicGroup) -> None:
+        """Nothing follows: only an id that was given out is forgotten."""
+
+    def _leave_while_joining(self, group: ClassicGroup) -> None:
+        """Wait for one less."""
+        self._rebalance.maybe_complete_join(group)
+
+    def _leave_generation(self, group: ClassicGroup) -> None:
+        """Begin a rebalance."""
+        self._rebalance.maybe_prepare(group)
+
+    # --- offsets --------------------------------------------------------------------------------
+
+    def offset_commit(self, request: OffsetCommit) -> None:
+        """Keep offsets, of a member or of somebody who is in no group."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            code = TABLE[OffsetCommit][group.state](self, group, request)
+        elif request.generation_id < 0:
+            self.add_group(request.group_id)
+            code = ErrorCode.NONE
+        else:
+            is_new = self._version >= rules.JAVA and request.version >= 9
+            code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+        if code is ErrorCode.NONE:
+            errors = self.offsets.commit(request)
+        else:
+            errors = dict.fromkeys(request.offsets, code)
+        self._world.answer(request, CommitAnswer(errors))
+
+    def _commit_empty(self, group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
+        """Keep what is committed without a generation."""
+        return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _commit(self, group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
+        """Keep what a member of this generation commits; that shows that it is alive."""
+        code = self._check_committer(group, request)
+        if code is ErrorCode.NONE:
+            self._rebalance.expect(group, group[request.member_id])
+        return code
+
+    def _commit_before_sync(self, group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
+        """Refuse it: the member does not know yet what it is to read."""
+        code = self._check_committer(group, request)
+        is_checked = self._version >= rules.SUBSCRIPTION_KNOWN
+        if code is ErrorCode.NONE or not (is_checked or code is ErrorCode.FENCED_INSTANCE_ID):
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return code
+
+    def _check_committer(self, group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
+        code = self._no_member(group, request.member_id, request.instance_id)
+        if code is None and request.generation_id != group.generation_id:
+            code = ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if code is None else code
+
+
+TABLE: Mapping[type, Mapping[GroupState, Callable[..., Any]]] = {
+    JoinGroup: {
+        GroupState.PREPARING_REBALANCE: ClassicCoordinator._join_again,
+        GroupState.COMPLETING_REBALANCE: ClassicCoordinator._join_before_sync,
+        GroupState.STABLE: ClassicCoordinator._join_stable,
+    },
+    SyncGroup: {
+        GroupState.PREPARING_REBALANCE: ClassicCoordinator._sync_too_early,
+        GroupState.COMPLETING_REBALANCE: ClassicCoordinator._sync,
+        GroupState.STABLE: ClassicCoordinator._sync_stable,
+    },
+    Heartbeat: {
+        GroupState.PREPARING_REBALANCE: ClassicCoordinator._beat_while_joining,
+        GroupState.COMPLETING_REBALANCE: ClassicCoordinator._beat_before_sync,
+        GroupState.STABLE: ClassicCoordinator._beat,
+    },
+    LeaveGroup: {
+        GroupState.EMPTY: ClassicCoordinator._leave_empty,
+        GroupState.PREPARING_REBALANCE: ClassicCoordinator._leave_while_joining,
+        GroupState.COMPLETING_REBALANCE: ClassicCoordinator._leave_generation,
+        GroupState.STABLE: ClassicCoordinator._leave_generation,
+    },
+    OffsetCommit: {
+        GroupState.EMPTY: ClassicCoordinator._commit_empty,
+        GroupState.PREPARING_REBALANCE: ClassicCoordinator._commit,
+        GroupState.COMPLETING_REBALANCE: ClassicCoordinator._commit_before_sync,
+        GroupState.STABLE: ClassicCoordinator._commit,
+    },
+}
+"""What a request of a member does in each state; an empty group has no members."""

@@ -1,0 +1,357 @@
+"""A classic group as its coordinator holds it: members, protocols, generation, state.
+
+What may be asked of it, and when, says `classic_coordinator`.
+
+Source: `GroupMetadata` and `MemberMetadata` of Kafka 1.1.1, 2.8.2 and 3.9.2, `ClassicGroup` and
+`ClassicGroupMember` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kgroup.model.group import GroupState
+from kgroup.model.offset import CommittedOffset
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.record.consumer_protocol import decode_subscription
+from kgroup.simulation.clock import Timer
+from kgroup.simulation.coordinator_log import Data
+from kgroup.simulation.member_table import leader_order, member_table, winner
+from kgroup.simulation.message import (
+    DescribeAnswer,
+    DescribedMember,
+    JoinedMember,
+    JoinGroup,
+    Protocol,
+    SyncGroup,
+)
+from kgroup.simulation.rules import (
+    JAVA,
+    RETENTION_WHEN_EMPTY,
+    SAME_CHECKS,
+    UNREAD_TOPICS_EXPIRE,
+    Version,
+)
+
+__all__ = ["CONSUMER", "ClassicGroup", "ClassicMember"]
+
+CONSUMER = "consumer"
+"""Protocol type of consumers, whose subscriptions coordinators read."""
+
+
+@dataclass(slots=True, eq=False)
+class ClassicMember:
+    """A member of a classic group.
+
+    Attributes:
+        protocols: that it supports, in order of preference.
+        assignment: what the leader gave it; b"" before.
+        awaiting_join: its JoinGroup that is not answered yet.
+        awaiting_sync: likewise its SyncGroup.
+        is_new: it has never been in a generation.
+        session: what removes it when it is not heard of.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[Protocol, ...]
+    assignment: bytes = b""
+    awaiting_join: JoinGroup | None = None
+    awaiting_sync: SyncGroup | None = None
+    is_new: bool = False
+    session: Timer | None = None
+
+    def metadata(self, protocol: str) -> bytes:
+        """Return what the member says with a protocol that it supports."""
+        return next(each.metadata for each in self.protocols if each.name == protocol)
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """Return the first of its protocols that is among some."""
+        return next(each.name for each in self.protocols if each.name in candidates)
+
+
+class ClassicGroup:
+    """A classic group.
+
+    Attributes:
+        state: with `state_timestamp_ms`, when it came to it.
+        previous_state: before the last transition.
+        leader_id: who assigns: the first that joined, and when it goes, the first in the order of
+            the coordinator's table.
+        pending_joins: ids that were given out and have not joined, with what forgets them.
+        pending_syncs: members of this generation that have not synced.
+        is_initial: its members are waited for since it was empty, for the initial delay.
+        has_new_member: one has joined in that delay, which is longer for it.
+        subscribed_topics: what consumers of this generation read; None where nobody can tell.
+        joining: how many members have joined and wait for the others.
+        join: what ends the wait for members to join; `sync`: likewise to sync.
+    """
+
+    def __init__(self, group_id: str, version: Version, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.DEAD
+        self.state_timestamp_ms: int | None = now_ms
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.generation_id = 0
+        self.leader_id: str | None = None
+        self.pending_joins: dict[str, Timer] = {}
+        self.pending_syncs: set[str] = set()
+        self.has_new_member = False
+        self.is_initial = False
+        self.subscribed_topics: frozenset[str] | None = None
+        self.joining = 0
+        self.join: Timer | None = None
+        self.sync: Timer | None = None
+        self._version = version
+        self._members: dict[str, ClassicMember] = {}
+        self._statics: dict[str, str] = {}
+        self._supported: Counter[str] = Counter()
+        self._order = member_table(version)
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._members
+
+    def __getitem__(self, member_id: str) -> ClassicMember:
+        return self._members[member_id]
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def members(self) -> list[ClassicMember]:
+        """All members, in the order of the coordinator's table."""
+        return [self._members[member_id] for member_id in self._order]
+
+    @property
+    def has_all_joined(self) -> bool:
+        """Whether nobody is waited for any more."""
+        return not self.pending_joins and self.joining == len(self._members)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long members are waited for: as long as the most patient of them wants."""
+        return max((each.rebalance_timeout_ms for each in self._members.values()), default=0)
+
+    def static_id(self, instance_id: str | None) -> str | None:
+        """Return the id of a static member."""
+        return None if instance_id is None else self._statics.get(instance_id)
+
+    def add(self, member: ClassicMember) -> None:
+        """Take in a member; the first one decides on the protocol type and leads."""
+        if not self._members:
+            self.protocol_type = member.protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self._put(member)
+        self._supported.update(each.name for each in member.protocols)
+        if member.instance_id is not None:
+            self._statics[member.instance_id] = member.member_id
+        self.forget_pending(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member, if it is one; another one leads if it has led."""
+        if (member := self._members.pop(member_id, None)) is not None:
+            self._order.remove(member_id)
+            self._supported.subtract(each.name for each in member.protocols)
+            if member.instance_id is not None:
+                self._statics.pop(member.instance_id, None)
+            if member.session is not None:
+                member.session.cancel()
+            self.joining -= member.awaiting_join is not None
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self._order), None)
+        self.pending_syncs.discard(member_id)
+        if self._version >= SAME_CHECKS:
+            self.forget_pending(member_id)
+
+    def await_join(self, member: ClassicMember, request: JoinGroup | None) -> JoinGroup | None:
+        """Keep a member's JoinGroup, or none; return the one before, which is not answered."""
+        before, member.awaiting_join = member.awaiting_join, request
+        self.joining += (request is not None) - (before is not None)
+        return before
+
+    def forget_pending(self, member_id: str) -> None:
+        """Forget an id that was given out."""
+        if (timer := self.pending_joins.pop(member_id, None)) is not None:
+            timer.cancel()
+
+    def rename(self, member: ClassicMember, member_id: str) -> None:
+        """Give a static member that has come back its new id; it leads on if it has led."""
+        assert member.instance_id is not None
+        old_id = member.member_id
+        del self._members[old_id]
+        self._order.remove(old_id)
+        member.member_id = member_id
+        self._put(member)
+        if self.leader_id == old_id:
+            self.leader_id = member_id
+        self._statics[member.instance_id] = member_id
+
+    def update(self, member: ClassicMember, protocols: tuple[Protocol, ...]) -> None:
+        """Change the protocols that a member supports."""
+        self._supported.subtract(each.name for each in member.protocols)
+        member.protocols = protocols
+        self._supported.update(each.name for each in protocols)
+
+    def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
+        """Tell whether a member with these could be in the group."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type and protocols)
+        return protocol_type == self.protocol_type and any(
+            self._supported[each.name] == len(self._members) for each in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """Let members vote among the protocols that all of them support."""
+        common = frozenset(
+            name for name, count in self._supported.items() if count == len(self._members)
+        )
+        return winner((member.vote(common) for member in self.members), self._version)
+
+    def elect_joined_leader(self) -> bool:
+        """See that the leader is one that has joined; tell whether there is one."""
+        if self.leader_id is None:
+            return False
+        if self._members[self.leader_id].awaiting_join is None:
+            joined = (each.member_id for each in self.members if each.awaiting_join is not None)
+            if (leader_id := next(joined, None)) is None:
+                return False
+            self.leader_id = leader_id
+        return True
+
+    def become(self, state: GroupState, now_ms: int) -> None:
+        """Move to another state, one that may follow."""
+        self.previous_state, self.state = self.state, self.state.to(state)
+        self.state_timestamp_ms = now_ms
+
+    def begin_generation(self, now_ms: int) -> None:
+        """Begin the next generation, of those who are there."""
+        self.generation_id += 1
+        self.protocol = self.select_protocol() if self._members else None
+        following = GroupState.COMPLETING_REBALANCE if self._members else GroupState.EMPTY
+        self.subscribed_topics = self._read_topics()
+        self.become(following, now_ms)
+        self.pending_syncs.clear()
+
+    def joined_members(self) -> tuple[JoinedMember, ...]:
+        """Return what the leader learns of all members."""
+        assert self.protocol is not None
+        members = map(self._members.__getitem__, leader_order(list(self._order), self._version))
+        return tuple(
+            JoinedMember(each.member_id, each.instance_id, each.metadata(self.protocol))
+            for each in members
+        )
+
+    def describe(self) -> DescribeAnswer:
+        """Return what everybody may see (Kafka: `summary`, `describe`)."""
+        is_stable = self.state is GroupState.STABLE
+        protocol = (self.protocol or "") if is_stable else ""
+        members = tuple(
+            DescribedMember(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                each.metadata(protocol) if is_stable else b"",
+                each.assignment if is_stable or self._version >= JAVA else b"",
+            )
+            for each in self.members
+        )
+        return DescribeAnswer(
+            ErrorCode.NONE, self.state, self.protocol_type or "", protocol, members
+        )
+
+    def record(self, assignments: Mapping[str, bytes]) -> Data:
+        """Return the value of the group's record, with what each member is to do."""
+        since_ms = self.state_timestamp_ms
+        return {
+            "protocolType": self.protocol_type or "",
+            "generation": self.generation_id,
+            "protocol": self.protocol,
+            "leader": self.leader_id,
+            "currentStateTimestamp": -1 if since_ms is None else since_ms,
+            "members": [
+                {
+                    "memberId": each.member_id,
+                    "groupInstanceId": each.instance_id,
+                    "clientId": each.client_id,
+                    "clientHost": each.client_host,
+                    "rebalanceTimeout": each.rebalance_timeout_ms,
+                    "sessionTimeout": each.session_timeout_ms,
+                    "subscription": each.metadata(self.protocol) if self.protocol else b"",
+                    "assignment": assignments.get(each.member_id, b""),
+                }
+                for each in self.members
+            ],
+        }
+
+    @classmethod
+    def load(cls, group_id: str, version: Version, value: Data, now_ms: int) -> ClassicGroup:
+        """Make a group as its record has it: what was under way is lost (Kafka: `loadGroup`)."""
+        group = cls(group_id, version, now_ms)
+        since_ms = value["currentStateTimestamp"]
+        group.state = GroupState.STABLE if value["members"] else GroupState.EMPTY
+        group.state_timestamp_ms = None if since_ms == -1 else since_ms
+        group.protocol_type = value["protocolType"] or None
+        group.protocol = value["protocol"]
+        group.generation_id = value["generation"]
+        group.leader_id = value["leader"]
+        for each in value["members"]:
+            member = ClassicMember(
+                each["memberId"],
+                each["groupInstanceId"],
+                each["clientId"],
+                each["clientHost"],
+                each["sessionTimeout"],
+                each["rebalanceTimeout"],
+                value["protocolType"],
+                (Protocol(value["protocol"], each["subscription"]),),
+                each["assignment"],
+            )
+            group.add(member)
+        group.subscribed_topics = group._read_topics()
+        return group
+
+    def retained_since_ms(self, offset: CommittedOffset) -> int | None:
+        """Return since when the retention of an offset runs; None: it does not run.
+
+        Kafka: `removeExpiredOffsets`, `offsetExpirationCondition`.
+        """
+        since_ms = offset.commit_timestamp_ms
+        if self._version < RETENTION_WHEN_EMPTY or self.protocol_type is None:
+            return since_ms
+        if self.state is GroupState.EMPTY:
+            return since_ms if self.state_timestamp_ms is None else self.state_timestamp_ms
+        is_unread = self.subscribed_topics is not None and not self.reads(offset.topic)
+        if self._version >= UNREAD_TOPICS_EXPIRE and self.state is GroupState.STABLE and is_unread:
+            return since_ms
+        return None
+
+    def reads(self, topic: str) -> bool:
+        """Tell whether consumers of the group may read a topic (Kafka: `isSubscribedToTopic`)."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER
+        return topic in self.subscribed_topics
+
+    def _read_topics(self) -> frozenset[str] | None:
+        """Kafka: `computeSubscribedTopics`."""
+        if self.protocol_type != CONSUMER:
+            return None
+        protocol = self.protocol or ""
+        said = [decode_subscription(each.metadata(protocol)) for each in self._members.values()]
+        if any("topics" not in each for each in said):
+            return None
+        return frozenset(topic for each in said for topic in each["topics"])
+
+    def _put(self, member: ClassicMember) -> None:
+        self._members[member.member_id] = member
+        self._order.put(member.member_id)

@@ -1,0 +1,152 @@
+"""The classic groups of a broker: what anybody may ask of them, how they end, how they are loaded.
+
+Source: `GroupCoordinator` and `GroupMetadataManager` of Kafka 1.1.1, 2.8.2 and 3.9.2,
+`GroupCoordinatorShard` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation import rules
+from kgroup.simulation.classic_group import CONSUMER, ClassicGroup
+from kgroup.simulation.classic_rebalance import ClassicRebalance, World
+from kgroup.simulation.coordinator_log import Data
+from kgroup.simulation.message import (
+    DeleteAnswer,
+    DeleteGroup,
+    DescribeAnswer,
+    DescribeGroup,
+    FetchAnswer,
+    ListAnswer,
+    ListGroups,
+    OffsetDelete,
+    OffsetDeleteAnswer,
+    OffsetFetch,
+)
+from kgroup.simulation.offset_manager import OffsetManager
+from kgroup.simulation.rules import Settings
+
+__all__ = ["ClassicGroups"]
+
+
+class ClassicGroups:
+    """The classic groups of a broker.
+
+    Args:
+        settings: of the broker.
+        world: what is around it.
+
+    Attributes:
+        groups: by id; a group that is gone is not there.
+        offsets: that they have committed.
+    """
+
+    def __init__(self, settings: Settings, world: World) -> None:
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetManager(settings, world.clock, world.append)
+        self._settings = settings
+        self._version = settings.version
+        self._world = world
+        self._clock = world.clock
+        self._rebalance = ClassicRebalance(settings, world)
+
+    def describe_group(self, request: DescribeGroup) -> None:
+        """Tell a group's state and members; one that is not there is Dead."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            answer = group.describe()
+        else:
+            answer = DescribeAnswer(ErrorCode.NONE, GroupState.DEAD)
+        self._world.answer(request, answer)
+
+    def list_groups(self, request: ListGroups) -> None:
+        """Tell which groups there are, sorted."""
+        groups = sorted(self.groups.items())
+        found = tuple((name, each.protocol_type or "", each.state) for name, each in groups)
+        self._world.answer(request, ListAnswer(ErrorCode.NONE, found))
+
+    def delete_group(self, request: DeleteGroup) -> None:
+        """Remove a group that has no members."""
+        group = self.groups.get(request.group_id)
+        code = ErrorCode.NONE
+        if group is None:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.state is not GroupState.EMPTY:
+            code = ErrorCode.NON_EMPTY_GROUP
+        else:
+            self.offsets.delete(group.group_id, list(self.offsets.of(group.group_id)))
+            self._remove_group(group)
+        self._world.answer(request, DeleteAnswer(code))
+
+    def add_group(self, group_id: str) -> ClassicGroup:
+        """Make a group that is not there."""
+        group = ClassicGroup(group_id, self._version, self._clock.now_ms)
+        self.groups[group_id] = group
+        return group
+
+    def _remove_group(self, group: ClassicGroup) -> None:
+        """Remove an empty group; before 4.0 only one that had a generation has a record."""
+        group.become(GroupState.DEAD, self._clock.now_ms)
+        del self.groups[group.group_id]
+        if group.generation_id > 0 or self._version >= rules.JAVA:
+            self._world.append("GroupMetadata", {"group": group.group_id}, None)
+
+    def load(self, key: Data, value: Data) -> None:
+        """Take a group from its record; what its members were about to do is lost."""
+        group_id = key["group"]
+        group = ClassicGroup.load(group_id, self._version, value, self._clock.now_ms)
+        self.groups[group_id] = group
+
+    def loaded(self) -> None:
+        """Begin: members have a whole session to be heard of (Kafka: `onGroupLoaded`)."""
+        for group_id in self.offsets.group_ids():
+            if group_id not in self.groups:
+                self.add_group(group_id)
+        for group in self.groups.values():
+            for member in group.members:
+                self._rebalance.expect(group, member)
+            if self._version >= rules.MEMBER_ID_REQUIRED and len(group) > self._settings.max_size:
+                self._rebalance.maybe_prepare(group)
+
+    def unload(self) -> None:
+        """End: who waits is told to look for another coordinator (Kafka: `onGroupUnloaded`)."""
+        for group in self.groups.values():
+            self._rebalance.abandon(group)
+        self.groups.clear()
+
+    def offset_fetch(self, request: OffsetFetch) -> None:
+        """Tell what is committed, whatever the group's state."""
+        found = self.offsets.of(request.group_id)
+        wanted = found if request.partitions is None else request.partitions
+        offsets = {each: found[each] for each in wanted if each in found}
+        self._world.answer(request, FetchAnswer(ErrorCode.NONE, offsets))
+
+    def offset_delete(self, request: OffsetDelete) -> None:
+        """Remove offsets of topics that nobody reads."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            self._world.answer(request, OffsetDeleteAnswer(ErrorCode.GROUP_ID_NOT_FOUND))
+        elif group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+            self._world.answer(request, OffsetDeleteAnswer(ErrorCode.NON_EMPTY_GROUP))
+        else:
+            is_empty = group.state is GroupState.EMPTY and self._version < rules.JAVA
+            read = {} if is_empty else {each for each in request.partitions if group.reads(each[0])}
+            errors = {
+                each: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if each in read else ErrorCode.NONE
+                for each in request.partitions
+            }
+            self.offsets.delete(group.group_id, [each for each in errors if each not in read])
+            if self._version < rules.JAVA:
+                self._remove_if_idle(group)
+            self._world.answer(request, OffsetDeleteAnswer(ErrorCode.NONE, errors))
+
+    def expire_offsets(self) -> None:
+        """Remove offsets whose retention is over, and groups that have nothing left."""
+        for group in list(self.groups.values()):
+            self.offsets.expire(group)
+            self._remove_if_idle(group)
+
+    def _remove_if_idle(self, group: ClassicGroup) -> None:
+        if group.state is GroupState.EMPTY and not self.offsets.of(group.group_id):
+            self._remove_group(group)

@@ -1,0 +1,268 @@
+"""The rebalance of classic groups: waiting for members to join, then to sync, and what time does.
+
+Source: `GroupCoordinator` of Kafka 1.1.1, 2.8.2 and 3.9.2, and `GroupMetadataManager` of 4.3.1.
+Where they differ, `rules` says since when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol as Interface
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation import rules
+from kgroup.simulation.classic_group import ClassicGroup, ClassicMember
+from kgroup.simulation.clock import Clock
+from kgroup.simulation.coordinator_log import Data
+from kgroup.simulation.message import Answer, JoinAnswer, JoinGroup, Request, SyncAnswer
+from kgroup.simulation.rules import Settings
+
+__all__ = ["NEW_MEMBER_TIMEOUT_MS", "ClassicRebalance", "World"]
+
+NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
+"""How long a new member waits for the others (`NewMemberJoinTimeoutMs`)."""
+
+
+class World(Interface):
+    """Where answers and records go, and where ids come from."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    def answer(self, request: Request, answer: Answer) -> None:
+        """Answer a request."""
+
+    def append(self, type_: str, key: Data, value: Data | None) -> None:
+        """Write a record; without a value it removes what was written under its key."""
+
+    def new_member_id(self, prefix: str) -> str:
+        """Make an id that nobody has: the prefix, a hyphen and a UUID."""
+        ...
+
+
+class ClassicRebalance:
+    """From one generation to the next.
+
+    Args:
+        settings: of the broker.
+        world: what is around it.
+    """
+
+    def __init__(self, settings: Settings, world: World) -> None:
+        self._settings = settings
+        self._version = settings.version
+        self._world = world
+        self._clock = world.clock
+
+    # --- the rebalance --------------------------------------------------------------------------
+
+    def maybe_prepare(self, group: ClassicGroup) -> None:
+        """Begin a rebalance where none goes on."""
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            self.prepare(group)
+
+    def prepare(self, group: ClassicGroup) -> None:
+        """Wait for all members to join again; for those of an empty group only a little."""
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            self.propagate(group, {}, ErrorCode.REBALANCE_IN_PROGRESS)
+        group.pending_syncs.clear()
+        self._note_synced(group)
+        group.is_initial = group.state is GroupState.EMPTY
+        group.become(GroupState.PREPARING_REBALANCE, self._clock.now_ms)
+        if group.is_initial:
+            delay_ms = self._settings.initial_rebalance_delay_ms
+            self._wait_initially(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        elif group.has_all_joined:
+            self._complete_join(group)
+        else:
+            self._wait_for_joins(group)
+
+    def _wait_initially(self, group: ClassicGroup, delay_ms: int, rest_ms: int) -> None:
+        """Wait for more members to come, longer if some do (Kafka: `InitialDelayedJoin`)."""
+
+        def end() -> None:
+            if group.has_new_member and rest_ms:
+                group.has_new_member = False
+                longer_ms = min(self._settings.initial_rebalance_delay_ms, rest_ms)
+                self._wait_initially(group, longer_ms, max(rest_ms - delay_ms, 0))
+            else:
+                self._complete_join(group)
+
+        group.join = self._clock.after(delay_ms, end)
+
+    def _wait_for_joins(self, group: ClassicGroup) -> None:
+        timeout_ms = group.rebalance_timeout_ms
+        group.join = self._clock.after(timeout_ms, lambda: self._complete_join(group))
+
+    def maybe_complete_join(self, group: ClassicGroup, *, initially: bool = False) -> None:
+        """End the wait where nobody is waited for any more.
+
+        Args:
+            group: in any state.
+            initially: also the wait for the first members.
+        """
+        waits = group.state is GroupState.PREPARING_REBALANCE
+        if waits and group.has_all_joined and (initially or not group.is_initial):
+            self._complete_join(group)
+
+    def _complete_join(self, group: ClassicGroup) -> None:
+        """Begin the next generation, without those who have not joined (Kafka: `onCompleteJoin`).
+
+        Static members stay. Where the leader has not joined, another member leads; where nobody
+        has, all are waited for once more.
+        """
+        if group.join is not None:
+            group.join.cancel()
+        has_static = self._version >= rules.STATIC_MEMBERS
+        for member in group.members:
+            if member.awaiting_join is None and not (has_static and member.instance_id is not None):
+                if self._version < rules.SESSION_ENDS:
+                    member.session = None
+                group.remove(member.member_id)
+        if has_static and len(group) and not group.elect_joined_leader():
+            self._wait_for_joins(group)
+            return
+        group.is_initial = False
+        group.begin_generation(self._clock.now_ms)
+        if group.state is GroupState.EMPTY:
+            self.write(group, {})
+            return
+        for member in group.members:
+            if (join := group.await_join(member, None)) is not None:
+                self.welcome(group, member, join)
+            self.expect(group, member)
+            member.is_new = False
+        if self._version >= rules.PENDING_SYNC:
+            group.pending_syncs.update(member.member_id for member in group.members)
+            generation_id = group.generation_id
+            group.sync = self._clock.after(
+                group.rebalance_timeout_ms, lambda: self._expire_syncs(group, generation_id)
+            )
+
+    def propagate(
+        self, group: ClassicGroup, assignments: Mapping[str, bytes], code: ErrorCode
+    ) -> None:
+        """Answer those who wait for their assignment (Kafka: `propagateAssignment`)."""
+        is_sound = code is ErrorCode.NONE
+        for member in group.members:
+            member.assignment = assignments.get(member.member_id, b"")
+            if (sync := member.awaiting_sync) is not None:
+                member.awaiting_sync = None
+                answer = SyncAnswer(
+                    code,
+                    member.assignment,
+                    group.protocol_type if is_sound else None,
+                    group.protocol if is_sound else None,
+                )
+                self._world.answer(sync, answer)
+                self.expect(group, member)
+
+    def note_sync(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Wait for this member's SyncGroup no more."""
+        group.pending_syncs.discard(member.member_id)
+        self._note_synced(group)
+
+    def _note_synced(self, group: ClassicGroup) -> None:
+        if not group.pending_syncs and group.sync is not None:
+            group.sync.cancel()
+            group.sync = None
+
+    # --- what time does -------------------------------------------------------------------------
+
+    def expect(
+        self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
+    ) -> None:
+        """Remove the member if it is not heard of until then, by default in its session.
+
+        Kafka: `completeAndScheduleNextHeartbeatExpiration`.
+        """
+        if member.session is not None:
+            member.session.cancel()
+        member.session = self._clock.after(
+            member.session_timeout_ms if timeout_ms is None else timeout_ms,
+            lambda: self._expire_session(group, member),
+        )
+
+    def _expire_session(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Remove a member that was not heard of; who waits for an answer is heard of."""
+        waits = member.awaiting_join is not None or member.awaiting_sync is not None
+        if waits and not member.is_new:
+            return
+        self.remove(group, member)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self.maybe_complete_join(group, initially=self._version >= rules.JAVA)
+        elif group.state not in (GroupState.EMPTY, GroupState.DEAD):
+            self.prepare(group)
+
+    def expire_pending_join(self, group: ClassicGroup, member_id: str) -> None:
+        """Forget an id that was given out and has not joined in time."""
+        group.forget_pending(member_id)
+        self.maybe_complete_join(group, initially=self._version >= rules.JAVA)
+
+    def _expire_syncs(self, group: ClassicGroup, generation_id: int) -> None:
+        """Remove members that have joined and not synced in time (Kafka: `onExpirePendingSync`)."""
+        if group.generation_id == generation_id and group.pending_syncs:
+            for member_id in list(group.pending_syncs):
+                group.remove(member_id)
+            self.prepare(group)
+
+    # --- members and records --------------------------------------------------------------------
+
+    def write(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+        """Write a group's record."""
+        self._world.append("GroupMetadata", {"group": group.group_id}, group.record(assignments))
+
+    def abandon(self, group: ClassicGroup) -> None:
+        """Leave a group to another coordinator; who waits is told so."""
+        for timer in (group.join, group.sync, *group.pending_joins.values()):
+            if timer is not None:
+                timer.cancel()
+        for member in group.members:
+            if member.session is not None:
+                member.session.cancel()
+            if (join := group.await_join(member, None)) is not None:
+                self.refuse_join(join, member.member_id, ErrorCode.NOT_COORDINATOR)
+            if (sync := member.awaiting_sync) is not None:
+                member.awaiting_sync = None
+                self._world.answer(sync, SyncAnswer(ErrorCode.NOT_COORDINATOR))
+        group.become(GroupState.DEAD, self._clock.now_ms)
+
+    def welcome(
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        request: JoinGroup,
+        *,
+        leads: bool | None = None,
+        leader_id: str | None = None,
+        skips: bool = False,
+    ) -> None:
+        """Tell a member the generation it is in; the leader learns of all members."""
+        if leads is None:
+            leads = group.leader_id == member.member_id
+        answer = JoinAnswer(
+            ErrorCode.NONE,
+            member.member_id,
+            group.generation_id,
+            group.protocol_type,
+            group.protocol,
+            leader_id or group.leader_id or "",
+            group.joined_members() if leads else (),
+            skips,
+        )
+        self._world.answer(request, answer)
+
+    def refuse_join(self, request: JoinGroup, member_id: str, code: ErrorCode) -> None:
+        """Answer a JoinGroup with an error."""
+        first = 0 if self._version < rules.MEMBER_ID_REQUIRED else -1
+        self._world.answer(request, JoinAnswer(code, member_id, first))
+
+    def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Remove a member, whose JoinGroup is answered with an error."""
+        join = group.await_join(member, None)
+        if join is not None and self._version >= rules.MEMBER_ID_REQUIRED:
+            self.refuse_join(join, "", ErrorCode.UNKNOWN_MEMBER_ID)
+        group.remove(member.member_id)

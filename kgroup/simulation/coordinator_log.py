@@ -1,0 +1,73 @@
+"""The partition of `__consumer_offsets` that a coordinator writes to, and another one loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from kgroup.model.delta import Delta
+from kgroup.model.group import Group
+from kgroup.model.record import DecodedRecord
+from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_members
+
+__all__ = ["CoordinatorLog", "Data"]
+
+Data: TypeAlias = Mapping[str, Any]
+
+_KEY_NUMBERS = {name: number for number, name in KEY_TYPES.items()}
+
+
+class CoordinatorLog:
+    """Records as compaction leaves them: the newest of each key, in the order of the log.
+
+    Values have Kafka's own field names; what members of classic groups say and were given stays
+    bytes. Versions of values are not told: nothing depends on them.
+
+    Attributes:
+        end_offset: of the next record.
+    """
+
+    def __init__(self) -> None:
+        self.end_offset = 0
+        self._records: dict[tuple[object, ...], DecodedRecord] = {}
+
+    def __iter__(self) -> Iterator[DecodedRecord]:
+        return iter(self._records.values())
+
+    def append(self, type_: str, key: Data, value: Data | None, now_ms: int) -> None:
+        """Append a record; without a value it is a tombstone, which is cleaned away at once."""
+        place = (type_, *key.values())
+        self._records.pop(place, None)
+        if value is not None:
+            self._records[place] = DecodedRecord(
+                partition=None,
+                offset=self.end_offset,
+                timestamp_ms=now_ms,
+                timestamp_type="create",
+                leader_epoch=None,
+                producer_id=None,
+                producer_epoch=None,
+                transaction=None,
+                type=type_,
+                key={"type": _KEY_NUMBERS[type_], "data": key},
+                value={"version": None, "data": value},
+            )
+        self.end_offset += 1
+
+    def groups(self) -> dict[str, Group]:
+        """Return what the records say, as any reader of the log would find it."""
+        delta = Delta()
+        for record in self:
+            delta.replay(
+                _with_members_decoded(record) if record.type == "GroupMetadata" else record
+            )
+        return delta.groups()
+
+
+def _with_members_decoded(record: DecodedRecord) -> DecodedRecord:
+    assert record.value is not None
+    data = record.value["data"]
+    group = {**data, "members": [dict(each) for each in data["members"]]}
+    decode_members(group)
+    return replace(record, value={**record.value, "data": group})

@@ -1,0 +1,137 @@
+"""The offsets that groups have committed, as their coordinator keeps them.
+
+Who may commit, and since when an offset's retention runs, the group says.
+
+Source: `GroupMetadata` and `GroupMetadataManager` of Kafka 1.1.1, 2.8.2 and 3.9.2,
+`OffsetMetadataManager` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from kgroup.assignor.java.java_hash import utf16
+from kgroup.model.offset import CommittedOffset
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.clock import Clock
+from kgroup.simulation.coordinator_log import Data
+from kgroup.simulation.message import CommittedPartition, OffsetCommit, TopicPartition
+from kgroup.simulation.rules import RETENTION_WHEN_EMPTY, Settings
+
+__all__ = ["OffsetManager", "OffsetOwner"]
+
+
+class OffsetOwner(Protocol):
+    """A group, as far as its offsets depend on it."""
+
+    group_id: str
+
+    def retained_since_ms(self, offset: CommittedOffset) -> int | None:
+        """Return since when the retention of an offset runs; None: it does not run."""
+
+
+class OffsetManager:
+    """What the groups of a coordinator have committed.
+
+    Args:
+        settings: of the broker.
+        clock: the time.
+        append: writes a record: type, key, and value or None.
+    """
+
+    def __init__(
+        self, settings: Settings, clock: Clock, append: Callable[[str, Data, Data | None], None]
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._append = append
+        self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+
+    def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+        """Return what a group has committed."""
+        return self._offsets.get(group_id, {})
+
+    def group_ids(self) -> Iterable[str]:
+        """Return the groups that have committed something."""
+        return self._offsets
+
+    def commit(self, request: OffsetCommit) -> dict[TopicPartition, ErrorCode]:
+        """Keep what somebody who may commit wants kept."""
+        return {
+            partition: self._commit(request.group_id, partition, committed)
+            for partition, committed in request.offsets.items()
+        }
+
+    def _commit(
+        self, group_id: str, partition: TopicPartition, committed: CommittedPartition
+    ) -> ErrorCode:
+        settings, now_ms = self._settings, self._clock.now_ms
+        metadata = committed.metadata or ""
+        if len(utf16(metadata)) // 2 > settings.offset_metadata_max_size:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        retention_ms = committed.retention_ms
+        if retention_ms is None and settings.version < RETENTION_WHEN_EMPTY:
+            retention_ms = settings.offsets_retention_ms
+        offset = CommittedOffset(
+            *partition,
+            committed.offset,
+            committed.leader_epoch,
+            metadata,
+            now_ms,
+            None if retention_ms is None else now_ms + retention_ms,
+        )
+        value = {
+            "offset": offset.committed_offset,
+            "leaderEpoch": -1 if offset.leader_epoch is None else offset.leader_epoch,
+            "metadata": metadata,
+            "commitTimestamp": now_ms,
+            "expireTimestamp": -1 if retention_ms is None else offset.expire_timestamp_ms,
+        }
+        self._append("OffsetCommit", _key(group_id, partition), value)
+        self._offsets.setdefault(group_id, {})[partition] = offset
+        return ErrorCode.NONE
+
+    def load(self, key: Data, value: Data) -> None:
+        """Take a commit from its record."""
+        epoch, expire_ms = value["leaderEpoch"], value["expireTimestamp"]
+        partition = (key["topic"], key["partition"])
+        self._offsets.setdefault(key["group"], {})[partition] = CommittedOffset(
+            *partition,
+            value["offset"],
+            None if epoch == -1 else epoch,
+            value["metadata"],
+            value["commitTimestamp"],
+            None if expire_ms == -1 else expire_ms,
+        )
+
+    def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Remove offsets, those that are there."""
+        offsets = self._offsets.get(group_id, {})
+        for partition in partitions:
+            if offsets.pop(partition, None) is not None:
+                self._append("OffsetCommit", _key(group_id, partition), None)
+        if not offsets:
+            self._offsets.pop(group_id, None)
+
+    def expire(self, group: OffsetOwner) -> None:
+        """Remove the offsets of a group whose retention is over."""
+        expired = [
+            partition
+            for partition, offset in self.of(group.group_id).items()
+            if self._is_expired(group, offset)
+        ]
+        self.delete(group.group_id, expired)
+
+    def _is_expired(self, group: OffsetOwner, offset: CommittedOffset) -> bool:
+        now_ms, expire_ms = self._clock.now_ms, offset.expire_timestamp_ms
+        since_ms = group.retained_since_ms(offset)
+        if since_ms is None:
+            return False
+        if expire_ms is None:
+            return now_ms - since_ms >= self._settings.offsets_retention_ms
+        return now_ms >= expire_ms + (self._settings.version < RETENTION_WHEN_EMPTY)
+
+
+def _key(group_id: str, partition: TopicPartition) -> Data:
+    return {"group": group_id, "topic": partition[0], "partition": partition[1]}

@@ -1,0 +1,93 @@
+"""Since when brokers follow which rule of group coordination, and what their settings decide.
+
+Found by reading the coordinator's source of 1.1, 2.0 to 2.8, 3.0 to 3.9 and 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = [
+    "BATCHED_LEAVE",
+    "JAVA",
+    "LIVELY_HEARTBEAT",
+    "MEMBER_ID_REQUIRED",
+    "NEWEST",
+    "NEW_TIMEOUTS",
+    "PENDING_SYNC",
+    "RETENTION_WHEN_EMPTY",
+    "SAME_CHECKS",
+    "SESSION_ENDS",
+    "SCALA_2_13",
+    "SKIPPED_ASSIGNMENT",
+    "STATIC_MEMBERS",
+    "SUBSCRIPTION_KNOWN",
+    "SYNC_WHILE_LOADING",
+    "UNREAD_TOPICS_EXPIRE",
+    "Settings",
+    "Version",
+]
+
+Version: TypeAlias = tuple[int, ...]
+
+SESSION_ENDS: Version = (2, 0)
+"""The session of a member that did not join in time ends at once; before, it ran out later, and
+began one more rebalance."""
+SYNC_WHILE_LOADING: Version = (2, 0)
+"""Who syncs while the coordinator loads the group is told to join again."""
+RETENTION_WHEN_EMPTY: Version = (2, 1)
+"""Offsets expire a while after the group became empty, and not a while after the commit
+(KIP-211)."""
+MEMBER_ID_REQUIRED: Version = (2, 2)
+"""A new member is given an id first (KIP-394), waits for others five minutes at most, and finds a
+group that has a largest size (KIP-389)."""
+STATIC_MEMBERS: Version = (2, 3)
+"""A member that names its instance may come back (KIP-345)."""
+BATCHED_LEAVE: Version = (2, 4)
+"""Several members may be removed at once, also by their instances (KIP-345)."""
+SUBSCRIPTION_KNOWN: Version = (2, 4)
+"""The coordinator knows what consumers subscribe to, and whose offsets are not to be deleted
+(KIP-496). Between joining and syncing, who commits is checked first, and then refused."""
+SCALA_2_13: Version = (2, 6)
+"""Hash tables of Scala 2.13, which Kafka recommends since then."""
+LIVELY_HEARTBEAT: Version = (2, 6)
+"""A heartbeat between joining and syncing keeps the member alive (KAFKA-9932)."""
+UNREAD_TOPICS_EXPIRE: Version = (2, 8)
+"""Offsets of topics that a stable group does not read any more expire."""
+PENDING_SYNC: Version = (2, 8, 1)
+"""Members that joined must sync within the rebalance timeout (KAFKA-12890)."""
+SAME_CHECKS: Version = (3, 0)
+"""Every request checks a static member in the same way (KAFKA-12914 and the like)."""
+SKIPPED_ASSIGNMENT: Version = (3, 2)
+"""A static leader that comes back is told to leave the assignment as it is (KIP-814)."""
+NEW_TIMEOUTS: Version = (3, 3)
+"""A member that joins again may bring other timeouts (KAFKA-13982)."""
+JAVA: Version = (4, 0)
+"""The coordinator is written anew in Java (KIP-848)."""
+NEWEST: Version = (4, 3, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a broker's configuration decides; defaults are Kafka's.
+
+    Attributes:
+        version: of the broker.
+        min_session_timeout_ms: `group.min.session.timeout.ms`.
+        max_session_timeout_ms: `group.max.session.timeout.ms`.
+        initial_rebalance_delay_ms: `group.initial.rebalance.delay.ms`.
+        max_size: `group.max.size`.
+        offset_metadata_max_size: `offset.metadata.max.bytes`, which counts UTF-16 units.
+        offsets_retention_ms: `offsets.retention.minutes`.
+        offsets_retention_check_interval_ms: `offsets.retention.check.interval.ms`.
+    """
+
+    version: Version = NEWEST
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3_000
+    max_size: int = 2**31 - 1
+    offset_metadata_max_size: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    offsets_retention_check_interval_ms: int = 10 * 60 * 1000

@@ -1,0 +1,374 @@
+"""What classic groups do, case by case, as Kafka's documents and its `GroupCoordinatorTest` say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.message import (
+    CommitAnswer,
+    CommittedPartition,
+    DescribeAnswer,
+    DescribeGroup,
+    FetchAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinAnswer,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetFetch,
+    Protocol,
+    Request,
+    SyncAnswer,
+    SyncGroup,
+)
+from kgroup.simulation.rules import Settings, Version
+from tests.simulation.world import Sim
+
+GROUP = "g"
+OLD: Version = (1, 1, 1)
+NEW: Version = (4, 3, 1)
+VERSIONS: tuple[Version, ...] = (OLD, (2, 8, 2), (3, 9, 2), NEW)
+
+
+class Table(Sim):
+    """A coordinator and the ids that it gives: a-1, b-2 and so on, after the client's."""
+
+    def __init__(self, version: Version, **given: int) -> None:
+        super().__init__(Settings(version, initial_rebalance_delay_ms=0, **given))
+        self._count = 0
+
+    def new_member_id(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}-{self._count}"
+
+    def send(self, request: Request) -> None:
+        self.coordinator.handle(request)
+
+    def join(self, client: str, member_id: str = "", **given: Any) -> JoinGroup:
+        """Send a JoinGroup, and again with the id that was given."""
+        request = make_join(client, member_id, **given)
+        self.send(request)
+        answer = self.answers[-1][1] if self.answers else None
+        if isinstance(answer, JoinAnswer) and answer.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.answers.pop()
+            return self.join(client, answer.member_id, **given)
+        return request
+
+    def joined(self, client: str, member_id: str = "", **given: Any) -> JoinAnswer:
+        """Join, and return the answer, which time may have to bring."""
+        request = self.join(client, member_id, **given)
+        self.clock.run(self.clock.now_ms)
+        return self.join_answer(request)
+
+    def join_answer(self, request: JoinGroup) -> JoinAnswer:
+        return self.join_answers()[request]
+
+    def join_answers(self) -> dict[Request, JoinAnswer]:
+        return {asked: each for asked, each in self.take() if isinstance(each, JoinAnswer)}
+
+    def sync(self, answer: JoinAnswer, **assignments: bytes) -> SyncAnswer:
+        request = SyncGroup(
+            GROUP,
+            answer.generation_id,
+            answer.member_id,
+            {each.replace("_", "-"): data for each, data in assignments.items()},
+            protocol_type="consumer",
+            protocol=answer.protocol,
+        )
+        found = self.ask(request)
+        assert isinstance(found, SyncAnswer)
+        return found
+
+    def beat(self, answer: JoinAnswer, instance_id: str | None = None) -> ErrorCode:
+        request = Heartbeat(GROUP, answer.generation_id, answer.member_id, instance_id)
+        found = self.ask(request)
+        assert isinstance(found, HeartbeatAnswer)
+        return found.error
+
+    def commit(self, generation_id: int, member_id: str = "", offset: int = 7) -> ErrorCode:
+        offsets = {("t", 0): CommittedPartition(offset)}
+        found = self.ask(OffsetCommit(GROUP, offsets, generation_id, member_id))
+        assert isinstance(found, CommitAnswer)
+        return found.errors["t", 0]
+
+    def committed(self) -> int | None:
+        found = self.ask(OffsetFetch(GROUP))
+        assert isinstance(found, FetchAnswer)
+        return found.offsets["t", 0].committed_offset if found.offsets else None
+
+    def state(self) -> GroupState | None:
+        found = self.ask(DescribeGroup(GROUP))
+        assert isinstance(found, DescribeAnswer)
+        return found.state
+
+
+def make_join(
+    client: str,
+    member_id: str = "",
+    *,
+    protocols: str = "range",
+    instance_id: str | None = None,
+    session_timeout_ms: int = 10_000,
+    rebalance_timeout_ms: int = 60_000,
+    protocol_type: str = "consumer",
+) -> JoinGroup:
+    return JoinGroup(
+        GROUP,
+        member_id,
+        session_timeout_ms,
+        rebalance_timeout_ms,
+        protocol_type,
+        tuple(Protocol(name, name.encode()) for name in protocols.split(",") if name),
+        instance_id,
+        client,
+        "/127.0.0.1",
+    )
+
+
+@pytest.fixture(params=VERSIONS, ids=lambda version: ".".join(map(str, version)))
+def table(request: pytest.FixtureRequest) -> Table:
+    return Table(request.param)
+
+
+def stable(table: Table) -> JoinAnswer:
+    """One member, a, that leads a stable group."""
+    a = table.joined("a")
+    assert table.sync(a, **{a.member_id: b"all"}).assignment == b"all"
+    return a
+
+
+def test_first_member_leads_and_assigns(table: Table) -> None:
+    a = table.joined("a")
+    assert (a.error, a.generation_id, a.leader_id) == (ErrorCode.NONE, 1, a.member_id)
+    assert [each.member_id for each in a.members] == [a.member_id]
+    assert table.state() is GroupState.COMPLETING_REBALANCE
+    answer = table.sync(a, **{a.member_id: b"all"})
+    assert (answer.error, answer.assignment) == (ErrorCode.NONE, b"all")
+    assert table.state() is GroupState.STABLE
+
+
+def test_second_member_waits_for_the_first_to_join_again(table: Table) -> None:
+    a = stable(table)
+    waiting = table.join("b")
+    assert table.take() == []
+    assert table.state() is GroupState.PREPARING_REBALANCE
+    assert table.beat(a) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = table.join("a", a.member_id)
+    answers = table.join_answers()
+    assert answers[waiting].generation_id == answers[again].generation_id == 2
+    assert answers[again].leader_id == answers[waiting].leader_id == a.member_id
+    assert answers[waiting].members == ()
+    assert len(answers[again].members) == 2
+
+
+def test_who_does_not_join_in_time_is_removed(table: Table) -> None:
+    """`rebalance.timeout.ms` of the most patient member, which is max.poll.interval.ms."""
+    a = stable(table)
+    waiting = table.join("b", rebalance_timeout_ms=30_000)
+    for now_ms in range(5_000, 60_000, 5_000):
+        table.clock.run(now_ms)
+        assert table.take() == []
+        assert table.beat(a) is ErrorCode.REBALANCE_IN_PROGRESS
+    table.clock.run(60_000)
+    b = table.join_answer(waiting)
+    assert (b.generation_id, b.leader_id) == (2, b.member_id)
+    assert table.beat(a) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_is_not_heard_of_is_removed(table: Table) -> None:
+    stable(table)
+    table.clock.run(9_999)
+    assert table.state() is GroupState.STABLE
+    table.clock.run(10_000)
+    assert table.state() is GroupState.EMPTY
+
+
+def test_heartbeats_and_commits_keep_a_member(table: Table) -> None:
+    a = stable(table)
+    for now_ms in range(6_000, 60_000, 6_000):
+        table.clock.run(now_ms)
+        say: Callable[[], ErrorCode] = (
+            (lambda: table.beat(a))
+            if now_ms % 12_000
+            else (lambda: table.commit(a.generation_id, a.member_id))
+        )
+        assert say() is ErrorCode.NONE
+    assert table.state() is GroupState.STABLE
+
+
+def test_leaving_empties_the_group_and_its_generation_counts(table: Table) -> None:
+    a = stable(table)
+    table.ask(LeaveGroup(GROUP, (LeavingMember(a.member_id),)))
+    assert table.state() is GroupState.EMPTY
+    b = table.joined("b")
+    assert b.generation_id == 3  # the empty generation was the second
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "chosen"),
+    [
+        ("range,roundrobin", "roundrobin,range", ("range", "roundrobin")),
+        ("range,sticky", "sticky,other", ("sticky",)),
+        ("range,sticky,other", "other,sticky", ("sticky", "other")),
+    ],
+)
+def test_members_vote_among_common_protocols(
+    table: Table, first: str, second: str, chosen: tuple[str, ...]
+) -> None:
+    a = table.joined("a", protocols=first)
+    table.sync(a)
+    table.join("b", protocols=second)
+    again = table.join("a", a.member_id, protocols=first)
+    assert table.join_answer(again).protocol in chosen
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"protocols": "other"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"session_timeout_ms": 1}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 2_000_000}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_who_does_not_fit_is_refused(table: Table, given: dict[str, Any], code: ErrorCode) -> None:
+    stable(table)
+    assert table.joined("b", **given).error is code
+    assert table.state() is GroupState.STABLE
+
+
+def test_member_id_is_required_since_2_2() -> None:
+    """KIP-394."""
+    table = Table(NEW)
+    answer = table.ask(make_join("a"))
+    assert isinstance(answer, JoinAnswer)
+    assert (answer.error, answer.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "a-1")
+    assert table.state() is GroupState.EMPTY
+    old = Table(OLD)
+    request = make_join("a")
+    old.send(request)
+    old.clock.run(0)
+    assert old.join_answer(request).error is ErrorCode.NONE
+
+
+def test_an_id_that_does_not_join_is_forgotten() -> None:
+    table = Table(NEW)
+    a = stable(table)
+    knock = make_join("b", session_timeout_ms=8_000)
+    given = table.ask(knock)
+    assert isinstance(given, JoinAnswer)
+    again = make_join("a", a.member_id, protocols="range,other")
+    table.send(again)
+    assert table.take() == []  # b is waited for
+    table.clock.run(8_000)
+    assert len(table.join_answer(again).members) == 1
+    assert table.joined("b", given.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_initial_delay_is_longer_while_members_come() -> None:
+    """`group.initial.rebalance.delay.ms` (KIP-134): at most the rebalance timeout in all."""
+    table = Table(NEW)
+    table.coordinator = type(table.coordinator)(
+        Settings(NEW, initial_rebalance_delay_ms=3_000), table
+    )
+    table.coordinator.elect(table.log, 0)
+    table.clock.run(0)
+    first = table.join("a")
+    for count, now_ms in enumerate((2_000, 5_000, 8_000)):
+        table.clock.run(now_ms)
+        assert table.take() == [], now_ms
+        if count < 2:
+            table.join("bc"[count])
+    table.clock.run(9_000)
+    assert len(table.join_answer(first).members) == 3
+
+
+def test_static_member_comes_back_without_a_rebalance() -> None:
+    """KIP-345."""
+    table = Table(NEW)
+    a = table.joined("a", instance_id="i")
+    table.sync(a, **{a.member_id: b"all"})
+    back = table.joined("a", instance_id="i")
+    assert (back.error, back.generation_id) == (ErrorCode.NONE, a.generation_id)
+    assert back.member_id != a.member_id
+    assert table.state() is GroupState.STABLE
+    assert table.sync(back).assignment == b"all"
+    assert table.beat(a, "i") is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_group_max_size() -> None:
+    """KIP-389."""
+    table = Table(NEW, max_size=1)
+    stable(table)
+    assert table.joined("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_commits_are_fenced(table: Table) -> None:
+    assert table.commit(-1) is ErrorCode.NONE  # who is in no group, while it has no members
+    a = stable(table)
+    assert table.commit(-1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert table.commit(a.generation_id, "nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert table.commit(a.generation_id - 1, a.member_id) is ErrorCode.ILLEGAL_GENERATION
+    assert table.commit(a.generation_id, a.member_id, 9) is ErrorCode.NONE
+    assert table.committed() == 9
+    table.join("b")
+    assert (
+        table.commit(a.generation_id, a.member_id, 10) is ErrorCode.NONE
+    )  # it may, until it joins
+    again = table.join("a", a.member_id)
+    assert table.join_answer(again).generation_id == a.generation_id + 1
+    assert table.commit(a.generation_id + 1, a.member_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert table.committed() == 10
+
+
+def test_offsets_of_an_empty_group_expire_after_the_retention() -> None:
+    """KIP-211: seven days after the last member has gone, and the group with them."""
+    table = Table(NEW)
+    a = stable(table)
+    table.commit(a.generation_id, a.member_id)
+    table.ask(LeaveGroup(GROUP, (LeavingMember(a.member_id),)))
+    week_ms = 7 * 24 * 3_600_000
+    table.clock.run(week_ms - 1)
+    assert table.committed() == 7
+    table.clock.run(week_ms + 600_000)
+    assert table.committed() is None
+    assert table.state() is GroupState.DEAD
+    assert table.log.groups() == {}
+
+
+def test_offsets_of_an_active_group_expire_too_before_2_1() -> None:
+    table = Table(OLD, offsets_retention_ms=3_600_000)
+    a = stable(table)
+    table.commit(a.generation_id, a.member_id)
+    for now_ms in range(0, 5_000_000, 5_000):
+        table.clock.run(now_ms)
+        assert table.beat(a) is ErrorCode.NONE
+    assert table.committed() is None
+
+
+def test_fail_over(table: Table) -> None:
+    """Who is in a generation stays, with a whole session to be heard of; who waits asks again."""
+    a = stable(table)
+    table.commit(a.generation_id, a.member_id)
+    waiting = table.join("b")
+    table.coordinator.resign()
+    assert table.join_answer(waiting).error is ErrorCode.NOT_COORDINATOR
+    assert table.beat(a) is ErrorCode.NOT_COORDINATOR
+    table.clock.run(4_000)
+    table.coordinator.elect(table.log, 1_000)
+    assert table.beat(a) is ErrorCode.NONE  # while it loads nobody is sent away
+    assert table.commit(a.generation_id, a.member_id) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    table.clock.run(5_000)
+    assert (table.state(), table.committed()) == (GroupState.STABLE, 7)
+    table.clock.run(14_999)
+    assert table.beat(a) is ErrorCode.NONE
+    assert table.sync(a).assignment == b"all"

@@ -1,0 +1,47 @@
+"""A world for a coordinator alone: requests go in, answers are kept."""
+
+from __future__ import annotations
+
+from kgroup.simulation.clock import Clock
+from kgroup.simulation.coordinator_log import CoordinatorLog, Data
+from kgroup.simulation.group_coordinator import GroupCoordinator
+from kgroup.simulation.message import Answer, Request
+from kgroup.simulation.rules import Settings
+
+__all__ = ["Sim"]
+
+
+class Sim:
+    """The world of the state machine: answers are kept, ids are those of the broker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.clock = Clock()
+        self.log = CoordinatorLog()
+        self.written: list[tuple[str, Data, Data | None]] = []
+        self.answers: list[tuple[Request, Answer]] = []
+        self.next_id: str | None = None
+        self.coordinator = GroupCoordinator(settings, self)
+        self.coordinator.elect(self.log, 0)
+        self.clock.run(0)
+
+    def answer(self, request: Request, answer: Answer) -> None:
+        self.answers.append((request, answer))
+
+    def append(self, type_: str, key: Data, value: Data | None) -> None:
+        self.log.append(type_, key, value, self.clock.now_ms)
+        self.written.append((type_, key, value))
+
+    def new_member_id(self, prefix: str) -> str:
+        assert self.next_id is not None
+        return self.next_id
+
+    def take(self) -> list[tuple[Request, Answer]]:
+        taken, self.answers = self.answers, []
+        return taken
+
+    def ask(self, request: Request) -> Answer:
+        """Send a request; return its answer, which comes at once."""
+        self.coordinator.handle(request)
+        ((asked, answer),) = self.take()
+        assert asked is request
+        return answer

@@ -4,7 +4,8 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.error_code import error_name, what_it_needs
 
 _OLD_NAMES = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_FOR_PARTITION",  # until Kafka 2.6
+    ErrorCode.UNKNOWN_SERVER_ERROR: "UNKNOWN",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_FOR_PARTITION",  # Kafka, until 2.6
     ErrorCode.INVALID_TOPIC_EXCEPTION: "INVALID_TOPIC",
 }
 

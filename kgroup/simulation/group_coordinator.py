@@ -11,8 +11,8 @@ from typing import Any
 
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
-from kgroup.simulation.classic_coordinator import ClassicCoordinator
-from kgroup.simulation.classic_rebalance import World
+from kgroup.simulation.classic.coordinator import ClassicCoordinator
+from kgroup.simulation.classic.rebalance import World
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.coordinator_log import CoordinatorLog
 from kgroup.simulation.message import (

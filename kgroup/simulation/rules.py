@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 __all__ = [
     "BATCHED_LEAVE",
+    "COOPERATIVE",
+    "GENERATION_SENT",
     "JAVA",
     "LIVELY_HEARTBEAT",
     "MEMBER_ID_REQUIRED",
@@ -18,8 +20,8 @@ __all__ = [
     "PENDING_SYNC",
     "RETENTION_WHEN_EMPTY",
     "SAME_CHECKS",
-    "SESSION_ENDS",
     "SCALA_2_13",
+    "SESSION_ENDS",
     "SKIPPED_ASSIGNMENT",
     "STATIC_MEMBERS",
     "SUBSCRIPTION_KNOWN",
@@ -46,6 +48,10 @@ STATIC_MEMBERS: Version = (2, 3)
 """A member that names its instance may come back (KIP-345)."""
 BATCHED_LEAVE: Version = (2, 4)
 """Several members may be removed at once, also by their instances (KIP-345)."""
+COOPERATIVE: Version = (2, 4)
+"""Consumers may keep their partitions while they join (KIP-429)."""
+GENERATION_SENT: Version = (3, 4)
+"""Consumers say in which generation they own what they own (KIP-792), and their rack (KIP-881)."""
 SUBSCRIPTION_KNOWN: Version = (2, 4)
 """The coordinator knows what consumers subscribe to, and whose offsets are not to be deleted
 (KIP-496). Between joining and syncing, who commits is checked first, and then refused."""
@@ -70,7 +76,7 @@ NEWEST: Version = (4, 3, 1)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a broker's configuration decides; defaults are Kafka's.
+    """What a broker's configuration decides; defaults are those of Kafka 4.3.1.
 
     Attributes:
         version: of the broker.
@@ -91,3 +97,12 @@ class Settings:
     offset_metadata_max_size: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000
+
+    @classmethod
+    def of(cls, version: Version) -> Settings:
+        """Return the defaults of a version."""
+        return cls(
+            version,
+            max_session_timeout_ms=1_800_000 if version >= STATIC_MEMBERS else 300_000,
+            offsets_retention_ms=(7 if version >= SESSION_ENDS else 1) * 24 * 60 * 60 * 1000,
+        )

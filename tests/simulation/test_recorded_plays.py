@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgroup.model.group import GroupState
-from kgroup.simulation.classic_group import ClassicGroup
+from kgroup.simulation.classic.group import ClassicGroup
 from kgroup.simulation.group_coordinator import GroupCoordinator
 from kgroup.simulation.message import DescribeAnswer, DescribeGroup, ListAnswer, ListGroups
 from tests.broker.group_play import VERSIONS, settings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kgroup.model.group import GroupState
+from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinator
@@ -19,6 +21,8 @@ class Sim:
         self.log = CoordinatorLog()
         self.written: list[tuple[str, Data, Data | None]] = []
         self.answers: list[tuple[Request, Answer]] = []
+        self.moves: list[tuple[GroupState, Cause | None]] = []
+        self.removals: list[tuple[str, Cause]] = []
         self.next_id: str | None = None
         self.coordinator = GroupCoordinator(settings, self)
         self.coordinator.elect(self.log, 0)
@@ -34,6 +38,12 @@ class Sim:
     def new_member_id(self, prefix: str) -> str:
         assert self.next_id is not None
         return self.next_id
+
+    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
+        self.moves.append((group.state, cause))
+
+    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+        self.removals.append((member_id, cause))
 
     def take(self) -> list[tuple[Request, Answer]]:
         taken, self.answers = self.answers, []

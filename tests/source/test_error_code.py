@@ -5,6 +5,7 @@ from kgroup.source.broker.error_code import error_name, what_it_needs
 
 _OLD_NAMES = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "UNKNOWN",
+    ErrorCode.NONE: "NO_ERROR",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_FOR_PARTITION",  # Kafka, until 2.6
     ErrorCode.INVALID_TOPIC_EXCEPTION: "INVALID_TOPIC",
 }

@@ -17,9 +17,9 @@ from typing import Any
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
-from kgroup.simulation.classic_group import ClassicGroup, ClassicMember
-from kgroup.simulation.classic_groups import ClassicGroups
-from kgroup.simulation.classic_rebalance import NEW_MEMBER_TIMEOUT_MS
+from kgroup.simulation.classic.group import Cause, ClassicGroup, ClassicMember
+from kgroup.simulation.classic.groups import ClassicGroups
+from kgroup.simulation.classic.rebalance import NEW_MEMBER_TIMEOUT_MS
 from kgroup.simulation.message import (
     CommitAnswer,
     Heartbeat,
@@ -60,7 +60,7 @@ class ClassicCoordinator(ClassicGroups):
             if self._version >= rules.JAVA:
                 self._rebalance.write(group, {})
         if not self._accepts(group, member_id):
-            group.remove(member_id)
+            group.remove(member_id, Cause.TOO_MANY_MEMBERS)
             self._rebalance.refuse_join(request, "", ErrorCode.GROUP_MAX_SIZE_REACHED)
             if self._version >= rules.JAVA:
                 return  # even where it was the last one that was waited for
@@ -154,7 +154,7 @@ class ClassicCoordinator(ClassicGroups):
             return ErrorCode.NONE
         if (code := self._no_member(group, member_id, leaving.instance_id)) is not None:
             return code
-        self._rebalance.remove(group, group[member_id])
+        self._rebalance.remove(group, group[member_id], Cause.MEMBER_LEFT)
         if self._version < rules.JAVA:  # later ones first remove all
             TABLE[LeaveGroup][group.state](self, group)
         return ErrorCode.NONE
@@ -211,7 +211,9 @@ class ClassicCoordinator(ClassicGroups):
     def _join_again(self, group: ClassicGroup, member: ClassicMember, request: JoinGroup) -> None:
         """Take what the member says now, and wait for the others."""
         self._update(group, member, request)
-        self._rebalance.maybe_prepare(group)
+        is_leader = group.leader_id == member.member_id
+        cause = Cause.LEADER_JOINED if is_leader else Cause.MEMBER_CHANGED
+        self._rebalance.maybe_prepare(group, cause)
 
     def _join_before_sync(
         self, group: ClassicGroup, member: ClassicMember, request: JoinGroup
@@ -252,7 +254,7 @@ class ClassicCoordinator(ClassicGroups):
         group.await_join(member, request)
         if member.is_new:
             self._rebalance.expect(group, member, NEW_MEMBER_TIMEOUT_MS)
-        self._rebalance.maybe_prepare(group)
+        self._rebalance.maybe_prepare(group, Cause.MEMBER_JOINED)
 
     def _update(self, group: ClassicGroup, member: ClassicMember, request: JoinGroup) -> None:
         """Kafka: `GroupMetadata.updateMember`."""
@@ -274,7 +276,7 @@ class ClassicCoordinator(ClassicGroups):
         is_stable = group.state is GroupState.STABLE
         changes = is_stable and group.protocol != group.select_protocol()
         if changes or group.state is GroupState.COMPLETING_REBALANCE:
-            self._rebalance.prepare(group)
+            self._rebalance.prepare(group, Cause.STATIC_MEMBER_CAME_BACK)
         elif group.state is GroupState.STABLE:
             self._rebalance.write(
                 group, {each.member_id: each.assignment for each in group.members}
@@ -312,8 +314,8 @@ class ClassicCoordinator(ClassicGroups):
                 for each in group.members
             }
             self._rebalance.write(group, assignments)
-            self._rebalance.propagate(group, assignments, ErrorCode.NONE)
             group.become(GroupState.STABLE, self._clock.now_ms)
+            self._rebalance.propagate(group, assignments, ErrorCode.NONE)
 
     def _sync_stable(self, group: ClassicGroup, member: ClassicMember, request: SyncGroup) -> None:
         """Give the member what the leader has brought before."""
@@ -348,7 +350,7 @@ class ClassicCoordinator(ClassicGroups):
 
     def _leave_generation(self, group: ClassicGroup) -> None:
         """Begin a rebalance."""
-        self._rebalance.maybe_prepare(group)
+        self._rebalance.maybe_prepare(group, Cause.MEMBER_LEFT)
 
     # --- offsets --------------------------------------------------------------------------------
 

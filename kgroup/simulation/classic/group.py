@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol as Interface
 
 from kgroup.model.group import GroupState
 from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import decode_subscription
+from kgroup.simulation.classic.member_table import leader_order, member_table, winner
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.coordinator_log import Data
-from kgroup.simulation.member_table import leader_order, member_table, winner
 from kgroup.simulation.message import (
     DescribeAnswer,
     DescribedMember,
@@ -34,11 +35,32 @@ from kgroup.simulation.rules import (
     UNREAD_TOPICS_EXPIRE,
     Version,
 )
+from kgroup.word import Word
 
-__all__ = ["CONSUMER", "ClassicGroup", "ClassicMember"]
+__all__ = ["CONSUMER", "Cause", "ClassicGroup", "ClassicMember", "Watch"]
 
 CONSUMER = "consumer"
 """Protocol type of consumers, whose subscriptions coordinators read."""
+
+
+class Cause(Word):
+    """Why a rebalance began, or a member was removed."""
+
+    MEMBER_JOINED = ("member joined", "A member came that was not in the group.")
+    MEMBER_CHANGED = ("member changed", "A member joined again with another subscription.")
+    LEADER_JOINED = ("leader joined again", "The leader asked for a rebalance.")
+    STATIC_MEMBER_CAME_BACK = (
+        "static member came back",
+        "A static member came back and changed the protocol, or came while members were joining.",
+    )
+    MEMBER_LEFT = ("member left", "A member said that it leaves, or somebody removed it.")
+    SESSION_EXPIRED = (
+        "session expired",
+        "A member was not heard of for its session timeout: it crashed, or was paused.",
+    )
+    NOT_JOINED = ("not joined in time", "A member did not join again within the rebalance timeout.")
+    NOT_SYNCED = ("not synced in time", "A member joined, and did not ask for its assignment.")
+    TOO_MANY_MEMBERS = ("too many members", "A group was loaded that is larger than it may be.")
 
 
 @dataclass(slots=True, eq=False)
@@ -77,8 +99,24 @@ class ClassicMember:
         return next(each.name for each in self.protocols if each.name in candidates)
 
 
+class Watch(Interface):
+    """Who is told what becomes of a group."""
+
+    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
+        """Take note that a group has come to another state, and why if a rebalance began."""
+
+    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+        """Take note that a member was removed."""
+
+
 class ClassicGroup:
     """A classic group.
+
+    Args:
+        group_id: its name.
+        version: of the broker.
+        now_ms: when it is made.
+        watch: who is told what becomes of it.
 
     Attributes:
         state: with `state_timestamp_ms`, when it came to it.
@@ -94,7 +132,7 @@ class ClassicGroup:
         join: what ends the wait for members to join; `sync`: likewise to sync.
     """
 
-    def __init__(self, group_id: str, version: Version, now_ms: int) -> None:
+    def __init__(self, group_id: str, version: Version, now_ms: int, watch: Watch) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
@@ -112,6 +150,7 @@ class ClassicGroup:
         self.join: Timer | None = None
         self.sync: Timer | None = None
         self._version = version
+        self._watch = watch
         self._members: dict[str, ClassicMember] = {}
         self._statics: dict[str, str] = {}
         self._supported: Counter[str] = Counter()
@@ -157,9 +196,10 @@ class ClassicGroup:
             self._statics[member.instance_id] = member.member_id
         self.forget_pending(member.member_id)
 
-    def remove(self, member_id: str) -> None:
+    def remove(self, member_id: str, cause: Cause) -> None:
         """Remove a member, if it is one; another one leads if it has led."""
         if (member := self._members.pop(member_id, None)) is not None:
+            self._watch.removed(self, member_id, cause)
             self._order.remove(member_id)
             self._supported.subtract(each.name for each in member.protocols)
             if member.instance_id is not None:
@@ -228,10 +268,11 @@ class ClassicGroup:
             self.leader_id = leader_id
         return True
 
-    def become(self, state: GroupState, now_ms: int) -> None:
+    def become(self, state: GroupState, now_ms: int, cause: Cause | None = None) -> None:
         """Move to another state, one that may follow."""
         self.previous_state, self.state = self.state, self.state.to(state)
         self.state_timestamp_ms = now_ms
+        self._watch.moved(self, cause)
 
     def begin_generation(self, now_ms: int) -> None:
         """Begin the next generation, of those who are there."""
@@ -295,9 +336,11 @@ class ClassicGroup:
         }
 
     @classmethod
-    def load(cls, group_id: str, version: Version, value: Data, now_ms: int) -> ClassicGroup:
+    def load(
+        cls, group_id: str, version: Version, value: Data, now_ms: int, watch: Watch
+    ) -> ClassicGroup:
         """Make a group as its record has it: what was under way is lost (Kafka: `loadGroup`)."""
-        group = cls(group_id, version, now_ms)
+        group = cls(group_id, version, now_ms, watch)
         since_ms = value["currentStateTimestamp"]
         group.state = GroupState.STABLE if value["members"] else GroupState.EMPTY
         group.state_timestamp_ms = None if since_ms == -1 else since_ms

@@ -9,8 +9,8 @@ from __future__ import annotations
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
-from kgroup.simulation.classic_group import CONSUMER, ClassicGroup
-from kgroup.simulation.classic_rebalance import ClassicRebalance, World
+from kgroup.simulation.classic.group import CONSUMER, Cause, ClassicGroup
+from kgroup.simulation.classic.rebalance import ClassicRebalance, World
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import (
     DeleteAnswer,
@@ -81,7 +81,7 @@ class ClassicGroups:
 
     def add_group(self, group_id: str) -> ClassicGroup:
         """Make a group that is not there."""
-        group = ClassicGroup(group_id, self._version, self._clock.now_ms)
+        group = ClassicGroup(group_id, self._version, self._clock.now_ms, self._world)
         self.groups[group_id] = group
         return group
 
@@ -95,8 +95,9 @@ class ClassicGroups:
     def load(self, key: Data, value: Data) -> None:
         """Take a group from its record; what its members were about to do is lost."""
         group_id = key["group"]
-        group = ClassicGroup.load(group_id, self._version, value, self._clock.now_ms)
-        self.groups[group_id] = group
+        self.groups[group_id] = ClassicGroup.load(
+            group_id, self._version, value, self._clock.now_ms, self._world
+        )
 
     def loaded(self) -> None:
         """Begin: members have a whole session to be heard of (Kafka: `onGroupLoaded`)."""
@@ -104,10 +105,11 @@ class ClassicGroups:
             if group_id not in self.groups:
                 self.add_group(group_id)
         for group in self.groups.values():
+            self._world.moved(group, None)
             for member in group.members:
                 self._rebalance.expect(group, member)
             if self._version >= rules.MEMBER_ID_REQUIRED and len(group) > self._settings.max_size:
-                self._rebalance.maybe_prepare(group)
+                self._rebalance.maybe_prepare(group, Cause.TOO_MANY_MEMBERS)
 
     def unload(self) -> None:
         """End: who waits is told to look for another coordinator (Kafka: `onGroupUnloaded`)."""

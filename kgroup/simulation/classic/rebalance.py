@@ -12,7 +12,7 @@ from typing import Protocol as Interface
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
-from kgroup.simulation.classic_group import ClassicGroup, ClassicMember
+from kgroup.simulation.classic.group import Cause, ClassicGroup, ClassicMember, Watch
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import Answer, JoinAnswer, JoinGroup, Request, SyncAnswer
@@ -24,7 +24,7 @@ NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member waits for the others (`NewMemberJoinTimeoutMs`)."""
 
 
-class World(Interface):
+class World(Watch, Interface):
     """Where answers and records go, and where ids come from."""
 
     @property
@@ -59,19 +59,19 @@ class ClassicRebalance:
 
     # --- the rebalance --------------------------------------------------------------------------
 
-    def maybe_prepare(self, group: ClassicGroup) -> None:
+    def maybe_prepare(self, group: ClassicGroup, cause: Cause) -> None:
         """Begin a rebalance where none goes on."""
         if group.state is not GroupState.PREPARING_REBALANCE:
-            self.prepare(group)
+            self.prepare(group, cause)
 
-    def prepare(self, group: ClassicGroup) -> None:
+    def prepare(self, group: ClassicGroup, cause: Cause) -> None:
         """Wait for all members to join again; for those of an empty group only a little."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.propagate(group, {}, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_syncs.clear()
         self._note_synced(group)
         group.is_initial = group.state is GroupState.EMPTY
-        group.become(GroupState.PREPARING_REBALANCE, self._clock.now_ms)
+        group.become(GroupState.PREPARING_REBALANCE, self._clock.now_ms, cause)
         if group.is_initial:
             delay_ms = self._settings.initial_rebalance_delay_ms
             self._wait_initially(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
@@ -121,7 +121,7 @@ class ClassicRebalance:
             if member.awaiting_join is None and not (has_static and member.instance_id is not None):
                 if self._version < rules.SESSION_ENDS:
                     member.session = None
-                group.remove(member.member_id)
+                group.remove(member.member_id, Cause.NOT_JOINED)
         if has_static and len(group) and not group.elect_joined_leader():
             self._wait_for_joins(group)
             return
@@ -191,11 +191,11 @@ class ClassicRebalance:
         waits = member.awaiting_join is not None or member.awaiting_sync is not None
         if waits and not member.is_new:
             return
-        self.remove(group, member)
+        self.remove(group, member, Cause.SESSION_EXPIRED)
         if group.state is GroupState.PREPARING_REBALANCE:
             self.maybe_complete_join(group, initially=self._version >= rules.JAVA)
         elif group.state not in (GroupState.EMPTY, GroupState.DEAD):
-            self.prepare(group)
+            self.prepare(group, Cause.SESSION_EXPIRED)
 
     def expire_pending_join(self, group: ClassicGroup, member_id: str) -> None:
         """Forget an id that was given out and has not joined in time."""
@@ -206,8 +206,8 @@ class ClassicRebalance:
         """Remove members that have joined and not synced in time (Kafka: `onExpirePendingSync`)."""
         if group.generation_id == generation_id and group.pending_syncs:
             for member_id in list(group.pending_syncs):
-                group.remove(member_id)
-            self.prepare(group)
+                group.remove(member_id, Cause.NOT_SYNCED)
+            self.prepare(group, Cause.NOT_SYNCED)
 
     # --- members and records --------------------------------------------------------------------
 
@@ -260,9 +260,9 @@ class ClassicRebalance:
         first = 0 if self._version < rules.MEMBER_ID_REQUIRED else -1
         self._world.answer(request, JoinAnswer(code, member_id, first))
 
-    def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def remove(self, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
         """Remove a member, whose JoinGroup is answered with an error."""
         join = group.await_join(member, None)
         if join is not None and self._version >= rules.MEMBER_ID_REQUIRED:
             self.refuse_join(join, "", ErrorCode.UNKNOWN_MEMBER_ID)
-        group.remove(member.member_id)
+        group.remove(member.member_id, cause)

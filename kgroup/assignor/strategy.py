@@ -17,6 +17,7 @@ from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 
 __all__ = [
     "assign",
+    "assign_as_leader",
     "assign_threads",
     "by_member",
     "computed_as",
@@ -100,10 +101,30 @@ def assign(spec: GroupSpec) -> Assignment:
     if spec.protocol == "classic":
         sent = as_sent if spec.kafka_version == NEWEST else as_sent_1_1
         subscribers = sent(spec.members_as_sent, spec.strategy)
-        return _CLASSIC[spec.kafka_version][spec.strategy](subscribers, spec.topics)
+        return assign_as_leader(spec.strategy, subscribers, spec.topics, spec.kafka_version)
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
     return _SERVER[spec.protocol][spec.strategy](ServerGroup(spec))
+
+
+def assign_as_leader(
+    strategy: str,
+    subscribers: Sequence[Subscriber],
+    topics: Mapping[str, Topic],
+    kafka_version: str = NEWEST,
+) -> Assignment:
+    """Assign as the leader of a classic group does, from what it is told.
+
+    Args:
+        strategy: name of an assignor of that version.
+        subscribers: in the order of the JoinGroup response.
+        topics: of the cluster.
+        kafka_version: of the leader.
+
+    Raises:
+        AssignorError: Kafka's assignor fails.
+    """
+    return _CLASSIC[kafka_version][strategy](subscribers, topics)
 
 
 def assign_threads(spec: GroupSpec) -> ThreadAssignment:

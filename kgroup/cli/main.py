@@ -39,6 +39,7 @@ COMMANDS: CommandTable = {
         "command.assign",
         "Run a group's assignor dry: what would move, and how balanced it is.",
     ),
+    "simulate": ("command.simulate", "Play a scenario of joins, leaves, crashes and commits."),
     "snapshot": ("command.snapshot", "Save what a source says, to work on it offline."),
     "decode-offsets": ("command.decode_offsets", "Read the records of __consumer_offsets."),
     "zk": ("command.zk", "Show what only the ZooKeeper consumer has: its nodes and fetchers."),

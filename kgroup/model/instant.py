@@ -1,8 +1,21 @@
-"""Instants as text."""
+"""Instants and lengths of time as text."""
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
-__all__ = ["rfc3339"]
+__all__ = ["duration_ms", "rfc3339"]
+
+_UNITS: Mapping[str, int] = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+_DURATION = re.compile(r"(?:\d{1,400}(?:ms|[smhdw]))+")
+_DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
 
 
 def rfc3339(epoch_ms: int) -> str:
@@ -12,3 +25,11 @@ def rfc3339(epoch_ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{epoch_ms} ms"
     return f"{time.isoformat()}.{epoch_ms % 1000:03}Z"
+
+
+def duration_ms(text: str) -> int | None:
+    """Read a length of time as milliseconds: ``2h``, ``1d12h``, ``90s``, ``500ms``, or None."""
+    text = text.strip()
+    if not _DURATION.fullmatch(text):
+        return None
+    return sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))

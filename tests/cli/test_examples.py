@@ -32,10 +32,16 @@ def needs_server(line: str) -> bool:
 
 def can_run(line: str) -> bool:
     alone = "--sample" in line or line.startswith(
-        ("kgroup coordinator", "kgroup decode-offsets --key", "kgroup completion")
+        (
+            "kgroup coordinator",
+            "kgroup decode-offsets --key",
+            "kgroup completion",
+            "kgroup simulate",
+        )
     )
     alone = alone and not needs_server(line) and "--install" not in line
-    return alone and not set("|$<>…") & set(line) and "..." not in line and "--log-dir" not in line
+    alone = alone and not set("|$<>…") & set(line) and "..." not in line
+    return alone and "--log-dir" not in line and ".toml" not in line
 
 
 EXAMPLES = sorted(

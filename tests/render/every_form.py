@@ -35,12 +35,13 @@ from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.report import Report
+from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fault import Finding
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.cell import HARMFUL, Column, cell
 from kgroup.render.document import document, json_on_terminal, json_rows
-from kgroup.render.group import assignment, group, zookeeper
+from kgroup.render.group import assignment, group, simulation, zookeeper
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
 from kgroup.render.group.watch import watch_text
@@ -49,6 +50,7 @@ from kgroup.render.markup import MARKUPS
 from kgroup.render.record import statistics
 from kgroup.render.record.record import RECORD_COLUMNS, record_text
 from kgroup.render.sheet import Sheet, sheet_text
+from kgroup.simulation.timeline import Simulation
 from tests.render.random_report import RandomReport
 from tests.render.read_markup import NEED_ROWS, read, squeezed
 
@@ -97,6 +99,8 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     assignment.moves_sheet: Run,
     assignment.compared_sheet: Run,
     assignment.bounces_sheet: Bounce,
+    simulation.events_sheet: Simulation,
+    simulation.scenario_sheet: ShippedScenario,
     zookeeper.consumer_sheet: RegisteredConsumer,
     zookeeper.owner_sheet: OwnedPartition,
     zookeeper.node_sheet: TreeNode,
@@ -159,6 +163,16 @@ def _grids(runs: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[
         yield from grid_text(plan, 60, terminal=terminal)
 
 
+def _simulation_grids(rows: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    for row in rows:
+        yield from simulation.grid_text(row, 60)
+
+
+def _diagrams(rows: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    for row in rows:
+        yield from simulation.diagram_text(row)
+
+
 PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = {
     description_text: (
         GroupDescription,
@@ -169,6 +183,10 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     assignment.compared_text: (Run, assignment.compared_text),
     assignment.bounces_text: (Bounce, assignment.bounces_text),
     grid_text: (Run, _grids),
+    simulation.simulations_text: (Simulation, simulation.simulations_text),
+    simulation.scenarios_text: (ShippedScenario, simulation.scenarios_text),
+    simulation.grid_text: (Simulation, _simulation_grids),
+    simulation.diagram_text: (Simulation, _diagrams),
     zookeeper.findings_text: (Finding, zookeeper.findings_text),
     statistics.stats_text: (Count, statistics.stats_text),
     answer.commit_text: (CommitSummary, answer.commit_text),
@@ -177,7 +195,9 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
 }
 """Every function that writes a page: of what, and how to call it."""
 
-_ONLY_TABLES = frozenset({watch_text, grid_text, picture.picture_text})
+_ONLY_TABLES = frozenset(
+    {watch_text, grid_text, picture.picture_text, simulation.grid_text, simulation.diagram_text}
+)
 """Pages that have no other form."""
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
@@ -241,11 +261,16 @@ def _check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[
             assert bool(found) == bool(text)
 
 
+def _object(row: Any) -> object:
+    """Make what JSON has of a row."""
+    if isinstance(row, Simulation):
+        return simulation.simulation_object(row)
+    return assignment.assign_object(row) if isinstance(row, Run | Bounce) else row
+
+
 def _check_json(rows: Rows) -> None:
     """Write rows as JSON lines and as a document, and read them back."""
-    objects = [
-        assignment.assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows
-    ]
+    objects = list(map(_object, rows))
     found = [json.loads(line) for line in json_rows(objects)]
     whole = b"".join(document("list", json_rows(objects), []))
     assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found

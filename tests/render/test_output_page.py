@@ -12,10 +12,12 @@ from kgroup.operation.decode.statistics import Count
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
+from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fault import FaultKind, Finding
 from kgroup.operation.zookeeper.fetcher import Fetch, FetchState, ResetCause
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.document import SCHEMA_VERSION
+from kgroup.simulation.timeline import Simulation
 from tests.render.output_page import field_names, load, reachable, rows_under, tables
 
 ROOTS = (
@@ -31,6 +33,8 @@ ROOTS = (
     TreeNode,
     Fetch,
     Finding,
+    Simulation,
+    ShippedScenario,
 )
 
 
@@ -56,7 +60,13 @@ def test_columns_are_those_of_csv_and_tsv(name: str) -> None:
 
 def test_every_set_of_columns_has_its_table() -> None:
     names = set(tables("columns"))
-    for part in ("group.group", "record.record", "record.statistics", "group.zookeeper"):
+    for part in (
+        "group.group",
+        "record.record",
+        "record.statistics",
+        "group.zookeeper",
+        "group.simulation",
+    ):
         module = f"kgroup.render.{part}"
         sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}
         public = {f"{module}.{name}" for name in sets if not name.startswith(("_", "PAGE"))}

@@ -4,9 +4,10 @@ import re
 import time
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import nan
+
+from kgroup.model.instant import duration_ms
 
 __all__ = [
     "parse_bytes",
@@ -24,16 +25,6 @@ LONGEST_S = 1e6
 """Longer waiting is not meant, and the system's clocks do not all take it."""
 
 _INT64 = 1 << 63
-_UNITS: Mapping[str, int] = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-}
-_DURATION = re.compile(r"(?:\d{1,400}(?:ms|[smhdw]))+")
-_DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
 
 
 def parse_instant(text: str) -> int:
@@ -52,8 +43,8 @@ def parse_instant(text: str) -> int:
     try:
         if re.fullmatch(r"-?\d+", text):
             return _int64(int(text))
-        if _DURATION.fullmatch(text):
-            return _int64(_now_ms() - _duration_ms(text))
+        if (ago_ms := duration_ms(text)) is not None:
+            return _int64(_now_ms() - ago_ms)
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
@@ -102,9 +93,9 @@ def parse_duration(text: str) -> int:
     Raises:
         ValueError: it is none.
     """
-    if not _DURATION.fullmatch(text.strip()):
+    if (length_ms := duration_ms(text)) is None:
         raise ValueError(f"{text!r} is no length of time; expected 90s, 5m, 2h or 1d12h")
-    return _int64(_duration_ms(text.strip()))
+    return _int64(length_ms)
 
 
 def parse_end(text: str) -> tuple[int | None, int | None]:
@@ -155,10 +146,6 @@ def parse_bytes(text: str) -> bytes:
         return b64decode(base64 + "=" * (-len(base64) % 4), validate=True)
     except Base64Error:
         raise ValueError(f"{rest!r} is neither hexadecimal nor base64") from None
-
-
-def _duration_ms(text: str) -> int:
-    return sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))
 
 
 def _int64(number: int) -> int:

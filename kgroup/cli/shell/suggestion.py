@@ -24,6 +24,7 @@ __all__ = [
     "suggest_columns",
     "suggest_profiles",
     "suggest_record_types",
+    "suggest_scenarios",
     "suggest_strategies",
 ]
 
@@ -41,6 +42,13 @@ def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: s
     protocols = ("classic", "consumer", "share", "zookeeper")
     names = dict.fromkeys(name for protocol in protocols for name in strategies(protocol))
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def suggest_scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest the scenarios that come with kgroup."""
+    from kgroup.operation.simulate import scenario_names
+
+    return [CompletionItem(name) for name in scenario_names() if name.startswith(incomplete)]
 
 
 def suggest_choices(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
@@ -68,6 +76,11 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
     elif name == "coordinator":
         is_group = params.get("kind") != "transaction"
         columns = of_groups.LOCATION_COLUMNS if is_group else of_groups.TRANSACTION_COLUMNS
+    elif name == "simulate":
+        from kgroup.render.group import simulation
+
+        is_list = params.get("lists")
+        columns = simulation.SCENARIO_COLUMNS if is_list else simulation.EVENT_COLUMNS
     elif name == "assign":
         from kgroup.render.group import assignment
 

@@ -1,0 +1,136 @@
+"""`kgroup simulate`."""
+
+import sys
+from pathlib import Path
+from shutil import get_terminal_size
+
+import click
+
+from kgroup.cli.option.common import examples, output_options
+from kgroup.cli.option.input_file import STDIN
+from kgroup.cli.output.context import documented, flush, is_terminal, show, write
+from kgroup.cli.output.form import Output
+from kgroup.cli.shell.suggestion import suggest_scenarios
+from kgroup.errors import ExitStatus, InputError
+
+__all__ = ["command"]
+
+_LARGEST_SCENARIO = 1 << 24
+"""Bytes of a scenario; one that names a hundred thousand members has some ten million."""
+_PIPE_WIDTH = 80
+
+
+@click.command(
+    "simulate",
+    epilog=examples(
+        "kgroup simulate --list",
+        "kgroup simulate two-members",
+        "kgroup simulate member-crashes --grid",
+        "kgroup simulate rolling-restart --runs 100",
+        "kgroup simulate coordinator-fails --diagram",
+        "kgroup simulate scenario.toml --until stable -o json",
+    ),
+)
+@click.argument("scenario", required=False, shell_complete=suggest_scenarios)
+@click.option("--list", "lists", is_flag=True, help="Show the scenarios that come with kgroup.")
+@click.option("--until", type=click.Choice(["stable"]), help="End as soon as the group rests.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Of everything that chance decides, such as delays.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100_000),
+    default=1,
+    show_default=True,
+    help="Play it so often, each time with the next seed, and show how the results are spread.",
+)
+@click.option("--grid", is_flag=True, help="Draw who reads which partition over time.")
+@click.option("--diagram", is_flag=True, help="Write Mermaid diagrams of requests and states.")
+@output_options
+def command(
+    scenario: str | None,
+    lists: bool,
+    until: str | None,
+    seed: int,
+    runs: int,
+    grid: bool,
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Play a scenario of joins, leaves, crashes and commits.
+
+    SCENARIO is a TOML file, - for standard input, or one of the shipped scenarios by name. The
+    coordinator and the consumers are state machines on a virtual clock, which answer as those of
+    Kafka do: nothing is sent to anybody.
+    """
+    if lists == (scenario is not None):
+        found = "neither" if scenario is None else "both"
+        raise click.UsageError(f"name one scenario, or give --list; found {found}")
+    if grid and diagram:
+        raise click.UsageError("--grid and --diagram are two drawings; leave out one of them")
+    drawing = "--grid" if grid else "--diagram"
+    if (grid or diagram) and (output.form != "table" or output.columns):
+        raise click.UsageError(f"{drawing} is a drawing; leave it out, or -o and --columns")
+    if (grid or diagram) and runs > 1:
+        raise click.UsageError(f"{drawing} draws one run; leave out --runs")
+    from kgroup.operation.simulate import shipped_scenarios, simulate
+    from kgroup.render.group import simulation as render
+
+    if scenario is None:
+        sheet, listed = render.scenario_sheet, render.scenarios_text
+        return show("simulate", shipped_scenarios(), output, sheet, listed)
+    with documented("simulate", output):
+        text, name = _read(scenario)
+        report = simulate(text, name, seed=seed, runs=runs, until_stable=until is not None)
+    if grid:
+        width = get_terminal_size().columns if is_terminal() else _PIPE_WIDTH
+        write(render.grid_text(report.data[0], width))
+    elif diagram:
+        write(render.diagram_text(report.data[0]))
+    else:
+        page, row = render.simulations_text, render.simulation_object
+        return show("simulate", report, output, render.events_sheet, page, row)
+    flush()
+    return report.exit_status
+
+
+def _read(scenario: str) -> tuple[str, str]:
+    """Return the text of a scenario, and its name for messages."""
+    from kgroup.operation.simulate import scenario_names, shipped_scenario
+
+    if scenario in scenario_names():
+        return shipped_scenario(scenario), scenario
+    path = Path(scenario)
+    try:
+        if path == STDIN:
+            data = sys.stdin.buffer.read(_LARGEST_SCENARIO + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(_LARGEST_SCENARIO + 1)
+    except FileNotFoundError:
+        from difflib import get_close_matches
+
+        close = get_close_matches(scenario, scenario_names())
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise InputError(
+            f"{scenario}: expected a file or a scenario of --list, found neither{meant}",
+            path=scenario,
+        ) from None
+    except OSError as error:
+        raise InputError(f"{scenario}: {error.strerror or error}", path=scenario) from None
+    if len(data) > _LARGEST_SCENARIO:
+        raise InputError(
+            f"{scenario}: expected at most {_LARGEST_SCENARIO:,} bytes, found more", path=scenario
+        )
+    try:
+        return data.decode(), scenario
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{scenario}: expected UTF-8, found the byte 0x{data[error.start]:02x} at position "
+            f"{error.start}",
+            path=scenario,
+        ) from None

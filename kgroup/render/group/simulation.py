@@ -1,0 +1,307 @@
+"""Simulations: the timeline, what it comes to, and drawings of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from kgroup.operation.simulate import ShippedScenario
+from kgroup.render.cell import Column, Kind, age, ranges, visible
+from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.simulation.timeline import Event, PartitionTotal, Rebalance, Simulation
+
+__all__ = [
+    "EVENT_COLUMNS",
+    "SCENARIO_COLUMNS",
+    "diagram_text",
+    "events_sheet",
+    "grid_text",
+    "scenario_sheet",
+    "scenarios_text",
+    "simulation_object",
+    "simulations_text",
+]
+
+EVENT_COLUMNS = (
+    Column("seed", Kind.NUMBER, "which run, by the seed of what chance decided"),
+    Column("time_ms", Kind.NUMBER, "when, from the begin of the simulation"),
+    Column("actor", Kind.NAME, "who did it or was answered: a member, a broker, the operator"),
+    Column("event", Kind.TEXT, "a request by Kafka's name, or a word for what else happened"),
+    Column("answer", Kind.TEXT, "what came of it; `waits`: the answer comes later"),
+    Column("error", Kind.TEXT, "by Kafka's name, with which it was answered"),
+    Column("state", Kind.TEXT, "of the group after it"),
+    Column("generation_id", Kind.NUMBER, "likewise"),
+    Column("partitions", Kind.TEXT, "that it is about"),
+)
+_SHOWN = ("time", "actor", "event", "answer", "state", "generation", "partitions")
+_SHOWN_COLUMNS = tuple(
+    Column(name, Kind.NUMBER if name in ("time", "generation") else Kind.TEXT, "")
+    for name in _SHOWN
+)
+_REBALANCES = tuple(
+    Column(name, kind, "")
+    for name, kind in (
+        ("began", Kind.NUMBER),
+        ("took", Kind.NUMBER),
+        ("generation", Kind.NUMBER),
+        ("cause", Kind.TEXT),
+    )
+)
+_PARTITIONS = tuple(
+    Column(name, kind, "")
+    for name, kind in (
+        ("partitions", Kind.TEXT),
+        ("unowned", Kind.NUMBER),
+        ("read again", Kind.NUMBER),
+        ("skipped", Kind.NUMBER),
+    )
+)
+_RUNS = tuple(
+    Column(name, Kind.TEXT if name == "of all runs" else Kind.NUMBER, "")
+    for name in ("of all runs", "least", "50 %", "99 %", "most")
+)
+_FACTS = (Column("what", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
+SCENARIO_COLUMNS = (
+    Column("name", Kind.NAME, "by which it is played"),
+    Column("title", Kind.TEXT, "what happens in it"),
+    Column("about", Kind.TEXT, "what there is to see"),
+)
+_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_NOBODY, _SEVERAL, _OTHER = ".", "*", "?"
+
+
+def time_text(time_ms: int) -> str:
+    """Write a time since the begin: ``1:02.345``."""
+    return f"{time_ms // 60_000}:{time_ms // 1000 % 60:02}.{time_ms % 1000:03}"
+
+
+def events_sheet(simulations: Sequence[Simulation]) -> Sheet:
+    """Make a row for each event of each run."""
+    return Sheet(
+        EVENT_COLUMNS,
+        [
+            (
+                each.seed,
+                event.time_ms,
+                event.actor,
+                event.event,
+                event.answer,
+                event.error,
+                event.state,
+                event.generation_id,
+                _parts(event),
+            )
+            for each in simulations
+            for event in each.events
+        ],
+    )
+
+
+def scenario_sheet(scenarios: Sequence[ShippedScenario]) -> Sheet:
+    """Make a row for each shipped scenario."""
+    return Sheet.of(SCENARIO_COLUMNS, scenarios)
+
+
+def scenarios_text(
+    scenarios: Sequence[ShippedScenario], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write the names and titles of shipped scenarios."""
+    shown = scenario_sheet(scenarios).select(("name", "title"))
+    yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+
+
+def simulation_object(simulation: Simulation) -> Mapping[str, Any]:
+    """Make the object for JSON."""
+    found = asdict(simulation)
+    for event in found["events"]:
+        if event["partitions"] is not None:
+            event["partitions"] = [
+                {"topic": topic, "partitions": [number for _, number in own]}
+                for topic, own in groupby(event["partitions"], key=lambda each: each[0])
+            ]
+    return found
+
+
+def simulations_text(
+    simulations: Sequence[Simulation], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write one run as a page, with its timeline; several with what they have in common."""
+    if not simulations:
+        return
+    first = simulations[0]
+    title = visible(first.title or "Simulation")
+    yield from title_text(title, form, level=2, terminal=terminal)
+    if first.about and form == "table":
+        yield "".join(f"{visible(line)}\n" for line in first.about.splitlines()) + "\n"
+    if len(simulations) > 1:
+        yield from sheet_text(_runs(simulations), form, headers=headers, terminal=terminal)
+        return
+    events = Sheet(_SHOWN_COLUMNS, [_shown(event) for event in first.events])
+    yield from sheet_text(events.without_blank(), form, headers=headers, terminal=terminal)
+    if first.rebalances:
+        yield "\n"
+        yield from title_text("Rebalances", form, level=3, terminal=terminal)
+        rows = [_rebalance(each, first.end_ms) for each in first.rebalances]
+        yield from sheet_text(Sheet(_REBALANCES, rows), form, headers=headers, terminal=terminal)
+    yield "\n"
+    yield from title_text("Partitions", form, level=3, terminal=terminal)
+    partitions = Sheet(_PARTITIONS, list(_partition_rows(first.partitions)))
+    yield from sheet_text(partitions, form, headers=headers, terminal=terminal)
+    yield "\n"
+    facts = Sheet(_FACTS, list(_facts(first)))
+    yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
+
+
+def _shown(event: Event) -> tuple[object, ...]:
+    return (
+        time_text(event.time_ms),
+        event.actor,
+        event.event,
+        event.error or event.answer,
+        event.state,
+        event.generation_id,
+        _parts(event),
+    )
+
+
+def _parts(event: Event) -> str | None:
+    return None if event.partitions is None else ranges(sorted(event.partitions))
+
+
+def _rebalance(rebalance: Rebalance, end_ms: int) -> tuple[object, ...]:
+    took = None if rebalance.end_ms is None else age(rebalance.end_ms - rebalance.begin_ms)
+    return time_text(rebalance.begin_ms), took, rebalance.generation_id, rebalance.cause
+
+
+def _partition_rows(partitions: Iterable[PartitionTotal]) -> Iterator[tuple[object, ...]]:
+    """Put partitions of one topic to which the same happened into one row."""
+    alike: dict[tuple[str, int, int, int], list[PartitionTotal]] = defaultdict(list)
+    for each in partitions:
+        alike[each.topic, each.unowned_ms, each.read_again, each.skipped].append(each)
+    for (_, unowned_ms, read_again, skipped), found in alike.items():
+        names = ranges([(each.topic, each.partition) for each in found])
+        yield names, age(unowned_ms), read_again, skipped
+
+
+def _facts(simulation: Simulation) -> Iterator[tuple[str, str]]:
+    states = sorted(simulation.state_ms.items(), key=lambda each: -each[1])
+    yield "states", ", ".join(f"{state} {age(spent_ms)}" for state, spent_ms in states)
+    yield "requests", ", ".join(f"{name} {n}" for name, n in simulation.requests.items())
+    if simulation.refused_commits:
+        refused = simulation.refused_commits.items()
+        yield "refused commits", ", ".join(f"{error} {n}" for error, n in refused)
+    yield "seed", str(simulation.seed)
+
+
+def _runs(simulations: Sequence[Simulation]) -> Sheet:
+    """Say how what can be counted is spread over the runs."""
+    rows: list[tuple[object, ...]] = []
+    count = max(len(each.rebalances) for each in simulations)
+    for number in range(count):
+        found = [each.rebalances[number] for each in simulations if number < len(each.rebalances)]
+        took = [each.end_ms - each.begin_ms for each in found if each.end_ms is not None]
+        causes = sorted({each.cause for each in found})
+        rows.append((f"rebalance {number + 1} ({', '.join(causes)})", *_spread(took, age)))
+    rows.append(("rebalances", *_spread([len(each.rebalances) for each in simulations], str)))
+    for name, field, write in (
+        ("longest time without an owner", "unowned_ms", age),
+        ("records read again", "read_again", str),
+        ("records skipped", "skipped", str),
+    ):
+        join = max if field == "unowned_ms" else sum
+        of = attrgetter(field)
+        values = [join(map(of, each.partitions)) for each in simulations if each.partitions]
+        rows.append((name, *_spread(values, write)))
+    return Sheet(_RUNS, rows)
+
+
+def _spread(values: Sequence[int], write: Any) -> tuple[str | None, ...]:
+    """Return the least, the median, the 99th percentile (nearest rank) and the most."""
+    if not values:
+        return (None,) * 4
+    ordered = sorted(values)
+    at = [0, (len(ordered) - 1) // 2, -(-len(ordered) * 99 // 100) - 1, len(ordered) - 1]
+    return tuple(write(ordered[index]) for index in at)
+
+
+# --- drawings ---------------------------------------------------------------------------------
+
+
+def grid_text(simulation: Simulation, width: int) -> Iterator[str]:
+    """Draw who reads which partition when: a line for each partition, a character for a while.
+
+    Args:
+        simulation: one run.
+        width: of a line, in characters.
+    """
+    owners = sorted({each.owner for each in simulation.ownerships})
+    signs = {owner: _SIGNS[at] if at < len(_SIGNS) else _OTHER for at, owner in enumerate(owners)}
+    labels = {each: f"{visible(each.topic)}-{each.partition}" for each in simulation.partitions}
+    label_width = max(map(len, labels.values()), default=0)
+    room = max(width - label_width - 2, 10)
+    end_ms = max(simulation.end_ms, 1)
+    spans = defaultdict(list)
+    for each in simulation.ownerships:
+        spans[each.topic, each.partition].append(each)
+    for partition, label in labels.items():
+        line = [_NOBODY] * room
+        for span in spans[partition.topic, partition.partition]:
+            last_ms = end_ms if span.end_ms is None else span.end_ms
+            first = -(-span.begin_ms * room // end_ms)
+            for at in range(min(first, room - 1), max(last_ms * room // end_ms, first + 1)):
+                if at < room:
+                    taken = line[at] not in (_NOBODY, signs[span.owner])
+                    line[at] = _SEVERAL if taken else signs[span.owner]
+        yield f"{label.ljust(label_width)}  {''.join(line)}\n"
+    yield f"{'':{label_width}}  {_ruler(end_ms, room)}\n"
+    legend = [f"{sign} {visible(owner)}" for owner, sign in signs.items()][:60]
+    yield f"\n{', '.join([*legend, f'{_NOBODY} nobody', f'{_SEVERAL} more than one'])}\n"
+
+
+def _ruler(end_ms: int, room: int) -> str:
+    """Write times below their columns."""
+    text = ""
+    for at in range(0, room, 20):
+        seconds = at * end_ms // room // 1000
+        text = f"{text.ljust(at)}{seconds // 60}:{seconds % 60:02}"
+    return text[:room]
+
+
+def diagram_text(simulation: Simulation) -> Iterator[str]:
+    """Write Mermaid diagrams: who said what to whom, and the states that the group went through."""
+    yield "```mermaid\nsequenceDiagram\n"
+    others = {event.actor for event in simulation.events} - {"coordinator"}
+    ids = {name: f"p{at}" for at, name in enumerate(sorted(others))}
+    for name, short in ids.items():
+        yield f"    participant {short} as {_mermaid(name)}\n"
+    ids["coordinator"] = "c"
+    yield "    participant c as coordinator\n"
+    for event in simulation.events:
+        yield from _arrows(event, ids)
+    yield "```\n\n```mermaid\nstateDiagram-v2\n"
+    for each in simulation.transitions:
+        times = f" : {each.count} times" if each.count > 1 else ""
+        yield f"    {each.before or '[*]'} --> {each.after}{times}\n"
+    yield "```\n"
+
+
+def _arrows(event: Event, ids: Mapping[str, str]) -> Iterator[str]:
+    actor, when = ids[event.actor], time_text(event.time_ms)
+    parts = _parts(event)
+    said = " ".join(filter(None, (event.error or event.answer, parts)))
+    if not event.event[:1].isupper():
+        yield f"    Note over {actor}: {when} {_mermaid(f'{event.event} {said}'.strip())}\n"
+        return
+    if event.answer == "waits":
+        yield f"    {actor}->>c: {when} {event.event}\n"
+    else:
+        yield f"    c-->>{actor}: {when} {event.event}: {_mermaid(said)}\n"
+
+
+def _mermaid(text: str) -> str:
+    """Write a text so that Mermaid takes it for one."""
+    return visible(text).replace("#", "#35;").replace(";", "#59;").replace(":", "#58;")

@@ -1,0 +1,1 @@
+"""A consumer: its membership in a group, and the program around it."""

@@ -1,0 +1,249 @@
+"""A program that consumes: it polls, processes, commits; it may be busy, be paused, crash, stop.
+
+It keeps up with its partitions: each poll() gives it all records that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.membership import ClassicClient
+from kgroup.simulation.clock import Clock, Timer
+from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.message import (
+    CommittedPartition,
+    FetchAnswer,
+    OffsetFetch,
+    Request,
+    TopicPartition,
+)
+
+__all__ = ["Consumer", "Habits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What a program does with a consumer.
+
+    Attributes:
+        processing_ms: from one poll() to the next.
+        auto_offset_reset: "latest" or "earliest": where it begins without a commit.
+        store: where its offsets are kept beside Kafka, which it seeks to then; None: in Kafka.
+    """
+
+    processing_ms: int = 500
+    auto_offset_reset: str = "latest"
+    store: dict[TopicPartition, int] | None = None
+
+
+class Consumer:
+    """A running program with a consumer.
+
+    Args:
+        name: in the timeline.
+        config: of the consumer.
+        habits: of the program.
+        cluster: around it.
+        poison: records by partition that take longer, and how long, in milliseconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: ClientConfig,
+        habits: Habits,
+        cluster: Cluster,
+        poison: Mapping[TopicPartition, tuple[int, int]],
+    ) -> None:
+        self.name = name
+        self.clock: Clock = cluster.clock
+        self.is_running = True
+        self._config = config
+        self._habits = habits
+        self._cluster = cluster
+        self._poison = poison
+        self._is_paused = False
+        self._busy_until_ms = 0
+        self._deferred: list[Callable[[], None]] = []
+        self._positions: dict[TopicPartition, int] = {}
+        self._commit_due_ms = 0
+        self.client = ClassicClient(config, self, self)
+        self.client.poll()
+
+    # --- what the operator does -----------------------------------------------------------------
+
+    def crash(self) -> None:
+        """End without a word."""
+        self.is_running = False
+        self._stop_reading(self.client.owned)
+
+    def stop(self) -> None:
+        """End in order: commit, revoke, leave."""
+        if self._config.enable_auto_commit and (positions := self.positions()):
+            self.client.commit(positions, lambda code: self._close())
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        if self.is_running:
+            self.client.close()
+            self.is_running = False
+
+    def pause(self) -> None:
+        """Stand still, heartbeats too: a long garbage collection, a suspended machine."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Go on, and first do what would have been done meanwhile."""
+        self._is_paused = False
+        deferred, self._deferred = self._deferred, []
+        for action in deferred:
+            self._run(action)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it reads all that it owns, and wants nothing else."""
+        return self.client.is_settled and len(self._positions) == len(self.client.owned)
+
+    def process(self, duration_ms: int) -> None:
+        """Be busy with the records of the last poll() for so long; heartbeats go on."""
+        self._busy_until_ms = self.clock.now_ms + duration_ms
+
+    def commit(self, generation_id: int | None = None) -> None:
+        """Commit what was read, even if it is too late."""
+        if offsets := self.positions():
+            self.client.commit(offsets, self._committed, generation_id)
+        else:
+            self._cluster.note(self.name, "commit", "reads nothing")
+
+    # --- what the client needs ------------------------------------------------------------------
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
+        """Do something later, if the program runs then."""
+        return self.clock.after(delay_ms, lambda: self._run(action))
+
+    def send(self, broker: int, request: Request, on_answer: Callable[[Any], None]) -> None:
+        """Send a request to a broker."""
+        self._cluster.send(
+            self.name, broker, request, lambda answer: self._run(lambda: on_answer(answer))
+        )
+
+    def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
+        """Ask for the group's coordinator."""
+        self._cluster.find_coordinator(lambda broker: self._run(lambda: on_found(broker)))
+
+    def metadata(self, on_known: Callable[[Mapping[str, int]], None]) -> None:
+        """Ask for all topics."""
+        self._cluster.metadata(lambda topics: self._run(lambda: on_known(topics)))
+
+    def _run(self, action: Callable[[], None]) -> None:
+        if self._is_paused:
+            self._deferred.append(action)
+        elif self.is_running:
+            action()
+
+    # --- what the client tells ------------------------------------------------------------------
+
+    def polled(self) -> None:
+        """Commit if it is time, take the next records, and process them."""
+        now_ms, habits = self.clock.now_ms, self._habits
+        if habits.store is not None:
+            habits.store.update(self._positions)
+        if self._config.enable_auto_commit and now_ms >= self._commit_due_ms and self._positions:
+            self._commit_due_ms = now_ms + self._config.auto_commit_interval_ms
+            self.client.commit(self.positions(), self._committed)
+        work_ms = habits.processing_ms
+        for partition, begin in self._positions.items():
+            end = self._cluster.end_offset(partition, now_ms)
+            bad = self._poison.get(partition)
+            if bad is not None and begin <= bad[0] < end:
+                work_ms += bad[1]
+                self._cluster.note(self.name, "poison", f"busy for {bad[1]} ms")
+            self._positions[partition] = end = max(begin, end)
+            self._cluster.read_to[partition] = max(self._cluster.read_to.get(partition, 0), end)
+        self.after(work_ms, self._poll_again)
+
+    def _poll_again(self) -> None:
+        if (rest_ms := self._busy_until_ms - self.clock.now_ms) > 0:
+            self.after(rest_ms, self._poll_again)
+        else:
+            self.client.poll()
+
+    def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Stop to read, and store how far it came."""
+        self._cluster.note(self.name, "revoked", partitions=partitions)
+        if self._habits.store is not None:
+            self._habits.store.update(
+                {each: at for each, at in self._positions.items() if each in partitions}
+            )
+        self._stop_reading(partitions)
+
+    def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Stop to read; others may read there already."""
+        self._cluster.note(self.name, "lost", partitions=partitions)
+        self._stop_reading(partitions)
+
+    def _stop_reading(self, partitions: tuple[TopicPartition, ...]) -> None:
+        for partition in partitions:
+            self._positions.pop(partition, None)
+        self._cluster.timeline.given_up(self.name, partitions)
+
+    def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Look where to begin."""
+        self._commit_due_ms = self.clock.now_ms + self._config.auto_commit_interval_ms
+        if not partitions:
+            return
+        self._cluster.note(self.name, "assigned", partitions=partitions)
+        self._cluster.timeline.owned(self.name, partitions)
+        if (store := self._habits.store) is not None:
+            self._seek(partitions, store)
+        else:
+            self._fetch(partitions)
+
+    def _fetch(self, partitions: tuple[TopicPartition, ...]) -> None:
+        def on_answer(answer: FetchAnswer | None) -> None:
+            if answer is None or answer.error is not ErrorCode.NONE:
+                self.after(self._config.retry_backoff_ms, lambda: self._fetch(partitions))
+            else:
+                found = {each: at.committed_offset for each, at in answer.offsets.items()}
+                self._seek(partitions, found)
+
+        coordinator = self._cluster.coordinator
+        request = OffsetFetch(self._config.group_id, partitions)
+        if coordinator is None:
+            self.after(self._config.retry_backoff_ms, lambda: self._fetch(partitions))
+        else:
+            self.send(coordinator, request, on_answer)
+
+    def _seek(
+        self, partitions: tuple[TopicPartition, ...], offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Begin where the commit is, and count what was read before, or is not read at all."""
+        timeline = self._cluster.timeline
+        for partition in partitions:
+            if partition not in self.client.owned:
+                continue
+            begin = offsets.get(partition)
+            if begin is None:
+                is_latest = self._habits.auto_offset_reset == "latest"
+                end = self._cluster.end_offset(partition, self.clock.now_ms)
+                begin = end if is_latest else 0
+            self._positions[partition] = begin
+            read_to = self._cluster.read_to.get(partition, 0)
+            timeline.begun(partition, max(read_to - begin, 0), max(begin - read_to, 0))
+
+    def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
+        """Return how far it has come."""
+        return {each: CommittedPartition(at) for each, at in self._positions.items()}
+
+    def failed(self, reason: str) -> None:
+        """End: the consumer has thrown."""
+        self._cluster.note(self.name, "failed", reason)
+        self.crash()
+
+    def _committed(self, code: ErrorCode) -> None:
+        """Learn how a commit ended; the timeline has it."""

@@ -1,0 +1,134 @@
+"""How a consumer is configured, and what is around it.
+
+Source: `ConsumerConfig` of kafka-clients 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kgroup.assignor.base import TopicPartition
+from kgroup.assignor.spec import NEWEST as NEWEST_ASSIGNORS
+from kgroup.simulation.clock import Clock, Timer
+from kgroup.simulation.message import CommittedPartition, Request
+from kgroup.simulation.rules import COOPERATIVE, GENERATION_SENT, NEWEST, Version
+from kgroup.word import Word
+
+__all__ = [
+    "COOPERATIVE_STICKY",
+    "NO_GENERATION",
+    "Application",
+    "ClientConfig",
+    "ClientState",
+    "Host",
+]
+
+NO_GENERATION = -1
+COOPERATIVE_STICKY = "cooperative-sticky"
+
+
+class ClientState(Word):
+    """Where a consumer stands in its group (`AbstractCoordinator.MemberState`)."""
+
+    UNJOINED = ("unjoined", "The consumer is in no group, or was removed from it.")
+    PREPARING_REBALANCE = ("preparing rebalance", "It has sent JoinGroup and waits for the others.")
+    COMPLETING_REBALANCE = (
+        "completing rebalance",
+        "It is in a generation, has sent SyncGroup and waits for its assignment.",
+    )
+    STABLE = ("stable", "It has its assignment.")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """How a consumer is configured, by Kafka's names; defaults are those of kafka-clients 4.3.1.
+
+    Attributes:
+        group_id: `group.id`.
+        client_id: `client.id`.
+        instance_id: `group.instance.id`.
+        topics: that it subscribes to, where it has no pattern.
+        pattern: tells whether it subscribes to a topic.
+        strategies: `partition.assignment.strategy`, by name.
+        version: of kafka-clients.
+    """
+
+    group_id: str
+    client_id: str
+    topics: tuple[str, ...] = ()
+    pattern: Callable[[str], bool] | None = None
+    instance_id: str | None = None
+    rack: str | None = None
+    strategies: tuple[str, ...] = ("range", COOPERATIVE_STICKY)
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    metadata_max_age_ms: int = 300_000
+    retry_backoff_ms: int = 100
+    version: Version = NEWEST
+
+    @property
+    def subscription_version(self) -> int:
+        """Version of the messages to and from the leader."""
+        if self.version >= GENERATION_SENT:
+            return 3
+        return 1 if self.version >= COOPERATIVE else 0
+
+    @property
+    def assigns_as(self) -> str:
+        """The version whose assignors come nearest; 1.1.1 and 4.3.1 are imitated."""
+        return NEWEST_ASSIGNORS if self.version >= COOPERATIVE else "1.1.1"
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether it keeps its partitions while it joins: if all its strategies allow that."""
+        return set(self.strategies) == {COOPERATIVE_STICKY}
+
+
+class Application(Protocol):
+    """Whom a client serves."""
+
+    def polled(self) -> None:
+        """Go on: poll() returns, and the group is as it shall be."""
+
+    def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Stop to read partitions (`onPartitionsRevoked`)."""
+
+    def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Stop to read partitions that others may read already (`onPartitionsLost`)."""
+
+    def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Begin to read partitions (`onPartitionsAssigned`)."""
+
+    def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
+        """Return what is to be committed."""
+        ...
+
+    def failed(self, reason: str) -> None:
+        """End: poll() has thrown."""
+
+
+class Host(Protocol):
+    """What is around a client: it does nothing that is not asked of this."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
+        """Do something later, if the process can then."""
+        ...
+
+    def send(self, broker: int, request: Request, on_answer: Callable[[Any], None]) -> None:
+        """Send a request; the answer is None where the connection broke."""
+
+    def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
+        """Ask for a group's coordinator; None: there is none."""
+
+    def metadata(self, on_known: Callable[[Mapping[str, int]], None]) -> None:
+        """Ask for all topics and their numbers of partitions."""

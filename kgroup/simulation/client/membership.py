@@ -1,0 +1,579 @@
+"""The consumer's side of the classic protocol: it finds its coordinator, joins, beats, leaves.
+
+A poll() of the application goes on from step to step; where Java's waits, an answer or a timer goes
+on with it here. Each error of an answer has its handler in a table.
+
+Source: `AbstractCoordinator`, `ConsumerCoordinator` and `Heartbeat` of kafka-clients 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kgroup.assignor.base import AssignorError, Topic, TopicPartition
+from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.strategy import assign_as_leader
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation import message
+from kgroup.simulation.classic.group import CONSUMER
+from kgroup.simulation.client.config import (
+    COOPERATIVE_STICKY,
+    NO_GENERATION,
+    Application,
+    ClientConfig,
+    ClientState,
+    Host,
+)
+from kgroup.simulation.client.heartbeat import HeartbeatThread
+from kgroup.simulation.message import (
+    CommitAnswer,
+    CommittedPartition,
+    JoinAnswer,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    SyncAnswer,
+    SyncGroup,
+)
+from kgroup.simulation.rules import MEMBER_ID_REQUIRED, SKIPPED_ASSIGNMENT, STATIC_MEMBERS, Version
+from kgroup.simulation.subscription import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+
+__all__ = ["ON_COMMIT", "ON_JOIN", "ON_SYNC", "ClassicClient"]
+
+
+class ClassicClient:
+    """A consumer's membership in a group of the classic protocol.
+
+    Args:
+        config: of the consumer.
+        host: what is around it.
+        application: whom it serves.
+
+    Attributes:
+        state: where it stands.
+        owned: partitions, sorted.
+        coordinator: the broker that is taken for it; None: it is not known.
+        is_closed: whether the consumer has ended.
+    """
+
+    def __init__(self, config: ClientConfig, host: Host, application: Application) -> None:
+        self.state = ClientState.UNJOINED
+        self.owned: tuple[TopicPartition, ...] = ()
+        self.member_id = ""
+        self.generation_id = NO_GENERATION
+        self._config = config
+        self._host = host
+        self._clock = host.clock
+        self._application = application
+        self.coordinator: int | None = None
+        self._is_looking = False
+        self.is_closed = False
+        self._failure: str | None = None
+        self._protocol: str | None = None
+        self._topics: tuple[str, ...] = () if config.pattern else tuple(sorted(config.topics))
+        self._metadata: Mapping[str, int] | None = None
+        # poll()
+        self._is_polling = False
+        self._is_joining = False
+        self._polled_ms = self._clock.now_ms
+        self._rejoin_needed = True
+        self._needs_prepare = True
+        self._joined_topics: tuple[str, ...] | None = None
+        self._assigned_for: Mapping[str, int | None] | None = None
+        self._group_topics: frozenset[str] = frozenset()
+        self._remembered: dict[str, tuple[tuple[TopicPartition, ...], int]] = {}
+        self._heartbeat = HeartbeatThread(config, host, self)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has its assignment and does not want to join again."""
+        return self.state is ClientState.STABLE and not self._rejoin_needed
+
+    # --- poll -----------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """See that the consumer is in its group; the application goes on when it is."""
+        self._polled_ms = self._clock.now_ms
+        self._is_polling = True
+        self._continue()
+
+    def _continue(self) -> None:
+        """Go on with poll() as far as it comes without waiting (`ConsumerCoordinator.poll`)."""
+        if not self._is_polling or self.is_closed:
+            return
+        if self._failure is not None:
+            self._fail(self._failure)
+        elif self._metadata is None:
+            self._host.metadata(self._know_topics_first)
+        elif self.coordinator is None:
+            self.ensure_coordinator_ready()
+        elif self._must_rejoin():
+            self._join_if_needed()
+        else:
+            self._is_polling = False
+            self._polled_ms = self._clock.now_ms
+            self._application.polled()
+
+    def _know_topics_first(self, topics: Mapping[str, int]) -> None:
+        self._know_topics(topics)
+        self._host.after(self._config.metadata_max_age_ms, self._refresh)
+        self._continue()
+
+    def _refresh(self) -> None:
+        """Look for new topics and partitions, as often as `metadata.max.age.ms` says."""
+        if not self.is_closed:
+            self._host.metadata(self._know_topics)
+            self._host.after(self._config.metadata_max_age_ms, self._refresh)
+
+    def _know_topics(self, topics: Mapping[str, int]) -> None:
+        self._metadata = topics
+        if (matches := self._config.pattern) is not None:
+            self._topics = tuple(sorted(filter(matches, topics)))
+
+    def _must_rejoin(self) -> bool:
+        """Kafka: `rejoinNeededOrPending`. Only who has assigned watches the topics of the group."""
+        changed = self._assigned_for is not None and self._assigned_for != self._snapshot()
+        moved = self._joined_topics is not None and self._joined_topics != self._topics
+        if changed or moved:
+            self._rejoin_needed = True
+        return self._rejoin_needed
+
+    def _snapshot(self) -> Mapping[str, int | None]:
+        assert self._metadata is not None
+        return {topic: self._metadata.get(topic) for topic in self._group_topics}
+
+    def ensure_coordinator_ready(self) -> None:
+        """Look for the coordinator, and go on with poll() when it is found."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._host.find_coordinator(self._config.group_id, self._coordinator_found)
+
+    def _coordinator_found(self, broker: int | None) -> None:
+        self._is_looking = False
+        if broker is None:
+            self._host.after(self._config.retry_backoff_ms, self._continue)
+            return
+        self.coordinator = broker
+        self._heartbeat.reset_session()
+        self._continue()
+
+    @property
+    def poll_expires_ms(self) -> int | None:
+        """When poll() has to be called again; None while it is being called."""
+        if self._is_polling:
+            return None
+        return self._polled_ms + self._config.max_poll_interval_ms
+
+    def request_rejoin(self) -> None:
+        """Join again at the next poll()."""
+        self._rejoin_needed = True
+
+    def fail_later(self, reason: str) -> None:
+        """Make the next poll() throw."""
+        self._failure = reason
+
+    def _fail(self, reason: str) -> None:
+        self.is_closed = True
+        self._application.failed(reason)
+
+    # --- JoinGroup ------------------------------------------------------------------------------
+
+    def _join_if_needed(self) -> None:
+        if self._is_joining:
+            return
+        self._is_joining = True
+        if not self._needs_prepare:
+            self._send_join_group()
+            return
+        self._needs_prepare = False
+        if self._config.pattern is None:
+            self._on_join_prepare(self._clock.now_ms + self._config.max_poll_interval_ms)
+        else:
+            self._host.metadata(self._prepare_with)
+
+    def _prepare_with(self, topics: Mapping[str, int]) -> None:
+        self._know_topics(topics)
+        self._on_join_prepare(self._clock.now_ms + self._config.max_poll_interval_ms)
+
+    def _on_join_prepare(self, until_ms: int) -> None:
+        """Commit, then revoke."""
+
+        def committed(code: ErrorCode) -> None:
+            if code in _RETRIABLE and self._clock.now_ms < until_ms:
+                delay_ms = self._config.retry_backoff_ms
+                self._host.after(delay_ms, lambda: self._on_join_prepare(until_ms))
+            else:
+                self._revoke_and_join()
+
+        if self._config.enable_auto_commit and self.state is ClientState.STABLE and self.owned:
+            self.commit(self._application.positions(), committed)
+        else:
+            self._revoke_and_join()
+
+    def _revoke_and_join(self) -> None:
+        owned = self.owned
+        if self.generation_id == NO_GENERATION or not self.member_id:
+            self.owned = ()
+            if owned:
+                self._application.lost(owned)
+        else:
+            keeps = self._topics if self._config.is_cooperative else ()
+            self.owned = tuple(each for each in owned if each[0] in keeps)
+            if revoked := tuple(each for each in owned if each[0] not in keeps):
+                self._application.revoked(revoked)
+        self._assigned_for = None
+        if not self.is_closed:
+            self._send_join_group()
+
+    def _send_join_group(self) -> None:
+        if self.coordinator is None:
+            self._join_again(self._config.retry_backoff_ms)
+            return
+        config = self._config
+        self.state = ClientState.PREPARING_REBALANCE
+        self._joined_topics = self._topics
+        request = JoinGroup(
+            config.group_id,
+            self.member_id,
+            config.session_timeout_ms,
+            config.max_poll_interval_ms,
+            CONSUMER,
+            tuple(
+                message.Protocol(strategy, encode_subscription(self._spec(strategy), strategy))
+                for strategy in config.strategies
+            ),
+            config.instance_id,
+            config.client_id,
+            "/127.0.0.1",
+            _join_version(config.version),
+        )
+        self._host.send(self.coordinator, request, self._on_join_answer)
+
+    def _spec(self, strategy: str) -> MemberSpec:
+        """Return what the consumer says with an assignor."""
+        remembered = self._remembered.get(strategy)
+        generation = None if remembered is None else remembered[1]
+        owned = None if remembered is None else remembered[0]
+        return MemberSpec(
+            self.member_id,
+            self._topics,
+            self._config.instance_id,
+            self._config.client_id,
+            self._config.rack,
+            self.owned if strategy == COOPERATIVE_STICKY else owned,
+            generation,
+            version=self._config.subscription_version,
+            subscription_generation=self.generation_id,
+        )
+
+    def _on_join_answer(self, answer: JoinAnswer | None) -> None:
+        if answer is None:
+            self.coordinator = None
+            self._join_again(self._config.retry_backoff_ms)
+        else:
+            ON_JOIN.get(answer.error, ClassicClient._join_failed)(self, answer)
+
+    def _join_again(self, delay_ms: int = 0) -> None:
+        """Go on with another attempt, at once or a little later."""
+        self._is_joining = False
+        self._rejoin_needed = True
+        if delay_ms:
+            self._host.after(delay_ms, self._continue)
+        else:
+            self._continue()
+
+    def _joined(self, answer: JoinAnswer) -> None:
+        """Take the generation; bring the assignments if it is the leader."""
+        if self.state is not ClientState.PREPARING_REBALANCE:
+            self._join_again()  # UnjoinedGroupException
+            return
+        self.state = ClientState.COMPLETING_REBALANCE
+        self.generation_id, self.member_id = answer.generation_id, answer.member_id
+        self._protocol = answer.protocol
+        self._heartbeat.enable()
+        if answer.leader_id != answer.member_id:
+            self._send_sync_group({})
+            return
+        assert answer.protocol is not None
+        try:
+            subscribers = [decode_subscription(each, answer.protocol) for each in answer.members]
+        except AssignorError as error:
+            self._fail(str(error))
+            return
+        self._group_topics = frozenset(topic for each in subscribers for topic in each.topics)
+        assert self._metadata is not None
+        if self._group_topics <= set(self._topics):
+            self._on_join_leader(answer, self._metadata)
+        else:
+            self._host.metadata(lambda topics: self._on_join_leader(answer, topics))
+
+    def _on_join_leader(self, answer: JoinAnswer, metadata: Mapping[str, int]) -> None:
+        """Assign to all members."""
+        self._know_topics(metadata)
+        self._assigned_for = self._snapshot()
+        if answer.skip_assignment:
+            self._send_sync_group({})
+            return
+        strategy = answer.protocol or ""
+        topics = {name: Topic(count) for name, count in metadata.items()}
+        try:
+            subscribers = [decode_subscription(each, strategy) for each in answer.members]
+            assignment = assign_as_leader(strategy, subscribers, topics, self._config.assigns_as)
+        except AssignorError as error:
+            self._fail(str(error))
+            return
+        version = self._config.subscription_version
+        self._send_sync_group(
+            {name: encode_assignment(each, version) for name, each in assignment.items()}
+        )
+
+    def _take_member_id(self, answer: JoinAnswer) -> None:
+        """Join again with the id that was given."""
+        self.generation_id, self.member_id = NO_GENERATION, answer.member_id
+        self._join_again()
+
+    def _join_unknown(self, answer: JoinAnswer) -> None:
+        """Join again as a new member."""
+        self.reset_state()
+        self._join_again()
+
+    def _join_elsewhere(self, answer: JoinAnswer) -> None:
+        """Look for the coordinator, then join again."""
+        self.coordinator = None
+        self._join_again(self._config.retry_backoff_ms)
+
+    def _join_later(self, answer: JoinAnswer) -> None:
+        """Join again a little later."""
+        self._join_again(self._config.retry_backoff_ms)
+
+    def _join_now(self, answer: JoinAnswer) -> None:
+        """Join again."""
+        self._join_again()
+
+    def _join_failed(self, answer: JoinAnswer) -> None:
+        """Give up: poll() throws."""
+        self._fail(answer.error.name)
+
+    # --- SyncGroup ------------------------------------------------------------------------------
+
+    def _send_sync_group(self, assignments: Mapping[str, bytes]) -> None:
+        if self.coordinator is None:
+            self._join_again(self._config.retry_backoff_ms)
+            return
+        request = SyncGroup(
+            self._config.group_id,
+            self.generation_id,
+            self.member_id,
+            assignments,
+            self._config.instance_id,
+            CONSUMER,
+            self._protocol,
+        )
+        generation = (self.generation_id, self.member_id)
+
+        def on_answer(answer: SyncAnswer | None) -> None:
+            if answer is None:
+                self.coordinator = None
+                self._join_again(self._config.retry_backoff_ms)
+            else:
+                is_same = generation == (self.generation_id, self.member_id)
+                handle = ON_SYNC.get(answer.error, ClassicClient._sync_failed)
+                handle(self, answer, is_same)
+
+        self._host.send(self.coordinator, request, on_answer)
+
+    def _synced(self, answer: SyncAnswer, is_same: bool) -> None:
+        """Take the assignment, if the consumer was not removed meanwhile."""
+        if self.state is not ClientState.COMPLETING_REBALANCE or not is_same:
+            self.reset_state(keeps_id=True)
+            self._join_again()
+            return
+        self.state = ClientState.STABLE
+        self._rejoin_needed = False
+        self._on_join_complete(answer)
+
+    def _sync_unknown(self, answer: SyncAnswer, is_same: bool) -> None:
+        """Join again: as a new member, unless only the generation was wrong."""
+        if is_same:
+            self.reset_state(keeps_id=answer.error is ErrorCode.ILLEGAL_GENERATION)
+        self._join_again()
+
+    def _sync_again(self, answer: SyncAnswer, is_same: bool) -> None:
+        """Join again: another rebalance has begun."""
+        self._join_again()
+
+    def _sync_elsewhere(self, answer: SyncAnswer, is_same: bool) -> None:
+        """Look for the coordinator, then join again."""
+        self.coordinator = None
+        self._join_again(self._config.retry_backoff_ms)
+
+    def _sync_failed(self, answer: SyncAnswer, is_same: bool) -> None:
+        """Give up: poll() throws."""
+        self._fail(answer.error.name)
+
+    def _on_join_complete(self, answer: SyncAnswer) -> None:
+        """Give up what is another's now, take what is new; join again if something was given up."""
+        assigned = decode_assignment(answer.assignment)
+        if assigned is None:
+            self._fail("IllegalStateException: the assignment has too few bytes")
+            return
+        if self._config.pattern is None and {topic for topic, _ in assigned} - set(self._topics):
+            self._needs_prepare = True
+            self._join_again()
+            return
+        before, self.owned = self.owned, tuple(sorted(assigned))
+        assert self._protocol is not None
+        self._remembered[self._protocol] = (assigned, self.generation_id)
+        if revoked := tuple(each for each in before if each not in set(assigned)):
+            self._rejoin_needed = True
+            self._application.revoked(revoked)
+        self._is_joining = False
+        self._needs_prepare = True
+        self._application.assigned(tuple(each for each in self.owned if each not in set(before)))
+        self._continue()
+
+    def reset_state(self, *, keeps_id: bool = False) -> None:
+        """Be in no generation any more (`resetStateOnResponseError`)."""
+        self.state = ClientState.UNJOINED
+        self.generation_id = NO_GENERATION
+        self._protocol = None
+        if not keeps_id:
+            self.member_id = ""
+        self._rejoin_needed = True
+        self._needs_prepare = True
+
+    # --- commits, and leaving -------------------------------------------------------------------
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, CommittedPartition],
+        on_done: Callable[[ErrorCode], None] = lambda code: None,
+        generation_id: int | None = None,
+    ) -> None:
+        """Commit offsets.
+
+        Args:
+            offsets: at least one.
+            on_done: is told how it ended.
+            generation_id: to be said instead of the consumer's own.
+        """
+        if self.coordinator is None:
+            self.ensure_coordinator_ready()
+            on_done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        generation = (self.generation_id, self.member_id)
+        request = OffsetCommit(
+            self._config.group_id,
+            offsets,
+            self.generation_id if generation_id is None else generation_id,
+            self.member_id,
+            self._config.instance_id,
+        )
+
+        def on_answer(answer: CommitAnswer | None) -> None:
+            if answer is None:
+                self.coordinator = None
+                on_done(ErrorCode.NETWORK_EXCEPTION)
+                return
+            code = next((code for code in answer.errors.values() if code), ErrorCode.NONE)
+            is_same = generation == (self.generation_id, self.member_id)
+            ON_COMMIT.get(code, ClassicClient._commit_ended)(self, code, is_same)
+            on_done(code)
+
+        self._host.send(self.coordinator, request, on_answer)
+
+    def _commit_ended(self, code: ErrorCode, is_same: bool) -> None:
+        """Go on; the application learns of the error."""
+
+    def _commit_elsewhere(self, code: ErrorCode, is_same: bool) -> None:
+        """Look for the coordinator."""
+        self.coordinator = None
+
+    def _commit_fenced(self, code: ErrorCode, is_same: bool) -> None:
+        """Give up: the next poll() throws."""
+        if is_same:
+            self.fail_later(code.name)
+
+    def _commit_rebalancing(self, code: ErrorCode, is_same: bool) -> None:
+        """Join again at the next poll()."""
+        self._rejoin_needed = True
+
+    def _commit_unknown(self, code: ErrorCode, is_same: bool) -> None:
+        """Join again at the next poll(), unless the consumer is joining already."""
+        if is_same or self.state is not ClientState.PREPARING_REBALANCE:
+            self.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
+
+    def close(self) -> None:
+        """Give up all partitions and leave; a static member stays in its group (`close`)."""
+        self.is_closed = True
+        owned, self.owned = self.owned, ()
+        if owned:
+            if self.state is ClientState.STABLE and self.generation_id != NO_GENERATION:
+                self._application.revoked(owned)
+            else:
+                self._application.lost(owned)
+        self.leave_group()
+
+    def leave_group(self) -> None:
+        """Kafka: `maybeLeaveGroup`."""
+        has_joined = self.member_id and self.state is not ClientState.UNJOINED
+        if self._config.instance_id is None and self.coordinator is not None and has_joined:
+            request = LeaveGroup(self._config.group_id, (LeavingMember(self.member_id),))
+            self._host.send(self.coordinator, request, lambda answer: None)
+        self.reset_state()
+
+
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+
+ON_JOIN: Mapping[ErrorCode, Callable[[ClassicClient, JoinAnswer], None]] = {
+    ErrorCode.NONE: ClassicClient._joined,
+    ErrorCode.MEMBER_ID_REQUIRED: ClassicClient._take_member_id,
+    ErrorCode.UNKNOWN_MEMBER_ID: ClassicClient._join_unknown,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ClassicClient._join_later,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ClassicClient._join_elsewhere,
+    ErrorCode.NOT_COORDINATOR: ClassicClient._join_elsewhere,
+    ErrorCode.REBALANCE_IN_PROGRESS: ClassicClient._join_now,
+}
+"""What a consumer does with each answer to JoinGroup; any other error makes poll() throw."""
+
+ON_SYNC: Mapping[ErrorCode, Callable[[ClassicClient, SyncAnswer, bool], None]] = {
+    ErrorCode.NONE: ClassicClient._synced,
+    ErrorCode.UNKNOWN_MEMBER_ID: ClassicClient._sync_unknown,
+    ErrorCode.ILLEGAL_GENERATION: ClassicClient._sync_unknown,
+    ErrorCode.REBALANCE_IN_PROGRESS: ClassicClient._sync_again,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ClassicClient._sync_elsewhere,
+    ErrorCode.NOT_COORDINATOR: ClassicClient._sync_elsewhere,
+}
+"""Likewise to SyncGroup."""
+
+ON_COMMIT: Mapping[ErrorCode, Callable[[ClassicClient, ErrorCode, bool], None]] = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ClassicClient._commit_elsewhere,
+    ErrorCode.NOT_COORDINATOR: ClassicClient._commit_elsewhere,
+    ErrorCode.REBALANCE_IN_PROGRESS: ClassicClient._commit_rebalancing,
+    ErrorCode.FENCED_INSTANCE_ID: ClassicClient._commit_fenced,
+    ErrorCode.UNKNOWN_MEMBER_ID: ClassicClient._commit_unknown,
+    ErrorCode.ILLEGAL_GENERATION: ClassicClient._commit_unknown,
+}
+"""Likewise to OffsetCommit; any other answer is only told to the application."""
+
+
+def _join_version(version: Version) -> int:
+    """Return the version of JoinGroup that a client sends, as far as a rule depends on it."""
+    if version >= SKIPPED_ASSIGNMENT:
+        return 9
+    if version >= STATIC_MEMBERS:
+        return 5
+    return 4 if version >= MEMBER_ID_REQUIRED else 2

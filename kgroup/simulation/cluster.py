@@ -1,0 +1,280 @@
+"""A cluster around coordinators and consumers: brokers, topics, the network between, the records.
+
+What a broker answers is noted in the timeline; what only shows that all is well is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.clock import Clock
+from kgroup.simulation.coordinator_log import CoordinatorLog, Data
+from kgroup.simulation.group_coordinator import GroupCoordinator
+from kgroup.simulation.message import (
+    Answer,
+    CommitAnswer,
+    FetchAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinAnswer,
+    LeaveAnswer,
+    Request,
+    SyncAnswer,
+    TopicPartition,
+)
+from kgroup.simulation.rules import Settings
+from kgroup.simulation.subscription import decode_assignment
+from kgroup.simulation.timeline import Event, Timeline
+
+__all__ = ["COORDINATOR", "OPERATOR", "Cluster"]
+
+COORDINATOR = "coordinator"
+"""Who acts where a group's coordinator does something by itself."""
+OPERATOR = "operator"
+"""Who acts where somebody does something to the cluster."""
+
+
+class Cluster:
+    """Brokers, one of which coordinates the group; topics; and the network.
+
+    Args:
+        group_id: of the group whose timeline is recorded.
+        settings: of the brokers.
+        brokers: their ids; the first coordinates.
+        topics: number of partitions by topic.
+        rate: records a second that come to each partition.
+        delay_ms: least and most that a message takes from one to the other.
+        load_ms: how long a new coordinator reads before it knows the groups.
+        random: what chance decides.
+
+    Attributes:
+        clock: the time.
+        timeline: what happened.
+        topics: number of partitions by topic; a new mapping when it changes.
+        log: what the coordinator has written.
+        coordinator: the broker that leads the groups' partition; None: none does.
+        read_to: the offset behind the last record of each partition that anybody has read.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        settings: Settings,
+        brokers: tuple[int, ...],
+        topics: Mapping[str, int],
+        rate: float,
+        delay_ms: tuple[int, int],
+        load_ms: int,
+        random: Random,
+    ) -> None:
+        self.clock = Clock()
+        self.timeline = Timeline(self.clock)
+        self.topics: Mapping[str, int] = {}
+        self.log = CoordinatorLog()
+        self.coordinator: int | None = None
+        self.read_to: dict[TopicPartition, int] = {}
+        self._group_id = group_id
+        self._rate = rate
+        self._delay_ms = delay_ms
+        self._load_ms = load_ms
+        self._random = random
+        self._coordinators = {broker: GroupCoordinator(settings, self) for broker in brokers}
+        self._down: set[int] = set()
+        self._waiting: dict[Request, tuple[str, int, Callable[[Answer | None], None]]] = {}
+        self._names: dict[str, str] = {}
+        self._beats: dict[str, tuple[ErrorCode, int]] = {}
+        self._created_ms: dict[TopicPartition, int] = {}
+        for topic, count in topics.items():
+            self.set_partitions(topic, count)
+        self._elect(brokers[0], 0)
+
+    # --- topics ---------------------------------------------------------------------------------
+
+    def set_partitions(self, topic: str, count: int) -> None:
+        """Create a topic, or give it more partitions."""
+        for number in range(self.topics.get(topic, 0), count):
+            self._created_ms[topic, number] = self.clock.now_ms
+            self.timeline.exists((topic, number))
+        self.topics = {**self.topics, topic: count}
+
+    def end_offset(self, partition: TopicPartition, at_ms: int) -> int:
+        """Return the offset of the next record that a partition gets."""
+        return int((at_ms - self._created_ms[partition]) * self._rate / 1000)
+
+    # --- brokers --------------------------------------------------------------------------------
+
+    def _elect(self, broker: int, load_ms: int) -> None:
+        self.coordinator = broker
+        self._coordinators[broker].elect(self.log, load_ms)
+
+    def move_coordinator(self, broker: int) -> None:
+        """Have another broker lead the groups' partition."""
+        if self.coordinator is not None:
+            self._coordinators[self.coordinator].resign()
+        self._elect(broker, self._load_ms)
+
+    def another_broker(self) -> int | None:
+        """Return a broker that runs and does not coordinate."""
+        others = (each for each in self._coordinators if each not in self._down)
+        return next((each for each in others if each != self.coordinator), None)
+
+    def stop_broker(self, broker: int, failover_ms: int) -> None:
+        """Have a broker crash; another one leads after a while, if there is one."""
+        self._down.add(broker)
+        for request, (_, at, _) in list(self._waiting.items()):
+            if at == broker:
+                self._break(request)
+        if self.coordinator == broker:
+            self.coordinator = None
+            self._coordinators[broker].resign()
+            self.clock.after(failover_ms, self._fail_over)
+
+    def _fail_over(self) -> None:
+        broker = self.another_broker()
+        if self.coordinator is None and broker is not None:
+            self.note(f"broker {broker}", "elected")
+            self._elect(broker, self._load_ms)
+
+    def start_broker(self, broker: int) -> None:
+        """Have a broker come back; it leads nothing, unless nobody does."""
+        self._down.discard(broker)
+        if self.coordinator is None:
+            self._elect(broker, self._load_ms)
+
+    @property
+    def group(self) -> ClassicGroup | None:
+        """The group, as far as its coordinator knows it now."""
+        if self.coordinator is None:
+            return None
+        return self._coordinators[self.coordinator].classic.groups.get(self._group_id)
+
+    # --- the network ----------------------------------------------------------------------------
+
+    def delay(self) -> int:
+        """Return how long the next message takes."""
+        low, high = self._delay_ms
+        return low if low == high else self._random.randint(low, high)
+
+    def find_coordinator(self, on_found: Callable[[int | None], None]) -> None:
+        """Answer who coordinates; None: nobody does now."""
+        self.clock.after(self.delay() + self.delay(), lambda: on_found(self.coordinator))
+
+    def metadata(self, on_known: Callable[[Mapping[str, int]], None]) -> None:
+        """Answer which topics there are."""
+        self.clock.after(self.delay() + self.delay(), lambda: on_known(self.topics))
+
+    def send(
+        self, actor: str, broker: int, request: Request, on_answer: Callable[[Any], None]
+    ) -> None:
+        """Bring a request to a broker, and its answer back; None: the connection broke."""
+        self.clock.after(self.delay(), lambda: self._arrive(actor, broker, request, on_answer))
+
+    def _arrive(
+        self, actor: str, broker: int, request: Request, on_answer: Callable[[Any], None]
+    ) -> None:
+        self._waiting[request] = (actor, broker, on_answer)
+        if broker in self._down:
+            self._break(request)
+            return
+        self._coordinators[broker].handle(request)
+        if request in self._waiting:
+            self.note(actor, type(request).__name__, "waits")
+
+    def _break(self, request: Request) -> None:
+        actor, _, on_answer = self._waiting.pop(request)
+        self.note(actor, type(request).__name__, "connection broken")
+        self.clock.after(self.delay(), lambda: on_answer(None))
+
+    # --- what coordinators need -----------------------------------------------------------------
+
+    def answer(self, request: Request, answer: Answer) -> None:
+        """Bring an answer back."""
+        if (found := self._waiting.pop(request, None)) is None:
+            return  # its connection broke before
+        actor, _, on_answer = found
+        refused = _error(answer) if isinstance(answer, CommitAnswer) else None
+        self.timeline.answered(type(request).__name__, refused)
+        if isinstance(answer, JoinAnswer) and answer.member_id:
+            self._names[answer.member_id] = actor
+        if not self._is_routine(actor, request, answer):
+            text, partitions = self._told(answer)
+            error = _error(answer).name if _error(answer) else None
+            self.note(actor, type(request).__name__, text, error, partitions)
+        self.clock.after(self.delay(), lambda: on_answer(answer))
+
+    def append(self, type_: str, key: Data, value: Data | None) -> None:
+        """Write a record."""
+        self.log.append(type_, key, value, self.clock.now_ms)
+
+    def new_member_id(self, prefix: str) -> str:
+        """Make an id as brokers do."""
+        return f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
+
+    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
+        """Note that a group has come to another state."""
+        self.timeline.moved(group.state, group.generation_id, cause)
+        if cause is not None:
+            self.note(COORDINATOR, "rebalance", str(cause))
+        elif group.state in (GroupState.EMPTY, GroupState.DEAD) and group is self.group:
+            self.note(COORDINATOR, str(group.state).lower())
+
+    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+        """Note that a member was removed."""
+        if cause is not Cause.MEMBER_LEFT:
+            name = self._names.get(member_id, member_id)
+            self.note(COORDINATOR, "member removed", f"{name}: {cause}")
+
+    # --- the timeline ---------------------------------------------------------------------------
+
+    def note(
+        self,
+        actor: str,
+        event: str,
+        answer: str | None = None,
+        error: str | None = None,
+        partitions: tuple[TopicPartition, ...] | None = None,
+    ) -> None:
+        """Note what happened, and what the group is after it."""
+        group = self.group
+        state = None if group is None else group.state
+        generation_id = None if group is None else group.generation_id
+        now_ms = self.clock.now_ms
+        self.timeline.events.append(
+            Event(now_ms, actor, event, answer, error, state, generation_id, partitions)
+        )
+
+    def _is_routine(self, actor: str, request: Request, answer: Answer) -> bool:
+        """Tell whether an answer only shows that all is well, or says what was said before."""
+        if isinstance(request, Heartbeat) and isinstance(answer, HeartbeatAnswer):
+            now = (answer.error, request.generation_id)
+            before, self._beats[actor] = self._beats.get(actor), now
+            return not answer.error or now == before
+        return isinstance(answer, CommitAnswer | FetchAnswer) and not _error(answer)
+
+    def _told(self, answer: Answer) -> tuple[str | None, tuple[TopicPartition, ...] | None]:
+        """Say an answer for people, and which partitions it is about."""
+        error = _error(answer)
+        if error is not ErrorCode.NONE:
+            return None, None
+        if isinstance(answer, JoinAnswer):
+            if answer.members:
+                return f"{answer.protocol}, leads {len(answer.members)}", None
+            return f"{answer.protocol}, {self._names.get(answer.leader_id, '?')} leads", None
+        if isinstance(answer, SyncAnswer):
+            return "assigned", decode_assignment(answer.assignment) or ()
+        return "done", None
+
+
+def _error(answer: Answer) -> ErrorCode:
+    """Return the error of an answer: of several the first."""
+    if isinstance(answer, CommitAnswer):
+        return next((code for code in answer.errors.values() if code), ErrorCode.NONE)
+    if isinstance(answer, LeaveAnswer) and not answer.error:
+        return next((code for _, code in answer.members if code), ErrorCode.NONE)
+    return answer.error

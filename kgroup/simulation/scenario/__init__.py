@@ -1,0 +1,1 @@
+"""Scenarios: what is in their files, and how they are played."""

@@ -1,0 +1,109 @@
+"""What is to be simulated: a cluster, members, and what happens to them when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.rules import Settings
+from kgroup.word import Word
+
+__all__ = ["Action", "MemberPlan", "Scenario", "Step"]
+
+
+class Action(Word):
+    """What may happen in a scenario."""
+
+    START = ("start", "The member's program starts.")
+    STOP = ("stop", "It ends in order: it commits, gives up its partitions and leaves.")
+    CRASH = ("crash", "It ends without a word.")
+    RESTART = ("restart", "It stops, and starts again after a while, perhaps configured anew.")
+    PAUSE = ("pause", "It stands still: a long garbage collection, or long processing.")
+    RESUME = ("resume", "It goes on.")
+    COMMIT = ("commit", "It commits what it has read, perhaps as a member of an older generation.")
+    ADD_PARTITIONS = ("add_partitions", "A topic gets more partitions.")
+    ADD_TOPIC = ("add_topic", "There is a new topic.")
+    POISON = ("poison", "The next record of a partition keeps whoever reads it busy.")
+    MOVE_COORDINATOR = ("move_coordinator", "Another broker becomes the group's coordinator.")
+    STOP_BROKER = ("stop_broker", "A broker crashes; another one takes over what it led.")
+    START_BROKER = ("start_broker", "It comes back.")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """A member as it is when it starts.
+
+    Attributes:
+        config: of its consumer.
+        processing_ms: from one poll() to the next.
+        auto_offset_reset: "latest" or "earliest".
+        is_stored_outside: whether its offsets are kept in another store than Kafka.
+    """
+
+    config: ClientConfig
+    processing_ms: int = 500
+    auto_offset_reset: str = "latest"
+    is_stored_outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that happens at one time.
+
+    Attributes:
+        member: to whom it happens; None where it happens to no member.
+        for_ms: how long it lasts; None where it does not end by itself, or lasts no time.
+        plan: of a member that restarts configured anew.
+        is_whole: of a pause: whether the whole process stands still, or only the processing.
+        generation_id: of a commit: that it claims.
+        topic: with `count`: its partitions from then on; of poison with `count`: which partition.
+        broker: which; None where any other will do.
+    """
+
+    at_ms: int
+    action: Action
+    member: str | None = None
+    for_ms: int | None = None
+    plan: MemberPlan | None = None
+    is_whole: bool = True
+    generation_id: int | None = None
+    topic: str | None = None
+    count: int = 0
+    broker: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is to be simulated.
+
+    Attributes:
+        title: a sentence; None where there is none.
+        about: what there is to see; likewise.
+        topics: partitions by topic.
+        members: by name.
+        steps: in order of time.
+        duration_ms: when it ends.
+        jitter_ms: by how much each step may be late, as chance decides.
+        settings: of the brokers.
+        brokers: how many; the first coordinates.
+        rate: records a second that come to each partition.
+        delay_ms: least and most that a message takes.
+        load_ms: how long a new coordinator reads before it answers.
+        failover_ms: until another broker leads what a broker led that crashed.
+    """
+
+    group_id: str
+    topics: Mapping[str, int]
+    members: Mapping[str, MemberPlan]
+    steps: tuple[Step, ...]
+    duration_ms: int
+    title: str | None = None
+    about: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    brokers: int = 3
+    rate: float = 10
+    delay_ms: tuple[int, int] = (1, 5)
+    load_ms: int = 200
+    failover_ms: int = 6_000
+    jitter_ms: int = 0

@@ -1,0 +1,225 @@
+"""Tables of a TOML file that are read field by field, with the line of what is wrong."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from kgroup.errors import InputError
+from kgroup.model.instant import duration_ms
+
+__all__ = ["Table", "read_toml"]
+
+T = TypeVar("T")
+
+
+class Table:
+    """One table.
+
+    Args:
+        data: what is in it.
+        name: for messages: "member 2"; "" of the whole file.
+        lines: of the fields, by name.
+        line: of the table itself.
+        file: for messages.
+        inner: lines of the fields of tables inside, by their names.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        name: str,
+        lines: Mapping[str, int],
+        line: int,
+        file: str,
+        inner: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    ) -> None:
+        self.data = data
+        self.name = name
+        self._lines = lines
+        self._line = line
+        self._file = file
+        self._inner = inner
+
+    def __contains__(self, field: str) -> bool:
+        return field in self.data
+
+    def with_data(self, data: Mapping[str, Any]) -> Table:
+        """Make a table that stands in the same place and has other fields."""
+        return Table(data, self.name, self._lines, self._line, self._file)
+
+    def error(self, field: str | None, expected: str, found: object) -> InputError:
+        """Make an error that says where it is, what was expected and what was found."""
+        line = self._lines.get(field or "", self._line)
+        where = " ".join(filter(None, (self.name, field)))
+        place = ": ".join(filter(None, (self._file, f"line {line}", where)))
+        text = f"{place}: expected {expected}, found {_said(found)}"
+        return InputError(text, path=self._file)
+
+    def only(self, known: Collection[str]) -> None:
+        """Refuse fields that are not known."""
+        for field in self.data:
+            if field not in known:
+                close = get_close_matches(field, known)
+                expected = close or sorted(known)
+                raise self.error(field, " or ".join(expected), field)
+
+    def _read(
+        self, field: str, default: T | None, read: Callable[[Any], T | None], expected: str
+    ) -> T:
+        if field not in self.data:
+            if default is None:
+                raise self.error(None, f"{field} ({expected})", "none")
+            return default
+        value = read(self.data[field])
+        if value is None:
+            raise self.error(field, expected, self.data[field])
+        return value
+
+    def text(self, field: str, default: str | None = None) -> str:
+        """Read a text that is not empty."""
+        return self._read(
+            field,
+            default,
+            lambda value: value if isinstance(value, str) and value else None,
+            "text",
+        )
+
+    def number(self, field: str, default: int | None = None, least: int = 0) -> int:
+        """Read a whole number."""
+        return self._read(
+            field,
+            default,
+            lambda value: value if type(value) is int and least <= value < 1 << 31 else None,
+            f"a number from {least:,} to 2,147,483,647",
+        )
+
+    def fraction(self, field: str, default: float) -> float:
+        """Read a number that is not negative."""
+        return self._read(
+            field,
+            default,
+            lambda value: (
+                float(value) if type(value) in (int, float) and 0 <= value < 1e9 else None
+            ),
+            "a number from 0 to a billion",
+        )
+
+    def flag(self, field: str, *, default: bool) -> bool:
+        """Read whether something is so."""
+        found = self._read(
+            field,
+            str(default),
+            lambda value: str(value) if isinstance(value, bool) else None,
+            "true or false",
+        )
+        return found == "True"
+
+    def duration(self, field: str, default: int | None = None) -> int:
+        """Read a length of time: milliseconds, or a text with units."""
+        return self._read(
+            field, default, _length_ms, "milliseconds, or a text such as 90s or 2m30s"
+        )
+
+    def choice(self, field: str, words: Collection[str], default: str | None = None) -> str:
+        """Read one of some words."""
+        return self._read(
+            field, default, lambda value: value if value in words else None, " or ".join(words)
+        )
+
+    def texts(self, field: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """Read a list of texts; one alone is a list too."""
+        return self._read(field, default, _texts, "a list of texts")
+
+    def table(self, field: str) -> Table:
+        """Read a table inside; an empty one where it is not there."""
+        data = self.data.get(field, {})
+        if not isinstance(data, Mapping):
+            raise self.error(field, "a table", data)
+        line = self._lines.get(field, self._line)
+        name = " ".join(filter(None, (self.name, field)))
+        return Table(_flat(data), name, self._inner.get(field, {}), line, self._file)
+
+
+def read_toml(text: str, file: str) -> tuple[Table, dict[str, list[Table]]]:
+    """Read a file: what stands in it beside arrays of tables, and these by name.
+
+    Args:
+        text: of the file.
+        file: its name, for messages.
+
+    Raises:
+        InputError: it is no TOML, or a field is no array of tables and a table at once.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{file}: expected TOML, found: {error}", path=file) from None
+    arrays: dict[str, list[Table]] = {}
+    places = _places(text)
+    top: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            arrays[name] = []
+            for number, each in enumerate(value):
+                line, fields = places.get((name, number), (1, {}))
+                arrays[name].append(Table(_flat(each), f"{name} {number + 1}", fields, line, file))
+        else:
+            top[name] = value
+    lines = {name: line for (name, _), (line, _) in places.items()} | places[("", 0)][1]
+    inner = {name: found for (name, _), (_, found) in places.items()}
+    return Table(top, "", lines, 1, file, inner), arrays
+
+
+def _places(text: str) -> dict[tuple[str, int], tuple[int, dict[str, int]]]:
+    """Find the line of each table, and those of its fields."""
+    found: dict[tuple[str, int], tuple[int, dict[str, int]]] = {("", 0): (1, {})}
+    fields = found[("", 0)][1]
+    counts: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\[?\s*([\w.\"-]+)\s*\]", line):
+            name = header[1].strip('"')
+            place = (name, counts.get(name, 0))
+            counts[name] = place[1] + 1
+            fields = found.setdefault(place, (number, {}))[1]
+        elif field := re.match(r"\s*([\w.\"-]+)\s*=", line):
+            fields.setdefault(field[1].replace('"', ""), number)
+    return found
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Write `group.instance.id` as one name, which TOML takes for tables in tables."""
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, dict) and not (prefix == "" and name == "set"):
+            flat.update(_flat(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = _flat(value) if isinstance(value, dict) else value
+    return flat
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _length_ms(value: object) -> int | None:
+    if type(value) is int and 0 <= value < 1 << 53:
+        return value
+    length_ms = duration_ms(value) if isinstance(value, str) else None
+    return length_ms if length_ms is not None and length_ms < 1 << 53 else None
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not values:
+        return None
+    return tuple(values) if all(isinstance(each, str) and each for each in values) else None
+
+
+def _said(value: object) -> str:
+    text = value if value == "none" else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

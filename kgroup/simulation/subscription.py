@@ -1,0 +1,115 @@
+"""What consumers of a classic group tell their leader, and what it tells them: as bytes.
+
+Source: `ConsumerProtocol` and the assignors of kafka-clients 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kgroup.assignor.base import AssignorError, Subscriber, TopicPartition
+from kgroup.assignor.java.java_hash import hash_order
+from kgroup.assignor.spec import NEWEST_VERSION, MemberSpec
+from kgroup.assignor.subscription import as_sent, as_sent_1_1
+from kgroup.protocol.record import consumer_protocol
+from kgroup.simulation.message import JoinedMember
+
+__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
+
+_NO_GENERATION = -1
+_OLDEST = 0
+"""Version of the messages before 2.4."""
+
+
+def encode_subscription(member: MemberSpec, strategy: str) -> bytes:
+    """Write a member's subscription, in its version, with what an assignor adds to it."""
+    if member.version == _OLDEST:
+        member = replace(member, topics=tuple(hash_order(member.topics)))
+        (sent,) = as_sent_1_1([member], strategy)
+    else:
+        (sent,) = as_sent([member], strategy)
+    user_data: dict[str, Any] | bytes | None = b"" if member.version == _OLDEST else None
+    if sent.remembered is not None or sent.remembered_generation is not None:
+        user_data = {}
+        if sent.remembered is not None:
+            user_data["previousAssignment"] = _by_topic(sent.remembered)
+        if member.version != _OLDEST:
+            user_data["generation"] = _or_no_generation(sent.remembered_generation)
+    return consumer_protocol.encode_subscription(
+        {
+            "version": member.version,
+            "topics": list(sent.topics),
+            "userData": user_data,
+            "ownedPartitions": _by_topic(sent.owned),
+            "generationId": _or_no_generation(sent.generation),
+            "rackId": sent.rack,
+        }
+    )
+
+
+def decode_subscription(member: JoinedMember, strategy: str) -> Subscriber:
+    """Read a member's subscription as its leader does.
+
+    Raises:
+        AssignorError: it is none.
+    """
+    data = consumer_protocol.decode_subscription(member.metadata, strategy)
+    if "topics" not in data:
+        raise AssignorError("SchemaException", data.get("error", "no bytes"))
+    user_data, generation = data["userData"], data.get("generationId", _NO_GENERATION)
+    remembered: tuple[TopicPartition, ...] | None = None
+    if isinstance(user_data, Mapping) and "previousAssignment" in user_data:
+        remembered = _partitions(user_data["previousAssignment"])
+    return Subscriber(
+        member_id=member.member_id,
+        topics=tuple(data["topics"]),
+        instance_id=member.instance_id,
+        rack=data.get("rackId") or None,
+        owned=_partitions(data.get("ownedPartitions", ())),
+        generation=None if generation == _NO_GENERATION else generation,
+        remembered=remembered,
+        remembered_generation=user_data.get("generation")
+        if isinstance(user_data, Mapping)
+        else None,
+    )
+
+
+def encode_assignment(partitions: Iterable[TopicPartition], version: int) -> bytes:
+    """Write what a member is to read, in a version of the message.
+
+    Before version 3, topics are in the order of a HashMap.
+    """
+    topics = _by_topic(partitions)
+    if version < NEWEST_VERSION:
+        rank = {name: at for at, name in enumerate(hash_order([each["topic"] for each in topics]))}
+        topics.sort(key=lambda each: rank[each["topic"]])
+    return consumer_protocol.encode_assignment(
+        {
+            "version": version,
+            "assignedPartitions": topics,
+            "userData": b"" if version == _OLDEST else None,
+        }
+    )
+
+
+def decode_assignment(raw: bytes) -> tuple[TopicPartition, ...] | None:
+    """Read what a member is to read; None where the bytes are no assignment."""
+    data = consumer_protocol.decode_assignment(raw)
+    return _partitions(data["assignedPartitions"]) if "assignedPartitions" in data else None
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    grouped: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        grouped.setdefault(topic, []).append(number)
+    return [{"topic": topic, "partitions": numbers} for topic, numbers in grouped.items()]
+
+
+def _partitions(topics: Iterable[Mapping[str, Any]]) -> tuple[TopicPartition, ...]:
+    return tuple((each["topic"], number) for each in topics for number in each["partitions"])
+
+
+def _or_no_generation(generation: int | None) -> int:
+    return _NO_GENERATION if generation is None else generation

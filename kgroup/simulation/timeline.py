@@ -1,0 +1,248 @@
+"""What happened in a simulation, in order, and what it comes to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.clock import Clock
+from kgroup.simulation.message import TopicPartition
+
+__all__ = [
+    "Event",
+    "Ownership",
+    "PartitionTotal",
+    "Rebalance",
+    "Simulation",
+    "Timeline",
+    "Transition",
+]
+
+_RESTING = (GroupState.STABLE, GroupState.EMPTY, GroupState.DEAD)
+"""States in which no rebalance goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened.
+
+    Attributes:
+        actor: who did it, or was answered: a member, a broker, the operator.
+        event: a request by Kafka's name, or a word for what else happened.
+        answer: what came of it, for people.
+        error: by Kafka's name, with which a request was answered; None where there is none.
+        state: of the group, after it; None where there is no group.
+        generation_id: likewise; of a group of the consumer protocol its epoch.
+        partitions: that it is about; None where it is about none.
+    """
+
+    time_ms: int
+    actor: str
+    event: str
+    answer: str | None = None
+    error: str | None = None
+    state: GroupState | None = None
+    generation_id: int | None = None
+    partitions: tuple[TopicPartition, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Who read a partition, from when to when; None: to the end."""
+
+    topic: str
+    partition: int
+    owner: str
+    begin_ms: int
+    end_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """From the first sign of a rebalance until the group was stable, or empty.
+
+    Attributes:
+        end_ms: None where it had not ended.
+        cause: what began it.
+        generation_id: that came out of it.
+    """
+
+    begin_ms: int
+    end_ms: int | None
+    cause: str
+    generation_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """How often the group went from one state to another; None: it was not there before."""
+
+    before: GroupState | None
+    after: GroupState
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTotal:
+    """What became of a partition.
+
+    Attributes:
+        unowned_ms: how long nobody read it, since it was there.
+        read_again: records that were read before, as the commit was older.
+        skipped: records that nobody read, as the commit was newer, or there was none.
+    """
+
+    topic: str
+    partition: int
+    unowned_ms: int
+    read_again: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What happened, and what it comes to.
+
+    Attributes:
+        title: of the scenario.
+        about: what there is to see.
+        seed: of what chance decided.
+        end_ms: when it ended.
+        events: in order.
+        ownerships: who read which partition when; in the order of their ends.
+        rebalances: in order.
+        state_ms: how long the group was in each state.
+        transitions: between states, in the order of their first times.
+        partitions: by topic and number.
+        refused_commits: how many requests, by error.
+        requests: how many were answered, by name.
+    """
+
+    title: str | None
+    about: str | None
+    seed: int
+    end_ms: int
+    events: tuple[Event, ...]
+    ownerships: tuple[Ownership, ...]
+    rebalances: tuple[Rebalance, ...]
+    state_ms: Mapping[str, int]
+    transitions: tuple[Transition, ...]
+    partitions: tuple[PartitionTotal, ...]
+    refused_commits: Mapping[str, int]
+    requests: Mapping[str, int]
+
+
+class Timeline:
+    """A recorder of what happens.
+
+    Args:
+        clock: the time.
+
+    Attributes:
+        events: in order.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.events: list[Event] = []
+        self._clock = clock
+        self._ownerships: list[Ownership] = []
+        self._rebalances: list[Rebalance] = []
+        self._requests: Counter[str] = Counter()
+        self._refused_commits: Counter[str] = Counter()
+        self._read_again: Counter[TopicPartition] = Counter()
+        self._skipped: Counter[TopicPartition] = Counter()
+        self._state_ms: Counter[str] = Counter()
+        self._transitions: Counter[tuple[GroupState | None, GroupState]] = Counter()
+        self._state: GroupState | None = None
+        self._state_since_ms = 0
+        self._owners: dict[TopicPartition, dict[str, int]] = {}
+        self._unowned_ms: Counter[TopicPartition] = Counter()
+        self._unowned_since_ms: dict[TopicPartition, int] = {}
+
+    def answered(self, request: str, refused_commit: ErrorCode | None = None) -> None:
+        """Count a request that was answered."""
+        self._requests[request] += 1
+        if refused_commit:
+            self._refused_commits[refused_commit.name] += 1
+
+    def moved(self, state: GroupState, generation_id: int, cause: str | None) -> None:
+        """Note the state that the group has come to, and why if a rebalance begins."""
+        now_ms = self._clock.now_ms
+        self._count_state()
+        if state is not self._state:
+            self._transitions[self._state, state] += 1
+        self._state = state
+        if cause is not None:
+            self._rebalances.append(Rebalance(now_ms, None, cause, None))
+        elif state in _RESTING and self._rebalances and self._rebalances[-1].end_ms is None:
+            last = self._rebalances[-1]
+            self._rebalances[-1] = replace(last, end_ms=now_ms, generation_id=generation_id)
+
+    def _count_state(self) -> None:
+        if self._state is not None:
+            self._state_ms[self._state] += self._clock.now_ms - self._state_since_ms
+        self._state_since_ms = self._clock.now_ms
+
+    def exists(self, partition: TopicPartition) -> None:
+        """Note a partition that nobody reads yet."""
+        self._unowned_since_ms[partition] = self._clock.now_ms
+        self._owners[partition] = {}
+
+    def owned(self, owner: str, partitions: tuple[TopicPartition, ...]) -> None:
+        """Note that somebody begins to read partitions."""
+        now_ms = self._clock.now_ms
+        for partition in partitions:
+            owners = self._owners.setdefault(partition, {})
+            if not owners:
+                since_ms = self._unowned_since_ms.pop(partition, now_ms)
+                self._unowned_ms[partition] += now_ms - since_ms
+            owners.setdefault(owner, now_ms)
+
+    def given_up(self, owner: str, partitions: tuple[TopicPartition, ...]) -> None:
+        """Note that somebody reads partitions no more."""
+        now_ms = self._clock.now_ms
+        for partition in partitions:
+            owners = self._owners[partition]
+            self._ownerships.append(Ownership(*partition, owner, owners.pop(owner), now_ms))
+            if not owners:
+                self._unowned_since_ms[partition] = now_ms
+
+    def begun(self, partition: TopicPartition, read_again: int, skipped: int) -> None:
+        """Count the records that a new owner reads again, or that nobody reads."""
+        self._read_again[partition] += read_again
+        self._skipped[partition] += skipped
+
+    def end(self, title: str | None, about: str | None, seed: int) -> Simulation:
+        """Note that the simulation is over; what goes on is counted until now."""
+        now_ms = self._clock.now_ms
+        self._count_state()
+        for partition, owners in self._owners.items():
+            for owner, begin_ms in owners.items():
+                self._ownerships.append(Ownership(*partition, owner, begin_ms, None))
+        return Simulation(
+            title,
+            about,
+            seed,
+            now_ms,
+            tuple(self.events),
+            tuple(self._ownerships),
+            tuple(self._rebalances),
+            dict(sorted(self._state_ms.items())),
+            tuple(Transition(*between, n) for between, n in self._transitions.items()),
+            tuple(
+                PartitionTotal(
+                    *partition,
+                    self._unowned_ms[partition]
+                    + now_ms
+                    - self._unowned_since_ms.get(partition, now_ms),
+                    self._read_again[partition],
+                    self._skipped[partition],
+                )
+                for partition in sorted(self._owners)
+            ),
+            dict(sorted(self._refused_commits.items())),
+            dict(sorted(self._requests.items())),
+        )

@@ -1,0 +1,119 @@
+"""`kgroup simulate` as it is typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+SCENARIO = """
+group = "billing"
+[topics]
+orders = 4
+[[member]]
+name = "a"
+count = 2
+start = 0
+topics = "orders"
+"""
+
+
+def test_list(cli: Cli) -> None:
+    names = [line.split()[0] for line in cli("simulate", "--list").out.splitlines()]
+    assert names[0] == "name"
+    assert {"two-members", "member-crashes", "long-pause"} <= set(names)
+    (row, *_) = json.loads(cli("simulate", "--list", "-o", "json").out)["data"]
+    assert list(row) == ["name", "title", "about"]
+
+
+def test_a_file(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SCENARIO)
+    found = cli("simulate", file, "-o", "json")
+    assert found.status == 0
+    (run,) = json.loads(found.out)["data"]
+    assert [each["cause"] for each in run["rebalances"]] == ["member joined"]
+    assert [(each["partition"], each["end_ms"]) for each in run["ownerships"]] == [
+        (number, None) for number in range(4)
+    ]
+    assigned = [each for each in run["events"] if each["event"] == "assigned"]
+    assert sorted(each["partitions"][0]["partitions"] for each in assigned) == [[0, 1], [2, 3]]
+
+
+def test_standard_input_and_csv(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SCENARIO.encode())))
+    found = cli("simulate", "-", "-o", "csv", "--seed", "3")
+    head, *rows = csv.reader(io.StringIO(found.out))
+    assert head[:4] == ["seed", "time_ms", "actor", "event"]
+    assert rows[0] == ["3", "0", "a1", "start", "", "", "", "", ""]
+    assert {row[0] for row in rows} == {"3"}
+
+
+def test_runs_are_spread(cli: Cli) -> None:
+    found = cli("simulate", "two-members", "--runs", "20")
+    (line,) = [each for each in found.out.splitlines() if each.startswith("rebalance 2")]
+    assert "member joined" in line
+    rows = json.loads(cli("simulate", "two-members", "--runs", "3", "-o", "json").out)["data"]
+    assert [row["seed"] for row in rows] == [0, 1, 2]
+
+
+def test_until_stable_ends_early(cli: Cli) -> None:
+    (whole,) = json.loads(cli("simulate", "member-crashes", "-o", "json").out)["data"]
+    asked = cli("simulate", "member-crashes", "--until", "stable", "-o", "json")
+    (short,) = json.loads(asked.out)["data"]
+    assert short["events"] == whole["events"]
+    assert short["end_ms"] < whole["end_ms"]
+
+
+def test_grid_has_a_line_for_each_partition(cli: Cli) -> None:
+    lines = cli("simulate", "member-crashes", "--grid").out.splitlines()
+    drawn = {line.split()[0]: line.split()[1] for line in lines if line.startswith("orders-")}
+    assert list(drawn) == [f"orders-{number}" for number in range(6)]
+    assert set(drawn["orders-0"]) == {".", "A"}
+    assert drawn["orders-2"].strip(".").count(".") > 20  # nobody, until the session has expired
+    assert lines[-1] == "A m1, B m2, C m3, . nobody, * more than one"
+
+
+def test_diagram_is_mermaid(cli: Cli) -> None:
+    text = cli("simulate", "two-members", "--diagram").out
+    assert text.count("```mermaid\n") == text.count("```\n") == 2
+    assert "participant p0 as first" in text
+    assert "c-->>p0: 0:21." in text
+    assert "PreparingRebalance --> CompletingRebalance : 2 times" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        ((), 2, "name one scenario, or give --list; found neither"),
+        (("two-members", "--list"), 2, "found both"),
+        (("two-members", "--grid", "--diagram"), 2, "leave out one of them"),
+        (("two-members", "--grid", "-o", "json"), 2, "--grid is a drawing"),
+        (("two-members", "--diagram", "--runs", "2"), 2, "--diagram draws one run"),
+        (("two-member",), 1, "did you mean two-members?"),
+        (("/nowhere/x.toml",), 1, "expected a file or a scenario of --list, found neither"),
+        (("/",), 1, "/: Is a directory"),
+        (("two-members", "--columns", "nothing"), 2, "no column nothing; there are: seed,"),
+    ],
+)
+def test_wrong_usage(cli: Cli, args: tuple[str, ...], status: int, said: str) -> None:
+    found = cli("simulate", *args)
+    assert (found.status, found.out) == (status, "")
+    assert said in found.err
+
+
+def test_what_is_wrong_in_a_file(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SCENARIO + "colour = 'red'\n")
+    found = cli("simulate", file, "-o", "json")
+    assert found.status == 1
+    (error,) = json.loads(found.out)["errors"]
+    assert error["path"] == str(file)
+    assert "line 10: member 1 colour: expected" in error["reason"]
+    file.write_bytes(b"\xff")
+    assert "expected UTF-8, found the byte 0xff at position 0" in cli("simulate", file).err

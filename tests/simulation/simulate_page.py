@@ -1,0 +1,133 @@
+"""The tables of docs/simulate.md, from the code: `python -m tests.simulation.simulate_page`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kgroup.model.group import GroupState
+from kgroup.operation.simulate import shipped_scenarios
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.classic.coordinator import TABLE
+from kgroup.simulation.classic.group import Cause
+from kgroup.simulation.client import heartbeat, membership
+from kgroup.simulation.client.config import ClientState
+from kgroup.simulation.group_coordinator import CoordinatorState
+from kgroup.simulation.scenario.file import FIELDS
+from kgroup.simulation.scenario.scenario import Action
+from kgroup.word import Word
+
+__all__ = ["PAGE", "TABLES", "written"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "simulate.md"
+_STATES = (
+    GroupState.EMPTY,
+    GroupState.PREPARING_REBALANCE,
+    GroupState.COMPLETING_REBALANCE,
+    GroupState.STABLE,
+    GroupState.DEAD,
+)
+
+
+def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _sentence(handler: Callable[..., Any]) -> str:
+    """Return the first sentence of what a handler's docstring says."""
+    text = " ".join((handler.__doc__ or "").split())
+    assert text, handler
+    return re.split(r"(?<=\.) (?:Kafka: )", text)[0].split(". ")[0].rstrip(".") + "."
+
+
+def _words(words: Any) -> str:
+    return _table(
+        ("word", "meaning"),
+        ((f"`{word}`", word.sentence) for word in words if isinstance(word, Word)),
+    )
+
+
+def _errors(table: Mapping[ErrorCode, Callable[..., Any]]) -> str:
+    return _table(
+        ("answer", "what the consumer does"),
+        ((f"`{code.name}`", _sentence(handler)) for code, handler in table.items()),
+    )
+
+
+def _coordinator() -> str:
+    return _table(
+        ("request", "state", "what happens"),
+        (
+            (f"`{request.__name__}`", f"`{state}`", _sentence(handler))
+            for request, handlers in TABLE.items()
+            for state, handler in handlers.items()
+        ),
+    )
+
+
+def _transitions() -> str:
+    def follows(state: GroupState, other: GroupState) -> bool:
+        try:
+            return state.to(other) is other
+        except ValueError:
+            return False
+
+    return _table(
+        ("state", "meaning", "may be followed by"),
+        (
+            (
+                f"`{state}`",
+                state.sentence,
+                ", ".join(f"`{other}`" for other in _STATES if follows(state, other)),
+            )
+            for state in _STATES
+        ),
+    )
+
+
+def _fields(name: str) -> str:
+    return _table(
+        ("field", "meaning"), ((f"`{field}`", text) for field, text in FIELDS[name].items())
+    )
+
+
+def _scenarios() -> str:
+    return _table(
+        ("name", "what happens"),
+        ((f"`{each.name}`", each.title or "") for each in shipped_scenarios().data),
+    )
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "scenarios": _scenarios,
+    **{f"fields of {name or 'the file'}": lambda name=name: _fields(name) for name in FIELDS},  # type: ignore[misc]
+    "steps": lambda: _words(Action),
+    "states": _transitions,
+    "requests": _coordinator,
+    "causes": lambda: _words(Cause),
+    "coordinator states": lambda: _words(CoordinatorState),
+    "consumer states": lambda: _words(ClientState),
+    "answers to JoinGroup": lambda: _errors(membership.ON_JOIN),
+    "answers to SyncGroup": lambda: _errors(membership.ON_SYNC),
+    "answers to Heartbeat": lambda: _errors(heartbeat.ON_HEARTBEAT),
+    "answers to OffsetCommit": lambda: _errors(membership.ON_COMMIT),
+}
+"""What is written behind each mark ``<!-- generated: name -->``, up to the next blank line."""
+
+
+def written(page: str) -> str:
+    """Return a page with all of its tables as the code has them."""
+    for name, make in TABLES.items():
+        mark = f"<!-- generated: {name} -->\n\n"
+        assert page.count(mark) == 1, name
+        before, after = page.split(mark)
+        rest = re.sub(r"\A(\|.*\n)*\n*", "", after)
+        page = before + mark + make() + "\n" + rest
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text("utf-8")), "utf-8")

@@ -1,0 +1,191 @@
+"""Scenario files: what they may say, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.errors import InputError
+from kgroup.simulation.scenario.file import FIELDS, read_scenario
+from kgroup.simulation.scenario.scenario import Action, Scenario
+
+MEMBER = '[topics]\norders = 6\n[[member]]\nname = "a"\ntopics = "orders"\n'
+"""Five lines; what a test adds begins in the sixth."""
+
+
+def read(text: str) -> Scenario:
+    return read_scenario(text, "s.toml")
+
+
+def refused(text: str) -> str:
+    with pytest.raises(InputError) as found:
+        read(text)
+    return str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "s.toml: line 1: expected at least one [[member]], found none"),
+        ("x =", "s.toml: expected TOML, found: "),
+        ("groop = 'g'\n" + MEMBER, "line 1: groop: expected group, found 'groop'"),
+        (MEMBER + "nam = 1", "line 6: member 1 nam: expected name, found 'nam'"),
+        (MEMBER + 'start = "soon"', "line 6: member 1 start: expected milliseconds, or a text"),
+        (MEMBER + "start = -1", "line 6: member 1 start: expected milliseconds, or a text"),
+        (MEMBER + "start = true", "line 6: member 1 start: expected milliseconds"),
+        (MEMBER + "count = 0", "line 6: member 1 count: expected a number from 1 to"),
+        (MEMBER + 'count = "two"', "line 6: member 1 count: expected a number from 1 to"),
+        (MEMBER + 'pattern = "o.*"', "line 6: member 1 pattern: expected either topics or a patt"),
+        (MEMBER + "session.timeout.ms = 'x'", "line 6: member 1 session.timeout.ms: expected mill"),
+        (MEMBER + '"session.timeout.ms" = 100', "line 6: member 1 session.timeout.ms: expected a"),
+        (
+            MEMBER + 'partition.assignment.strategy = "best"',
+            "line 6: member 1 partition.assignment",
+        ),
+        (MEMBER + 'auto.offset.reset = "none"', "line 6: member 1 auto.offset.reset: expected lat"),
+        (MEMBER + "enable.auto.commit = 1", "line 6: member 1 enable.auto.commit: expected true o"),
+        (MEMBER.replace("orders = 6", "orders = 0"), "line 2: topics orders: expected a number fr"),
+        (MEMBER.replace('"orders"', '"others"'), "line 5: member 1 topics: expected topics of [to"),
+        (MEMBER + MEMBER[MEMBER.index("[[") :], "line 7: member 2 name: expected a name that no o"),
+        (MEMBER + "[[stage]]\n", "line 6: stage: expected [[member]] or [[step]], found"),
+        (MEMBER + '[[step]]\ndo = "stop"\nmember = "a"', "line 6: step 1: expected at (milliseco"),
+        (MEMBER + '[[step]]\nat = 1\ndo = "jump"', "line 8: step 1 do: expected start or stop or"),
+        (MEMBER + '[[step]]\nat = 1\ndo = "stop"\nmember = "b"', "line 9: step 1 member: expected"),
+        (
+            MEMBER + '[[step]]\nat = 1\ndo = "stop"\ntopic = "b"',
+            "line 9: step 1 topic: expected of",
+        ),
+        (MEMBER + '[[step]]\nat = 1\ndo = "stop_broker"\nbroker = 4', "line 9: step 1 broker: exp"),
+        (
+            MEMBER + '[[step]]\nat = 1\ndo = "add_partitions"\ntopic = "orders"\npartitions = 6',
+            "line 10: step 1 partitions: expected a number from 7 to",
+        ),
+        (
+            MEMBER + '[[step]]\nat = 1\ndo = "poison"\ntopic = "orders"\npartition = 6\nfor = 1',
+            "line 10: step 1 partition: expected a partition from 0 to 5, found 6",
+        ),
+        (
+            MEMBER + '[[step]]\nat = 1\ndo = "restart"\nmember = "a"\nset = {colour = 1}',
+            "line 10: step 1 set colour: expected ",
+        ),
+        ('version = "5.0"\n' + MEMBER, "line 1: version: expected a version from 1.1 to 4.3.1"),
+        ('version = "1"\n' + MEMBER, "line 1: version: expected a version such as 2.8.2"),
+        (
+            'version = "2.2"\n' + MEMBER + 'group.instance.id = "i"',
+            "line 7: member 1 group.instance.id: expected version 2.3 or later",
+        ),
+        (
+            'version = "1.1.1"\n' + MEMBER + 'partition.assignment.strategy = "cooperative-sticky"',
+            "line 7: member 1 partition.assignment.strategy: expected version 2.4",
+        ),
+        (MEMBER + "[brokers]\ndelay = [5, 1]", "line 7: brokers delay: expected one time, or the"),
+        (MEMBER + "[brokers]\ncount = 0", "line 7: brokers count: expected a number from 1"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, message: str) -> None:
+    found = refused(text)
+    assert message in found
+    assert "found" in found
+
+
+def test_every_field() -> None:
+    scenario = read(
+        """
+        title = "All"
+        about = "Much."
+        group = "billing"
+        version = "3.9.2"
+        duration = "10m"
+        rate = 2.5
+
+        [topics]
+        orders = 6
+        "orders.eu" = 2
+
+        [brokers]
+        count = 2
+        delay = ["1ms", "9ms"]
+        load = "1s"
+        failover = "2s"
+        group.initial.rebalance.delay.ms = 0
+        group.max.size = 5
+
+        [members]
+        topics = "orders"
+        session.timeout.ms = "20s"
+
+        [[member]]
+        name = "m"
+        count = 2
+        start = "1s"
+        every = "2s"
+        group.instance.id = "i"
+        client.rack = "r"
+        processing = 100
+
+        [[member]]
+        name = "p"
+        pattern = 'orders\\..*'
+        partition.assignment.strategy = "org.apache.kafka.clients.consumer.StickyAssignor,range"
+        offsets = "external"
+
+        [[step]]
+        at = "1m"
+        do = "restart"
+        member = ["m1", "m2"]
+        every = "10s"
+        for = "3s"
+        set = { session.timeout.ms = "30s" }
+        """
+    )
+    assert (scenario.title, scenario.about, scenario.group_id) == ("All", "Much.", "billing")
+    assert scenario.settings.version == (3, 9, 2)
+    assert (scenario.settings.initial_rebalance_delay_ms, scenario.settings.max_size) == (0, 5)
+    assert (scenario.duration_ms, scenario.rate, scenario.brokers) == (600_000, 2.5, 2)
+    assert (scenario.delay_ms, scenario.load_ms, scenario.failover_ms) == ((1, 9), 1_000, 2_000)
+    assert scenario.topics == {"orders": 6, "orders.eu": 2}
+    assert list(scenario.members) == ["m1", "m2", "p"]
+    second = scenario.members["m2"].config
+    assert (second.client_id, second.instance_id, second.rack) == ("m2", "i2", "r")
+    assert (second.session_timeout_ms, second.topics) == (20_000, ("orders",))
+    pattern = scenario.members["p"].config
+    assert pattern.strategies == ("sticky", "range")
+    assert pattern.pattern is not None
+    assert [pattern.pattern(each) for each in ("orders", "orders.eu")] == [False, True]
+    assert scenario.members["p"].is_stored_outside
+    assert [(step.at_ms, step.action, step.member) for step in scenario.steps] == [
+        (1_000, Action.START, "m1"),
+        (3_000, Action.START, "m2"),
+        (60_000, Action.RESTART, "m1"),
+        (70_000, Action.RESTART, "m2"),
+    ]
+    plan = scenario.steps[-1].plan
+    assert plan is not None
+    assert (plan.config.session_timeout_ms, plan.config.client_id) == (30_000, "m2")
+
+
+@pytest.mark.parametrize(
+    ("version", "session_ms", "strategies"),
+    [
+        ("1.1.1", 10_000, ("range",)),
+        ("2.8.2", 10_000, ("range",)),
+        ("3.0", 45_000, ("range", "cooperative-sticky")),
+    ],
+)
+def test_defaults_are_those_of_the_version(
+    version: str, session_ms: int, strategies: tuple[str, ...]
+) -> None:
+    """KIP-726 and KIP-735 changed them in 3.0."""
+    config = read(f'version = "{version}"\n{MEMBER}').members["a"].config
+    assert (config.session_timeout_ms, config.strategies) == (session_ms, strategies)
+
+
+def test_fields_are_told_apart() -> None:
+    """Every field that is refused as unknown names the one that was meant."""
+    for table in ("member", "step"):
+        for field in FIELDS[table]:
+            if field == "…":
+                continue
+            wrong = field[:-1] + ("x" if field[-1] != "x" else "y")
+            text = f'{MEMBER}[[step]]\nat = 1\ndo = "stop"\n' if table == "step" else MEMBER
+            if wrong not in FIELDS[table]:
+                assert field in refused(f'{text}"{wrong}" = 1\n')

@@ -1,0 +1,180 @@
+"""What the prose of each shipped scenario says is what happens in it, whatever chance decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kgroup.operation.simulate import scenario_names, shipped_scenario
+from kgroup.simulation.scenario.file import read_scenario
+from kgroup.simulation.scenario.play import play
+from kgroup.simulation.timeline import Event, Simulation
+
+SEEDS = range(5)
+
+
+def played(name: str, seed: int) -> Simulation:
+    return play(read_scenario(shipped_scenario(name), name), seed)
+
+
+def events(found: Simulation, event: str, actor: str | None = None) -> list[Event]:
+    return [each for each in found.events if each.event == event and actor in (None, each.actor)]
+
+
+def causes(found: Simulation) -> list[str]:
+    return [each.cause for each in found.rebalances]
+
+
+def unowned_ms(found: Simulation, partition: int, topic: str = "orders") -> int:
+    (total,) = [
+        each for each in found.partitions if (each.topic, each.partition) == (topic, partition)
+    ]
+    return total.unowned_ms
+
+
+def two_members(found: Simulation) -> None:
+    first, _ = found.rebalances
+    assert first.end_ms is not None
+    assert 3_000 <= first.end_ms - first.begin_ms < 3_100
+    (assigned, again) = events(found, "assigned", "first")
+    assert len(assigned.partitions or ()) == 6
+    (revoked,) = events(found, "revoked", "first")
+    (learnt,) = [each for each in events(found, "Heartbeat", "first") if each.error]
+    assert learnt.time_ms < revoked.time_ms
+    assert revoked.partitions == assigned.partitions
+    assert len(again.partitions or ()) == 3
+
+
+def member_leaves(found: Simulation) -> None:
+    assert causes(found) == ["member joined", "member left"]
+    last = found.rebalances[-1]
+    assert last.end_ms is not None
+    assert last.end_ms - last.begin_ms < 3_000 + 600  # a heartbeat, and what it is busy with
+
+
+def member_crashes(found: Simulation) -> None:
+    assert causes(found) == ["member joined", "session expired"]
+    begin_ms = found.rebalances[1].begin_ms
+    assert 33_000 + 45_000 - 3_100 <= begin_ms <= 33_000 + 45_000
+    away = [each.partition for each in found.partitions if each.unowned_ms > 40_000]
+    assert away == [2, 3]
+    assert all((each.read_again > 0) == (each.partition in away) for each in found.partitions)
+
+
+def partitions_added(found: Simulation) -> None:
+    assert causes(found) == ["member joined", "leader joined again"]
+    assert 300_000 <= found.rebalances[1].begin_ms < 301_100
+    assert min(unowned_ms(found, 6), unowned_ms(found, 7)) > 4 * 60_000
+    assert all(each.skipped > 2_000 for each in found.partitions if each.partition > 5)
+
+
+def topic_appears(found: Simulation) -> None:
+    assert len(found.rebalances) == 4
+    assert 5 * 60_000 <= found.rebalances[-1].begin_ms < 5 * 60_000 + 1_100
+    assert all(unowned_ms(found, number, "orders-eu") < 4 * 60_000 for number in range(3))
+
+
+def long_pause(found: Simulation) -> None:
+    assert causes(found) == ["member joined", "session expired", "member joined"]
+    refused = [each.error for each in events(found, "OffsetCommit") if each.error]
+    assert refused == ["UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"]
+    lost = events(found, "lost", "paused")[0]
+    assert lost.partitions == (("orders", 0), ("orders", 1), ("orders", 2))
+    taken = [
+        each for each in events(found, "assigned", "steady") if len(each.partitions or ()) == 6
+    ]
+    assert taken[0].time_ms < lost.time_ms  # by then another one reads there
+
+
+def rolling_restart(found: Simulation) -> None:
+    assert causes(found)[1:] == ["member left", "member joined"] * 3
+
+
+def rolling_restart_static(found: Simulation) -> None:
+    assert causes(found) == ["member joined"]
+    assert all(10_000 < each.unowned_ms < 10_000 + 6_500 for each in found.partitions)
+
+
+def poison_message(found: Simulation) -> None:
+    assert len(found.rebalances) > 6
+    assert len({each.actor for each in events(found, "poison") if each.actor != "operator"}) > 1
+    assert len(events(found, "LeaveGroup")) > 3
+    assert next(each for each in found.partitions if each.partition == 3).read_again > 1_000
+
+
+def coordinator_fails(found: Simulation) -> None:
+    assert causes(found) == ["member joined"]
+    assert set(found.refused_commits) <= {"COORDINATOR_LOAD_IN_PROGRESS"}
+    (elected,) = events(found, "elected")
+    assert elected.actor == "broker 2"
+    assert found.events[-1].time_ms < 60_000
+
+
+def eager_to_cooperative(found: Simulation) -> None:
+    refused = [each.error for each in events(found, "JoinGroup", "m1") if each.error]
+    assert "INCONSISTENT_GROUP_PROTOCOL" in refused
+    assert events(found, "failed", "m1")
+    last = [each.answer for each in events(found, "JoinGroup") if each.answer][-1]
+    assert last is not None
+    assert last.startswith("cooperative-sticky")
+    kept = events(found, "assigned")[-1]
+    assert len(kept.partitions or ()) == 2  # the others went on reading
+
+
+def external_offsets(found: Simulation) -> None:
+    assert causes(found) == ["member joined", "session expired"]
+    assert {each.partition for each in found.partitions if each.read_again} == {0, 1, 2}
+    assert "OffsetCommit" not in found.requests
+
+
+CLAIMS: dict[str, Callable[[Simulation], None]] = {
+    "coordinator-fails": coordinator_fails,
+    "eager-to-cooperative": eager_to_cooperative,
+    "external-offsets": external_offsets,
+    "long-pause": long_pause,
+    "member-crashes": member_crashes,
+    "member-leaves": member_leaves,
+    "partitions-added": partitions_added,
+    "poison-message": poison_message,
+    "rolling-restart": rolling_restart,
+    "rolling-restart-static": rolling_restart_static,
+    "topic-appears": topic_appears,
+    "two-members": two_members,
+}
+
+
+def test_every_scenario_has_its_claims() -> None:
+    assert scenario_names() == tuple(sorted(CLAIMS))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", CLAIMS)
+def test_prose_is_true(name: str, seed: int) -> None:
+    found = played(name, seed)
+    assert found.title
+    assert found.about
+    CLAIMS[name](found)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_chance_is_in_the_seed(name: str) -> None:
+    assert played(name, 7) == played(name, 7)
+    assert played(name, 7) != played(name, 8)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_totals_add_up(name: str) -> None:
+    found = played(name, 3)
+    begun = min(each.time_ms for each in found.events if each.state is not None)
+    assert sum(found.state_ms.values()) <= found.end_ms
+    assert sum(found.state_ms.values()) >= found.end_ms - begun - 100
+    for partition in found.partitions:
+        spans = [
+            (each.begin_ms, found.end_ms if each.end_ms is None else each.end_ms)
+            for each in found.ownerships
+            if (each.topic, each.partition) == (partition.topic, partition.partition)
+        ]
+        covered = {ms for begin, end in spans for ms in range(begin, end)}
+        if partition.topic == "orders" and partition.partition < 3:  # there from the begin
+            assert partition.unowned_ms == found.end_ms - len(covered)

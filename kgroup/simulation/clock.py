@@ -67,6 +67,10 @@ class Clock:
 
     def run(self, until_ms: int) -> None:
         """Let everything happen that is due until then, and let it be then."""
-        while (due_ms := self.next_ms) is not None and due_ms <= until_ms:
-            self.step()
+        queue = self._queue
+        while queue and queue[0][0] <= until_ms:
+            due_ms, _, timer = heapq.heappop(queue)
+            if (action := timer.action) is not None:
+                self.now_ms, timer.action = due_ms, None
+                action()
         self.now_ms = max(self.now_ms, until_ms)

@@ -59,7 +59,7 @@ class Cluster:
         topics: number of partitions by topic; a new mapping when it changes.
         log: what the coordinator has written.
         coordinator: the broker that leads the groups' partition; None: none does.
-        read_to: the offset behind the last record of each partition that anybody has read.
+        readers: by partition, who reads it now: functions that say how far they have come.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Cluster:
         self.topics: Mapping[str, int] = {}
         self.log = CoordinatorLog()
         self.coordinator: int | None = None
-        self.read_to: dict[TopicPartition, int] = {}
+        self.readers: dict[TopicPartition, list[Callable[[TopicPartition], int]]] = {}
+        self._read_to: dict[TopicPartition, int] = {}
         self._group_id = group_id
         self._rate = rate
         self._delay_ms = delay_ms
@@ -106,6 +107,12 @@ class Cluster:
     def end_offset(self, partition: TopicPartition, at_ms: int) -> int:
         """Return the offset of the next record that a partition gets."""
         return int((at_ms - self._created_ms[partition]) * self._rate / 1000)
+
+    def read_to(self, partition: TopicPartition, offset: int = 0) -> int:
+        """Return the offset behind the last record that anybody has read; note one more."""
+        reading = (position(partition) for position in self.readers.get(partition, ()))
+        self._read_to[partition] = max(self._read_to.get(partition, 0), offset, *reading)
+        return self._read_to[partition]
 
     # --- brokers --------------------------------------------------------------------------------
 
@@ -159,7 +166,7 @@ class Cluster:
     def delay(self) -> int:
         """Return how long the next message takes."""
         low, high = self._delay_ms
-        return low if low == high else self._random.randint(low, high)
+        return low + int(self._random.random() * (high - low + 1))
 
     def find_coordinator(self, on_found: Callable[[int | None], None]) -> None:
         """Answer who coordinates; None: nobody does now."""

@@ -5,7 +5,7 @@ It keeps up with its partitions: each poll() gives it all records that there are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,9 @@ class Consumer:
         self._is_paused = False
         self._busy_until_ms = 0
         self._deferred: list[Callable[[], None]] = []
-        self._positions: dict[TopicPartition, int] = {}
+        self._begins: dict[TopicPartition, tuple[int, int]] = {}
+        """Where it began to read, and when."""
+        self._read_ms = 0
         self._commit_due_ms = 0
         self.client = ClassicClient(config, self, self)
         self.client.poll()
@@ -107,7 +109,7 @@ class Consumer:
     @property
     def is_settled(self) -> bool:
         """Whether it reads all that it owns, and wants nothing else."""
-        return self.client.is_settled and len(self._positions) == len(self.client.owned)
+        return self.client.is_settled and len(self._begins) == len(self.client.owned)
 
     def process(self, duration_ms: int) -> None:
         """Be busy with the records of the last poll() for so long; heartbeats go on."""
@@ -152,20 +154,37 @@ class Consumer:
         """Commit if it is time, take the next records, and process them."""
         now_ms, habits = self.clock.now_ms, self._habits
         if habits.store is not None:
-            habits.store.update(self._positions)
-        if self._config.enable_auto_commit and now_ms >= self._commit_due_ms and self._positions:
+            self._store(self._begins)
+        if self._config.enable_auto_commit and now_ms >= self._commit_due_ms and self._begins:
             self._commit_due_ms = now_ms + self._config.auto_commit_interval_ms
             self.client.commit(self.positions(), self._committed)
-        work_ms = habits.processing_ms
-        for partition, begin in self._positions.items():
-            end = self._cluster.end_offset(partition, now_ms)
-            bad = self._poison.get(partition)
-            if bad is not None and begin <= bad[0] < end:
-                work_ms += bad[1]
-                self._cluster.note(self.name, "poison", f"busy for {bad[1]} ms")
-            self._positions[partition] = end = max(begin, end)
-            self._cluster.read_to[partition] = max(self._cluster.read_to.get(partition, 0), end)
+        work_ms = habits.processing_ms + (self._poison_ms(now_ms) if self._poison else 0)
+        self._read_ms = now_ms
         self.after(work_ms, self._poll_again)
+
+    def _poison_ms(self, now_ms: int) -> int:
+        """Return how much longer the next records take."""
+        slow_ms = 0
+        for partition, (offset, busy_ms) in self._poison.items():
+            if partition in self._begins and (
+                self.position(partition) <= offset < self._cluster.end_offset(partition, now_ms)
+            ):
+                slow_ms += busy_ms
+                self._cluster.note(self.name, "poison", f"busy for {busy_ms} ms")
+        return slow_ms
+
+    def position(self, partition: TopicPartition) -> int:
+        """Return how far it has come in a partition that it reads."""
+        begin, since_ms = self._begins[partition]
+        if self._read_ms <= since_ms:
+            return begin
+        return max(begin, self._cluster.end_offset(partition, self._read_ms))
+
+    def _store(self, partitions: Iterable[TopicPartition]) -> None:
+        assert self._habits.store is not None
+        for partition in partitions:
+            if partition in self._begins:
+                self._habits.store[partition] = self.position(partition)
 
     def _poll_again(self) -> None:
         if (rest_ms := self._busy_until_ms - self.clock.now_ms) > 0:
@@ -177,9 +196,7 @@ class Consumer:
         """Stop to read, and store how far it came."""
         self._cluster.note(self.name, "revoked", partitions=partitions)
         if self._habits.store is not None:
-            self._habits.store.update(
-                {each: at for each, at in self._positions.items() if each in partitions}
-            )
+            self._store(partitions)
         self._stop_reading(partitions)
 
     def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -189,7 +206,10 @@ class Consumer:
 
     def _stop_reading(self, partitions: tuple[TopicPartition, ...]) -> None:
         for partition in partitions:
-            self._positions.pop(partition, None)
+            if partition in self._begins:
+                self._cluster.read_to(partition, self.position(partition))
+                self._cluster.readers[partition].remove(self.position)
+                del self._begins[partition]
         self._cluster.timeline.given_up(self.name, partitions)
 
     def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -223,22 +243,22 @@ class Consumer:
         self, partitions: tuple[TopicPartition, ...], offsets: Mapping[TopicPartition, int]
     ) -> None:
         """Begin where the commit is, and count what was read before, or is not read at all."""
-        timeline = self._cluster.timeline
-        for partition in partitions:
-            if partition not in self.client.owned:
-                continue
+        cluster, now_ms = self._cluster, self.clock.now_ms
+        owned = set(self.client.owned)
+        for partition in (each for each in partitions if each in owned):
             begin = offsets.get(partition)
             if begin is None:
                 is_latest = self._habits.auto_offset_reset == "latest"
-                end = self._cluster.end_offset(partition, self.clock.now_ms)
-                begin = end if is_latest else 0
-            self._positions[partition] = begin
-            read_to = self._cluster.read_to.get(partition, 0)
-            timeline.begun(partition, max(read_to - begin, 0), max(begin - read_to, 0))
+                begin = cluster.end_offset(partition, now_ms) if is_latest else 0
+            read_to = cluster.read_to(partition)
+            cluster.timeline.begun(partition, max(read_to - begin, 0), max(begin - read_to, 0))
+            if partition not in self._begins:
+                cluster.readers.setdefault(partition, []).append(self.position)
+            self._begins[partition] = (begin, now_ms)
 
     def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
         """Return how far it has come."""
-        return {each: CommittedPartition(at) for each, at in self._positions.items()}
+        return {each: CommittedPartition(self.position(each)) for each in self._begins}
 
     def failed(self, reason: str) -> None:
         """End: the consumer has thrown."""

@@ -261,16 +261,11 @@ def _check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[
             assert bool(found) == bool(text)
 
 
-def _object(row: Any) -> object:
-    """Make what JSON has of a row."""
-    if isinstance(row, Simulation):
-        return simulation.simulation_object(row)
-    return assignment.assign_object(row) if isinstance(row, Run | Bounce) else row
-
-
 def _check_json(rows: Rows) -> None:
     """Write rows as JSON lines and as a document, and read them back."""
-    objects = list(map(_object, rows))
+    objects = [
+        assignment.assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows
+    ]
     found = [json.loads(line) for line in json_rows(objects)]
     whole = b"".join(document("list", json_rows(objects), []))
     assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found

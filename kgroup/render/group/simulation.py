@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -22,7 +20,6 @@ __all__ = [
     "grid_text",
     "scenario_sheet",
     "scenarios_text",
-    "simulation_object",
     "simulations_text",
 ]
 
@@ -112,18 +109,6 @@ def scenarios_text(
     """Write the names and titles of shipped scenarios."""
     shown = scenario_sheet(scenarios).select(("name", "title"))
     yield from sheet_text(shown, form, headers=headers, terminal=terminal)
-
-
-def simulation_object(simulation: Simulation) -> Mapping[str, Any]:
-    """Make the object for JSON."""
-    found = asdict(simulation)
-    for event in found["events"]:
-        if event["partitions"] is not None:
-            event["partitions"] = [
-                {"topic": topic, "partitions": [number for _, number in own]}
-                for topic, own in groupby(event["partitions"], key=lambda each: each[0])
-            ]
-    return found
 
 
 def simulations_text(
@@ -251,11 +236,11 @@ def grid_text(simulation: Simulation, width: int) -> Iterator[str]:
         line = [_NOBODY] * room
         for span in spans[partition.topic, partition.partition]:
             last_ms = end_ms if span.end_ms is None else span.end_ms
-            first = -(-span.begin_ms * room // end_ms)
-            for at in range(min(first, room - 1), max(last_ms * room // end_ms, first + 1)):
-                if at < room:
-                    taken = line[at] not in (_NOBODY, signs[span.owner])
-                    line[at] = _SEVERAL if taken else signs[span.owner]
+            first = min(max(-(-span.begin_ms * room // end_ms), 0), room - 1)
+            stop = min(max(last_ms * room // end_ms, first + 1), room)
+            for at in range(first, stop):
+                is_taken = line[at] not in (_NOBODY, signs[span.owner])
+                line[at] = _SEVERAL if is_taken else signs[span.owner]
         yield f"{label.ljust(label_width)}  {''.join(line)}\n"
     yield f"{'':{label_width}}  {_ruler(end_ms, room)}\n"
     legend = [f"{sign} {visible(owner)}" for owner, sign in signs.items()][:60]

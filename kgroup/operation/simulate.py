@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from kgroup.operation.report import Report
+from kgroup.assignor.spec import MemberSpec
+from kgroup.errors import InputError, NotFoundError
+from kgroup.model.group import Member
+from kgroup.operation.assign.group import before_rebalance, find_group, group_spec
+from kgroup.operation.report import Report, first_names
+from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
+from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Start, Step
 from kgroup.simulation.timeline import Simulation
+from kgroup.source.base import GroupSource
 
-__all__ = ["ShippedScenario", "scenario_names", "shipped_scenario", "shipped_scenarios", "simulate"]
+__all__ = [
+    "ShippedScenario",
+    "group_as_it_is",
+    "read_scenario",
+    "scenario_names",
+    "shipped_scenario",
+    "shipped_scenarios",
+    "simulate",
+    "with_steps",
+]
+
+_WATCHED_MS = 120_000
+"""How long a group is watched to which nothing happens, or one thing at the begin."""
+_SOON_MS = 1_000
 
 _FOLDER = files("kgroup.simulation.scenario") / "shipped"
 
@@ -50,24 +71,116 @@ def shipped_scenarios() -> Report[ShippedScenario]:
 
 
 def simulate(
-    text: str, file: str, *, seed: int = 0, runs: int = 1, until_stable: bool = False
-) -> Report[Simulation]:
-    """Play a scenario, once or with several seeds.
+    scenario: Scenario, *, seed: int = 0, runs: int = 1, until_stable: bool = False
+) -> tuple[Simulation, ...]:
+    """Play a scenario, once or with several seeds, of which this is the first."""
+    return tuple(play(scenario, seed + run, until_stable=until_stable) for run in range(runs))
 
-    Args:
-        text: of the scenario file.
-        file: its name, for messages.
-        seed: of the first run; those of others follow it.
-        runs: how often.
-        until_stable: end when the last step is done and the group rests.
+
+def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
+    """Make a scenario in which a group is as a source knows it, and nothing happens.
 
     Returns:
-        What happened, by run.
+        The scenario; notes are what was assumed.
 
     Raises:
-        InputError: the scenario is not as it should be.
+        NotFoundError: there is no such group.
+        InputError: it is none of the classic protocol, or nobody knows what its members read.
     """
-    scenario = read_scenario(text, file)
-    return Report(
-        tuple(play(scenario, seed + run, until_stable=until_stable) for run in range(runs))
+    reading, found = find_group(source, group_id)
+    if not found.members:
+        raise InputError(
+            f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
+            group_id=group_id,
+        )
+    report = group_spec(source, reading, found, hint="")
+    (spec,) = report.data
+    if spec.protocol != "classic":
+        raise InputError(
+            f"group {group_id}: expected a group of the classic protocol, found {found.type}",
+            group_id=group_id,
+        )
+    notes = list(report.notes)
+    group = before_rebalance(found, [])
+    known = {member.member_id: member for member in group.members}
+    names = _names(spec.members_as_sent)
+    members = {}
+    for each in spec.members_as_sent:
+        name, member = names[each.member_id], known[each.member_id]
+        members[name] = MemberPlan(_config(group_id, spec.strategy, name, each, member))
+    if group.generation_id is None:
+        notes.append("the group's generation is not known; it is counted from 1")
+    first = spec.members_as_sent[0].member_id
+    if spec.leader_id is None:
+        notes.append(f"the group's leader is not known; {names[first]} is taken")
+    topics = {name: topic.partitions for name, topic in spec.topics.items()}
+    offsets = {
+        (each.topic, each.partition): each.committed_offset
+        for each in group.offsets
+        if each.partition < topics.get(each.topic, 0)
+    }
+    start = Start(
+        group.generation_id or 1,
+        spec.strategy,
+        spec.leader_id or first,
+        {
+            names[each.member_id]: (each.member_id, each.owned or ())
+            for each in spec.members_as_sent
+        },
+        offsets,
+        {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()},
     )
+    title = f"Group {group_id} as it is"
+    scenario = Scenario(group_id, topics, members, (), _WATCHED_MS, title, start=start)
+    return Report((scenario,), report.errors, tuple(notes))
+
+
+def _names(members: Sequence[MemberSpec]) -> Mapping[str, str]:
+    """Name members by their instances or clients, where these tell them apart; by id."""
+    ids = [each.member_id for each in members]
+    for names in ([each.instance_id for each in members], [each.client_id for each in members]):
+        told = [name for name in names if name]
+        if len(set(told)) == len(ids):
+            return dict(zip(ids, told, strict=True))
+    return dict(zip(ids, ids, strict=True))
+
+
+def _config(
+    group_id: str, strategy: str, name: str, spec: MemberSpec, member: Member
+) -> ClientConfig:
+    """Configure a consumer as far as its coordinator knows how, and else by default."""
+    config = ClientConfig(
+        group_id,
+        spec.client_id or name,
+        spec.topics,
+        instance_id=spec.instance_id,
+        rack=spec.rack,
+        strategies=(strategy,),
+    )
+    session_ms = member.session_timeout_ms or config.session_timeout_ms
+    return replace(
+        config,
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=min(config.heartbeat_interval_ms, session_ms // 3),
+        max_poll_interval_ms=member.rebalance_timeout_ms or config.max_poll_interval_ms,
+    )
+
+
+def with_steps(scenario: Scenario, steps: Sequence[tuple[Action, str]]) -> Scenario:
+    """Let something happen to members of a group that is there, a second from its begin.
+
+    Raises:
+        NotFoundError: the group has no such member.
+    """
+    ids = {} if scenario.start is None else scenario.start.members
+    names = {member_id: name for name, (member_id, _) in ids.items()} | {n: n for n in ids}
+    found = []
+    for action, member in steps:
+        if member not in names:
+            raise NotFoundError(
+                f"group {scenario.group_id}: expected a member ({first_names(list(ids))}), found "
+                f"{member!r}",
+                group_id=scenario.group_id,
+            )
+        found.append(Step(_SOON_MS, action, names[member]))
+    return replace(scenario, steps=(*found, *scenario.steps))

@@ -59,6 +59,8 @@ class Cluster:
         topics: number of partitions by topic; a new mapping when it changes.
         log: what the coordinator has written.
         coordinator: the broker that leads the groups' partition; None: none does.
+        names: of members, by their ids.
+        ends: offsets that partitions had when it began, where they had any.
         readers: by partition, who reads it now: functions that say how far they have come.
     """
 
@@ -88,12 +90,17 @@ class Cluster:
         self._coordinators = {broker: GroupCoordinator(settings, self) for broker in brokers}
         self._down: set[int] = set()
         self._waiting: dict[Request, tuple[str, int, Callable[[Answer | None], None]]] = {}
-        self._names: dict[str, str] = {}
+        self.names: dict[str, str] = {}
         self._beats: dict[str, tuple[ErrorCode, int]] = {}
         self._created_ms: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
         for topic, count in topics.items():
             self.set_partitions(topic, count)
-        self._elect(brokers[0], 0)
+
+    def begin(self) -> None:
+        """Have the first broker load what is in the log, and coordinate."""
+        self._elect(next(iter(self._coordinators)), 0)
+        self.clock.run(self.clock.now_ms)
 
     # --- topics ---------------------------------------------------------------------------------
 
@@ -106,7 +113,8 @@ class Cluster:
 
     def end_offset(self, partition: TopicPartition, at_ms: int) -> int:
         """Return the offset of the next record that a partition gets."""
-        return int((at_ms - self._created_ms[partition]) * self._rate / 1000)
+        since_ms = at_ms - self._created_ms[partition]
+        return self.ends.get(partition, 0) + int(since_ms * self._rate / 1000)
 
     def read_to(self, partition: TopicPartition, offset: int = 0) -> int:
         """Return the offset behind the last record that anybody has read; note one more."""
@@ -163,10 +171,14 @@ class Cluster:
 
     # --- the network ----------------------------------------------------------------------------
 
+    def chance(self, below: int) -> int:
+        """Return a number below another, as chance decides."""
+        return int(self._random.random() * below)
+
     def delay(self) -> int:
         """Return how long the next message takes."""
         low, high = self._delay_ms
-        return low + int(self._random.random() * (high - low + 1))
+        return low + self.chance(high - low + 1)
 
     def find_coordinator(self, on_found: Callable[[int | None], None]) -> None:
         """Answer who coordinates; None: nobody does now."""
@@ -208,7 +220,7 @@ class Cluster:
         refused = _error(answer) if isinstance(answer, CommitAnswer) else None
         self.timeline.answered(type(request).__name__, refused)
         if isinstance(answer, JoinAnswer) and answer.member_id:
-            self._names[answer.member_id] = actor
+            self.names[answer.member_id] = actor
         if not self._is_routine(actor, request, answer):
             text, partitions = self._told(answer)
             error = _error(answer).name if _error(answer) else None
@@ -234,7 +246,7 @@ class Cluster:
     def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
         """Note that a member was removed."""
         if cause is not Cause.MEMBER_LEFT:
-            name = self._names.get(member_id, member_id)
+            name = self.names.get(member_id, member_id)
             self.note(COORDINATOR, "member removed", f"{name}: {cause}")
 
     # --- the timeline ---------------------------------------------------------------------------
@@ -272,7 +284,7 @@ class Cluster:
         if isinstance(answer, JoinAnswer):
             if answer.members:
                 return f"{answer.protocol}, leads {len(answer.members)}", None
-            return f"{answer.protocol}, {self._names.get(answer.leader_id, '?')} leads", None
+            return f"{answer.protocol}, {self.names.get(answer.leader_id, '?')} leads", None
         if isinstance(answer, SyncAnswer):
             return "assigned", decode_assignment(answer.assignment) or ()
         return "done", None

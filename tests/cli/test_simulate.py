@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.conftest import Cli
 
+JSON = ("-o", "json")
+SAMPLE = ("--from", "order-service", "--sample")
 SCENARIO = """
 group = "billing"
 [topics]
@@ -42,7 +44,10 @@ def test_a_file(cli: Cli, tmp_path: Path) -> None:
         (number, None) for number in range(4)
     ]
     assigned = [each for each in run["events"] if each["event"] == "assigned"]
-    assert sorted(each["partitions"][0]["partitions"] for each in assigned) == [[0, 1], [2, 3]]
+    assert sorted(each["partitions"] for each in assigned) == [
+        [["orders", 0], ["orders", 1]],
+        [["orders", 2], ["orders", 3]],
+    ]
 
 
 def test_standard_input_and_csv(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,10 +92,69 @@ def test_diagram_is_mermaid(cli: Cli) -> None:
     assert "PreparingRebalance --> CompletingRebalance : 2 times" in text
 
 
+def test_a_group_as_it_is(cli: Cli) -> None:
+    """A recorded group; its owners afterwards are those that the dry run of the assignor names."""
+    asked = cli(
+        "simulate", "--from", "order-service", "--sample", "--crash", "order-service-1", *JSON
+    )
+    (run,) = json.loads(asked.out)["data"]
+    assert [each["cause"] for each in run["rebalances"]] == ["session expired"]
+    assert run["rebalances"][0]["generation_id"] == 6  # the sample's is 5
+    assert run["rebalances"][0]["begin_ms"] in range(40_000, 46_000)  # its session is 45 s
+    owners = {
+        (each["topic"], each["partition"]): each["owner"]
+        for each in run["ownerships"]
+        if each["end_ms"] is None
+    }
+    dry = ("assign", "order-service", "--sample", "--dry-run", "--settle", *JSON)
+    plan = json.loads(cli(*dry, "--remove-member", "order-service-1").out)["data"][-1]
+    clients = {each["member_id"]: each["client_id"] for each in plan["members"]}
+    expected = {
+        tuple(each): clients[member_id]
+        for member_id, partitions in plan["assignment"].items()
+        for each in partitions
+    }
+    assert owners == expected
+
+
+def test_a_group_and_a_file(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'duration = "3m"\n[[member]]\nname = "new"\nstart = "5s"\ntopics = "orders"\n'
+        "partition.assignment.strategy = 'cooperative-sticky'\n"
+        '[[step]]\nat = "1m"\ndo = "stop"\nmember = "order-service-2"\n'
+    )
+    found = cli("simulate", file, *SAMPLE, *JSON)
+    (run,) = json.loads(found.out)["data"]
+    assert {"member joined", "member left"} <= {each["cause"] for each in run["rebalances"]}
+    assert "new" in {each["owner"] for each in run["ownerships"] if each["end_ms"] is None}
+    file.write_text('group = "other"\n')
+    found = cli("simulate", file, *SAMPLE)
+    assert "line 1: group: expected none, as the group is there already" in found.err
+
+
 @pytest.mark.parametrize(
     ("args", "status", "said"),
     [
-        ((), 2, "name one scenario, or give --list; found neither"),
+        (("nobody",), 3, "does not exist"),
+        (("invoice-batch",), 1, "expected members, found none (state Empty)"),
+        (("fraud-check",), 1, "expected a group of the classic protocol, found consumer"),
+        (("order-service", "--crash", "nobody"), 3, "expected a member (order-service-3, order"),
+    ],
+)
+def test_groups_that_are_none(cli: Cli, args: tuple[str, ...], status: int, said: str) -> None:
+    found = cli("simulate", "--sample", "--from", *args)
+    assert (found.status, found.out) == (status, "")
+    assert said in found.err
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        ((), 2, "name one scenario, --from a group, or give --list; found neither"),
+        (("two-members", "--sample"), 2, "a source is for --from GROUP"),
+        (("two-members", "--crash", "first"), 2, "--crash and --stop are for --from GROUP"),
+        (("--from", "a"), 2, "--bootstrap-server"),
         (("two-members", "--list"), 2, "found both"),
         (("two-members", "--grid", "--diagram"), 2, "leave out one of them"),
         (("two-members", "--grid", "-o", "json"), 2, "--grid is a drawing"),

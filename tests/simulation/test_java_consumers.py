@@ -62,6 +62,7 @@ class Stage(Cluster):
         self.values: list[Any] = []
         topics = {"orders": 6, "payments": 3, "shipments": 4}
         super().__init__(group, Settings.of(number), (1,), topics, 10, (1, 5), 0, Random(1))
+        self.begin()
 
     def new_member_id(self, prefix: str) -> str:
         return self.ids.pop(0)

@@ -1,17 +1,34 @@
 """`kgroup simulate`."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import examples, output_options
+from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.input_file import STDIN
-from kgroup.cli.output.context import documented, flush, is_terminal, show, write
+from kgroup.cli.option.source import Source, missing_source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import (
+    documented,
+    flush,
+    is_terminal,
+    show,
+    warn_notes,
+    warn_of,
+    write,
+)
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_scenarios
 from kgroup.errors import ExitStatus, InputError
+
+if TYPE_CHECKING:
+    from kgroup.operation.report import Report
+    from kgroup.simulation.scenario.scenario import Scenario
 
 __all__ = ["command"]
 
@@ -28,11 +45,26 @@ _PIPE_WIDTH = 80
         "kgroup simulate member-crashes --grid",
         "kgroup simulate rolling-restart --runs 100",
         "kgroup simulate coordinator-fails --diagram",
+        "kgroup simulate --from order-service --sample --crash order-service-1",
         "kgroup simulate scenario.toml --until stable -o json",
+        "kgroup simulate --from billing -b kafka-1:9092 --crash billing-3-0a4f --grid",
     ),
 )
 @click.argument("scenario", required=False, shell_complete=suggest_scenarios)
 @click.option("--list", "lists", is_flag=True, help="Show the scenarios that come with kgroup.")
+@click.option(
+    "--from",
+    "group",
+    metavar="GROUP",
+    type=ID,
+    shell_complete=suggest_groups,
+    help="Begin with a group as a source knows it; SCENARIO adds what happens to it.",
+)
+@source_options(required=False)
+@click.option(
+    "--crash", metavar="MEMBER", multiple=True, help="With --from: let a member crash at once."
+)
+@click.option("--stop", metavar="MEMBER", multiple=True, help="With --from: let it stop.")
 @click.option("--until", type=click.Choice(["stable"]), help="End as soon as the group rests.")
 @click.option(
     "--seed",
@@ -54,6 +86,10 @@ _PIPE_WIDTH = 80
 def command(
     scenario: str | None,
     lists: bool,
+    group: str | None,
+    source: Source,
+    crash: Sequence[str],
+    stop: Sequence[str],
     until: str | None,
     seed: int,
     runs: int,
@@ -67,9 +103,7 @@ def command(
     coordinator and the consumers are state machines on a virtual clock, which answer as those of
     Kafka do: nothing is sent to anybody.
     """
-    if lists == (scenario is not None):
-        found = "neither" if scenario is None else "both"
-        raise click.UsageError(f"name one scenario, or give --list; found {found}")
+    _check(scenario, group, source, lists=lists, steps=(*crash, *stop))
     if grid and diagram:
         raise click.UsageError("--grid and --diagram are two drawings; leave out one of them")
     drawing = "--grid" if grid else "--diagram"
@@ -77,25 +111,68 @@ def command(
         raise click.UsageError(f"{drawing} is a drawing; leave it out, or -o and --columns")
     if (grid or diagram) and runs > 1:
         raise click.UsageError(f"{drawing} draws one run; leave out --runs")
+    from kgroup.operation.report import Report
     from kgroup.operation.simulate import shipped_scenarios, simulate
     from kgroup.render.group import simulation as render
 
-    if scenario is None:
+    if lists:
         sheet, listed = render.scenario_sheet, render.scenarios_text
         return show("simulate", shipped_scenarios(), output, sheet, listed)
     with documented("simulate", output):
-        text, name = _read(scenario)
-        report = simulate(text, name, seed=seed, runs=runs, until_stable=until is not None)
+        read = _scenario(scenario, group, source, crash, stop)
+        played = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
+        report = Report(played, read.errors, read.notes)
     if grid:
         width = get_terminal_size().columns if is_terminal() else _PIPE_WIDTH
         write(render.grid_text(report.data[0], width))
     elif diagram:
         write(render.diagram_text(report.data[0]))
     else:
-        page, row = render.simulations_text, render.simulation_object
-        return show("simulate", report, output, render.events_sheet, page, row)
+        return show("simulate", report, output, render.events_sheet, render.simulations_text)
     flush()
+    warn_notes(report.notes)
+    warn_of(report.errors)
     return report.exit_status
+
+
+def _check(
+    scenario: str | None, group: str | None, source: Source, *, lists: bool, steps: Sequence[str]
+) -> None:
+    """Refuse what makes no sense together."""
+    if lists and (scenario is not None or group is not None):
+        raise click.UsageError("name one scenario, or give --list; found both")
+    if not lists and scenario is None and group is None:
+        raise click.UsageError("name one scenario, --from a group, or give --list; found neither")
+    if group is not None and source == Source():
+        raise missing_source()
+    if group is None and source.is_named:
+        raise click.UsageError("a source is for --from GROUP; leave it out, or name a group")
+    if group is None and steps:
+        raise click.UsageError("--crash and --stop are for --from GROUP; a scenario has steps")
+
+
+def _scenario(
+    scenario: str | None,
+    group: str | None,
+    source: Source,
+    crash: Sequence[str],
+    stop: Sequence[str],
+) -> "Report[Scenario]":
+    """Read what is to be played."""
+    from kgroup.operation.report import Report
+    from kgroup.operation.simulate import group_as_it_is, read_scenario, with_steps
+    from kgroup.simulation.scenario.scenario import Action
+
+    if group is None:
+        assert scenario is not None
+        return Report((read_scenario(*_read(scenario)),))
+    with source.that_has([group]).open() as opened:
+        report = group_as_it_is(opened, group)
+    steps = [(Action.CRASH, each) for each in crash] + [(Action.STOP, each) for each in stop]
+    found = with_steps(report.data[0], steps)
+    if scenario is not None:
+        found = read_scenario(*_read(scenario), found)
+    return replace(report, data=(found,))
 
 
 def _read(scenario: str) -> tuple[str, str]:

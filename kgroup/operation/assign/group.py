@@ -23,9 +23,9 @@ from kgroup.operation.assign.zookeeper import (
 from kgroup.operation.commit import with_kafka_commits
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import ClusterSource, GroupSource, Question
+from kgroup.source.base import ClusterSource, GroupSource, Question, Reading
 
-__all__ = ["read_group"]
+__all__ = ["before_rebalance", "find_group", "group_spec", "read_group"]
 
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
@@ -56,15 +56,48 @@ def read_group(
         InputError: nobody can tell what the group's members subscribe to.
         UsageError: the strategy is none for such a group.
     """
+    reading, found = find_group(source, group_id)
+    return group_spec(
+        source, reading, found, strategy=strategy, kafka_version=kafka_version, topics=topics
+    )
+
+
+def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
+    """Read a group.
+
+    Returns:
+        What the source said, and the group.
+
+    Raises:
+        NotFoundError: there is no such group.
+        InputError: it cannot be read.
+    """
     reading, missing = select_groups(source, [group_id], Question(commit_times=False))
     found = reading.image.groups.get(group_id)
-    if found is None:
-        if missing:
-            raise NotFoundError(f"group {group_id}: {missing[0].reason}", group_id=group_id)
-        reason = reading.problems[0].reason
-        raise InputError(f"group {group_id}: {reason}", group_id=group_id)
+    if found is not None:
+        return reading, found
+    if missing:
+        raise NotFoundError(f"group {group_id}: {missing[0].reason}", group_id=group_id)
+    raise InputError(f"group {group_id}: {reading.problems[0].reason}", group_id=group_id)
+
+
+def group_spec(
+    source: GroupSource,
+    reading: Reading,
+    found: Group,
+    *,
+    strategy: str | None = None,
+    kafka_version: str | None = None,
+    topics: Collection[str] = (),
+    hint: str = "; --partitions TOPIC=N says otherwise",
+) -> Report[GroupSpec]:
+    """Tell what the members of a group that was read would send; otherwise like `read_group`.
+
+    The hint is what a note says of the numbers of partitions, where the source does not tell them.
+    """
+    group_id = found.group_id
     notes = list(reading.notes)
-    group = _before_rebalance(found, notes)
+    group = before_rebalance(found, notes)
     protocol = _protocol(group)
     if not group.members:
         raise InputError(
@@ -78,7 +111,7 @@ def read_group(
     version, chosen = _assignor(group, protocol, strategy, kafka_version, notes)
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
-    known, ids = _topics(source, members, topics, notes)
+    known, ids = _topics(source, members, topics, notes, hint)
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
     for name in {topic for member in members for topic, _ in member.owned or ()} | known.keys():
@@ -104,7 +137,7 @@ def read_group(
     return Report((replace(spec, lags=lags),), (*reading.problems, *problems), tuple(notes))
 
 
-def _before_rebalance(group: Group, notes: list[str]) -> Group:
+def before_rebalance(group: Group, notes: list[str]) -> Group:
     """Give a group that is in a rebalance as its last complete one left it, where that is known."""
     before = group.last_stable
     if before is None:
@@ -274,7 +307,11 @@ def _member(
 
 
 def _topics(
-    source: GroupSource, members: Iterable[MemberSpec], more: Iterable[str], notes: list[str]
+    source: GroupSource,
+    members: Iterable[MemberSpec],
+    more: Iterable[str],
+    notes: list[str],
+    hint: str,
 ) -> tuple[dict[str, Topic], dict[str, bytes]]:
     """Tell how many partitions topics have, and in which racks."""
     known = {topic for member in members for topic, _ in member.owned or ()}
@@ -286,7 +323,7 @@ def _topics(
                 counts[topic] = max(counts.get(topic, 0), number + 1)
         notes.append(
             "this source does not tell how many partitions topics have; taken are those that are "
-            "assigned; --partitions TOPIC=N says otherwise"
+            f"assigned{hint}"
         )
         return {name: Topic(count) for name, count in counts.items()}, {}
     view = source.view(names)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ClientConfig, Joined
 from kgroup.simulation.client.membership import ClassicClient
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.cluster import Cluster
@@ -49,6 +49,7 @@ class Consumer:
         habits: of the program.
         cluster: around it.
         poison: records by partition that take longer, and how long, in milliseconds.
+        joined: where it stands already; None: it is in no group yet.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Consumer:
         habits: Habits,
         cluster: Cluster,
         poison: Mapping[TopicPartition, tuple[int, int]],
+        joined: Joined | None = None,
     ) -> None:
         self.name = name
         self.clock: Clock = cluster.clock
@@ -74,6 +76,9 @@ class Consumer:
         self._read_ms = 0
         self._commit_due_ms = 0
         self.client = ClassicClient(config, self, self)
+        if joined is not None:
+            self.client.resume(joined, cluster.coordinator)
+            self.assigned(joined.owned)
         self.client.poll()
 
     # --- what the operator does -----------------------------------------------------------------

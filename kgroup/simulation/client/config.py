@@ -23,6 +23,7 @@ __all__ = [
     "ClientConfig",
     "ClientState",
     "Host",
+    "Joined",
 ]
 
 NO_GENERATION = -1
@@ -87,6 +88,27 @@ class ClientConfig:
     def is_cooperative(self) -> bool:
         """Whether it keeps its partitions while it joins: if all its strategies allow that."""
         return set(self.strategies) == {COOPERATIVE_STICKY}
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Where a consumer stands that is in a generation already.
+
+    Attributes:
+        strategy: that the members agreed on.
+        owned: partitions, sorted.
+        topics: that it has subscribed to.
+        group_topics: that all members have subscribed to, of the leader; None of others.
+        heartbeat_ms: until its next heartbeat.
+    """
+
+    member_id: str
+    generation_id: int
+    strategy: str
+    owned: tuple[TopicPartition, ...]
+    topics: tuple[str, ...]
+    group_topics: frozenset[str] | None
+    heartbeat_ms: int
 
 
 class Application(Protocol):

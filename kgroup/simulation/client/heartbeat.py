@@ -66,11 +66,12 @@ class HeartbeatThread:
         self._due_ms = 0
         self._session_ends_ms = 0
 
-    def enable(self) -> None:
-        """Begin, with all timeouts anew."""
-        self._due_ms = self._clock.now_ms + self._config.heartbeat_interval_ms
+    def enable(self, first_ms: int | None = None) -> None:
+        """Begin, with all timeouts anew, and the first heartbeat after a while."""
+        delay_ms = self._config.heartbeat_interval_ms if first_ms is None else first_ms
+        self._due_ms = self._clock.now_ms + delay_ms
         self.reset_session()
-        self._schedule(self._config.heartbeat_interval_ms)
+        self._schedule(delay_ms)
 
     def reset_session(self) -> None:
         """Give the coordinator a whole session to answer."""

@@ -23,6 +23,7 @@ from kgroup.simulation.client.config import (
     ClientConfig,
     ClientState,
     Host,
+    Joined,
 )
 from kgroup.simulation.client.heartbeat import HeartbeatThread
 from kgroup.simulation.message import (
@@ -87,6 +88,7 @@ class ClassicClient:
         self._joined_topics: tuple[str, ...] | None = None
         self._assigned_for: Mapping[str, int | None] | None = None
         self._group_topics: frozenset[str] = frozenset()
+        self._leads_already = False
         self._remembered: dict[str, tuple[tuple[TopicPartition, ...], int]] = {}
         self._heartbeat = HeartbeatThread(config, host, self)
 
@@ -94,6 +96,17 @@ class ClassicClient:
     def is_settled(self) -> bool:
         """Whether it has its assignment and does not want to join again."""
         return self.state is ClientState.STABLE and not self._rejoin_needed
+
+    def resume(self, joined: Joined, coordinator: int | None) -> None:
+        """Be in a generation already."""
+        self.state, self.coordinator = ClientState.STABLE, coordinator
+        self.member_id, self.generation_id = joined.member_id, joined.generation_id
+        self.owned, self._protocol = joined.owned, joined.strategy
+        self._remembered[joined.strategy] = (joined.owned, joined.generation_id)
+        self._joined_topics, self._rejoin_needed = tuple(sorted(joined.topics)), False
+        self._leads_already = joined.group_topics is not None
+        self._group_topics = joined.group_topics or frozenset()
+        self._heartbeat.enable(joined.heartbeat_ms)
 
     # --- poll -----------------------------------------------------------------------------------
 
@@ -122,6 +135,8 @@ class ClassicClient:
 
     def _know_topics_first(self, topics: Mapping[str, int]) -> None:
         self._know_topics(topics)
+        if self._leads_already:
+            self._assigned_for = self._snapshot()
         self._host.after(self._config.metadata_max_age_ms, self._refresh)
         self._continue()
 

@@ -12,8 +12,10 @@ from kgroup.simulation.rules import COOPERATIVE, NEWEST, STATIC_MEMBERS, Setting
 from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
 from kgroup.simulation.scenario.toml_table import Table, read_toml
 
-__all__ = ["FIELDS", "read_scenario"]
+__all__ = ["FIELDS", "MOST", "read_scenario"]
 
+MOST = 100_000
+"""Of members, and of partitions of a topic: more would be a slip of the finger."""
 _QUIET_MS = 60_000
 """How long a scenario goes on behind its last step, if it does not say so."""
 _SESSION_45_S: Version = (3, 0)
@@ -104,12 +106,13 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 """Every field by table, with a sentence."""
 
 
-def read_scenario(text: str, file: str) -> Scenario:
+def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenario:
     """Read a scenario.
 
     Args:
         text: TOML.
         file: its name, for messages.
+        there: a group that is there already, to which the file adds steps, topics and members.
 
     Raises:
         InputError: it is none; says the line, the field, what was expected and what was found.
@@ -119,14 +122,18 @@ def read_scenario(text: str, file: str) -> Scenario:
         if name not in ("member", "step"):
             raise top.error(name, "[[member]] or [[step]]", f"[[{name}]]")
     top.only([*FIELDS[""], "topics", "brokers", "members"])
-    version = _version(top, NEWEST)
-    topics = _topics(top.table("topics"))
+    for field in ("group", "version"):
+        if there is not None and field in top:
+            raise top.error(field, "none, as the group is there already", top.data[field])
+    version = _version(top, NEWEST if there is None else there.settings.version)
+    topics = {} if there is None else dict(there.topics)
+    topics |= _topics(top.table("topics"))
     brokers = top.table("brokers")
     brokers.only(FIELDS["brokers"])
     common = top.table("members")
-    group_id = top.text("group", "group")
-    members: dict[str, MemberPlan] = {}
-    steps: list[Step] = []
+    group_id = top.text("group", "group") if there is None else there.group_id
+    members = {} if there is None else dict(there.members)
+    steps = [] if there is None else list(there.steps)
     for table in arrays.get("member", ()):
         for name, plan, start_ms in _members(_with(common, table), group_id, version, topics):
             if name in members:
@@ -136,7 +143,7 @@ def read_scenario(text: str, file: str) -> Scenario:
                 steps.append(Step(start_ms, Action.START, name))
     if not members:
         raise top.error(None, "at least one [[member]]", "none")
-    count = brokers.number("count", 3, 1)
+    count = brokers.number("count", 3, 1, 1_000)
     for table in arrays.get("step", ()):
         steps += _steps(table, members, topics, count)
     steps.sort(key=lambda step: step.at_ms)
@@ -157,6 +164,7 @@ def read_scenario(text: str, file: str) -> Scenario:
         brokers.duration("load", 200),
         brokers.duration("failover", 6_000),
         jitter_ms,
+        None if there is None else there.start,
     )
 
 
@@ -183,7 +191,7 @@ def _version(table: Table, default: Version) -> Version:
 
 
 def _topics(table: Table) -> dict[str, int]:
-    return {name: table.number(name, least=1) for name in table.data}
+    return {name: table.number(name, least=1, most=MOST) for name in table.data}
 
 
 def _settings(table: Table, version: Version) -> Settings:
@@ -208,7 +216,7 @@ def _members(
     """Read a table of one member, or of several that are alike: name, plan, when it starts."""
     table.only(FIELDS["member"])
     base = table.text("name")
-    count = table.number("count", 1, 1)
+    count = table.number("count", 1, 1, MOST)
     start_ms = table.duration("start") if "start" in table else None
     every_ms = table.duration("every", 0)
     plan = _plan(table, group_id, base, version)
@@ -344,7 +352,9 @@ def _about_topic(table: Table, step: Step, topics: dict[str, int]) -> Step:
         if number >= before:
             raise table.error("partition", f"a partition from 0 to {before - 1}", number)
         return replace(step, topic=topic, count=number)
-    return replace(step, topic=topic, count=table.number("partitions", least=(before or 0) + 1))
+    return replace(
+        step, topic=topic, count=table.number("partitions", least=(before or 0) + 1, most=MOST)
+    )
 
 
 def _changed(table: Table, plan: MemberPlan) -> MemberPlan:

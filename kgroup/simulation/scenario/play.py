@@ -8,9 +8,11 @@ from random import Random
 
 from kgroup.model.group import GroupState
 from kgroup.simulation.client.application import Consumer, Habits
+from kgroup.simulation.client.config import Joined
 from kgroup.simulation.cluster import OPERATOR, Cluster
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
+from kgroup.simulation.scenario.start import joined, write_start
 from kgroup.simulation.timeline import Simulation
 
 __all__ = ["play"]
@@ -63,6 +65,12 @@ class _Stage:
         self._running: dict[str, Consumer] = {}
         self._poison: dict[TopicPartition, tuple[int, int]] = {}
         self._store: dict[TopicPartition, int] = {}
+        if (start := scenario.start) is not None:
+            write_start(self.cluster, scenario, start)
+        self.cluster.begin()
+        if start is not None:
+            for name in start.members:
+                self._run(name, joined(self.cluster, scenario, start, name))
         for step in scenario.steps:
             late_ms = random.randint(0, scenario.jitter_ms) if scenario.jitter_ms else 0
             self.cluster.clock.after(step.at_ms + late_ms, self._do(step))
@@ -95,12 +103,16 @@ class _Stage:
         if running is not None and running.is_running:
             self.cluster.note(step.member, "start", "runs already")
             return
-        plan = self._plans[step.member]
         self.cluster.note(step.member, "start")
+        self._run(step.member)
+
+    def _run(self, name: str, stands: Joined | None = None) -> None:
+        plan = self._plans[name]
         store = self._store if plan.is_stored_outside else None
         habits = Habits(plan.processing_ms, plan.auto_offset_reset, store)
-        consumer = Consumer(step.member, plan.config, habits, self.cluster, self._poison)
-        self._running[step.member] = consumer
+        self._running[name] = Consumer(
+            name, plan.config, habits, self.cluster, self._poison, stands
+        )
 
     def _stop(self, step: Step) -> None:
         if (member := self._member(step)) is not None:

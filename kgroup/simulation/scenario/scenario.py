@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.rules import Settings
 from kgroup.word import Word
 
-__all__ = ["Action", "MemberPlan", "Scenario", "Step"]
+__all__ = ["Action", "MemberPlan", "Scenario", "Start", "Step"]
 
 
 class Action(Word):
@@ -74,6 +75,26 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """A stable group that is there already when a scenario begins.
+
+    Attributes:
+        protocol: name of the strategy that its members agreed on.
+        leader_id: id of the member that has assigned.
+        members: id and partitions by name, in the coordinator's order.
+        offsets: that it has committed.
+        ends: offset of the next record that a partition gets, as far as it is known.
+    """
+
+    generation_id: int
+    protocol: str
+    leader_id: str
+    members: Mapping[str, tuple[str, tuple[TopicPartition, ...]]]
+    offsets: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """What is to be simulated.
 
@@ -90,6 +111,7 @@ class Scenario:
         rate: records a second that come to each partition.
         delay_ms: least and most that a message takes.
         load_ms: how long a new coordinator reads before it answers.
+        start: the group that is there already; None: there is none.
         failover_ms: until another broker leads what a broker led that crashed.
     """
 
@@ -107,3 +129,4 @@ class Scenario:
     load_ms: int = 200
     failover_ms: int = 6_000
     jitter_ms: int = 0
+    start: Start | None = None

@@ -89,13 +89,15 @@ class Table:
             "text",
         )
 
-    def number(self, field: str, default: int | None = None, least: int = 0) -> int:
+    def number(
+        self, field: str, default: int | None = None, least: int = 0, most: int = (1 << 31) - 1
+    ) -> int:
         """Read a whole number."""
         return self._read(
             field,
             default,
-            lambda value: value if type(value) is int and least <= value < 1 << 31 else None,
-            f"a number from {least:,} to 2,147,483,647",
+            lambda value: value if type(value) is int and least <= value <= most else None,
+            f"a number from {least:,} to {most:,}",
         )
 
     def fraction(self, field: str, default: float) -> float:

@@ -1,0 +1,86 @@
+"""A group that is there already: its records, and where its consumers stand."""
+
+from __future__ import annotations
+
+from kgroup.assignor.spec import MemberSpec
+from kgroup.simulation.classic.group import CONSUMER
+from kgroup.simulation.client.config import ClientConfig, Joined
+from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.scenario.scenario import Scenario, Start
+from kgroup.simulation.subscription import encode_assignment, encode_subscription
+
+__all__ = ["joined", "write_start"]
+
+
+def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
+    """Write what the coordinator would have written: the group, and its commits."""
+    cluster.ends.update(start.ends)
+    cluster.names.update({member_id: name for name, (member_id, _) in start.members.items()})
+    for (topic, number), offset in start.offsets.items():
+        cluster.read_to((topic, number), offset)
+        key = {"group": scenario.group_id, "topic": topic, "partition": number}
+        value = {
+            "offset": offset,
+            "leaderEpoch": -1,
+            "metadata": "",
+            "commitTimestamp": 0,
+            "expireTimestamp": -1,
+        }
+        cluster.append("OffsetCommit", key, value)
+    members = []
+    for name, (member_id, owned) in start.members.items():
+        config = scenario.members[name].config
+        spec = MemberSpec(
+            member_id,
+            _topics(config, scenario),
+            config.instance_id,
+            config.client_id,
+            config.rack,
+            owned,
+            start.generation_id,
+            config.subscription_version,
+        )
+        members.append(
+            {
+                "memberId": member_id,
+                "groupInstanceId": config.instance_id,
+                "clientId": config.client_id,
+                "clientHost": "/127.0.0.1",
+                "rebalanceTimeout": config.max_poll_interval_ms,
+                "sessionTimeout": config.session_timeout_ms,
+                "subscription": encode_subscription(spec, start.protocol),
+                "assignment": encode_assignment(owned, config.subscription_version),
+            }
+        )
+    value = {
+        "protocolType": CONSUMER,
+        "generation": start.generation_id,
+        "protocol": start.protocol,
+        "leader": start.leader_id,
+        "currentStateTimestamp": 0,
+        "members": members,
+    }
+    cluster.append("GroupMetadata", {"group": scenario.group_id}, value)
+
+
+def joined(cluster: Cluster, scenario: Scenario, start: Start, name: str) -> Joined:
+    """Tell where a member stands; when it beats next, chance decides."""
+    member_id, owned = start.members[name]
+    config = scenario.members[name].config
+    configs = (scenario.members[each].config for each in start.members)
+    everything = frozenset(topic for each in configs for topic in _topics(each, scenario))
+    return Joined(
+        member_id,
+        start.generation_id,
+        start.protocol,
+        tuple(sorted(owned)),
+        _topics(config, scenario),
+        everything if member_id == start.leader_id else None,
+        cluster.chance(config.heartbeat_interval_ms),
+    )
+
+
+def _topics(config: ClientConfig, scenario: Scenario) -> tuple[str, ...]:
+    if config.pattern is None:
+        return config.topics
+    return tuple(filter(config.pattern, scenario.topics))

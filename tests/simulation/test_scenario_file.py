@@ -78,6 +78,16 @@ def refused(text: str) -> str:
             "line 7: member 1 partition.assignment.strategy: expected version 2.4",
         ),
         (MEMBER + "[brokers]\ndelay = [5, 1]", "line 7: brokers delay: expected one time, or the"),
+        (
+            MEMBER + "heartbeat.interval.ms = 0",
+            "member 1 heartbeat.interval.ms: expected at least 1",
+        ),
+        (MEMBER + "retry.backoff.ms = 0", "member 1 retry.backoff.ms: expected at least 1 ms, fou"),
+        (MEMBER + "start = 2020-01-01", "line 6: member 1 start: expected milliseconds, or a text"),
+        ("member = 3\n", "line 1: member: expected [[member]], one table or several, found 3"),
+        (MEMBER.replace('"a"', '"coordinator"'), "line 4: member 1 name: expected a name that th"),
+        (MEMBER + "x = " + "[" * 5_000 + "]" * 5_000, "expected at most some hundred levels"),
+        (MEMBER + "x = " + "{a=" * 5_000 + "1" + "}" * 5_000, "expected at most some hundred le"),
         (MEMBER + "[brokers]\ncount = 0", "line 7: brokers count: expected a number from 1"),
     ],
 )

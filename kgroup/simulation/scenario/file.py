@@ -8,6 +8,7 @@ from typing import Any
 
 from kgroup.model.pattern import parse_regex
 from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.cluster import COORDINATOR, OPERATOR
 from kgroup.simulation.rules import COOPERATIVE, NEWEST, STATIC_MEMBERS, Settings, Version
 from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
 from kgroup.simulation.scenario.toml_table import Table, read_toml
@@ -34,17 +35,17 @@ _BROKER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
     "group.max.size": ("max_size", Table.number),
     "offset.metadata.max.bytes": ("offset_metadata_max_size", Table.number),
     "offsets.retention.ms": ("offsets_retention_ms", Table.duration),
-    "offsets.retention.check.interval.ms": ("offsets_retention_check_interval_ms", Table.duration),
+    "offsets.retention.check.interval.ms": ("offsets_retention_check_interval_ms", Table.interval),
 }
 """Settings of brokers: the field, and how it is read."""
 
 _CONSUMER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
-    "session.timeout.ms": ("session_timeout_ms", Table.duration),
-    "heartbeat.interval.ms": ("heartbeat_interval_ms", Table.duration),
-    "max.poll.interval.ms": ("max_poll_interval_ms", Table.duration),
-    "auto.commit.interval.ms": ("auto_commit_interval_ms", Table.duration),
-    "metadata.max.age.ms": ("metadata_max_age_ms", Table.duration),
-    "retry.backoff.ms": ("retry_backoff_ms", Table.duration),
+    "session.timeout.ms": ("session_timeout_ms", Table.interval),
+    "heartbeat.interval.ms": ("heartbeat_interval_ms", Table.interval),
+    "max.poll.interval.ms": ("max_poll_interval_ms", Table.interval),
+    "auto.commit.interval.ms": ("auto_commit_interval_ms", Table.interval),
+    "metadata.max.age.ms": ("metadata_max_age_ms", Table.interval),
+    "retry.backoff.ms": ("retry_backoff_ms", Table.interval),
     "client.rack": ("rack", Table.text),
     "client.id": ("client_id", Table.text),
 }
@@ -121,6 +122,9 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     for name in arrays:
         if name not in ("member", "step"):
             raise top.error(name, "[[member]] or [[step]]", f"[[{name}]]")
+    for name in ("member", "step"):
+        if name in top:
+            raise top.error(name, f"[[{name}]], one table or several", top.data[name])
     top.only([*FIELDS[""], "topics", "brokers", "members"])
     for field in ("group", "version"):
         if there is not None and field in top:
@@ -216,6 +220,8 @@ def _members(
     """Read a table of one member, or of several that are alike: name, plan, when it starts."""
     table.only(FIELDS["member"])
     base = table.text("name")
+    if base in (COORDINATOR, OPERATOR):
+        raise table.error("name", "a name that the timeline has for nobody else", base)
     count = table.number("count", 1, 1, MOST)
     start_ms = table.duration("start") if "start" in table else None
     every_ms = table.duration("every", 0)

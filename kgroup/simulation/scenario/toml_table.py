@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
+from datetime import date, time
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -127,6 +128,12 @@ class Table:
             field, default, _length_ms, "milliseconds, or a text such as 90s or 2m30s"
         )
 
+    def interval(self, field: str) -> int:
+        """Read a length of time behind which something happens again: not 0."""
+        if length_ms := self.duration(field):
+            return length_ms
+        raise self.error(field, "at least 1 ms", self.data[field])
+
     def choice(self, field: str, words: Collection[str], default: str | None = None) -> str:
         """Read one of some words."""
         return self._read(
@@ -144,7 +151,7 @@ class Table:
             raise self.error(field, "a table", data)
         line = self._lines.get(field, self._line)
         name = " ".join(filter(None, (self.name, field)))
-        return Table(_flat(data), name, self._inner.get(field, {}), line, self._file)
+        return Table(data, name, self._inner.get(field, {}), line, self._file)
 
 
 def read_toml(text: str, file: str) -> tuple[Table, dict[str, list[Table]]]:
@@ -159,8 +166,12 @@ def read_toml(text: str, file: str) -> tuple[Table, dict[str, list[Table]]]:
     """
     try:
         data = tomllib.loads(text)
+        data = {name: _flat_each(value) for name, value in data.items()}
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{file}: expected TOML, found: {error}", path=file) from None
+    except RecursionError:
+        reason = "expected at most some hundred levels of tables and lists, found more"
+        raise InputError(f"{file}: {reason}", path=file) from None
     arrays: dict[str, list[Table]] = {}
     places = _places(text)
     top: dict[str, Any] = {}
@@ -204,6 +215,13 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def _flat_each(value: Any) -> Any:
+    """Write the names in a table, or in each of several, as one."""
+    if isinstance(value, dict):
+        return _flat(value)
+    return [_flat_each(each) for each in value] if isinstance(value, list) else value
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -223,5 +241,6 @@ def _texts(value: object) -> tuple[str, ...] | None:
 
 
 def _said(value: object) -> str:
-    text = value if value == "none" else repr(value)
+    is_plain = value == "none" or isinstance(value, date | time)
+    text = str(value) if is_plain else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

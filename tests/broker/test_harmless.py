@@ -60,6 +60,7 @@ LINES: Mapping[str, Sequence[str]] = {
     ),
     "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
     "assign": ("reader --dry-run", "reader --dry-run --strategy sticky --kafka-version 1.1.1"),
+    "simulate": ("--from reader",),
     "snapshot": (
         "reader simple nobody -f {file}",
         "--all --log-budget 1 -f {file}",
@@ -78,6 +79,7 @@ ELSEWHERE = {
     *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what
     *("add_topics", "drop_topics", "subscribe", "fresh"),  # is known: assign
     *("grid", "leader"),  # likewise
+    *("lists", "crash", "stop", "until", "seed", "runs", "diagram"),  # likewise: simulate
 }
 """Options that change nothing in what is asked."""
 

@@ -8,6 +8,7 @@ _OLD_NAMES = {
     ErrorCode.NONE: "NO_ERROR",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_FOR_PARTITION",  # Kafka, until 2.6
     ErrorCode.INVALID_TOPIC_EXCEPTION: "INVALID_TOPIC",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "UNKNOWN",  # to kafka-python
 }
 
 

@@ -17,6 +17,8 @@ def assign(group: ServerGroup) -> Assignment:
     """Assign as the coordinator does."""
     members = group.static_first()
     subscriptions = [tuple(group.subscriptions[member_id]) for member_id in members]
+    if group.is_homogeneous:  # as the coordinator believes, who then asks the first one only
+        subscriptions = [subscriptions[0]] * len(members)
     topics = {topic for subscribed in dict.fromkeys(subscriptions) for topic in subscribed}
     consumers = consumers_by_topic(subscriptions, topics)
     # topics with the same consumers and as many partitions are given out in the same runs

@@ -249,8 +249,9 @@ class ServerGroup:
             for member_id in self.member_ids
         }
 
+    @cached_property
     def owned(self) -> Mapping[int, set[int]]:
-        """Give by topic what is in any target assignment that stands."""
+        """What is in any target assignment that stands, by topic."""
         owned: dict[int, set[int]] = defaultdict(set)
         for member in self._members.values():
             for name, partition in member.owned or ():

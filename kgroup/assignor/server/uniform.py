@@ -30,10 +30,9 @@ def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
     if not subscribed:
         return {}
     wanted = frozenset(subscribed)
-    owned = group.owned()
     free: list[tuple[int, int]] = []
     for topic in subscribed:
-        taken = owned.get(topic, ())
+        taken = group.owned.get(topic, ())
         free += [(topic, p) for p in range(group.partitions(topic)) if p not in taken]
     total = sum(group.partitions(topic) for topic in subscribed)
     least, extras = divmod(total, len(group.member_ids))

@@ -1,0 +1,486 @@
+"""The coordinator of consumer groups (KIP-848): what each heartbeat does.
+
+`TABLE` says what a heartbeat does by the epoch that it names; what it does to a member that has
+partitions to give up or to get stands in `reconciliation`, and what is refused in `validation`.
+A handler looks at the group as it is and returns records; they are appended and replayed, and only
+that changes the group. One that refuses a heartbeat has changed nothing.
+
+Source: the methods `consumerGroup...` of `GroupMetadataManager` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+from typing import Protocol as Interface
+
+from kgroup.model.group import MemberState
+from kgroup.model.pattern import parse_regex
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.clock import Clock, Timer
+from kgroup.simulation.consumer import record as record_of
+from kgroup.simulation.consumer import validation
+from kgroup.simulation.consumer.group import ConsumerGroup, ResolvedRegex
+from kgroup.simulation.consumer.member import ConsumerMember, Data
+from kgroup.simulation.consumer.message import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    PAUSE_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    IdPartition,
+)
+from kgroup.simulation.consumer.reconciliation import Goal, reconcile
+from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.settings import ConsumerSettings
+from kgroup.simulation.consumer.target_assignment import AssignorError, target_assignments
+from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.consumer.validation import Refusal
+
+__all__ = ["TABLE", "ConsumerCoordinator", "World"]
+
+REGEX_MIN_INTERVAL_MS = 10_000
+"""How long expressions are not looked at again (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
+METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
+
+Outcome = tuple[list[Record], ConsumerHeartbeatAnswer]
+
+
+class World(Interface):
+    """Where answers and records go, and where ids come from."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    def answer(self, request: ConsumerHeartbeat, answer: ConsumerHeartbeatAnswer) -> None:
+        """Answer a heartbeat."""
+
+    def append(self, type_: str, key: Data, value: Data | None) -> None:
+        """Write a record, or a tombstone."""
+
+    def new_uuid(self) -> str:
+        """Make an id that nobody has, in Kafka's base64url text."""
+        ...
+
+
+class RegexChange(Enum):
+    """What a heartbeat does to the expression that its member subscribes to."""
+
+    NONE = "none"
+    UNRESOLVED = "another one, whose topics are still to be found"
+    RESOLVED = "another one, whose topics are known, or none any more"
+
+
+class Subscribed(NamedTuple):
+    """The group's epoch, and whether all its members subscribe to the same."""
+
+    epoch: int
+    is_homogeneous: bool
+
+
+class ConsumerCoordinator:
+    """The consumer groups of a broker.
+
+    Args:
+        settings: of the broker.
+        world: what is around it.
+        topics: of the cluster.
+
+    Attributes:
+        groups: by id; a group that is gone is not there.
+    """
+
+    def __init__(
+        self, settings: ConsumerSettings, world: World, topics: TopicImage | None = None
+    ) -> None:
+        self.groups: dict[str, ConsumerGroup] = {}
+        self._settings = settings
+        self._world = world
+        self._clock = world.clock
+        self._topics = topics or TopicImage()
+        self._topics_version = 0
+        self._new_topics_version = 0
+        self._sessions: dict[tuple[str, str], Timer] = {}
+        self._rebalances: dict[tuple[str, str], Timer] = {}
+        self._resolving: dict[str, Timer] = {}
+
+    def heartbeat(self, request: ConsumerHeartbeat) -> None:
+        """Take a member in, keep it, or let it go (`consumerGroupHeartbeat`)."""
+        try:
+            validation.check_request(request, self._settings.assignors)
+            records, answer = TABLE[min(request.member_epoch, JOIN_EPOCH + 1)](self, request)
+        except Refusal as refusal:
+            records, answer = [], ConsumerHeartbeatAnswer(refusal.code)
+        self._apply(records)
+        self._world.answer(request, answer)
+
+    def delete_group(self, group_id: str) -> ErrorCode:
+        """Remove a group that has no members."""
+        if (group := self.groups.get(group_id)) is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.members:
+            return ErrorCode.NON_EMPTY_GROUP
+        self._apply(record_of.group_tombstones(group_id, (), group.regexes))
+        return ErrorCode.NONE
+
+    def update_topics(self, topics: TopicImage) -> None:
+        """Take note of topics that were made, changed or deleted (`onMetadataUpdate`)."""
+        changed = topics.changed_since(self._topics)
+        self._topics_version += 1
+        if topics.has_new_since(self._topics):
+            self._new_topics_version = self._topics_version
+        self._topics = topics
+        for group in self.groups.values():
+            if not changed.isdisjoint(group.subscriptions.topics):
+                group.refresh_ms = 0
+
+    # --- records --------------------------------------------------------------------------------
+
+    def replay(self, record: Record) -> None:
+        """Apply a record: one that was just written, or one of a log that is loaded."""
+        group_id = record.key["groupId"]
+        if group_id not in self.groups:
+            if record.value is None:
+                return
+            self.groups[group_id] = ConsumerGroup(group_id)
+        if record.type == "ConsumerGroupMetadata" and record.value is None:
+            del self.groups[group_id]
+        else:
+            self.groups[group_id].replay(record)
+
+    def on_loaded(self) -> None:
+        """Begin to expect the members of all groups, when their records were replayed."""
+        for group in self.groups.values():
+            for member in group.members.values():
+                self._expect(group.group_id, member.member_id)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    self._expect_revocation(group.group_id, member)
+
+    def on_unloaded(self) -> None:
+        """Forget all groups: another coordinator has them."""
+        for timers in (self._sessions, self._rebalances, self._resolving):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
+        self.groups.clear()
+
+    def _apply(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self._world.append(*record)
+            self.replay(record)
+
+    # --- join and beat --------------------------------------------------------------------------
+
+    def _join(self, request: ConsumerHeartbeat) -> Outcome:
+        """Take a member in, or again, whatever it has missed; a static one in another's place."""
+        group = self.groups.get(request.group_id) or ConsumerGroup(request.group_id)
+        validation.check_size(group, request.member_id, self._settings.max_size)
+        member_id = request.member_id or self._world.new_uuid()
+        records: list[Record] = []
+        member = group.members.get(member_id) or ConsumerMember(member_id)
+        if request.instance_id is not None:
+            static = validation.static_member(group, request.instance_id)
+            if static is not None:
+                if static.epoch != PAUSE_EPOCH:
+                    raise Refusal(ErrorCode.UNRELEASED_INSTANCE_ID)
+                member = replace(static, member_id=member_id, epoch=0, previous_epoch=0)
+                records += self._replace_member(group, static, member)
+        return self._update(group, member, request, records)
+
+    def _replace_member(
+        self, group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember
+    ) -> list[Record]:
+        """Put a static member that has come back in the place of itself, with what it had."""
+        group_id = group.group_id
+        return [
+            *record_of.gone_member(group_id, old.member_id),
+            record_of.member_metadata(group_id, new),
+            record_of.target_assignment(
+                group_id, new.member_id, group.targets.get(old.member_id, ())
+            ),
+            record_of.current_assignment(group_id, new),
+        ]
+
+    def _beat(self, request: ConsumerHeartbeat) -> Outcome:
+        """Keep a member, and tell it what to give up and what to take."""
+        group = validation.known_group(self.groups, request.group_id)
+        validation.check_size(group, request.member_id, self._settings.max_size)
+        member = validation.own_member(group, request)
+        validation.check_epoch(member, request)
+        return self._update(group, member, request, [])
+
+    def _update(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        request: ConsumerHeartbeat,
+        records: list[Record],
+    ) -> Outcome:
+        """Note what the member says, assign anew if that changes something, and reconcile it."""
+        updated = member.said(request)
+        if updated != member:
+            records.append(record_of.member_metadata(group.group_id, updated))
+        regex_change = self._update_regex(group, member, updated, records)
+        changes_topics = updated.topics != member.topics
+        subscribed = Subscribed(group.epoch, group.is_homogeneous)
+        rises = changes_topics or regex_change is RegexChange.RESOLVED
+        if rises or self._clock.now_ms >= group.refresh_ms:
+            subscribed = self._update_subscriptions(group, member, updated, rises, records)
+        epoch, target = self._update_target(group, member, updated, subscribed, records)
+        goal = Goal(
+            epoch,
+            target,
+            self._topics,
+            group.topics_of(updated),
+            changes_topics or regex_change is not RegexChange.NONE,
+            request.owned,
+            group.is_held,
+        )
+        reconciled = reconcile(updated, goal)
+        if reconciled != updated:
+            records.append(record_of.current_assignment(group.group_id, reconciled))
+            self._note_revocation(group.group_id, reconciled)
+        self._expect(group.group_id, updated.member_id)
+        is_told = (
+            request.member_epoch == JOIN_EPOCH
+            or request.is_full
+            or reconciled.assigned != member.assigned
+        )
+        return records, ConsumerHeartbeatAnswer(
+            ErrorCode.NONE,
+            reconciled.member_id,
+            reconciled.epoch,
+            self._settings.heartbeat_interval_ms,
+            frozenset(reconciled.assigned) if is_told else None,
+        )
+
+    def _update_subscriptions(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        rises: bool,
+        records: list[Record],
+    ) -> Subscribed:
+        """Begin an epoch if it must rise, or if topics have changed.
+
+        Kafka: `updateSubscriptionMetadata`.
+        """
+        counts = group.subscriptions_with(member, updated)
+        metadata_hash = self._topics.hash_of(counts.topics)
+        is_static = updated.instance_id in group.statics
+        is_new = updated.member_id not in group.members and not is_static
+        epoch = group.epoch
+        if rises or metadata_hash != group.metadata_hash:
+            epoch += 1
+            records.append(record_of.group_epoch(group.group_id, epoch, metadata_hash))
+        group.refresh_ms = self._clock.now_ms + METADATA_REFRESH_INTERVAL_MS
+        return Subscribed(epoch, counts.is_homogeneous(len(group.members) + is_new))
+
+    def _update_target(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        subscribed: Subscribed,
+        records: list[Record],
+    ) -> tuple[int, Collection[IdPartition]]:
+        """Assign anew if the group's epoch has risen, but not too often (KIP-1263).
+
+        Kafka: `maybeUpdateTargetAssignment`.
+        """
+        now_ms, assigned_ms = self._clock.now_ms, group.assignment_timestamp_ms
+        interval_ms = self._settings.assignment_interval_ms
+        is_early = assigned_ms and interval_ms and now_ms < assigned_ms + interval_ms
+        if group.assignment_epoch >= subscribed.epoch or is_early:
+            return group.assignment_epoch, group.target_of(updated)
+        assignor = group.preferred_assignor(member, updated) or self._settings.assignors[0]
+        try:
+            targets = target_assignments(
+                group, updated, self._topics, assignor, is_homogeneous=subscribed.is_homogeneous
+            )
+        except AssignorError:
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+        for member_id, target in targets.items():
+            before = group.targets.get(member_id)
+            if before is None or frozenset(before) != frozenset(target):
+                records.append(record_of.target_assignment(group.group_id, member_id, target))
+        epoch = subscribed.epoch
+        records.append(record_of.assignment_epoch(group.group_id, epoch, now_ms))
+        return epoch, targets[updated.member_id]
+
+    # --- regular expressions --------------------------------------------------------------------
+
+    def _update_regex(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        records: list[Record],
+    ) -> RegexChange:
+        """Note another expression, and have those of the group looked at if that is due.
+
+        Kafka: `maybeUpdateRegularExpressions`.
+        """
+        old, new, counts = member.regex, updated.regex, group.subscriptions.regexes
+        change = RegexChange.NONE
+        is_first = False
+        if old != new:
+            change = RegexChange.UNRESOLVED
+            if old and counts[old] == 1:
+                records.append(record_of.regular_expression(group.group_id, old, None))
+            if new and not counts[new]:
+                validation.check_regex(new)
+                is_first = True
+            elif (not new and old) or new in group.regexes:
+                change = RegexChange.RESOLVED
+        if is_first or counts:
+            regexes = group.subscriptions_with(member, updated).regexes.keys()
+            self._maybe_resolve(group, frozenset(regexes), is_due=is_first)
+        return change
+
+    def _maybe_resolve(
+        self, group: ConsumerGroup, regexes: frozenset[str], *, is_due: bool
+    ) -> None:
+        """Look for the topics of all expressions, in a moment; not again within ten seconds."""
+        if group.group_id in self._resolving:
+            return
+        now_ms = self._clock.now_ms
+        last = next(iter(group.regexes.values()), None)
+        if last is not None and now_ms <= last.timestamp_ms + REGEX_MIN_INTERVAL_MS:
+            return
+        refresh_ms = self._settings.regex_refresh_interval_ms
+        is_due |= (
+            last is None
+            or len(regexes) != len(group.regexes)
+            or last.version < self._new_topics_version
+            or now_ms > last.timestamp_ms + refresh_ms
+        )
+        if is_due and regexes:
+            group_id = group.group_id
+            self._resolving[group_id] = self._clock.after(
+                0, lambda: self._resolve(group_id, regexes)
+            )
+
+    def _resolve(self, group_id: str, regexes: frozenset[str]) -> None:
+        """Find the topics of expressions; the epoch rises if there are others than before.
+
+        Kafka: `TopicRegexResolver`, `handleRegularExpressionsResult`.
+        """
+        del self._resolving[group_id]
+        if (group := self.groups.get(group_id)) is None:
+            return
+        records: list[Record] = []
+        rises = False
+        counts = group.subscriptions.copy()
+        for regex in sorted(regexes & group.subscriptions.regexes.keys()):
+            matches = parse_regex(regex).fullmatch
+            topics = frozenset(each.name for each in self._topics if matches(each.name))
+            before = group.regexes.get(regex)
+            known = frozenset[str]() if before is None else before.topics
+            if topics != known:
+                rises = True
+                counts.match(known, -1)
+                counts.match(topics, 1)
+            found = ResolvedRegex(topics, self._topics_version, self._clock.now_ms)
+            records.append(record_of.regular_expression(group_id, regex, found))
+        metadata_hash = self._topics.hash_of(counts.topics)
+        if rises or metadata_hash != group.metadata_hash:
+            records.append(record_of.group_epoch(group_id, group.epoch + 1, metadata_hash))
+            group.refresh_ms = self._clock.now_ms + METADATA_REFRESH_INTERVAL_MS
+        self._apply(records)
+
+    # --- leave ----------------------------------------------------------------------------------
+
+    def _leave(self, request: ConsumerHeartbeat) -> Outcome:
+        """Remove a member."""
+        group = validation.known_group(self.groups, request.group_id)
+        member = validation.own_member(group, request)
+        return self._fence(group, [member]), _farewell(request, request.member_id)
+
+    def _pause(self, request: ConsumerHeartbeat) -> Outcome:
+        """Keep what a static member has until it is back, at most for the rest of its session."""
+        group = validation.known_group(self.groups, request.group_id)
+        member = validation.own_member(group, request)
+        paused = replace(
+            member, epoch=PAUSE_EPOCH, revoking={}, assigned=dict.fromkeys(member.assigned, 0)
+        )
+        record = record_of.current_assignment(group.group_id, paused)
+        return [record], _farewell(request, member.member_id)
+
+    def _fence(self, group: ConsumerGroup, members: Collection[ConsumerMember]) -> list[Record]:
+        """Remove members, and begin an epoch (`consumerGroupFenceMembers`)."""
+        group_id = group.group_id
+        records: list[Record] = []
+        for member in members:
+            records += record_of.gone_member(group_id, member.member_id)
+        leaving = [member.regex for member in members if member.regex]
+        unused = [
+            regex
+            for regex in dict.fromkeys(leaving)
+            if group.subscriptions.regexes[regex] == leaving.count(regex)
+        ]
+        records += [record_of.regular_expression(group_id, regex, None) for regex in unused]
+        counts = group.subscriptions_without(members, unused)
+        metadata_hash = self._topics.hash_of(counts.topics)
+        records.append(record_of.group_epoch(group_id, group.epoch + 1, metadata_hash))
+        for member in members:
+            for timers in (self._sessions, self._rebalances):
+                _cancel(timers, (group_id, member.member_id))
+        return records
+
+    # --- what time does -------------------------------------------------------------------------
+
+    def _expect(self, group_id: str, member_id: str) -> None:
+        """Remove the member if it is not heard of in its session."""
+
+        def expire() -> None:
+            group = self.groups.get(group_id)
+            if group is not None and (member := group.members.get(member_id)) is not None:
+                self._apply(self._fence(group, [member]))
+
+        key = (group_id, member_id)
+        _cancel(self._sessions, key)
+        self._sessions[key] = self._clock.after(self._settings.session_timeout_ms, expire)
+
+    def _note_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            self._expect_revocation(group_id, member)
+        else:
+            _cancel(self._rebalances, (group_id, member.member_id))
+
+    def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """Remove the member if it does not come out of its epoch in its rebalance timeout."""
+        member_id, epoch = member.member_id, member.epoch
+
+        def expire() -> None:
+            group = self.groups.get(group_id)
+            now = None if group is None else group.members.get(member_id)
+            if group is not None and now is not None and now.epoch == epoch:
+                self._apply(self._fence(group, [now]))
+
+        key = (group_id, member_id)
+        _cancel(self._rebalances, key)
+        self._rebalances[key] = self._clock.after(member.rebalance_timeout_ms, expire)
+
+
+def _cancel(timers: dict[tuple[str, str], Timer], key: tuple[str, str]) -> None:
+    if (timer := timers.pop(key, None)) is not None:
+        timer.cancel()
+
+
+def _farewell(request: ConsumerHeartbeat, member_id: str) -> ConsumerHeartbeatAnswer:
+    return ConsumerHeartbeatAnswer(ErrorCode.NONE, member_id, request.member_epoch)
+
+
+TABLE: Mapping[int, Callable[[ConsumerCoordinator, ConsumerHeartbeat], Outcome]] = {
+    PAUSE_EPOCH: ConsumerCoordinator._pause,
+    LEAVE_EPOCH: ConsumerCoordinator._leave,
+    JOIN_EPOCH: ConsumerCoordinator._join,
+    JOIN_EPOCH + 1: ConsumerCoordinator._beat,
+}
+"""What a heartbeat does by the epoch that it names; by any epoch above 0 the same."""

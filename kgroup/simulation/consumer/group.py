@@ -1,0 +1,312 @@
+"""A consumer group (KIP-848) as its coordinator holds it: what its records say, and no more.
+
+It changes only by records, in `replay`: those that `coordinator` writes, or loads.
+
+Source: `ConsumerGroup`, `ModernGroup` and the methods `replay` of `GroupMetadataManager` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.consumer.member import ConsumerMember, Data, Held
+from kgroup.simulation.consumer.message import LEAVE_EPOCH, IdPartition
+from kgroup.simulation.consumer.record import MEMBER_STATES, Record, held_partitions, partitions
+from kgroup.simulation.consumer.subscription_count import SubscriptionCount
+from kgroup.simulation.consumer.timeline_table import TimelineTable
+
+__all__ = ["ConsumerGroup", "ResolvedRegex"]
+
+ID_IN_COMMIT = 9
+"""The first version of OffsetCommit that members of consumer groups may use."""
+
+_FIRST_EPOCH = 1
+_PREFERENCE = ("uniform", "range")
+"""Assignors in the order of the coordinator's table, for a tie."""
+
+
+class ResolvedRegex(NamedTuple):
+    """Which topics a regular expression matches: as of a version of the cluster's topics, when."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerGroup:
+    """A consumer group.
+
+    Attributes:
+        epoch: raised when members, subscriptions or topics change.
+        assignment_epoch: of the target assignment; behind `epoch` it is to be computed anew.
+        assignment_timestamp_ms: when it was computed; 0: not known.
+        metadata_hash: of the topics that members subscribe to, for which `epoch` began.
+        members: by id.
+        targets: what members shall have, in the order of the assignor.
+        statics: ids of members by instance.
+        regexes: what is known of the regular expressions that members subscribe to.
+        subscriptions: how many members subscribe to what.
+        is_homogeneous: whether all members subscribe to the same, as it was when one changed last.
+        refresh_ms: when the topics are looked at again even if nothing changes.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = _FIRST_EPOCH
+        self.assignment_epoch = _FIRST_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.metadata_hash = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, tuple[IdPartition, ...]] = {}
+        self.statics: dict[str, str] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.subscriptions = SubscriptionCount()
+        self.is_homogeneous = True
+        self.refresh_ms = 0
+        self._assignors: Counter[str] = Counter()
+        self._held: dict[IdPartition, int] = {}
+        self._order = TimelineTable()
+
+    @property
+    def member_order(self) -> list[str]:
+        """Ids of all members, in the order of the coordinator's table."""
+        return list(self._order)
+
+    @property
+    def state(self) -> GroupState:
+        """Where the group stands (`maybeUpdateGroupState`)."""
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        epoch = self.assignment_epoch
+        if all(member.is_reconciled_to(epoch) for member in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    def target_of(self, member: ConsumerMember) -> tuple[IdPartition, ...]:
+        """Return what a member shall have by the target assignment that stands.
+
+        That of a static member is the one of its instance, which another member may have had.
+        """
+        member_id: str | None = member.member_id
+        if member.instance_id is not None:
+            member_id = self.statics.get(member.instance_id)
+        return () if member_id is None else self.targets.get(member_id, ())
+
+    def is_held(self, partition: IdPartition) -> bool:
+        """Tell whether a member has a partition, or is still to give it up."""
+        return self._held.get(partition, -1) != -1
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """Return the names that a member subscribes to, with those that its expression matches."""
+        resolved = self.regexes.get(member.regex)
+        return member.topics if resolved is None else member.topics | resolved.topics
+
+    def preferred_assignor(
+        self, old: ConsumerMember | None = None, new: ConsumerMember | None = None
+    ) -> str | None:
+        """Return the assignor that most members want, with one of them as it will be.
+
+        Of several the first in the coordinator's table, into which a new one is put first
+        (`HashMap.compute`).
+        """
+        counts = {name: self._assignors[name] for name in _PREFERENCE if self._assignors[name]}
+        if old is not None and old.assignor in counts:
+            counts[old.assignor] -= 1
+            if not counts[old.assignor]:
+                del counts[old.assignor]
+        if new is not None and new.assignor is not None:
+            counts = {new.assignor: 0, **counts} if new.assignor not in counts else counts
+            counts[new.assignor] += 1
+        return max(counts, key=counts.__getitem__, default=None)
+
+    def subscriptions_with(self, old: ConsumerMember, new: ConsumerMember) -> SubscriptionCount:
+        """Count what members subscribe to, with one of them as it will be."""
+        counts = self.subscriptions.copy()
+        if old.regex != new.regex and counts.regexes[old.regex] == 1:
+            counts.match(self._matched(old.regex), -1)
+        counts.replace(old, new)
+        return counts
+
+    def subscriptions_without(
+        self, members: Iterable[ConsumerMember], regexes: Iterable[str]
+    ) -> SubscriptionCount:
+        """Count what members subscribe to when some have left, and expressions with them."""
+        counts = self.subscriptions.copy()
+        for member in members:
+            counts.replace(member, None)
+        for regex in regexes:
+            counts.match(self._matched(regex), -1)
+        return counts
+
+    def commit_error(
+        self,
+        member_id: str,
+        member_epoch: int,
+        partition: IdPartition,
+        *,
+        instance_id: str | None = None,
+        is_transactional: bool = False,
+        version: int = ID_IN_COMMIT,
+    ) -> ErrorCode | None:
+        """Say why an offset of a partition may not be committed (`validateOffsetCommit`).
+
+        With an older epoch a member may for a partition that it has had since then, or longer.
+
+        Args:
+            member_id: "" of who is no member.
+            member_epoch: -1 of who is no member.
+            partition: by the id of its topic.
+            instance_id: of a static member.
+            is_transactional: whether it is a TxnOffsetCommit, which need not name a member.
+            version: of the OffsetCommit.
+        """
+        if member_epoch < 0 and not self.members:
+            return None
+        if is_transactional and (member_id, member_epoch, instance_id) == ("", -1, None):
+            return None
+        if (member := self.members.get(member_id)) is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not is_transactional and member.classic is None and version < ID_IN_COMMIT:
+            return ErrorCode.UNSUPPORTED_VERSION
+        since = member.assigned.get(partition, member.revoking.get(partition))
+        is_known = since is not None and since <= member_epoch <= member.epoch
+        return None if is_known or member_epoch == member.epoch else _stale(member)
+
+    def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode | None:
+        """Say why a member may not ask for committed offsets (`validateOffsetFetch`)."""
+        if member_id is None and member_epoch < 0:
+            return None
+        member = None if member_id is None else self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return None if member_epoch == member.epoch else _stale(member)
+
+    # --- what records do ------------------------------------------------------------------------
+
+    def replay(self, record: Record) -> None:
+        """Apply a record of the group, other than the tombstone of the whole."""
+        REPLAY[record.type](self, record.key, record.value)
+
+    def _replay_epoch(self, _: Data, value: Data | None) -> None:
+        if value is not None:
+            self.epoch = value["epoch"]
+            self.metadata_hash = value.get("metadataHash", 0)
+
+    def _replay_member(self, key: Data, value: Data | None) -> None:
+        member_id = key["memberId"]
+        old = self.members.get(member_id)
+        if value is None:
+            self._put(old, None)
+            return
+        self._put(
+            old,
+            replace(
+                old or ConsumerMember(member_id),
+                instance_id=value["instanceId"],
+                rack_id=value["rackId"],
+                client_id=value["clientId"],
+                client_host=value["clientHost"],
+                topics=frozenset(value["subscribedTopicNames"]),
+                regex=value["subscribedTopicRegex"] or "",
+                rebalance_timeout_ms=value["rebalanceTimeoutMs"],
+                assignor=value["serverAssignor"],
+                classic=value.get("classicMemberMetadata"),
+            ),
+        )
+
+    def _replay_target(self, key: Data, value: Data | None) -> None:
+        if value is None:
+            self.targets.pop(key["memberId"], None)
+        else:
+            self.targets[key["memberId"]] = partitions(value["topicPartitions"])
+
+    def _replay_assignment_epoch(self, _: Data, value: Data | None) -> None:
+        self.assignment_epoch = -1 if value is None else value["assignmentEpoch"]
+        self.assignment_timestamp_ms = (value or {}).get("assignmentTimestamp", 0)
+
+    def _replay_current(self, key: Data, value: Data | None) -> None:
+        member_id = key["memberId"]
+        old = self.members.get(member_id)
+        if value is not None:
+            epoch = value["memberEpoch"]
+            new = replace(
+                old or ConsumerMember(member_id),
+                epoch=epoch,
+                previous_epoch=value["previousMemberEpoch"],
+                state=MEMBER_STATES[value["state"]],
+                assigned=held_partitions(value["assignedPartitions"], epoch),
+                revoking=held_partitions(value["partitionsPendingRevocation"], epoch),
+            )
+            self._put(old, new)
+        elif old is not None:
+            gone = LEAVE_EPOCH
+            self._put(old, replace(old, epoch=gone, previous_epoch=gone, assigned={}, revoking={}))
+
+    def _replay_regex(self, key: Data, value: Data | None) -> None:
+        regex = key["regularExpression"]
+        self.subscriptions.match(self._matched(regex), -1)
+        self.regexes.pop(regex, None)
+        if value is not None:
+            topics = frozenset(value["topics"])
+            self.regexes[regex] = ResolvedRegex(topics, value["version"], value["timestamp"])
+            self.subscriptions.match(topics, 1)
+
+    def _replay_nothing(self, _: Data, __: Data | None) -> None:
+        """Nothing follows from a record that is no longer written (before 4.1)."""
+
+    def _put(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        """Put a member in the place of itself as it was; without a new one it is gone."""
+        if old is not None:
+            self._release(old.assigned, old.epoch)
+            self._release(old.revoking, old.epoch)
+            if old.assignor is not None:
+                self._assignors[old.assignor] -= 1
+        if old is not None and new is None:
+            del self.members[old.member_id]
+            self._order.remove(old.member_id)
+            if old.instance_id is not None:
+                self.statics.pop(old.instance_id, None)
+        if new is not None:
+            self.members[new.member_id] = new
+            self._order.put(new.member_id)
+            self._held.update(dict.fromkeys(new.assigned, new.epoch))
+            self._held.update(dict.fromkeys(new.revoking, new.epoch))
+            if new.assignor is not None:
+                self._assignors[new.assignor] += 1
+            if new.instance_id is not None:
+                self.statics[new.instance_id] = new.member_id
+        self.subscriptions.replace(old, new)
+        self.is_homogeneous = self.subscriptions.is_homogeneous(len(self.members))
+
+    def _release(self, held: Held, epoch: int) -> None:
+        for each in held:
+            if self._held.get(each) == epoch:
+                del self._held[each]
+
+    def _matched(self, regex: str) -> frozenset[str]:
+        resolved = self.regexes.get(regex)
+        return frozenset() if resolved is None else resolved.topics
+
+
+def _stale(member: ConsumerMember) -> ErrorCode:
+    speaks_classic = member.classic is not None
+    return ErrorCode.ILLEGAL_GENERATION if speaks_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+
+REPLAY: Mapping[str, Callable[[ConsumerGroup, Data, Data | None], None]] = {
+    "ConsumerGroupMetadata": ConsumerGroup._replay_epoch,
+    "ConsumerGroupPartitionMetadata": ConsumerGroup._replay_nothing,
+    "ConsumerGroupMemberMetadata": ConsumerGroup._replay_member,
+    "ConsumerGroupTargetAssignmentMetadata": ConsumerGroup._replay_assignment_epoch,
+    "ConsumerGroupTargetAssignmentMember": ConsumerGroup._replay_target,
+    "ConsumerGroupCurrentMemberAssignment": ConsumerGroup._replay_current,
+    "ConsumerGroupRegularExpression": ConsumerGroup._replay_regex,
+}
+"""What each record does."""

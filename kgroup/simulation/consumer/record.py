@@ -1,0 +1,190 @@
+"""The records of a consumer group: type, key, and value or None (a tombstone).
+
+Keys and values have Kafka's own field names, as decoded records have them.
+
+Source: `GroupCoordinatorRecordHelpers` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kgroup.model.group import MemberState
+from kgroup.simulation.consumer.member import ConsumerMember, Data
+from kgroup.simulation.consumer.message import IdPartition
+
+__all__ = [
+    "MEMBER_STATES",
+    "Record",
+    "assignment_epoch",
+    "current_assignment",
+    "gone_member",
+    "group_epoch",
+    "group_tombstones",
+    "held_partitions",
+    "member_metadata",
+    "partitions",
+    "regular_expression",
+    "target_assignment",
+]
+
+MEMBER_STATES = (
+    MemberState.STABLE,
+    MemberState.UNREVOKED_PARTITIONS,
+    MemberState.UNRELEASED_PARTITIONS,
+)
+"""By the number that records have for them."""
+
+
+class Record(NamedTuple):
+    """A record."""
+
+    type: str
+    key: Data
+    value: Data | None
+
+
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
+    """Record a new epoch of the group, and what the topics were for which it began."""
+    value: dict[str, Any] = {"epoch": epoch}
+    if metadata_hash:
+        value["metadataHash"] = metadata_hash
+    return Record("ConsumerGroupMetadata", {"groupId": group_id}, value)
+
+
+def member_metadata(group_id: str, member: ConsumerMember) -> Record:
+    """Record who a member is, and what it subscribes to."""
+    value: dict[str, Any] = {
+        "instanceId": member.instance_id,
+        "rackId": member.rack_id,
+        "clientId": member.client_id,
+        "clientHost": member.client_host,
+        "subscribedTopicNames": sorted(member.topics),
+        "subscribedTopicRegex": member.regex,
+        "rebalanceTimeoutMs": member.rebalance_timeout_ms,
+        "serverAssignor": member.assignor,
+        "classicMemberMetadata": member.classic,
+    }
+    return Record("ConsumerGroupMemberMetadata", _member_key(group_id, member.member_id), value)
+
+
+def target_assignment(group_id: str, member_id: str, assigned: Iterable[IdPartition]) -> Record:
+    """Record what a member shall have in the end."""
+    value = {
+        "topicPartitions": [
+            {"topicId": topic_id, "partitions": numbers}
+            for topic_id, numbers in _by_topic(assigned).items()
+        ]
+    }
+    key = _member_key(group_id, member_id)
+    return Record("ConsumerGroupTargetAssignmentMember", key, value)
+
+
+def assignment_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+    """Record for which epoch of the group its target assignment is, and when it was made."""
+    value = {"assignmentEpoch": epoch}
+    if timestamp_ms:
+        value["assignmentTimestamp"] = timestamp_ms
+    return Record("ConsumerGroupTargetAssignmentMetadata", {"groupId": group_id}, value)
+
+
+def current_assignment(group_id: str, member: ConsumerMember) -> Record:
+    """Record where a member stands."""
+    value = {
+        "memberEpoch": member.epoch,
+        "previousMemberEpoch": member.previous_epoch,
+        "state": MEMBER_STATES.index(member.state),
+        "assignedPartitions": _with_epochs(member.assigned),
+        "partitionsPendingRevocation": _with_epochs(member.revoking),
+    }
+    key = _member_key(group_id, member.member_id)
+    return Record("ConsumerGroupCurrentMemberAssignment", key, value)
+
+
+def gone_member(group_id: str, member_id: str) -> list[Record]:
+    """Remove all that is recorded of a member, in Kafka's order (`removeMember`)."""
+    key = _member_key(group_id, member_id)
+    return [
+        Record("ConsumerGroupCurrentMemberAssignment", key, None),
+        Record("ConsumerGroupTargetAssignmentMember", key, None),
+        Record("ConsumerGroupMemberMetadata", key, None),
+    ]
+
+
+def regular_expression(
+    group_id: str, regex: str, found: tuple[frozenset[str], int, int] | None
+) -> Record:
+    """Record the topics that a regular expression matches, or that it is not needed any more.
+
+    Args:
+        group_id: of the group.
+        regex: the expression.
+        found: names of topics; version of the cluster's topics that was looked at; when.
+    """
+    key = {"groupId": group_id, "regularExpression": regex}
+    if found is None:
+        return Record("ConsumerGroupRegularExpression", key, None)
+    topics, version, timestamp_ms = found
+    value = {"topics": sorted(topics), "version": version, "timestamp": timestamp_ms}
+    return Record("ConsumerGroupRegularExpression", key, value)
+
+
+def group_tombstones(
+    group_id: str, member_ids: Iterable[str], regexes: Iterable[str]
+) -> list[Record]:
+    """Remove all that is recorded of a group (`ConsumerGroup.createGroupTombstoneRecords`)."""
+    names, key = list(member_ids), {"groupId": group_id}
+    of_members = [gone_member(group_id, name) for name in names]
+    return [
+        *(current for current, _, _ in of_members),
+        *(target for _, target, _ in of_members),
+        Record("ConsumerGroupTargetAssignmentMetadata", key, None),
+        *(metadata for _, _, metadata in of_members),
+        *(regular_expression(group_id, regex, None) for regex in regexes),
+        Record("ConsumerGroupPartitionMetadata", key, None),
+        Record("ConsumerGroupMetadata", key, None),
+    ]
+
+
+def partitions(topics: Iterable[Data]) -> tuple[IdPartition, ...]:
+    """Read the partitions of a record, in its order."""
+    return tuple((each["topicId"], number) for each in topics for number in each["partitions"])
+
+
+def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartition, int]:
+    """Read partitions with the epochs since which the member has them.
+
+    Before 4.3 that was not recorded (`Utils.assignmentFromTopicPartitions`).
+    """
+    held = {}
+    for each in topics:
+        numbers = each["partitions"]
+        epochs = each.get("assignmentEpochs") or ()
+        if len(epochs) != len(numbers):
+            epochs = [max(member_epoch, 0)] * len(numbers)
+        for number, epoch in zip(numbers, epochs, strict=True):
+            held[each["topicId"], number] = epoch
+    return held
+
+
+def _member_key(group_id: str, member_id: str) -> Data:
+    return {"groupId": group_id, "memberId": member_id}
+
+
+def _by_topic(assigned: Iterable[IdPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic_id, number in assigned:
+        topics.setdefault(topic_id, []).append(number)
+    return topics
+
+
+def _with_epochs(held: Mapping[IdPartition, int]) -> list[Data]:
+    return [
+        {
+            "topicId": topic_id,
+            "partitions": numbers,
+            "assignmentEpochs": [held[topic_id, number] for number in numbers],
+        }
+        for topic_id, numbers in _by_topic(held).items()
+    ]

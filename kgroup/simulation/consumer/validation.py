@@ -1,0 +1,116 @@
+"""What a coordinator refuses members of consumer groups, before anything is changed.
+
+Source: `throwIfConsumerGroupHeartbeatRequestIsInvalid` of `GroupCoordinatorService` and the
+methods `throwIf...` of `GroupMetadataManager`, of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kgroup.model.pattern import parse_regex
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.consumer.group import ConsumerGroup
+from kgroup.simulation.consumer.member import ConsumerMember
+from kgroup.simulation.consumer.message import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    PAUSE_EPOCH,
+    ConsumerHeartbeat,
+)
+
+__all__ = [
+    "Refusal",
+    "check_epoch",
+    "check_regex",
+    "check_request",
+    "check_size",
+    "known_group",
+    "known_member",
+    "own_member",
+    "static_member",
+]
+
+
+class Refusal(Exception):  # noqa: N818 -- no error of the program
+    """A request is refused."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+def check_request(request: ConsumerHeartbeat, assignors: Collection[str]) -> None:
+    """Refuse what no group would take."""
+    epoch = request.member_epoch
+    needs_id = request.version >= 1 or epoch > 0 or epoch == LEAVE_EPOCH
+    texts = (request.group_id, request.instance_id, request.rack_id)
+    joins_wrongly = epoch == JOIN_EPOCH and (bool(request.owned) or not request.is_full)
+    if (
+        (needs_id and not request.member_id.strip())
+        or any(text is not None and not text.strip() for text in texts)
+        or joins_wrongly
+        or (epoch == PAUSE_EPOCH and request.instance_id is None)
+        or epoch < PAUSE_EPOCH
+    ):
+        raise Refusal(ErrorCode.INVALID_REQUEST)
+    if request.assignor is not None and request.assignor not in assignors:
+        raise Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR)
+
+
+def known_group(groups: Mapping[str, ConsumerGroup], group_id: str) -> ConsumerGroup:
+    """Return a group that must be there."""
+    if (group := groups.get(group_id)) is None:
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+    return group
+
+
+def check_size(group: ConsumerGroup, member_id: str, max_size: int) -> None:
+    """Let nobody new into a group that is full (`throwIfConsumerGroupIsFull`)."""
+    if len(group.members) >= max_size and member_id not in group.members:
+        raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+
+def check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
+    """Let a member go on from its epoch, or from the one before if it missed the answer.
+
+    Then it must say what it has, and that must be its own.
+    Kafka: `throwIfConsumerGroupMemberEpochIsInvalid`.
+    """
+    epoch = request.member_epoch
+    missed = epoch == member.previous_epoch and member.owns_all(request.owned)
+    if epoch > member.epoch or (epoch < member.epoch and not missed):
+        raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH)
+
+
+def check_regex(regex: str) -> None:
+    """Refuse what is no regular expression (`throwIfRegularExpressionIsInvalid`)."""
+    try:
+        parse_regex(regex)
+    except ValueError:
+        raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION) from None
+
+
+def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
+    """Return a member that must be there."""
+    if (member := group.members.get(member_id)) is None:
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member
+
+
+def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | None:
+    """Return who has an instance; one that goes by another instance now is refused."""
+    member_id = group.statics.get(instance_id)
+    return None if member_id is None else known_member(group, member_id)
+
+
+def own_member(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:
+    """Return the member that sends a request; who names an instance must have it."""
+    if request.instance_id is None:
+        return known_member(group, request.member_id)
+    member = static_member(group, request.instance_id)
+    if member is None:
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+    if member.member_id != request.member_id:
+        raise Refusal(ErrorCode.FENCED_INSTANCE_ID)
+    return member

@@ -1,0 +1,69 @@
+"""The coordinator of consumer groups against a broker: random heartbeats, played to both.
+
+Every answer is the same, and after each the group that ConsumerGroupDescribe tells of; so are the
+records that the broker has written, one by one.
+
+Declared differences:
+- the texts of errors, and the order of members, topics and partitions, are not simulated;
+- `metadataHash` is another hash of the same: only whether it changes is compared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.broker.consumer_play import BROKER_SETTINGS, SETTINGS, TOPICS, ConsumerPlay
+from tests.broker.group_records import comparable, written
+from tests.broker.servers import Broker, broker
+from tests.record.raw import await_coordinator, create_topics
+from tests.record.wire import Wire
+
+PLAYS = 100
+LONG_PLAYS = 24
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with broker("4.3.1", tmp_path_factory.mktemp("consumer"), config=BROKER_SETTINGS) as running:
+        with Wire(running.version, running.bootstrap) as wire:
+            create_topics(wire, TOPICS)
+            await_coordinator(wire)
+        yield running
+
+
+def test_answers_states_and_records_of_random_heartbeats(server: Broker) -> None:
+    """One in five makes, grows and deletes a topic meanwhile."""
+    plays = [
+        ConsumerPlay(server.bootstrap, seed, changes_topics=seed % 5 == 0) for seed in range(PLAYS)
+    ]
+    for play in plays:
+        play.run()
+        assert not play.differences, story(play)
+    compare_records(server, plays)
+
+
+def test_what_time_does(server: Broker) -> None:
+    """Sessions end, rebalances take too long, expressions are looked at again; side by side."""
+    plays = [ConsumerPlay(server.bootstrap, PLAYS + seed, waits=True) for seed in range(LONG_PLAYS)]
+    with ThreadPoolExecutor(LONG_PLAYS) as pool:
+        list(pool.map(ConsumerPlay.run, plays))
+    for play in plays:
+        assert not play.differences, story(play)
+    compare_records(server, plays)
+
+
+def compare_records(server: Broker, plays: Sequence[ConsumerPlay]) -> None:
+    """Compare when all sessions have ended."""
+    time.sleep(SETTINGS.session_timeout_ms / 1000 + 2)
+    records = written(server.log_dir)
+    for play in plays:
+        play.sim.clock.run(play.sim.clock.now_ms + 2 * SETTINGS.session_timeout_ms)
+        assert comparable(records[play.group_id]) == comparable(play.sim.records), play.seed
+
+
+def story(play: ConsumerPlay) -> str:
+    return "\n".join([f"seed {play.seed}", *play.log, *play.differences])

@@ -102,7 +102,7 @@ class ConsumerPlay:
         self._wires: list[Wire] = []
         self._observer = self._wire("observer")
         self._topics = self._known_topics()
-        self.sim = ConsumerWorld(self.settings, self._topics)
+        self.sim = self._world()
         self._begin = time.monotonic()
         self._has_static = draw.random() < 0.6
         self._has_regex = draw.random() < 0.5
@@ -119,6 +119,9 @@ class ConsumerPlay:
         finally:
             for wire in self._wires:
                 wire.close()
+
+    def _world(self) -> ConsumerWorld:
+        return ConsumerWorld(self.settings, self._topics)
 
     def _wire(self, name: str) -> Wire:
         self._wires.append(Wire(_VERSION, self.address, name))
@@ -252,8 +255,10 @@ class ConsumerPlay:
     # --- play -----------------------------------------------------------------------------------
 
     def _step(self, actor: Actor) -> None:
+        self._beat(actor, self._spoilt(self._request(actor)))
+
+    def _beat(self, actor: Actor, request: ConsumerHeartbeat) -> None:
         draw, sim = self._draw, self.sim
-        request = self._spoilt(self._request(actor))
         self.count += 1
         self.log.append(f"{actor.name} {request}")
         now_ms = self._now_ms()
@@ -265,6 +270,7 @@ class ConsumerPlay:
         if sim.clock.next_ms == sim.clock.now_ms:  # expressions are looked at
             time.sleep(_RESOLVED_S)
             sim.clock.run(sim.clock.now_ms)
+        self._compare_rest()
         expected = sim.answers.pop()
         if got != expected:
             self.differences.append(f"{actor.name}: {got}\n  expected {expected}")
@@ -277,7 +283,11 @@ class ConsumerPlay:
         self.log.append(f"wait {seconds} s")
         time.sleep(seconds)
         self.sim.clock.run(self._now_ms())
+        self._compare_rest()
         self._compare_state()
+
+    def _compare_rest(self) -> None:
+        """Compare what is answered to others; heartbeats are answered at once."""
 
     def _now_ms(self) -> int:
         return int((time.monotonic() - self._begin) * 1000)
@@ -365,7 +375,7 @@ class ConsumerPlay:
                     each.regex,
                     self._existing([*each.assigned, *each.revoking]),
                     self._existing(group.targets.get(each.member_id, ())),
-                    1,
+                    int(each.classic is None),
                 )
                 for each in group.members.values()
             },

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.model.problem import ProblemLog
+from kgroup.protocol.message.primitives import base64_bytes
+from kgroup.protocol.record.consumer_protocol import decode_subscription
+from kgroup.protocol.record.coordinator_record import decode_members
 from kgroup.simulation.consumer.member import Data
 from kgroup.simulation.consumer.record import Record
 from kgroup.source.log.replay import read_segment
@@ -16,7 +19,18 @@ from kgroup.source.log.segment_file import find_segments
 
 __all__ = ["comparable", "written"]
 
-_TIMES = frozenset({"assignmentTimestamp", "timestamp", "version"})
+_TIMES = frozenset({"assignmentTimestamp", "timestamp", "version", "currentStateTimestamp"})
+_TOMBSTONE = "tombstone"
+_UNORDERED = frozenset(
+    {_TOMBSTONE, "ConsumerGroupTargetAssignmentMember", "ConsumerGroupRegularExpression"}
+)
+_OF_MEMBERS = frozenset(
+    {
+        "ConsumerGroupCurrentMemberAssignment",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupMemberMetadata",
+    }
+)
 _PARTITIONS = frozenset({"topicPartitions", "assignedPartitions", "partitionsPendingRevocation"})
 
 
@@ -27,9 +41,10 @@ def written(log_dir: Path) -> Mapping[str, Sequence[Record]]:
         problems = ProblemLog()
         for each in read_segment(segment, problems):
             data = None if each.value is None else each.value["data"]
-            if each.key is not None and "groupId" in each.key["data"]:
+            if each.type == "GroupMetadata" or each.type.startswith("ConsumerGroup"):
+                assert each.key is not None
                 record = Record(each.type, each.key["data"], data)
-                records[record.key["groupId"]].append(record)
+                records[next(iter(record.key.values()))].append(record)
         assert not problems.problems()
     return records
 
@@ -43,23 +58,47 @@ def comparable(records: Sequence[Record]) -> list[Any]:
     plain = []
     for type_, key, value in records:
         data = dict(value or {})
+        if type_ == "GroupMetadata" and value is not None:
+            data["members"] = _classic_members(value)
         if value is not None and type_ == "ConsumerGroupMetadata":
             data["metadataHash"] = hashes.setdefault(data.get("metadataHash", 0), len(hashes))
         said = {name: _plain(name, data[name]) for name in sorted(data.keys() - _TIMES)}
         plain.append((type_, sorted(map(str, key.values())), said, value is None))
-    return [
-        sorted(same, key=str) if _is_unordered(type_) else list(same)
-        for type_, same in groupby(plain, key=lambda each: each[0])
-    ]
+    runs = [(kind, list(same)) for kind, same in groupby(plain, key=_kind)]
+    return [sorted(same, key=str) if kind in _UNORDERED else same for kind, same in runs]
 
 
-def _is_unordered(type_: str) -> bool:
-    return type_ in ("ConsumerGroupTargetAssignmentMember", "ConsumerGroupRegularExpression")
+def _kind(record: tuple[str, Any, Any, bool]) -> str:
+    """Say which records next to each other come from one hash table: of several members at once."""
+    type_, _, _, is_tombstone = record
+    return _TOMBSTONE if is_tombstone and type_ in _OF_MEMBERS else type_
+
+
+def _classic_members(group: Data) -> list[Data]:
+    """Decode what members say and have; topics of what they have are put in order."""
+    decoded: dict[str, Any] = {**group, "members": [dict(each) for each in group["members"]]}
+    if any(isinstance(each["subscription"], bytes) for each in group["members"]):
+        decode_members(decoded)
+    for member in decoded["members"]:
+        for topic in member["assignment"].get("assignedPartitions", ()):
+            topic["partitions"] = sorted(topic["partitions"])
+        member["assignment"].get("assignedPartitions", []).sort(key=lambda each: each["topic"])
+    members: list[Data] = decoded["members"]
+    return members
+
+
+def _subscription(metadata: Any) -> Any:
+    return decode_subscription(base64_bytes(metadata)) if isinstance(metadata, str) else metadata
 
 
 def _plain(name: str, value: Any) -> Any:
     if name == "subscribedTopicRegex":
         return value or ""
+    if name == "classicMemberMetadata" and value is not None:
+        protocols = value["supportedProtocols"]
+        return value["sessionTimeoutMs"], [
+            (each["name"], _subscription(each["metadata"])) for each in protocols
+        ]
     return sorted(map(_numbers, value)) if name in _PARTITIONS else value
 
 

@@ -117,6 +117,23 @@ class ClassicGroups:
             self._rebalance.abandon(group)
         self.groups.clear()
 
+    def interrupt(self, group: ClassicGroup) -> None:
+        """Have members that wait for others join again: the group is to speak another protocol."""
+        self._rebalance.interrupt(group, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def give_up(self, group_id: str) -> None:
+        """Forget a group: it speaks another protocol now."""
+        if (group := self.groups.pop(group_id, None)) is not None:
+            self._rebalance.abandon(group)
+
+    def take_over(self, group: ClassicGroup, cause: Cause | None) -> None:
+        """Take a group that has spoken another protocol; it rebalances if there is a cause."""
+        self.groups[group.group_id] = group
+        for member in group.members:
+            self._rebalance.expect(group, member)
+        if cause is not None:
+            self._rebalance.prepare(group, cause)
+
     def offset_fetch(self, request: OffsetFetch) -> None:
         """Tell what is committed, whatever the group's state."""
         found = self.offsets.of(request.group_id)

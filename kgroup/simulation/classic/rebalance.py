@@ -215,6 +215,15 @@ class ClassicRebalance:
         """Write a group's record."""
         self._world.append("GroupMetadata", {"group": group.group_id}, group.record(assignments))
 
+    def interrupt(self, group: ClassicGroup, code: ErrorCode) -> None:
+        """Answer those who wait for others with an error."""
+        for member in group.members:
+            if (join := group.await_join(member, None)) is not None:
+                self.refuse_join(join, member.member_id, code)
+            if (sync := member.awaiting_sync) is not None:
+                member.awaiting_sync = None
+                self._world.answer(sync, SyncAnswer(code))
+
     def abandon(self, group: ClassicGroup) -> None:
         """Leave a group to another coordinator; who waits is told so."""
         for timer in (group.join, group.sync, *group.pending_joins.values()):
@@ -223,11 +232,7 @@ class ClassicRebalance:
         for member in group.members:
             if member.session is not None:
                 member.session.cancel()
-            if (join := group.await_join(member, None)) is not None:
-                self.refuse_join(join, member.member_id, ErrorCode.NOT_COORDINATOR)
-            if (sync := member.awaiting_sync) is not None:
-                member.awaiting_sync = None
-                self._world.answer(sync, SyncAnswer(ErrorCode.NOT_COORDINATOR))
+        self.interrupt(group, ErrorCode.NOT_COORDINATOR)
         group.become(GroupState.DEAD, self._clock.now_ms)
 
     def welcome(

@@ -24,6 +24,7 @@ from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer import validation
 from kgroup.simulation.consumer.group import ConsumerGroup, ResolvedRegex
 from kgroup.simulation.consumer.member import ConsumerMember, Data
+from kgroup.simulation.consumer.member_timers import MemberTimers, TimerKind
 from kgroup.simulation.consumer.message import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -32,7 +33,7 @@ from kgroup.simulation.consumer.message import (
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
-from kgroup.simulation.consumer.reconciliation import Goal, reconcile
+from kgroup.simulation.consumer.reconciliation import Way, reconcile
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.target_assignment import AssignorError, target_assignments
@@ -44,8 +45,10 @@ __all__ = ["TABLE", "ConsumerCoordinator", "World"]
 REGEX_MIN_INTERVAL_MS = 10_000
 """How long expressions are not looked at again (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
+RETRY_MS = 500
 
 Outcome = tuple[list[Record], ConsumerHeartbeatAnswer]
+Owned = frozenset[IdPartition] | None
 
 
 class World(Interface):
@@ -82,6 +85,13 @@ class Subscribed(NamedTuple):
     is_homogeneous: bool
 
 
+class Goal(NamedTuple):
+    """What a member shall have, and the epoch of the group for which that is."""
+
+    epoch: int
+    target: Collection[IdPartition]
+
+
 class ConsumerCoordinator:
     """The consumer groups of a broker.
 
@@ -104,8 +114,7 @@ class ConsumerCoordinator:
         self._topics = topics or TopicImage()
         self._topics_version = 0
         self._new_topics_version = 0
-        self._sessions: dict[tuple[str, str], Timer] = {}
-        self._rebalances: dict[tuple[str, str], Timer] = {}
+        self._timers = MemberTimers(world.clock)
         self._resolving: dict[str, Timer] = {}
 
     def heartbeat(self, request: ConsumerHeartbeat) -> None:
@@ -162,10 +171,10 @@ class ConsumerCoordinator:
 
     def on_unloaded(self) -> None:
         """Forget all groups: another coordinator has them."""
-        for timers in (self._sessions, self._rebalances, self._resolving):
-            for timer in timers.values():
-                timer.cancel()
-            timers.clear()
+        for timer in self._resolving.values():
+            timer.cancel()
+        self._resolving.clear()
+        self._timers.clear()
         self.groups.clear()
 
     def _apply(self, records: Iterable[Record]) -> None:
@@ -177,33 +186,40 @@ class ConsumerCoordinator:
 
     def _join(self, request: ConsumerHeartbeat) -> Outcome:
         """Take a member in, or again, whatever it has missed; a static one in another's place."""
-        group = self.groups.get(request.group_id) or ConsumerGroup(request.group_id)
+        records: list[Record] = []
+        group = self._group_to_join(request.group_id, records)
         validation.check_size(group, request.member_id, self._settings.max_size)
         member_id = request.member_id or self._world.new_uuid()
-        records: list[Record] = []
         member = group.members.get(member_id) or ConsumerMember(member_id)
         if request.instance_id is not None:
             static = validation.static_member(group, request.instance_id)
             if static is not None:
-                if static.epoch != PAUSE_EPOCH:
+                if static.classic is None and static.epoch != PAUSE_EPOCH:
                     raise Refusal(ErrorCode.UNRELEASED_INSTANCE_ID)
-                member = replace(static, member_id=member_id, epoch=0, previous_epoch=0)
-                records += self._replace_member(group, static, member)
+                member = self._replace_member(group, static, member_id, records)
         return self._update(group, member, request, records)
 
+    def _group_to_join(self, group_id: str, records: list[Record]) -> ConsumerGroup:
+        """Return a group, a new one if there is none (`getOrMaybeCreateConsumerGroup`).
+
+        Records that make it one go first.
+        """
+        return self.groups.get(group_id) or ConsumerGroup(group_id)
+
     def _replace_member(
-        self, group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember
-    ) -> list[Record]:
+        self, group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[Record]
+    ) -> ConsumerMember:
         """Put a static member that has come back in the place of itself, with what it had."""
         group_id = group.group_id
-        return [
+        new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
+        target = group.targets.get(old.member_id, ())
+        records += [
             *record_of.gone_member(group_id, old.member_id),
             record_of.member_metadata(group_id, new),
-            record_of.target_assignment(
-                group_id, new.member_id, group.targets.get(old.member_id, ())
-            ),
+            record_of.target_assignment(group_id, member_id, target),
             record_of.current_assignment(group_id, new),
         ]
+        return new
 
     def _beat(self, request: ConsumerHeartbeat) -> Outcome:
         """Keep a member, and tell it what to give up and what to take."""
@@ -222,28 +238,9 @@ class ConsumerCoordinator:
     ) -> Outcome:
         """Note what the member says, assign anew if that changes something, and reconcile it."""
         updated = member.said(request)
-        if updated != member:
-            records.append(record_of.member_metadata(group.group_id, updated))
-        regex_change = self._update_regex(group, member, updated, records)
-        changes_topics = updated.topics != member.topics
-        subscribed = Subscribed(group.epoch, group.is_homogeneous)
-        rises = changes_topics or regex_change is RegexChange.RESOLVED
-        if rises or self._clock.now_ms >= group.refresh_ms:
-            subscribed = self._update_subscriptions(group, member, updated, rises, records)
-        epoch, target = self._update_target(group, member, updated, subscribed, records)
-        goal = Goal(
-            epoch,
-            target,
-            self._topics,
-            group.topics_of(updated),
-            changes_topics or regex_change is not RegexChange.NONE,
-            request.owned,
-            group.is_held,
-        )
-        reconciled = reconcile(updated, goal)
-        if reconciled != updated:
-            records.append(record_of.current_assignment(group.group_id, reconciled))
-            self._note_revocation(group.group_id, reconciled)
+        subscribed, is_new = self._note_member(group, member, updated, records)
+        goal = self._update_target(group, member, updated, subscribed, records)
+        reconciled = self._reconcile(group, updated, goal, is_new, request.owned, records)
         self._expect(group.group_id, updated.member_id)
         is_told = (
             request.member_epoch == JOIN_EPOCH
@@ -257,6 +254,53 @@ class ConsumerCoordinator:
             self._settings.heartbeat_interval_ms,
             frozenset(reconciled.assigned) if is_told else None,
         )
+
+    def _note_member(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        records: list[Record],
+        *,
+        waits_for_regex: bool = True,
+    ) -> tuple[Subscribed, bool]:
+        """Write what a member says; tell the epoch then, and whether its subscription is new.
+
+        The epoch does not rise for an expression before its topics are known, unless nobody waits
+        for that.
+        """
+        if updated != member:
+            records.append(record_of.member_metadata(group.group_id, updated))
+        regex_change = self._update_regex(group, member, updated, records)
+        changes_topics = updated.topics != member.topics
+        is_new = changes_topics or regex_change is not RegexChange.NONE
+        rises = (
+            changes_topics or regex_change is RegexChange.RESOLVED if waits_for_regex else is_new
+        )
+        if rises or self._clock.now_ms >= group.refresh_ms:
+            return self._update_subscriptions(group, member, updated, rises, records), is_new
+        return Subscribed(group.epoch, group.is_homogeneous), is_new
+
+    def _reconcile(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        goal: Goal,
+        is_new: bool,
+        owned: Owned,
+        records: list[Record],
+    ) -> ConsumerMember:
+        """Bring a member nearer to what it shall have (`maybeReconcile`)."""
+        epoch, target = goal
+        way = Way(
+            epoch, target, self._topics, group.topics_of(member), is_new, owned, group.is_held
+        )
+        reconciled = reconcile(member, way)
+        if reconciled != member:
+            records.append(record_of.current_assignment(group.group_id, reconciled))
+            if member.classic is None:
+                self._note_revocation(group.group_id, reconciled)
+        return reconciled
 
     def _update_subscriptions(
         self,
@@ -288,7 +332,7 @@ class ConsumerCoordinator:
         updated: ConsumerMember,
         subscribed: Subscribed,
         records: list[Record],
-    ) -> tuple[int, Collection[IdPartition]]:
+    ) -> Goal:
         """Assign anew if the group's epoch has risen, but not too often (KIP-1263).
 
         Kafka: `maybeUpdateTargetAssignment`.
@@ -297,7 +341,7 @@ class ConsumerCoordinator:
         interval_ms = self._settings.assignment_interval_ms
         is_early = assigned_ms and interval_ms and now_ms < assigned_ms + interval_ms
         if group.assignment_epoch >= subscribed.epoch or is_early:
-            return group.assignment_epoch, group.target_of(updated)
+            return Goal(group.assignment_epoch, group.target_of(updated))
         assignor = group.preferred_assignor(member, updated) or self._settings.assignors[0]
         try:
             targets = target_assignments(
@@ -311,7 +355,7 @@ class ConsumerCoordinator:
                 records.append(record_of.target_assignment(group.group_id, member_id, target))
         epoch = subscribed.epoch
         records.append(record_of.assignment_epoch(group.group_id, epoch, now_ms))
-        return epoch, targets[updated.member_id]
+        return Goal(epoch, targets[updated.member_id])
 
     # --- regular expressions --------------------------------------------------------------------
 
@@ -429,48 +473,48 @@ class ConsumerCoordinator:
         metadata_hash = self._topics.hash_of(counts.topics)
         records.append(record_of.group_epoch(group_id, group.epoch + 1, metadata_hash))
         for member in members:
-            for timers in (self._sessions, self._rebalances):
-                _cancel(timers, (group_id, member.member_id))
+            self._timers.cancel_all(group_id, member.member_id)
         return records
 
     # --- what time does -------------------------------------------------------------------------
 
-    def _expect(self, group_id: str, member_id: str) -> None:
+    def _expect(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
         """Remove the member if it is not heard of in its session."""
-
-        def expire() -> None:
-            group = self.groups.get(group_id)
-            if group is not None and (member := group.members.get(member_id)) is not None:
-                self._apply(self._fence(group, [member]))
-
-        key = (group_id, member_id)
-        _cancel(self._sessions, key)
-        self._sessions[key] = self._clock.after(self._settings.session_timeout_ms, expire)
+        timeout_ms = self._settings.session_timeout_ms if timeout_ms is None else timeout_ms
+        self._timers.start(
+            TimerKind.SESSION,
+            group_id,
+            member_id,
+            timeout_ms,
+            lambda: self._expire(group_id, member_id),
+        )
 
     def _note_revocation(self, group_id: str, member: ConsumerMember) -> None:
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             self._expect_revocation(group_id, member)
         else:
-            _cancel(self._rebalances, (group_id, member.member_id))
+            self._timers.cancel(TimerKind.REBALANCE, group_id, member.member_id)
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """Remove the member if it does not come out of its epoch in its rebalance timeout."""
-        member_id, epoch = member.member_id, member.epoch
+        self._timers.start(
+            TimerKind.REBALANCE,
+            group_id,
+            member.member_id,
+            member.rebalance_timeout_ms,
+            lambda: self._expire(group_id, member.member_id, member.epoch),
+        )
 
-        def expire() -> None:
-            group = self.groups.get(group_id)
-            now = None if group is None else group.members.get(member_id)
-            if group is not None and now is not None and now.epoch == epoch:
-                self._apply(self._fence(group, [now]))
-
-        key = (group_id, member_id)
-        _cancel(self._rebalances, key)
-        self._rebalances[key] = self._clock.after(member.rebalance_timeout_ms, expire)
-
-
-def _cancel(timers: dict[tuple[str, str], Timer], key: tuple[str, str]) -> None:
-    if (timer := timers.pop(key, None)) is not None:
-        timer.cancel()
+    def _expire(self, group_id: str, member_id: str, epoch: int | None = None) -> None:
+        """Remove a member, if it is there (and in this epoch still)."""
+        group = self.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is None or member is None or epoch not in (None, member.epoch):
+            return
+        try:
+            self._apply(self._fence(group, [member]))
+        except Refusal:  # it cannot be, and is tried again (`CoordinatorTimerImpl`)
+            self._clock.after(RETRY_MS, lambda: self._expire(group_id, member_id, epoch))
 
 
 def _farewell(request: ConsumerHeartbeat, member_id: str) -> ConsumerHeartbeatAnswer:

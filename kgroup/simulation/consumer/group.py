@@ -188,6 +188,10 @@ class ConsumerGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return None if member_epoch == member.epoch else _stale(member)
 
+    def update_member(self, member: ConsumerMember) -> None:
+        """Take a member in, or put it in the place of itself as it was."""
+        self._put(self.members.get(member.member_id), member)
+
     # --- what records do ------------------------------------------------------------------------
 
     def replay(self, record: Record) -> None:

@@ -19,11 +19,11 @@ from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import IdPartition
 from kgroup.simulation.consumer.topic_image import TopicImage
 
-__all__ = ["TABLE", "Goal", "reconcile"]
+__all__ = ["TABLE", "Way", "reconcile"]
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class Way:
     """What a member is to be reconciled to, and what is known about its way.
 
     Attributes:
@@ -53,58 +53,58 @@ class Goal:
         return self.owned is None or not self.owned.isdisjoint(partitions)
 
 
-def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def reconcile(member: ConsumerMember, way: Way) -> ConsumerMember:
     """Return the member after its heartbeat; the same one where nothing changes."""
-    if not goal.is_new and member.is_reconciled_to(goal.epoch):
+    if not way.is_new and member.is_reconciled_to(way.epoch):
         return member
-    return TABLE[member.state](member, goal)
+    return TABLE[member.state](member, way)
 
 
-def _when_stable(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def _when_stable(member: ConsumerMember, way: Way) -> ConsumerMember:
     """Take the next target; of the same one, drop what it does not subscribe to any more."""
-    if member.epoch != goal.epoch:
-        return _next(member, goal)
-    return _unsubscribed(member, goal) if goal.is_new else member
+    if member.epoch != way.epoch:
+        return _next(member, way)
+    return _unsubscribed(member, way) if way.is_new else member
 
 
-def _when_unrevoked(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def _when_unrevoked(member: ConsumerMember, way: Way) -> ConsumerMember:
     """Go on when it has given up what it was told to; until then there may only be more of it."""
-    if not goal.still_has(member.revoking):
-        return _next(member, goal)
-    return _unsubscribed(member, goal) if goal.is_new else member
+    if not way.still_has(member.revoking):
+        return _next(member, way)
+    return _unsubscribed(member, way) if way.is_new else member
 
 
-def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def _next(member: ConsumerMember, way: Way) -> ConsumerMember:
     """Compare what it has with what it shall have (`computeNextAssignment`)."""
-    target = frozenset(filter(goal.wants, goal.target))
+    target = frozenset(filter(way.wants, way.target))
     kept = {each: since for each, since in member.assigned.items() if each in target}
     revoking = {each: since for each, since in member.assigned.items() if each not in target}
-    if revoking and goal.still_has(revoking):
+    if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, kept, revoking)
-    missing = [each for each in goal.target if each in target and each not in kept]
-    free = [each for each in missing if each in member.revoking or not goal.is_held(each)]
+    missing = [each for each in way.target if each in target and each not in kept]
+    free = [each for each in missing if each in member.revoking or not way.is_held(each)]
     is_complete = len(free) == len(missing)
     state = MemberState.STABLE if is_complete else MemberState.UNRELEASED_PARTITIONS
-    return member.moved(state, goal.epoch, kept | dict.fromkeys(free, goal.epoch), {})
+    return member.moved(state, way.epoch, kept | dict.fromkeys(free, way.epoch), {})
 
 
-def _unsubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def _unsubscribed(member: ConsumerMember, way: Way) -> ConsumerMember:
     """Have it give up what it does not subscribe to any more (`updateCurrentAssignment`)."""
-    assigned = {each: since for each, since in member.assigned.items() if goal.wants(each)}
+    assigned = {each: since for each, since in member.assigned.items() if way.wants(each)}
     # a member that subscribes to nothing is written anew in any case, as Kafka does
     is_same = len(assigned) == len(member.assigned)
-    if is_same and (goal.subscribed or member.revoking):
+    if is_same and (way.subscribed or member.revoking):
         return member
     dropped = {each: since for each, since in member.assigned.items() if each not in assigned}
     revoking = {**member.revoking, **dropped}
-    if revoking and goal.still_has(revoking):
+    if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, assigned, revoking)
     return replace(member, previous_epoch=member.epoch, assigned=assigned)
 
 
-TABLE: Mapping[MemberState, Callable[[ConsumerMember, Goal], ConsumerMember]] = {
+TABLE: Mapping[MemberState, Callable[[ConsumerMember, Way], ConsumerMember]] = {
     MemberState.STABLE: _when_stable,
     MemberState.UNREVOKED_PARTITIONS: _when_unrevoked,
     MemberState.UNRELEASED_PARTITIONS: _next,

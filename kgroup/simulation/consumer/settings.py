@@ -4,7 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ConsumerSettings"]
+from kgroup.word import Word
+
+__all__ = ["ConsumerSettings", "MigrationPolicy"]
+
+
+class MigrationPolicy(Word):
+    """Which groups may change their protocol while they have members."""
+
+    DISABLED = ("disabled", "No group changes its protocol, and members speak that of the group.")
+    UPGRADE = ("upgrade", "A classic group becomes a consumer group; members may speak either.")
+    DOWNGRADE = ("downgrade", "A consumer group whose members all speak classic becomes classic.")
+    BIDIRECTIONAL = ("bidirectional", "Groups change their protocol in both directions.")
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether classic groups may become consumer groups."""
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether consumer groups may become classic groups."""
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +39,7 @@ class ConsumerSettings:
         assignors: `group.consumer.assignors`, the default first.
         assignment_interval_ms: `group.consumer.assignment.interval.ms`.
         regex_refresh_interval_ms: `group.consumer.regex.refresh.interval.ms`.
+        migration_policy: `group.consumer.migration.policy`.
     """
 
     session_timeout_ms: int = 45_000
@@ -26,3 +48,4 @@ class ConsumerSettings:
     assignors: tuple[str, ...] = ("uniform", "range")
     assignment_interval_ms: int = 1_000
     regex_refresh_interval_ms: int = 600_000
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

@@ -7,6 +7,7 @@ methods `throwIf...` of `GroupMetadataManager`, of 4.3.1.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Protocol as Interface
 
 from kgroup.model.pattern import parse_regex
 from kgroup.protocol.error_code import ErrorCode
@@ -104,7 +105,21 @@ def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | No
     return None if member_id is None else known_member(group, member_id)
 
 
-def own_member(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:
+class FromMember(Interface):
+    """A request that a member sends."""
+
+    @property
+    def member_id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def instance_id(self) -> str | None:
+        """Its instance, of a static member."""
+        ...
+
+
+def own_member(group: ConsumerGroup, request: FromMember) -> ConsumerMember:
     """Return the member that sends a request; who names an instance must have it."""
     if request.instance_id is None:
         return known_member(group, request.member_id)

@@ -1,0 +1,413 @@
+"""One random sequence of requests of both protocols to one group, as in `consumer_play`.
+
+Members speak the classic protocol or that of KIP-848, and restart with the other one, so that the
+group is upgraded and downgraded, also in the middle of rebalances.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafka.protocol.admin import DescribeGroupsRequest
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.record.consumer_protocol import (
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
+from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.message import (
+    Answer,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinAnswer,
+    JoinGroup,
+    LeaveAnswer,
+    LeaveGroup,
+    LeavingMember,
+    Protocol,
+    Request,
+    SyncAnswer,
+    SyncGroup,
+)
+from kgroup.simulation.mixed_coordinator import MixedCoordinator
+from kgroup.simulation.rules import Settings
+from tests.broker.consumer_play import BROKER_SETTINGS, SETTINGS, Actor, ConsumerPlay
+from tests.broker.raw_client import RawClient, as_version_has_it, from_wire, to_wire
+from tests.simulation.consumer_world import ConsumerWorld
+
+__all__ = ["MIXED_BROKER_SETTINGS", "MixedPlay"]
+
+_CLASSIC = Settings(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=0, max_size=4)
+MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.max.size": "4",
+    "num.io.threads": "1",
+    "num.network.threads": "1",
+}
+_LONG_S = 10.0
+
+
+class MixedWorld(ConsumerWorld):
+    """The world of a coordinator of both protocols."""
+
+    def __init__(self, settings: ConsumerSettings, topics: TopicImage) -> None:
+        super().__init__(settings, topics)
+        self.coordinator: MixedCoordinator = MixedCoordinator(_CLASSIC, settings, self, topics)
+        self.classic_answers: list[tuple[Request, Answer]] = []
+
+    def answer(self, request: Any, answer: Any) -> None:
+        if isinstance(request, ConsumerHeartbeat):
+            super().answer(request, answer)
+        else:
+            self.classic_answers.append((request, answer))
+
+    def new_member_id(self, prefix: str) -> str:
+        return self.next_id
+
+    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
+        pass
+
+    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+        pass
+
+
+@dataclass
+class Side:
+    """What an actor has learnt that speaks the classic protocol."""
+
+    speaks: bool
+    generation_id: int = -1
+    leads: bool = False
+    known: tuple[str, ...] = ()
+    protocol: str | None = None
+    joins: bool = True
+    syncs: bool = False
+    owned: Mapping[str, list[int]] = field(default_factory=dict)
+    clients: list[RawClient] = field(default_factory=list)
+
+    def forget(self) -> None:
+        self.generation_id, self.joins, self.syncs, self.owned = -1, True, False, {}
+
+
+@dataclass
+class MixedPlay(ConsumerPlay):
+    """A sequence of requests of both protocols."""
+
+    policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+
+    def run(self) -> None:
+        self.settings = replace(SETTINGS, migration_policy=self.policy, session_timeout_ms=6_000)
+        self._sides: dict[str, Side] = {}
+        self._sent: dict[int, tuple[Actor, RawClient, int, Request]] = {}
+        self._describer = RawClient(self.address, "describer")
+        try:
+            super().run()
+        finally:
+            for side in self._sides.values():
+                for client in side.clients:
+                    client.close()
+            self._describer.close()
+
+    def _world(self) -> MixedWorld:
+        self._mixed = MixedWorld(self.settings, self._topics)
+        return self._mixed
+
+    def _actor(self, number: int) -> Actor:
+        actor = super()._actor(number)
+        self._sides[actor.name] = Side(self._draw.random() < 0.6)
+        return actor
+
+    def _step(self, actor: Actor) -> None:
+        draw, side = self._draw, self._sides[actor.name]
+        is_in = actor.epoch or side.generation_id >= 0
+        if draw.random() < (0.02 if is_in else 0.15):
+            side.speaks = not side.speaks
+            side.forget()
+            actor.epoch = 0
+            if draw.random() < 0.7:
+                actor.member_id = ""
+        if side.speaks:
+            self._ask(actor, side, self._classic_request(actor, side))
+        else:
+            super()._step(actor)
+
+    def _compare_rest(self) -> None:
+        self._compare_classic({})
+
+    def _learn(self, actor: Actor, answer: ConsumerHeartbeatAnswer) -> None:
+        super()._learn(actor, answer)
+        if answer.error is ErrorCode.GROUP_ID_NOT_FOUND and self._draw.random() < 0.5:
+            self._sides[actor.name].speaks = True
+
+    # --- classic requests -----------------------------------------------------------------------
+
+    def _classic_request(self, actor: Actor, side: Side) -> Request:
+        draw = self._draw
+        weights = [1, 1, 6, 0.6]
+        if side.joins:
+            weights = [9, 0.3, 0.7, 0.2]
+        elif side.syncs:
+            weights = [0.5, 9, 1, 0.2]
+        kind = draw.choices(["join", "sync", "heartbeat", "leave"], weights)[0]
+        member_id, generation_id = actor.member_id, side.generation_id
+        if draw.random() < 0.04:
+            member_id = draw.choice([*(each.member_id for each in self._actors), "nobody", ""])
+        if draw.random() < 0.04:
+            generation_id += draw.choice([-1, 1])
+        if kind == "join":
+            return self._join_group(actor, side, member_id)
+        if kind == "sync":
+            version = draw.choice([3, 5])
+            protocol_type = "consumer" if draw.random() < 0.97 else "connect"
+            return SyncGroup(
+                self.group_id,
+                generation_id,
+                member_id,
+                self._assignments(side) if side.leads else {},
+                actor.instance_id,
+                protocol_type if version == 5 else None,
+                side.protocol if version == 5 else None,
+                version,
+            )
+        if kind == "heartbeat":
+            return Heartbeat(self.group_id, generation_id, member_id, actor.instance_id)
+        members = [LeavingMember(member_id, actor.instance_id)]
+        if actor.instance_id is not None and draw.random() < 0.3:
+            members = [LeavingMember("", actor.instance_id)]
+        while draw.random() < 0.2:
+            other = draw.choice(self._actors)
+            members.append(LeavingMember(other.member_id, other.instance_id))
+        return LeaveGroup(self.group_id, tuple(members))
+
+    def _join_group(self, actor: Actor, side: Side, member_id: str) -> JoinGroup:
+        draw = self._draw
+        if draw.random() < 0.1 or actor.topics is None:
+            actor.topics = tuple(draw.sample(["t1", "t2", "t3", "orders"], draw.randint(0, 3)))
+        names = draw.choice([["range"], ["range", "roundrobin"], ["roundrobin", "range"]])
+        if draw.random() < 0.02:
+            names = draw.choice([[], ["other"]])
+        version = draw.randint(0, 3)
+        metadata = encode_subscription(
+            {
+                "version": version,
+                "topics": sorted(actor.topics),
+                "userData": None,
+                "ownedPartitions": [
+                    {"topic": topic, "partitions": numbers} for topic, numbers in side.owned.items()
+                ],
+                "generationId": side.generation_id,
+                "rackId": draw.choice([None, "r1"]) if version >= 3 else None,
+            }
+        )
+        return JoinGroup(
+            self.group_id,
+            member_id,
+            draw.choice([3_000, 30_000] if self.waits else [30_000]) if draw.random() < 0.98 else 1,
+            draw.choice([1_500, 60_000] if self.waits else [60_000]),
+            "consumer" if draw.random() < 0.97 else "connect",
+            tuple(Protocol(name, metadata) for name in names),
+            actor.instance_id,
+            actor.name,
+            "/127.0.0.1",
+            draw.randint(5 if actor.instance_id is not None or self._has_static else 2, 9),
+        )
+
+    def _assignments(self, side: Side) -> Mapping[str, bytes]:
+        """Give each partition of two topics to somebody, or to nobody."""
+        draw = self._draw
+        given: dict[str, dict[str, list[int]]] = {each: {} for each in side.known}
+        for topic, count in {"t2": 3, "orders": 12}.items():
+            for number in range(count):
+                if draw.random() < 0.95:
+                    given[draw.choice(side.known)].setdefault(topic, []).append(number)
+        user_data = b"x" if draw.random() < 0.03 else None
+        return {
+            member_id: encode_assignment(
+                {
+                    "version": 1,
+                    "assignedPartitions": [
+                        {"topic": topic, "partitions": numbers} for topic, numbers in own.items()
+                    ],
+                    "userData": user_data,
+                }
+            )
+            for member_id, own in given.items()
+            if draw.random() < 0.95
+        }
+
+    # --- play -----------------------------------------------------------------------------------
+
+    def _ask(self, actor: Actor, side: Side, request: Request) -> None:
+        self.count += 1
+        self.log.append(f"{actor.name} {request}")
+        joins = isinstance(request, JoinGroup) and not request.member_id
+        before = self._ids() if joins else None
+        client = next((each for each in side.clients if not each.waiting), None)
+        if client is None:
+            client = RawClient(self.address, actor.name)
+            side.clients.append(client)
+        version = getattr(request, "version", 4)
+        number = client.send(to_wire(request, version), version)
+        self._sent[id(request)] = (actor, client, number, request)
+        early: dict[int, Any] = {}
+        if before is not None:
+            self.sim.next_id = self._learn_id(client, before, early, id(request))
+        time.sleep(0.002)
+        clock = self.sim.clock
+        clock.run(self._now_ms())
+        self._mixed.coordinator.handle(request)
+        clock.run(clock.now_ms)
+        self._compare_classic(early)
+        for each in self._sides.values():
+            for other in each.clients:
+                if (unexpected := other.receive(0)) is not None:
+                    self.differences.append(f"unexpected {unexpected}")
+        if not self.differences:
+            self._compare_state()
+
+    def _learn_id(
+        self, client: RawClient, before: frozenset[str], early: dict[int, Any], asked: int
+    ) -> str:
+        """Wait until the broker has answered, or has a new member."""
+        end = time.monotonic() + _LONG_S
+        while time.monotonic() < end:
+            if (found := client.receive(0.005)) is not None:
+                early[asked] = found[1]
+                return str(found[1].member_id)
+            if new := self._ids() - before:
+                return next(iter(new))
+        self.differences.append("no new member and no answer")
+        return "none"
+
+    def _compare_classic(self, early: dict[int, Any]) -> None:
+        answers, self._mixed.classic_answers = self._mixed.classic_answers, []
+        for asked, answer in answers:
+            actor, client, number, request = self._sent.pop(id(asked))
+            version = getattr(request, "version", 4)
+            expected = _plain(as_version_has_it(answer, version))
+            response = early.pop(id(asked), None)
+            if response is None:
+                found = client.receive(_LONG_S)
+                if found is None:
+                    self.differences.append(f"{actor.name}: no answer; expected {expected}")
+                    return
+                assert found[0] == number
+                response = found[1]
+            got = _plain(from_wire(request, response, version))
+            self.log.append(f"    {actor.name} <- {got}")
+            if got != expected:
+                self.differences.append(f"{actor.name}: {got}\n  expected {expected}")
+            self._learn_classic(actor, self._sides[actor.name], got)
+
+    def _learn_classic(self, actor: Actor, side: Side, answer: Any) -> None:
+        if isinstance(answer, LeaveAnswer):
+            if answer.error is ErrorCode.NONE:
+                side.forget()
+                actor.member_id = ""
+            return
+        if answer.error is ErrorCode.NONE:
+            if isinstance(answer, JoinAnswer):
+                actor.member_id, side.generation_id = answer.member_id, answer.generation_id
+                side.leads = answer.leader_id == answer.member_id
+                side.known = tuple(each.member_id for each in answer.members)
+                side.protocol, side.joins, side.syncs = answer.protocol, False, True
+            if isinstance(answer, SyncAnswer):
+                side.syncs = False
+                side.owned = dict(_topics(answer.assignment))
+        elif answer.error is ErrorCode.MEMBER_ID_REQUIRED:
+            actor.member_id = answer.member_id
+        elif answer.error is ErrorCode.REBALANCE_IN_PROGRESS:
+            side.joins = True
+        elif answer.error is ErrorCode.UNRELEASED_INSTANCE_ID:
+            actor.instance_id = None
+        else:
+            side.forget()
+            actor.member_id = ""
+        if isinstance(answer, HeartbeatAnswer) and answer.error is ErrorCode.ILLEGAL_GENERATION:
+            side.joins = True
+
+    # --- state ----------------------------------------------------------------------------------
+
+    def _describe(self) -> Any:
+        message = DescribeGroupsRequest(
+            groups=[self.group_id], include_authorized_operations=False, version=1
+        )
+        number = self._describer.send(message, 1)
+        found = self._describer.receive(_LONG_S)
+        assert found is not None
+        assert found[0] == number
+        return found[1].groups[0]
+
+    def _ids(self) -> frozenset[str]:
+        return frozenset(each.member_id for each in self._describe().members)
+
+    def _described_state(self) -> Any:
+        found = self._describe()
+        classic = (
+            found.group_state,
+            found.protocol_type,
+            found.protocol_data,
+            [
+                (
+                    each.member_id,
+                    each.client_id,
+                    each.client_host,
+                    bytes(each.member_metadata),
+                    _topics(bytes(each.member_assignment)),
+                )
+                for each in found.members
+            ],
+        )
+        return super()._described_state(), classic
+
+    def _expected_state(self) -> Any:
+        group = self._mixed.coordinator.classic.groups.get(self.group_id)
+        if group is None:
+            return super()._expected_state(), (str(GroupState.DEAD), "", "", [])
+        found = group.describe()
+        classic = (
+            str(found.state),
+            found.protocol_type,
+            found.protocol,
+            [
+                (
+                    each.member_id,
+                    each.client_id,
+                    each.client_host,
+                    each.metadata,
+                    _topics(each.assignment),
+                )
+                for each in found.members
+            ],
+        )
+        return super()._expected_state(), classic
+
+
+def _topics(assignment: bytes) -> Any:
+    """Read an assignment, whatever the order of its topics and partitions."""
+    decoded = decode_assignment(assignment)
+    return sorted(
+        (each["topic"], sorted(each["partitions"]))
+        for each in decoded.get("assignedPartitions", ())
+    )
+
+
+def _plain(answer: Any) -> Any:
+    """Put an assignment in order."""
+    if not isinstance(answer, SyncAnswer) or not answer.assignment:
+        return answer
+    decoded = decode_assignment(answer.assignment)
+    topics = [
+        {"topic": name, "partitions": numbers} for name, numbers in _topics(answer.assignment)
+    ]
+    return replace(answer, assignment=encode_assignment({**decoded, "assignedPartitions": topics}))

@@ -271,6 +271,7 @@ class ClassicCoordinator(ClassicGroups):
         leader_id = group.leader_id
         self._fence(group, member)
         group.rename(member, member_id)
+        member.is_new &= self._version < rules.JAVA  # where it is another object
         self._rebalance.expect(group, member)
         self._update(group, member, request)
         is_stable = group.state is GroupState.STABLE

@@ -95,6 +95,11 @@ class ConsumerPlay:
     log: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
+    @property
+    def story(self) -> str:
+        """What was sent and answered, and the differences."""
+        return "\n".join([f"seed {self.seed}", *self.log, *self.differences])
+
     def run(self) -> None:
         self._draw = draw = Random(self.seed)
         self.group_id = f"play-{self.seed}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from kgroup.simulation.consumer.member import Data
 from kgroup.simulation.consumer.record import Record
 from kgroup.source.log.replay import read_segment
 from kgroup.source.log.segment_file import find_segments
+from tests.broker.consumer_play import ConsumerPlay
 
-__all__ = ["comparable", "written"]
+__all__ = ["comparable", "compare_records", "written"]
 
 _TIMES = frozenset({"assignmentTimestamp", "timestamp", "version", "currentStateTimestamp"})
 _TOMBSTONE = "tombstone"
@@ -47,6 +48,15 @@ def written(log_dir: Path) -> Mapping[str, Sequence[Record]]:
                 records[next(iter(record.key.values()))].append(record)
         assert not problems.problems()
     return records
+
+
+def compare_records(log_dir: Path, plays: Iterable[ConsumerPlay]) -> None:
+    """Compare the records of each group; a broker has gone on when the play was over."""
+    records = written(log_dir)
+    for play in plays:
+        expected = play.sim.records
+        got = records[play.group_id][: len(expected)]
+        assert comparable(got) == comparable(expected), play.story
 
 
 def comparable(records: Sequence[Record]) -> list[Any]:

@@ -20,12 +20,9 @@ from kgroup.protocol.record.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from kgroup.simulation.classic.group import Cause, ClassicGroup
-from kgroup.simulation.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
-from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer
+from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.simulation.message import (
-    Answer,
     Heartbeat,
     HeartbeatAnswer,
     JoinAnswer,
@@ -38,11 +35,10 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.mixed_coordinator import MixedCoordinator
 from kgroup.simulation.rules import Settings
 from tests.broker.consumer_play import BROKER_SETTINGS, SETTINGS, Actor, ConsumerPlay
 from tests.broker.raw_client import RawClient, as_version_has_it, from_wire, to_wire
-from tests.simulation.consumer_world import ConsumerWorld
+from tests.simulation.mixed_world import MixedWorld
 
 __all__ = ["MIXED_BROKER_SETTINGS", "MixedPlay"]
 
@@ -55,30 +51,6 @@ MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {
     "num.network.threads": "1",
 }
 _LONG_S = 10.0
-
-
-class MixedWorld(ConsumerWorld):
-    """The world of a coordinator of both protocols."""
-
-    def __init__(self, settings: ConsumerSettings, topics: TopicImage) -> None:
-        super().__init__(settings, topics)
-        self.coordinator: MixedCoordinator = MixedCoordinator(_CLASSIC, settings, self, topics)
-        self.classic_answers: list[tuple[Request, Answer]] = []
-
-    def answer(self, request: Any, answer: Any) -> None:
-        if isinstance(request, ConsumerHeartbeat):
-            super().answer(request, answer)
-        else:
-            self.classic_answers.append((request, answer))
-
-    def new_member_id(self, prefix: str) -> str:
-        return self.next_id
-
-    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
-        pass
-
-    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
-        pass
 
 
 @dataclass
@@ -119,7 +91,7 @@ class MixedPlay(ConsumerPlay):
             self._describer.close()
 
     def _world(self) -> MixedWorld:
-        self._mixed = MixedWorld(self.settings, self._topics)
+        self._mixed = MixedWorld(self.settings, self._topics, _CLASSIC)
         return self._mixed
 
     def _actor(self, number: int) -> Actor:
@@ -193,6 +165,9 @@ class MixedPlay(ConsumerPlay):
         draw = self._draw
         if draw.random() < 0.1 or actor.topics is None:
             actor.topics = tuple(draw.sample(["t1", "t2", "t3", "orders"], draw.randint(0, 3)))
+        group = self.sim.coordinator.groups.get(self.group_id)
+        if group is not None and not group.members:
+            member_id = ""  # else the broker removes the group, and describes it still
         names = draw.choice([["range"], ["range", "roundrobin"], ["roundrobin", "range"]])
         if draw.random() < 0.02:
             names = draw.choice([[], ["other"]])
@@ -290,7 +265,7 @@ class MixedPlay(ConsumerPlay):
         return "none"
 
     def _compare_classic(self, early: dict[int, Any]) -> None:
-        answers, self._mixed.classic_answers = self._mixed.classic_answers, []
+        answers, self._mixed.pairs = self._mixed.pairs, []
         for asked, answer in answers:
             actor, client, number, request = self._sent.pop(id(asked))
             version = getattr(request, "version", 4)

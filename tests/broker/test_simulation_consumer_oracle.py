@@ -10,14 +10,13 @@ Declared differences:
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.broker.consumer_play import BROKER_SETTINGS, SETTINGS, TOPICS, ConsumerPlay
-from tests.broker.group_records import comparable, written
+from tests.broker.consumer_play import BROKER_SETTINGS, TOPICS, ConsumerPlay
+from tests.broker.group_records import compare_records
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
@@ -42,8 +41,8 @@ def test_answers_states_and_records_of_random_heartbeats(server: Broker) -> None
     ]
     for play in plays:
         play.run()
-        assert not play.differences, story(play)
-    compare_records(server, plays)
+        assert not play.differences, play.story
+    compare_records(server.log_dir, plays)
 
 
 def test_what_time_does(server: Broker) -> None:
@@ -52,18 +51,5 @@ def test_what_time_does(server: Broker) -> None:
     with ThreadPoolExecutor(LONG_PLAYS) as pool:
         list(pool.map(ConsumerPlay.run, plays))
     for play in plays:
-        assert not play.differences, story(play)
-    compare_records(server, plays)
-
-
-def compare_records(server: Broker, plays: Sequence[ConsumerPlay]) -> None:
-    """Compare when all sessions have ended."""
-    time.sleep(SETTINGS.session_timeout_ms / 1000 + 2)
-    records = written(server.log_dir)
-    for play in plays:
-        play.sim.clock.run(play.sim.clock.now_ms + 2 * SETTINGS.session_timeout_ms)
-        assert comparable(records[play.group_id]) == comparable(play.sim.records), play.seed
-
-
-def story(play: ConsumerPlay) -> str:
-    return "\n".join([f"seed {play.seed}", *play.log, *play.differences])
+        assert not play.differences, play.story
+    compare_records(server.log_dir, plays)

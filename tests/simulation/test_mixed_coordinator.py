@@ -1,0 +1,280 @@
+"""Groups that change their protocol online, and members of both protocols in one group.
+
+Sources: KIP-848, Upgrade and Downgrade; the comments of `GroupMetadataManager` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_assignment
+from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH
+from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
+from kgroup.simulation.message import (
+    JoinAnswer,
+    LeaveAnswer,
+    LeaveGroup,
+    LeavingMember,
+    SyncAnswer,
+    SyncGroup,
+)
+from kgroup.simulation.rules import Settings
+from tests.simulation.consumer_world import GROUP, foo, image, topic_id
+from tests.simulation.mixed_world import MixedWorld
+
+
+def mixed(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -> MixedWorld:
+    settings = ConsumerSettings(
+        assignors=("range", "uniform"), assignment_interval_ms=0, migration_policy=policy
+    )
+    classic = Settings(initial_rebalance_delay_ms=0)
+    return MixedWorld(settings, image({"foo": 6}), classic)
+
+
+def assignment(*partitions: int, user_data: bytes | None = None) -> bytes:
+    topics = [{"topic": "foo", "partitions": list(partitions)}]
+    return encode_assignment({"version": 1, "assignedPartitions": topics, "userData": user_data})
+
+
+def partitions(answer: SyncAnswer) -> list[int]:
+    topics = decode_assignment(answer.assignment)["assignedPartitions"]
+    return sorted(number for topic in topics for number in topic["partitions"])
+
+
+def classic_group(world: MixedWorld, given: bytes, **more: Any) -> None:
+    """Make a stable group of one member, C, that has something."""
+    world.join_classic("", new="C", **more)
+    world.join_classic("C", **more)
+    world.sync("C", 1, assignments={"C": given})
+    assert world.classic.state is GroupState.STABLE
+
+
+def test_a_classic_group_is_upgraded_when_a_member_joins_with_the_consumer_protocol() -> None:
+    """`convertToConsumerGroup`: every member keeps what it has, at the generation as epoch."""
+    world = mixed()
+    classic_group(world, assignment(0, 1, 2, 3, 4, 5))
+    joined = world.join("A")
+    assert (joined.error, joined.member_epoch, joined.assignment) == (ErrorCode.NONE, 2, foo())
+    assert GROUP not in world.coordinator.classic.groups
+    member = world.group.members["C"]
+    assert (member.epoch, frozenset(member.assigned)) == (1, foo(0, 1, 2, 3, 4, 5))
+    assert member.classic is not None
+    seen = {each.member_id: each.uses_classic_protocol for each in world.replayed().members}
+    assert seen == {"A": False, "C": True}
+
+
+def test_a_classic_member_gives_up_partitions_by_joining_again() -> None:
+    """`classicGroupJoinToConsumerGroup`, `...Sync...`, `...Heartbeat...`."""
+    world = mixed()
+    classic_group(world, assignment(0, 1, 2, 3, 4, 5))
+    world.join("A")
+    assert world.beat_classic("C", 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    told = world.join_classic("C", owned=(0, 1, 2, 3, 4, 5))
+    assert (told.error, told.generation_id, told.protocol) == (ErrorCode.NONE, 1, "range")
+    assert (told.leader_id, told.members) == ("", ())  # nobody leads: the coordinator assigns
+    assert partitions(world.sync("C", 1)) == [3, 4, 5]  # of A and C, C comes last
+    assert world.beat_classic("C", 1) is ErrorCode.REBALANCE_IN_PROGRESS  # it has to say so
+    done = world.join_classic("C", owned=(3, 4, 5))
+    assert done.generation_id == 2
+    assert world.beat_classic("C", 1) is ErrorCode.ILLEGAL_GENERATION
+    assert partitions(world.sync("C", 2)) == [3, 4, 5]
+    assert world.beat_classic("C", 2) is ErrorCode.NONE
+    assert world.beat("A", 2).assignment == foo(0, 1, 2)
+    assert world.state() is GroupState.STABLE
+
+
+def test_who_waits_in_a_rebalance_joins_again_when_the_group_is_upgraded() -> None:
+    """`convertToConsumerGroup`: awaiting consumers are told of another rebalance."""
+    world = mixed()
+    classic_group(world, assignment(0))
+    world.join_classic("", new="D")
+    assert world.join_classic("D") is None  # it waits for C
+    world.join("A")
+    _, answer = world.pairs[-1]
+    assert isinstance(answer, JoinAnswer)
+    assert (answer.error, answer.member_id) == (ErrorCode.REBALANCE_IN_PROGRESS, "D")
+    assert set(world.group.members) == {"A", "C", "D"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "upgrades", "downgrades"),
+    [
+        (MigrationPolicy.DISABLED, False, False),
+        (MigrationPolicy.UPGRADE, True, False),
+        (MigrationPolicy.DOWNGRADE, False, True),
+        (MigrationPolicy.BIDIRECTIONAL, True, True),
+    ],
+)
+def test_policies(policy: MigrationPolicy, upgrades: bool, downgrades: bool) -> None:
+    """`group.consumer.migration.policy`."""
+    world = mixed(policy)
+    classic_group(world, assignment(0))
+    code = world.join("A").error
+    assert code is (ErrorCode.NONE if upgrades else ErrorCode.GROUP_ID_NOT_FOUND)
+    other = mixed(policy)
+    other.join("A")
+    joined = other.join_classic("C")
+    if policy is MigrationPolicy.DISABLED:
+        assert joined.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return
+    assert joined.error is ErrorCode.NONE
+    other.beat("A", LEAVE_EPOCH)
+    assert (GROUP in other.coordinator.classic.groups) == downgrades
+    assert (GROUP in other.coordinator.groups) != downgrades
+
+
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        (assignment(0, user_data=b"x"), {}),  # user data of a custom assignor would be lost
+        (b"\x00", {}),  # malformed
+        (assignment(0), {"protocol_type": "connect"}),
+    ],
+)
+def test_what_cannot_be_upgraded(given: bytes, more: dict[str, Any]) -> None:
+    """`validateOnlineUpgrade`, `ConsumerGroup.fromClassicGroup`."""
+    world = mixed()
+    classic_group(world, given, **more)
+    assert world.join("A").error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.classic.state is GroupState.STABLE
+
+
+def test_an_empty_group_makes_way_for_the_other_protocol() -> None:
+    """`maybeDeleteEmptyClassicGroup`, `maybeDeleteEmptyConsumerGroup`."""
+    world = mixed(MigrationPolicy.DISABLED)
+    classic_group(world, assignment(0))
+    world.ask(LeaveGroup(GROUP, (LeavingMember("C"),)))
+    assert world.join("A").error is ErrorCode.NONE
+    assert GROUP not in world.coordinator.classic.groups
+    world.beat("A", LEAVE_EPOCH)
+    assert world.ask(SyncGroup(GROUP, 1, "C", version=3)).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.join_classic("", new="D").error is ErrorCode.MEMBER_ID_REQUIRED
+    assert GROUP not in world.coordinator.groups
+    assert world.classic.state is GroupState.EMPTY
+
+
+def test_an_empty_group_is_gone_when_somebody_unknown_joins_with_the_classic_protocol() -> None:
+    """A broker of 4.3.1 does that: the group that comes next begins at its first epoch."""
+    world = mixed()
+    world.join("A")
+    world.beat("A", LEAVE_EPOCH)
+    assert world.join_classic("nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.join("B").member_epoch == 2
+
+
+def test_the_group_is_downgraded_when_the_last_member_with_the_consumer_protocol_leaves() -> None:
+    """`convertToClassicGroup`: the classic group begins with a rebalance."""
+    world = mixed()
+    world.join("A")
+    world.join_classic("C")
+    world.join_classic("D")
+    world.beat("A", LEAVE_EPOCH)
+    group = world.classic
+    assert (group.state, group.generation_id) == (GroupState.PREPARING_REBALANCE, 4)
+    assert (group.protocol_type, group.protocol) == ("consumer", "range")
+    assert [member.member_id for member in group.members] == ["C", "D"]
+    assert partitions(SyncAnswer(ErrorCode.NONE, group["C"].assignment)) == [2, 3]
+    world.join_classic("C")
+    joined = world.join_classic("D")
+    assert (joined.error, joined.generation_id) == (ErrorCode.NONE, 5)
+
+
+def test_the_group_is_downgraded_when_its_session_ends() -> None:
+    world = mixed()
+    world.join("A")
+    world.join_classic("C", session_timeout_ms=60_000)
+    world.sync("C", 3)
+    world.clock.run(45_000)
+    assert [member.member_id for member in world.classic.members] == ["C"]
+
+
+def test_a_static_member_that_comes_back_with_the_classic_protocol_downgrades_the_group() -> None:
+    """`validateOnlineDowngradeWithReplacedMember`: with the same subscription, no rebalance."""
+    world = mixed()
+    world.join("A", instance_id="i")
+    world.join_classic("C")
+    told = world.beat("A", 2, instance_id="i")
+    assert told.assignment == foo(0, 1, 2)
+    world.beat("A", 2, instance_id="i", owned=(0, 1, 2))
+    world.beat("A", PAUSE_EPOCH, instance_id="i")
+    back = world.join_classic("", new="A2", instance_id="i")
+    assert (back.error, back.member_id, back.generation_id) == (ErrorCode.NONE, "A2", 3)
+    assert world.classic.state is GroupState.STABLE
+    assert partitions(world.sync("A2", 3, instance_id="i")) == [0, 1, 2]
+    assert partitions(world.sync("C", 3)) == [3, 4, 5]
+
+
+def test_a_member_that_does_not_join_or_sync_in_time_is_removed() -> None:
+    """`scheduleConsumerGroupJoinTimeoutIfAbsent`, `scheduleConsumerGroupSyncTimeout`."""
+    world = mixed()
+    world.join("A")
+    world.join_classic("C", session_timeout_ms=300_000)  # it does not sync
+    world.join_classic("D", session_timeout_ms=300_000)
+    world.sync("D", 4)
+    world.clock.run(30_000)
+    world.beat("A", 2)
+    world.clock.run(59_999)
+    assert "C" in world.group.members
+    world.beat("A", 2, owned=(0, 1))
+    world.clock.run(60_000)
+    assert set(world.group.members) == {"A", "D"}
+    assert world.beat("A", 4).member_epoch == 5
+    assert world.beat_classic("D", 4) is ErrorCode.REBALANCE_IN_PROGRESS
+    for now_ms in (90_000, 119_999):
+        world.clock.run(now_ms)
+        world.beat("A", 5)
+        assert world.beat_classic("D", 4) is ErrorCode.REBALANCE_IN_PROGRESS  # it does not join
+    world.clock.run(120_000)
+    assert set(world.group.members) == {"A"}
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"names": ("other",)}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"session_timeout_ms": 1}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_who_may_not_join(more: dict[str, Any], code: ErrorCode) -> None:
+    world = mixed()
+    world.join("A")
+    world.join_classic("C")
+    assert world.join_classic("D", **more).error is code
+
+
+def test_classic_requests_of_members_that_speak_the_other_protocol() -> None:
+    """`throwIfMemberDoesNotUseClassicProtocol`; anybody may be removed by LeaveGroup."""
+    world = mixed()
+    world.join("A", instance_id="i")
+    assert world.beat_classic("A", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.sync("A", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
+    left = world.ask(LeaveGroup(GROUP, (LeavingMember("", "i"), LeavingMember("Z"))))
+    assert isinstance(left, LeaveAnswer)
+    assert [code for _, code in left.members] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert world.state() is GroupState.EMPTY
+
+
+def test_commits_of_classic_members_are_fenced_by_generation() -> None:
+    """`ConsumerGroup.validateMemberEpoch`."""
+    world = mixed()
+    world.join("A")
+    world.join_classic("C")
+    error = world.group.commit_error("C", 9, (topic_id("foo"), 0), version=8)
+    assert error is ErrorCode.ILLEGAL_GENERATION
+    assert world.group.fetch_error("C", 9) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_static_member_that_comes_back_while_it_waits_is_not_new_any_more() -> None:
+    """`ClassicGroup.replaceStaticMember` of 4.3.1 makes another member, which is not new."""
+    world = mixed()
+    classic_group(world, assignment(0), session_timeout_ms=60_000)
+    for new in ("E", "E2"):
+        world.join_classic("", new=new, instance_id="i", session_timeout_ms=6_000)
+    world.clock.run(20_000)
+    assert "E2" in world.classic

@@ -37,7 +37,6 @@ from kgroup.simulation.message import (
     JoinAnswer,
     JoinGroup,
     LeaveGroup,
-    SyncAnswer,
     SyncGroup,
 )
 from kgroup.simulation.rules import Settings
@@ -119,10 +118,8 @@ class MixedCoordinator(ClassicMembers):
         is_bare = request.version >= 5 and None in (request.protocol_type, request.protocol)
         if group is None or is_bare:
             self.classic.sync_group(request)
-        elif group.members:
-            self.sync_member(request)
         else:
-            self._world.answer(request, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+            self.sync_member(request)
 
     def classic_heartbeat(self, request: Heartbeat) -> None:
         """Keep a member (`classicGroupHeartbeat`)."""

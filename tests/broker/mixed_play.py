@@ -253,13 +253,14 @@ class MixedPlay(ConsumerPlay):
     def _learn_id(
         self, client: RawClient, before: frozenset[str], early: dict[int, Any], asked: int
     ) -> str:
-        """Wait until the broker has answered, or has a new member."""
+        """Wait until the broker has answered, or a classic group has a new member."""
         end = time.monotonic() + _LONG_S
+        is_consumer = self.group_id in self.sim.coordinator.groups
         while time.monotonic() < end:
             if (found := client.receive(0.005)) is not None:
                 early[asked] = found[1]
                 return str(found[1].member_id)
-            if new := self._ids() - before:
+            if not is_consumer and (new := self._ids() - before):
                 return next(iter(new))
         self.differences.append("no new member and no answer")
         return "none"

@@ -87,6 +87,40 @@ def test_a_classic_member_gives_up_partitions_by_joining_again() -> None:
     assert world.state() is GroupState.STABLE
 
 
+def test_a_classic_member_joins_again_when_what_it_waits_for_is_free() -> None:
+    """`classicGroupHeartbeatToConsumerGroup`: partitions pending assignment are free."""
+    world = mixed()
+    world.join("A")
+    assert world.join_classic("C").generation_id == 3
+    assert partitions(world.sync("C", 3)) == []
+    world.beat("A", 2)
+    assert world.beat_classic("C", 3) is ErrorCode.NONE  # all are A's still
+    world.beat("A", 2, owned=(0, 1, 2))
+    assert world.beat_classic("C", 3) is ErrorCode.REBALANCE_IN_PROGRESS
+    world.join_classic("C")
+    assert partitions(world.sync("C", 3)) == [3, 4, 5]
+
+
+def test_a_classic_member_that_syncs_too_late_joins_again() -> None:
+    """`throwIfRebalanceInProgress`: a new rebalance was triggered meanwhile."""
+    world = mixed()
+    world.join("A")
+    world.join_classic("C")
+    world.join_classic("D")
+    assert world.sync("C", 3).error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_static_member_may_come_back_with_the_consumer_protocol_without_having_left() -> None:
+    """`getOrMaybeSubscribeStaticConsumerGroupMember`: classic members do not say that they go."""
+    world = mixed()
+    world.join("A")
+    world.join_classic("", new="C", instance_id="i")
+    assert world.join("C2", instance_id="i").error is ErrorCode.NONE
+    assert set(world.group.members) == {"A", "C2"}
+    code = world.sync("C", 3, instance_id="i").error
+    assert code is ErrorCode.FENCED_INSTANCE_ID
+
+
 def test_who_waits_in_a_rebalance_joins_again_when_the_group_is_upgraded() -> None:
     """`convertToConsumerGroup`: awaiting consumers are told of another rebalance."""
     world = mixed()
@@ -162,7 +196,9 @@ def test_an_empty_group_is_gone_when_somebody_unknown_joins_with_the_classic_pro
     world = mixed()
     world.join("A")
     world.beat("A", LEAVE_EPOCH)
+    written = len(world.records)
     assert world.join_classic("nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(world.records) == written
     assert world.join("B").member_epoch == 2
 
 

@@ -5,6 +5,7 @@ Source: `ConsumerGroup.fromClassicGroup` and `ClassicGroup.fromConsumerGroup` of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from kgroup.model.group import GroupState
@@ -123,7 +124,7 @@ def as_classic_group(
         watch: who is told what becomes of the group.
 
     Raises:
-        Refusal: members have no protocol in common.
+        Refusal: members have no protocol in common, or are no longer who they were: Kafka throws.
     """
     made = ClassicGroup(group.group_id, version, now_ms, watch)
     made.state = GroupState.STABLE
@@ -134,8 +135,12 @@ def as_classic_group(
         replaced = group.statics[joining.instance_id or ""]
         staying = [each for each in staying if each.instance_id != joining.instance_id]
         staying.append(joining)
+    counts: Counter[str] = Counter()
     for member in staying:
-        assert member.classic is not None
+        if member.classic is None:  # one that has taken another instance
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+        protocols = tuple(protocols_of(member.classic))
+        counts.update(each.name for each in protocols)
         made.add(
             ClassicMember(
                 member.member_id,
@@ -145,12 +150,12 @@ def as_classic_group(
                 member.classic["sessionTimeoutMs"],
                 member.rebalance_timeout_ms,
                 CONSUMER,
-                tuple(protocols_of(member.classic)),
+                protocols,
             )
         )
-    offered = [{each.name for each in member.protocols} for member in made.members]
-    if not set.intersection(*offered):
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
+    common = frozenset(name for name, count in counts.items() if count == len(made))
+    if any(common.isdisjoint(each.name for each in member.protocols) for member in made.members):
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
     made.protocol = made.select_protocol()
     made.subscribed_topics = frozenset(topic for each in staying for topic in each.topics)
     for each in made.members:

@@ -51,6 +51,8 @@ MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {
     "num.network.threads": "1",
 }
 _LONG_S = 10.0
+_ACCEPTED_S = 0.02
+"""How long a broker takes to listen to a new connection, while others may overtake it."""
 
 
 @dataclass
@@ -231,6 +233,7 @@ class MixedPlay(ConsumerPlay):
         if client is None:
             client = RawClient(self.address, actor.name)
             side.clients.append(client)
+            time.sleep(_ACCEPTED_S)
         version = getattr(request, "version", 4)
         number = client.send(to_wire(request, version), version)
         self._sent[id(request)] = (actor, client, number, request)

@@ -33,7 +33,8 @@ from kgroup.simulation.consumer.message import (
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
-from kgroup.simulation.consumer.reconciliation import Way, reconcile
+from kgroup.simulation.consumer.reconciliation import TABLE as RECONCILE
+from kgroup.simulation.consumer.reconciliation import Way
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.target_assignment import AssignorError, target_assignments
@@ -245,7 +246,7 @@ class ConsumerCoordinator:
         is_told = (
             request.member_epoch == JOIN_EPOCH
             or request.is_full
-            or reconciled.assigned != member.assigned
+            or (reconciled is not member and reconciled.assigned != member.assigned)
         )
         return records, ConsumerHeartbeatAnswer(
             ErrorCode.NONE,
@@ -269,7 +270,7 @@ class ConsumerCoordinator:
         The epoch does not rise for an expression before its topics are known, unless nobody waits
         for that.
         """
-        if updated != member:
+        if updated is not member and updated != member:
             records.append(record_of.member_metadata(group.group_id, updated))
         regex_change = self._update_regex(group, member, updated, records)
         changes_topics = updated.topics != member.topics
@@ -292,10 +293,12 @@ class ConsumerCoordinator:
     ) -> ConsumerMember:
         """Bring a member nearer to what it shall have (`maybeReconcile`)."""
         epoch, target = goal
+        if not is_new and member.is_reconciled_to(epoch):
+            return member
         way = Way(
             epoch, target, self._topics, group.topics_of(member), is_new, owned, group.is_held
         )
-        reconciled = reconcile(member, way)
+        reconciled = RECONCILE[member.state](member, way)
         if reconciled != member:
             records.append(record_of.current_assignment(group.group_id, reconciled))
             if member.classic is None:

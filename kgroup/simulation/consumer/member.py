@@ -62,22 +62,28 @@ class ConsumerMember:
         return owned is not None and all(each in self.assigned for each in owned)
 
     def said(self, request: ConsumerHeartbeat) -> ConsumerMember:
-        """Return it with what a heartbeat says, which leaves out what is as it was."""
-        told: dict[str, Any] = {
+        """Return it with what a heartbeat says, which leaves out what is as it was.
+
+        It is the same one where nothing changes.
+        """
+        told = {
             "instance_id": request.instance_id,
             "rack_id": request.rack_id,
             "rebalance_timeout_ms": request.rebalance_timeout_ms,
             "topics": None if request.topics is None else frozenset(request.topics),
             "regex": request.regex,
             "assignor": request.assignor,
+            "client_id": request.client_id,
+            "client_host": request.client_host,
         }
-        return replace(
-            self,
-            **{name: value for name, value in told.items() if value is not None},
-            client_id=request.client_id,
-            client_host=request.client_host,
-            classic=None,
-        )
+        changed: dict[str, Any] = {
+            name: value
+            for name, value in told.items()
+            if value is not None and value != getattr(self, name)
+        }
+        if self.classic is not None:
+            changed["classic"] = None
+        return replace(self, **changed) if changed else self
 
     def moved(
         self, state: MemberState, epoch: int, assigned: Held, revoking: Held

@@ -19,7 +19,7 @@ from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import IdPartition
 from kgroup.simulation.consumer.topic_image import TopicImage
 
-__all__ = ["TABLE", "Way", "reconcile"]
+__all__ = ["TABLE", "Way"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,6 @@ class Way:
     def still_has(self, partitions: Collection[IdPartition]) -> bool:
         """Tell whether the member has some of these, or may have: it does not say."""
         return self.owned is None or not self.owned.isdisjoint(partitions)
-
-
-def reconcile(member: ConsumerMember, way: Way) -> ConsumerMember:
-    """Return the member after its heartbeat; the same one where nothing changes."""
-    if not way.is_new and member.is_reconciled_to(way.epoch):
-        return member
-    return TABLE[member.state](member, way)
 
 
 def _when_stable(member: ConsumerMember, way: Way) -> ConsumerMember:

@@ -17,12 +17,11 @@ from typing import NamedTuple
 from typing import Protocol as Interface
 
 from kgroup.model.group import MemberState
-from kgroup.model.pattern import parse_regex
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer import record as record_of
-from kgroup.simulation.consumer import validation
-from kgroup.simulation.consumer.group import ConsumerGroup, ResolvedRegex
+from kgroup.simulation.consumer import regex, validation
+from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import ConsumerMember, Data
 from kgroup.simulation.consumer.member_timers import MemberTimers, TimerKind
 from kgroup.simulation.consumer.message import (
@@ -43,8 +42,6 @@ from kgroup.simulation.consumer.validation import Refusal
 
 __all__ = ["TABLE", "ConsumerCoordinator", "World"]
 
-REGEX_MIN_INTERVAL_MS = 10_000
-"""How long expressions are not looked at again (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
 RETRY_MS = 500
 
@@ -387,58 +384,34 @@ class ConsumerCoordinator:
                 change = RegexChange.RESOLVED
         if is_first or counts:
             regexes = group.subscriptions_with(member, updated).regexes.keys()
-            self._maybe_resolve(group, frozenset(regexes), is_due=is_first)
+            self._maybe_resolve(group, frozenset(regexes), is_new=is_first)
         return change
 
     def _maybe_resolve(
-        self, group: ConsumerGroup, regexes: frozenset[str], *, is_due: bool
+        self, group: ConsumerGroup, regexes: frozenset[str], *, is_new: bool
     ) -> None:
-        """Look for the topics of all expressions, in a moment; not again within ten seconds."""
-        if group.group_id in self._resolving:
+        """Look for the topics of all expressions, in a moment, if that is due."""
+        if not regexes or group.group_id in self._resolving:
             return
-        now_ms = self._clock.now_ms
-        last = next(iter(group.regexes.values()), None)
-        if last is not None and now_ms <= last.timestamp_ms + REGEX_MIN_INTERVAL_MS:
-            return
-        refresh_ms = self._settings.regex_refresh_interval_ms
-        is_due |= (
-            last is None
-            or len(regexes) != len(group.regexes)
-            or last.version < self._new_topics_version
-            or now_ms > last.timestamp_ms + refresh_ms
+        interval_ms = self._settings.regex_refresh_interval_ms
+        is_stale = is_new or regex.is_stale(
+            group, regexes, self._new_topics_version, self._clock.now_ms, interval_ms
         )
-        if is_due and regexes:
+        if is_stale and not regex.is_recent(group, self._clock.now_ms):
             group_id = group.group_id
             self._resolving[group_id] = self._clock.after(
                 0, lambda: self._resolve(group_id, regexes)
             )
 
     def _resolve(self, group_id: str, regexes: frozenset[str]) -> None:
-        """Find the topics of expressions; the epoch rises if there are others than before.
-
-        Kafka: `TopicRegexResolver`, `handleRegularExpressionsResult`.
-        """
+        """Find the topics of expressions; the epoch rises if there are others than before."""
         del self._resolving[group_id]
         if (group := self.groups.get(group_id)) is None:
             return
-        records: list[Record] = []
-        rises = False
-        counts = group.subscriptions.copy()
-        for regex in sorted(regexes & group.subscriptions.regexes.keys()):
-            matches = parse_regex(regex).fullmatch
-            topics = frozenset(each.name for each in self._topics if matches(each.name))
-            before = group.regexes.get(regex)
-            known = frozenset[str]() if before is None else before.topics
-            if topics != known:
-                rises = True
-                counts.match(known, -1)
-                counts.match(topics, 1)
-            found = ResolvedRegex(topics, self._topics_version, self._clock.now_ms)
-            records.append(record_of.regular_expression(group_id, regex, found))
-        metadata_hash = self._topics.hash_of(counts.topics)
-        if rises or metadata_hash != group.metadata_hash:
-            records.append(record_of.group_epoch(group_id, group.epoch + 1, metadata_hash))
-            group.refresh_ms = self._clock.now_ms + METADATA_REFRESH_INTERVAL_MS
+        now_ms = self._clock.now_ms
+        records = regex.resolved(group, regexes, self._topics, self._topics_version, now_ms)
+        if any(record.type == "ConsumerGroupMetadata" for record in records):
+            group.refresh_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
         self._apply(records)
 
     # --- leave ----------------------------------------------------------------------------------

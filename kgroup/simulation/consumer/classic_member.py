@@ -191,6 +191,7 @@ class ClassicMembers(ConsumerCoordinator):
             rack_id=subscription.get("rackId") or member.rack_id,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             topics=frozenset(subscription["topics"]),
+            topic_order=tuple(subscription["topics"]),
             regex="",
             client_id=request.client_id,
             client_host=request.client_host,

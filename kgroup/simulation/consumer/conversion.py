@@ -83,6 +83,7 @@ def _consumer_member(
         client_id=member.client_id,
         client_host=member.client_host,
         topics=frozenset(subscription["topics"]),
+        topic_order=tuple(subscription["topics"]),
         assigned=dict.fromkeys(_assigned(member.assignment, topics), group.generation_id),
         classic=classic_metadata(member.session_timeout_ms, member.protocols),
     )

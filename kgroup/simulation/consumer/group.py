@@ -218,6 +218,7 @@ class ConsumerGroup:
                 client_id=value["clientId"],
                 client_host=value["clientHost"],
                 topics=frozenset(value["subscribedTopicNames"]),
+                topic_order=tuple(value["subscribedTopicNames"]),
                 regex=value["subscribedTopicRegex"] or "",
                 rebalance_timeout_ms=value["rebalanceTimeoutMs"],
                 assignor=value["serverAssignor"],

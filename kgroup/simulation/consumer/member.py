@@ -35,6 +35,7 @@ class ConsumerMember:
         assigned: what it may read.
         revoking: what it was told to give up, and has not.
         classic: of a member that speaks the classic protocol: session timeout and protocols.
+        topic_order: the names as they were put into a hash table, whose order hangs on it.
     """
 
     member_id: str
@@ -52,6 +53,7 @@ class ConsumerMember:
     assigned: Held = field(default_factory=dict)
     revoking: Held = field(default_factory=dict)
     classic: Data | None = None
+    topic_order: tuple[str, ...] = field(default=(), compare=False)
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Tell whether it has all that it shall have in an epoch of the group."""
@@ -64,7 +66,7 @@ class ConsumerMember:
     def said(self, request: ConsumerHeartbeat) -> ConsumerMember:
         """Return it with what a heartbeat says, which leaves out what is as it was.
 
-        It is the same one where nothing changes.
+        It is the very same where nothing changes, and equal where only an order does.
         """
         told = {
             "instance_id": request.instance_id,
@@ -83,6 +85,8 @@ class ConsumerMember:
         }
         if self.classic is not None:
             changed["classic"] = None
+        if request.topics is not None and request.topics != self.topic_order:
+            changed["topic_order"] = request.topics
         return replace(self, **changed) if changed else self
 
     def moved(

@@ -62,7 +62,7 @@ def target_assignments(
         tuple(
             MemberSpec(
                 member_id,
-                tuple(sorted(group.topics_of(member))),
+                tuple(dict.fromkeys([*member.topic_order, *sorted(group.topics_of(member))])),
                 instance_id=member.instance_id,
                 rack=member.rack_id,
                 owned=tuple((names[each], number) for each, number in owned.get(member_id, ())),
@@ -103,8 +103,9 @@ def _union_order(group: ConsumerGroup, member: ConsumerMember) -> list[str]:
     resolved = group.regexes.get(member.regex)
     if resolved is None or not resolved.topics or not member.topics:
         return []
-    both = sorted([resolved.topics, member.topics], key=len, reverse=True)
-    in_order = [hash_order(sorted(each), capacity_for(len(each))) for each in both]
+    both = [sorted(resolved.topics), list(dict.fromkeys(member.topic_order))]
+    both.sort(key=len, reverse=True)
+    in_order = [hash_order(each, capacity_for(len(each))) for each in both]
     return list(dict.fromkeys(in_order[0] + in_order[1]))
 
 

@@ -114,6 +114,11 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
     if spec.leader_id is None:
         notes.append(f"the group's leader is not known; {names[first]} is taken")
     topics = {name: topic.partitions for name, topic in spec.topics.items()}
+    owned = {each.member_id: each.owned or () for each in spec.members_as_sent}
+    gone = sorted({at for each in owned.values() for at in each if at[1] >= topics.get(at[0], 0)})
+    if gone:
+        text = first_names([f"{topic}-{number}" for topic, number in gone])
+        notes.append(f"members own partitions that are not there, which are left out: {text}")
     offsets = {
         (each.topic, each.partition): each.committed_offset
         for each in group.offsets
@@ -124,8 +129,8 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
         spec.strategy,
         spec.leader_id or first,
         {
-            names[each.member_id]: (each.member_id, each.owned or ())
-            for each in spec.members_as_sent
+            names[member_id]: (member_id, tuple(at for at in each if at not in gone))
+            for member_id, each in owned.items()
         },
         offsets,
         {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()},

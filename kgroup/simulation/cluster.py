@@ -12,19 +12,20 @@ from uuid import UUID
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.message.primitives import uuid_text
 from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.clock import Clock
+from kgroup.simulation.consumer.message import AnyAnswer as Answer
+from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinator
 from kgroup.simulation.message import (
-    Answer,
     CommitAnswer,
     FetchAnswer,
     Heartbeat,
     HeartbeatAnswer,
     JoinAnswer,
     LeaveAnswer,
-    Request,
     SyncAnswer,
     TopicPartition,
 )
@@ -234,6 +235,10 @@ class Cluster:
     def new_member_id(self, prefix: str) -> str:
         """Make an id as brokers do."""
         return f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
+
+    def new_uuid(self) -> str:
+        """Make an id as brokers do for those of the consumer protocol."""
+        return uuid_text(self._random.randbytes(16))
 
     def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
         """Note that a group has come to another state."""

@@ -12,11 +12,23 @@ from typing import Any
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
 from kgroup.simulation.classic.coordinator import ClassicCoordinator
-from kgroup.simulation.classic.rebalance import World
+from kgroup.simulation.classic.group import ClassicGroup
 from kgroup.simulation.clock import Timer
+from kgroup.simulation.consumer.group import ConsumerGroup
+from kgroup.simulation.consumer.message import (
+    AnyAnswer,
+    AnyRequest,
+    ConsumerDescribeAnswer,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    DescribeConsumerGroup,
+)
+from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.settings import ConsumerSettings
+from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.consumer.validation import Refusal, check_request
 from kgroup.simulation.coordinator_log import CoordinatorLog
 from kgroup.simulation.message import (
-    Answer,
     CommitAnswer,
     DeleteAnswer,
     DeleteGroup,
@@ -35,10 +47,10 @@ from kgroup.simulation.message import (
     OffsetDelete,
     OffsetDeleteAnswer,
     OffsetFetch,
-    Request,
     SyncAnswer,
     SyncGroup,
 )
+from kgroup.simulation.mixed_coordinator import MixedCoordinator, World
 from kgroup.simulation.rules import Settings
 from kgroup.word import Word
 
@@ -59,18 +71,50 @@ class GroupCoordinator:
     Args:
         settings: of the broker.
         world: what is around it.
+        consumer: settings for consumer groups, which brokers of 4.0 and later have.
+        topics: of the cluster, on which consumer groups depend.
 
     Attributes:
         state: `resigned` at first.
-        classic: the classic groups.
+        classic: the classic groups, and what groups of all protocols have committed.
     """
 
-    def __init__(self, settings: Settings, world: World) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        world: World,
+        consumer: ConsumerSettings | None = None,
+        topics: TopicImage | None = None,
+    ) -> None:
         self.state = CoordinatorState.RESIGNED
-        self.classic = ClassicCoordinator(settings, world)
         self._settings = settings
+        self._consumer = consumer or ConsumerSettings()
         self._world = world
+        self._topics = topics or TopicImage()
         self._timer: Timer | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know no groups."""
+        self._mixed: MixedCoordinator | None = None
+        if self._settings.version >= rules.JAVA:
+            self._mixed = MixedCoordinator(
+                self._settings, self._consumer, self._world, self._topics
+            )
+            self.classic = self._mixed.classic
+        else:
+            self.classic = ClassicCoordinator(self._settings, self._world)
+
+    def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+        """Return a group, of either protocol, if it is there."""
+        found = None if self._mixed is None else self._mixed.groups.get(group_id)
+        return found or self.classic.groups.get(group_id)
+
+    def update_topics(self, topics: TopicImage) -> None:
+        """Take note of topics that were made, changed or deleted; brokers do in every state."""
+        self._topics = topics
+        if self._mixed is not None:
+            self._mixed.update_topics(topics)
 
     def elect(self, log: CoordinatorLog, load_ms: int) -> None:
         """Begin to lead the partition; its groups are known when all of it is read.
@@ -84,14 +128,20 @@ class GroupCoordinator:
         for record in log:
             assert record.key is not None
             assert record.value is not None
-            load = _LOADS[record.type]
-            load(self.classic, record.key["data"], record.value["data"])
+            key, value = record.key["data"], record.value["data"]
+            if self._mixed is None:
+                _LOADS[record.type](self.classic, key, value)
+            else:
+                self._mixed.replay(Record(record.type, key, value))
         self.state = CoordinatorState.ACTIVE
-        self.classic.loaded()
+        if self._mixed is None:
+            self.classic.loaded()
+        else:
+            self._mixed.on_loaded()
         self._expire()
 
     def _expire(self) -> None:
-        self.classic.expire_offsets()
+        (self._mixed or self.classic).expire_offsets()
         interval_ms = self._settings.offsets_retention_check_interval_ms
         self._timer = self._world.clock.after(interval_ms, self._expire)
 
@@ -100,54 +150,81 @@ class GroupCoordinator:
         if self._timer is not None:
             self._timer.cancel()
         self.state = CoordinatorState.RESIGNED
-        self.classic.unload()
-        self.classic = ClassicCoordinator(self._settings, self._world)
-
-    def handle(self, request: Request) -> None:
-        """Take a request; it is answered now or later, through the world."""
-        handler, refusal = _HANDLERS[type(request)]
-        if self.state is CoordinatorState.ACTIVE:
-            handler(self.classic, request)
-        elif self.state is CoordinatorState.RESIGNED:
-            self._world.answer(request, refusal(request, ErrorCode.NOT_COORDINATOR))
+        if self._mixed is None:
+            self.classic.unload()
         else:
-            self._world.answer(request, self._while_loading(request, refusal))
+            self._mixed.on_unloaded()
+        self._begin()
 
-    def _while_loading(
-        self, request: Request, refusal: Callable[[Any, ErrorCode], Answer]
-    ) -> Answer:
+    def handle(self, request: AnyRequest) -> None:
+        """Take a request; it is answered now or later, through the world."""
+        refusal = _REFUSALS[type(request)]
+        if (code := self._refuse(request)) is not None:
+            self._world.answer(request, refusal(request, code))
+        elif self._mixed is None:
+            _HANDLERS[type(request)](self.classic, request)
+        else:
+            self._mixed.handle(request)
+
+    def _refuse(self, request: AnyRequest) -> ErrorCode | None:
+        """Refuse what cannot be asked of the broker at all, and what it cannot answer now."""
+        if self._mixed is None and type(request) not in _HANDLERS:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if self.state is CoordinatorState.ACTIVE:
+            return None
+        if isinstance(request, ConsumerHeartbeat):
+            try:
+                check_request(request, self._consumer.assignors)
+            except Refusal as refusal:
+                return refusal.code
+        if self.state is CoordinatorState.RESIGNED:
+            return ErrorCode.NOT_COORDINATOR
+        return self._while_loading(request)
+
+    def _while_loading(self, request: AnyRequest) -> ErrorCode:
         """Have clients ask again; who is in a group is left in peace, or told to join again."""
-        code, version = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, self._settings.version
+        version = self._settings.version
         if isinstance(request, Heartbeat):
-            code = ErrorCode.NONE
-        elif isinstance(request, SyncGroup) and version < rules.SYNC_WHILE_LOADING:
-            code = ErrorCode.UNKNOWN_MEMBER_ID
-        elif isinstance(request, SyncGroup) and version < rules.JAVA:
-            code = ErrorCode.REBALANCE_IN_PROGRESS
-        return refusal(request, code)
+            return ErrorCode.NONE
+        if isinstance(request, SyncGroup) and version < rules.SYNC_WHILE_LOADING:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if isinstance(request, SyncGroup) and version < rules.JAVA:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-_HANDLERS: Mapping[type, tuple[Callable[[Any, Any], None], Callable[[Any, ErrorCode], Answer]]] = {
-    JoinGroup: (
-        ClassicCoordinator.join_group,
-        lambda request, code: JoinAnswer(code, request.member_id),
-    ),
-    SyncGroup: (ClassicCoordinator.sync_group, lambda _, code: SyncAnswer(code)),
-    Heartbeat: (ClassicCoordinator.heartbeat, lambda _, code: HeartbeatAnswer(code)),
-    LeaveGroup: (ClassicCoordinator.leave_group, lambda _, code: LeaveAnswer(code)),
-    OffsetCommit: (
-        ClassicCoordinator.offset_commit,
-        lambda request, code: CommitAnswer(dict.fromkeys(request.offsets, code)),
-    ),
-    OffsetFetch: (ClassicCoordinator.offset_fetch, lambda _, code: FetchAnswer(code)),
-    OffsetDelete: (ClassicCoordinator.offset_delete, lambda _, code: OffsetDeleteAnswer(code)),
-    DescribeGroup: (ClassicCoordinator.describe_group, lambda _, code: DescribeAnswer(code)),
-    ListGroups: (ClassicCoordinator.list_groups, lambda _, code: ListAnswer(code)),
-    DeleteGroup: (ClassicCoordinator.delete_group, lambda _, code: DeleteAnswer(code)),
+_HANDLERS: Mapping[type, Callable[[ClassicCoordinator, Any], None]] = {
+    JoinGroup: ClassicCoordinator.join_group,
+    SyncGroup: ClassicCoordinator.sync_group,
+    Heartbeat: ClassicCoordinator.heartbeat,
+    LeaveGroup: ClassicCoordinator.leave_group,
+    OffsetCommit: ClassicCoordinator.offset_commit,
+    OffsetFetch: ClassicCoordinator.offset_fetch,
+    OffsetDelete: ClassicCoordinator.offset_delete,
+    DescribeGroup: ClassicCoordinator.describe_group,
+    ListGroups: ClassicCoordinator.list_groups,
+    DeleteGroup: ClassicCoordinator.delete_group,
 }
-"""For each request what handles it, and the answer that refuses it."""
+"""What handles each request before 4.0."""
+
+_REFUSALS: Mapping[type, Callable[[Any, ErrorCode], AnyAnswer]] = {
+    JoinGroup: lambda request, code: JoinAnswer(code, request.member_id),
+    SyncGroup: lambda _, code: SyncAnswer(code),
+    Heartbeat: lambda _, code: HeartbeatAnswer(code),
+    LeaveGroup: lambda _, code: LeaveAnswer(code),
+    OffsetCommit: lambda request, code: CommitAnswer(dict.fromkeys(request.offsets, code)),
+    OffsetFetch: lambda _, code: FetchAnswer(code),
+    OffsetDelete: lambda _, code: OffsetDeleteAnswer(code),
+    DescribeGroup: lambda _, code: DescribeAnswer(code),
+    ListGroups: lambda _, code: ListAnswer(code),
+    DeleteGroup: lambda _, code: DeleteAnswer(code),
+    ConsumerHeartbeat: lambda _, code: ConsumerHeartbeatAnswer(code),
+    DescribeConsumerGroup: lambda _, code: ConsumerDescribeAnswer(code),
+}
+"""The answer that refuses each request."""
 
 _LOADS: Mapping[str, Callable[[ClassicCoordinator, Any, Any], None]] = {
     "GroupMetadata": ClassicCoordinator.load,
     "OffsetCommit": lambda classic, key, value: classic.offsets.load(key, value),
 }
+"""What takes in each record before 4.0."""

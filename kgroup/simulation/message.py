@@ -161,10 +161,17 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetFetch:
-    """Ask for committed offsets; partitions None: of all."""
+    """Ask for committed offsets; partitions None: of all.
+
+    Attributes:
+        member_id: of a member of a consumer group (version 9 and later); None: of nobody.
+        member_epoch: likewise.
+    """
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
+    member_id: str | None = None
+    member_epoch: int = NO_GENERATION
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,17 +26,33 @@ from kgroup.simulation.consumer.conversion import as_classic_group, as_consumer_
 from kgroup.simulation.consumer.coordinator import Goal
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import ConsumerMember
-from kgroup.simulation.consumer.message import ConsumerHeartbeat, IdPartition
+from kgroup.simulation.consumer.message import (
+    AnyRequest,
+    ConsumerDescribeAnswer,
+    ConsumerHeartbeat,
+    DescribeConsumerGroup,
+    IdPartition,
+)
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal
 from kgroup.simulation.message import (
+    CommitAnswer,
+    DeleteAnswer,
+    DeleteGroup,
+    DescribeGroup,
+    FetchAnswer,
     Heartbeat,
     HeartbeatAnswer,
     JoinAnswer,
     JoinGroup,
     LeaveGroup,
+    ListAnswer,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
     SyncGroup,
 )
 from kgroup.simulation.rules import Settings
@@ -75,12 +91,16 @@ class MixedCoordinator(ClassicMembers):
         self._classic_settings = settings
         self._made: dict[str, tuple[ClassicGroup, Cause | None]] = {}
 
-    def handle(self, request: ConsumerHeartbeat | JoinGroup | SyncGroup | Any) -> None:
+    def handle(self, request: AnyRequest) -> None:
         """Take a request; it is answered now or later, through the world."""
         TABLE[type(request)](self, request)
 
     def replay(self, record: Record) -> None:
-        """Apply a record of a group of either protocol."""
+        """Apply a record of a group of either protocol, or load an offset."""
+        if record.type == "OffsetCommit":
+            assert record.value is not None
+            self.classic.offsets.load(record.key, record.value)
+            return
         if record.type != "GroupMetadata":
             super().replay(record)
             return
@@ -91,6 +111,16 @@ class MixedCoordinator(ClassicMembers):
             self.classic.take_over(*self._made.pop(group_id))
         else:
             self.classic.load(record.key, record.value)
+
+    def on_loaded(self) -> None:
+        """Begin to expect the members of groups of both protocols."""
+        super().on_loaded()
+        self.classic.loaded(self.groups)
+
+    def on_unloaded(self) -> None:
+        """Forget all groups; who waits is told to look for another coordinator."""
+        super().on_unloaded()
+        self.classic.unload()
 
     # --- which group a request is for -----------------------------------------------------------
 
@@ -136,6 +166,82 @@ class MixedCoordinator(ClassicMembers):
             self.leave_members(request)
         else:
             self.classic.leave_group(request)
+
+    # --- offsets, and what anybody may ask ------------------------------------------------------
+
+    def offset_commit(self, request: OffsetCommit) -> None:
+        """Keep offsets, of a member or of somebody who is in no group (`commitOffset`)."""
+        if (group := self.groups.get(request.group_id)) is None:
+            self.classic.offset_commit(request)
+            return
+        offsets = self.classic.offsets
+        code = group.commit_error(
+            request.member_id,
+            request.generation_id,
+            [
+                (topic.topic_id if (topic := self._topics.get(name)) else "", number)
+                for (name, number), committed in request.offsets.items()
+                if not offsets.is_too_large(committed)
+            ],
+            instance_id=request.instance_id,
+            version=request.version,
+        )
+        refused = None if code is None else dict.fromkeys(request.offsets, code)
+        self._world.answer(request, CommitAnswer(refused or offsets.commit(request)))
+
+    def offset_fetch(self, request: OffsetFetch) -> None:
+        """Tell what is committed (`fetchOffsets`); who names a member must be it."""
+        group = self.groups.get(request.group_id)
+        code = group and group.fetch_error(request.member_id, request.member_epoch)
+        answer = FetchAnswer(code) if code else self.classic.offsets.fetch(request)
+        self._world.answer(request, answer)
+
+    def offset_delete(self, request: OffsetDelete) -> None:
+        """Remove offsets of topics that nobody reads (`deleteOffsets`)."""
+        if (group := self.groups.get(request.group_id)) is None:
+            self.classic.offset_delete(request)
+        else:
+            self._world.answer(request, self.classic.offsets.delete_unread(group, request))
+
+    def describe_group(self, request: DescribeGroup) -> None:
+        """Tell a classic group's state and members; any other is Dead (`describeGroups`)."""
+        self.classic.describe_group(request)
+
+    def describe_consumer_group(self, request: DescribeConsumerGroup) -> None:
+        """Tell a consumer group's state and members (`consumerGroupDescribe`)."""
+        if (group := self.groups.get(request.group_id)) is None:
+            answer = ConsumerDescribeAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
+        else:
+            answer = group.describe(self._settings.assignors[0], self._topics)
+        self._world.answer(request, answer)
+
+    def list_groups(self, request: ListGroups) -> None:
+        """Tell which groups there are, sorted (`listGroups`)."""
+        found = [(each.group_id, CONSUMER, each.state) for each in self.groups.values()]
+        groups = sorted([*found, *self.classic.listed()])
+        self._world.answer(request, ListAnswer(ErrorCode.NONE, tuple(groups)))
+
+    def delete_group(self, request: DeleteGroup) -> None:
+        """Remove a group that has no members, and its offsets (`deleteGroups`)."""
+        if (group := self.groups.get(request.group_id)) is None:
+            self.classic.delete_group(request)
+        elif group.members:
+            self._world.answer(request, DeleteAnswer(ErrorCode.NON_EMPTY_GROUP))
+        else:
+            self.classic.offsets.delete_all(group.group_id)
+            self._apply(record_of.group_tombstones(group.group_id, (), group.regexes))
+            self._world.answer(request, DeleteAnswer(ErrorCode.NONE))
+
+    def expire_offsets(self) -> None:
+        """Remove offsets whose retention is over, and groups that have nothing left.
+
+        Kafka: `cleanupGroupMetadata`.
+        """
+        self.classic.expire_offsets()
+        for group in list(self.groups.values()):
+            self.classic.offsets.expire(group)
+            if not group.members and not self.classic.offsets.of(group.group_id):
+                self._apply(record_of.group_tombstones(group.group_id, (), group.regexes))
 
     # --- upgrade --------------------------------------------------------------------------------
 
@@ -234,5 +340,12 @@ TABLE: Mapping[type, Callable[[MixedCoordinator, Any], None]] = {
     SyncGroup: MixedCoordinator.sync_group,
     Heartbeat: MixedCoordinator.classic_heartbeat,
     LeaveGroup: MixedCoordinator.leave_group,
+    OffsetCommit: MixedCoordinator.offset_commit,
+    OffsetFetch: MixedCoordinator.offset_fetch,
+    OffsetDelete: MixedCoordinator.offset_delete,
+    DescribeGroup: MixedCoordinator.describe_group,
+    DescribeConsumerGroup: MixedCoordinator.describe_consumer_group,
+    ListGroups: MixedCoordinator.list_groups,
+    DeleteGroup: MixedCoordinator.delete_group,
 }
 """What handles each request."""

@@ -16,7 +16,15 @@ from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.coordinator_log import Data
-from kgroup.simulation.message import CommittedPartition, OffsetCommit, TopicPartition
+from kgroup.simulation.message import (
+    CommittedPartition,
+    FetchAnswer,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetDeleteAnswer,
+    OffsetFetch,
+    TopicPartition,
+)
 from kgroup.simulation.rules import RETENTION_WHEN_EMPTY, Settings
 
 __all__ = ["OffsetManager", "OffsetOwner"]
@@ -29,6 +37,9 @@ class OffsetOwner(Protocol):
 
     def retained_since_ms(self, offset: CommittedOffset) -> int | None:
         """Return since when the retention of an offset runs; None: it does not run."""
+
+    def reads(self, topic: str) -> bool:
+        """Tell whether offsets of a topic are needed, and not to be deleted."""
 
 
 class OffsetManager:
@@ -63,12 +74,17 @@ class OffsetManager:
             for partition, committed in request.offsets.items()
         }
 
+    def is_too_large(self, committed: CommittedPartition) -> bool:
+        """Tell whether the metadata of a commit is longer than the broker takes."""
+        size = len(utf16(committed.metadata or "")) // 2
+        return size > self._settings.offset_metadata_max_size
+
     def _commit(
         self, group_id: str, partition: TopicPartition, committed: CommittedPartition
     ) -> ErrorCode:
         settings, now_ms = self._settings, self._clock.now_ms
         metadata = committed.metadata or ""
-        if len(utf16(metadata)) // 2 > settings.offset_metadata_max_size:
+        if self.is_too_large(committed):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         retention_ms = committed.retention_ms
         if retention_ms is None and settings.version < RETENTION_WHEN_EMPTY:
@@ -104,6 +120,25 @@ class OffsetManager:
             value["commitTimestamp"],
             None if expire_ms == -1 else expire_ms,
         )
+
+    def fetch(self, request: OffsetFetch) -> FetchAnswer:
+        """Tell what is committed."""
+        found = self.of(request.group_id)
+        wanted = found if request.partitions is None else request.partitions
+        return FetchAnswer(ErrorCode.NONE, {each: found[each] for each in wanted if each in found})
+
+    def delete_unread(self, group: OffsetOwner, request: OffsetDelete) -> OffsetDeleteAnswer:
+        """Remove offsets of topics that nobody reads."""
+        errors = {
+            each: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.reads(each[0]) else ErrorCode.NONE
+            for each in request.partitions
+        }
+        self.delete(group.group_id, [each for each, code in errors.items() if not code])
+        return OffsetDeleteAnswer(ErrorCode.NONE, errors)
+
+    def delete_all(self, group_id: str) -> None:
+        """Remove all offsets of a group."""
+        self.delete(group_id, list(self.of(group_id)))
 
     def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Remove offsets, those that are there."""

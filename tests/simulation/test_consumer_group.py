@@ -392,12 +392,12 @@ def test_who_may_commit() -> None:
     made.join("B")
     made.beat("A", 2)
     made.beat("A", 2, owned=(0, 1, 2))  # at epoch 3; it has 0 since 2
-    commit_error, partition = made.group.commit_error, (topic_id("foo"), 0)
+    commit_error, partition = made.group.commit_error, [(topic_id("foo"), 0)]
     assert commit_error("A", 3, partition) is None
     assert commit_error("A", 2, partition) is None
     assert commit_error("A", 1, partition) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit_error("A", 4, partition) is ErrorCode.STALE_MEMBER_EPOCH
-    assert commit_error("A", 2, (topic_id("foo"), 3)) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit_error("A", 2, [*partition, (topic_id("foo"), 3)]) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit_error("", -1, partition) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit_error("A", 3, partition, version=8) is ErrorCode.UNSUPPORTED_VERSION
     assert commit_error("", -1, partition, is_transactional=True) is None
@@ -502,21 +502,6 @@ def test_another_coordinator_goes_on_from_the_records() -> None:
     other.coordinator.on_unloaded()
     assert other.coordinator.groups == {}
     assert other.clock.next_ms is None
-
-
-def test_a_group_is_deleted_when_it_is_empty() -> None:
-    """`validateDeleteGroup`; its tombstones remove everything."""
-    made = world()
-    assert made.coordinator.delete_group(GROUP) is ErrorCode.GROUP_ID_NOT_FOUND
-    made.join("A")
-    assert made.coordinator.delete_group(GROUP) is ErrorCode.NON_EMPTY_GROUP
-    made.beat("A", LEAVE_EPOCH)
-    assert made.coordinator.delete_group(GROUP) is ErrorCode.NONE
-    assert made.coordinator.groups == {}
-    other = world()
-    for record in made.records:
-        other.coordinator.replay(record)
-    assert other.coordinator.groups == {}
 
 
 def test_many_members() -> None:

@@ -15,6 +15,7 @@ from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_a
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.message import (
+    DeleteGroup,
     JoinAnswer,
     LeaveAnswer,
     LeaveGroup,
@@ -296,12 +297,27 @@ def test_classic_requests_of_members_that_speak_the_other_protocol() -> None:
     assert world.state() is GroupState.EMPTY
 
 
+def test_a_group_is_deleted_when_it_is_empty() -> None:
+    """`validateDeleteGroup`; its tombstones remove everything."""
+    world = mixed()
+    assert world.ask(DeleteGroup(GROUP)).error is ErrorCode.GROUP_ID_NOT_FOUND
+    world.join("A")
+    assert world.ask(DeleteGroup(GROUP)).error is ErrorCode.NON_EMPTY_GROUP
+    world.beat("A", LEAVE_EPOCH)
+    assert world.ask(DeleteGroup(GROUP)).error is ErrorCode.NONE
+    assert world.coordinator.groups == {}
+    other = mixed()
+    for record in world.records:
+        other.coordinator.replay(record)
+    assert other.coordinator.groups == {}
+
+
 def test_commits_of_classic_members_are_fenced_by_generation() -> None:
     """`ConsumerGroup.validateMemberEpoch`."""
     world = mixed()
     world.join("A")
     world.join_classic("C")
-    error = world.group.commit_error("C", 9, (topic_id("foo"), 0), version=8)
+    error = world.group.commit_error("C", 9, [(topic_id("foo"), 0)], version=8)
     assert error is ErrorCode.ILLEGAL_GENERATION
     assert world.group.fetch_error("C", 9) is ErrorCode.ILLEGAL_GENERATION
 

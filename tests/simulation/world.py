@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kgroup.model.group import GroupState
 from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.clock import Clock
+from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinator
-from kgroup.simulation.message import Answer, Request
 from kgroup.simulation.rules import Settings
 
 __all__ = ["Sim"]
@@ -20,7 +22,7 @@ class Sim:
         self.clock = Clock()
         self.log = CoordinatorLog()
         self.written: list[tuple[str, Data, Data | None]] = []
-        self.answers: list[tuple[Request, Answer]] = []
+        self.answers: list[tuple[Any, Any]] = []
         self.moves: list[tuple[GroupState, Cause | None]] = []
         self.removals: list[tuple[str, Cause]] = []
         self.next_id: str | None = None
@@ -28,7 +30,7 @@ class Sim:
         self.coordinator.elect(self.log, 0)
         self.clock.run(0)
 
-    def answer(self, request: Request, answer: Answer) -> None:
+    def answer(self, request: AnyRequest, answer: AnyAnswer) -> None:
         self.answers.append((request, answer))
 
     def append(self, type_: str, key: Data, value: Data | None) -> None:
@@ -39,17 +41,20 @@ class Sim:
         assert self.next_id is not None
         return self.next_id
 
+    def new_uuid(self) -> str:
+        return self.new_member_id("")
+
     def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
         self.moves.append((group.state, cause))
 
     def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
         self.removals.append((member_id, cause))
 
-    def take(self) -> list[tuple[Request, Answer]]:
+    def take(self) -> list[tuple[Any, Any]]:
         taken, self.answers = self.answers, []
         return taken
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: AnyRequest) -> Any:
         """Send a request; return its answer, which comes at once."""
         self.coordinator.handle(request)
         ((asked, answer),) = self.take()

@@ -380,7 +380,12 @@ class ClassicGroup:
         return None
 
     def reads(self, topic: str) -> bool:
-        """Tell whether consumers of the group may read a topic (Kafka: `isSubscribedToTopic`)."""
+        """Tell whether consumers of the group may read a topic (Kafka: `isSubscribedToTopic`).
+
+        Before 4.0, nobody reads anything in an empty group, whatever its protocol type.
+        """
+        if self.state is GroupState.EMPTY and self._version < JAVA:
+            return False
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER
         return topic in self.subscribed_topics

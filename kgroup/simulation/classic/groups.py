@@ -6,6 +6,8 @@ Source: `GroupCoordinator` and `GroupMetadataManager` of Kafka 1.1.1, 2.8.2 and 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
@@ -17,7 +19,6 @@ from kgroup.simulation.message import (
     DeleteGroup,
     DescribeAnswer,
     DescribeGroup,
-    FetchAnswer,
     ListAnswer,
     ListGroups,
     OffsetDelete,
@@ -62,9 +63,12 @@ class ClassicGroups:
 
     def list_groups(self, request: ListGroups) -> None:
         """Tell which groups there are, sorted."""
-        groups = sorted(self.groups.items())
-        found = tuple((name, each.protocol_type or "", each.state) for name, each in groups)
-        self._world.answer(request, ListAnswer(ErrorCode.NONE, found))
+        self._world.answer(request, ListAnswer(ErrorCode.NONE, tuple(sorted(self.listed()))))
+
+    def listed(self) -> list[tuple[str, str, GroupState]]:
+        """Return id, protocol type and state of all groups."""
+        found = self.groups.values()
+        return [(each.group_id, each.protocol_type or "", each.state) for each in found]
 
     def delete_group(self, request: DeleteGroup) -> None:
         """Remove a group that has no members."""
@@ -75,7 +79,7 @@ class ClassicGroups:
         elif group.state is not GroupState.EMPTY:
             code = ErrorCode.NON_EMPTY_GROUP
         else:
-            self.offsets.delete(group.group_id, list(self.offsets.of(group.group_id)))
+            self.offsets.delete_all(group.group_id)
             self._remove_group(group)
         self._world.answer(request, DeleteAnswer(code))
 
@@ -99,10 +103,14 @@ class ClassicGroups:
             group_id, self._version, value, self._clock.now_ms, self._world
         )
 
-    def loaded(self) -> None:
-        """Begin: members have a whole session to be heard of (Kafka: `onGroupLoaded`)."""
+    def loaded(self, others: Collection[str] = ()) -> None:
+        """Begin: members have a whole session to be heard of (Kafka: `onGroupLoaded`).
+
+        Args:
+            others: ids of groups that speak another protocol.
+        """
         for group_id in self.offsets.group_ids():
-            if group_id not in self.groups:
+            if group_id not in self.groups and group_id not in others:
                 self.add_group(group_id)
         for group in self.groups.values():
             self._world.moved(group, None)
@@ -136,10 +144,7 @@ class ClassicGroups:
 
     def offset_fetch(self, request: OffsetFetch) -> None:
         """Tell what is committed, whatever the group's state."""
-        found = self.offsets.of(request.group_id)
-        wanted = found if request.partitions is None else request.partitions
-        offsets = {each: found[each] for each in wanted if each in found}
-        self._world.answer(request, FetchAnswer(ErrorCode.NONE, offsets))
+        self._world.answer(request, self.offsets.fetch(request))
 
     def offset_delete(self, request: OffsetDelete) -> None:
         """Remove offsets of topics that nobody reads."""
@@ -149,16 +154,10 @@ class ClassicGroups:
         elif group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
             self._world.answer(request, OffsetDeleteAnswer(ErrorCode.NON_EMPTY_GROUP))
         else:
-            is_empty = group.state is GroupState.EMPTY and self._version < rules.JAVA
-            read = {} if is_empty else {each for each in request.partitions if group.reads(each[0])}
-            errors = {
-                each: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if each in read else ErrorCode.NONE
-                for each in request.partitions
-            }
-            self.offsets.delete(group.group_id, [each for each in errors if each not in read])
+            answer = self.offsets.delete_unread(group, request)
             if self._version < rules.JAVA:
                 self._remove_if_idle(group)
-            self._world.answer(request, OffsetDeleteAnswer(ErrorCode.NONE, errors))
+            self._world.answer(request, answer)
 
     def expire_offsets(self) -> None:
         """Remove offsets whose retention is over, and groups that have nothing left."""

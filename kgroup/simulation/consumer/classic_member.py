@@ -24,17 +24,12 @@ from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import ConsumerMember, Data
 from kgroup.simulation.consumer.member_timers import TimerKind
-from kgroup.simulation.consumer.message import (
-    ConsumerHeartbeat,
-    ConsumerHeartbeatAnswer,
-    IdPartition,
-)
+from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest, IdPartition
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal
 from kgroup.simulation.message import (
-    Answer,
     Heartbeat,
     HeartbeatAnswer,
     JoinAnswer,
@@ -43,7 +38,6 @@ from kgroup.simulation.message import (
     LeaveGroup,
     LeavingMember,
     Protocol,
-    Request,
     SyncAnswer,
     SyncGroup,
 )
@@ -64,9 +58,7 @@ _NEWEST_ASSIGNMENT = 3
 class World(coordinator.World, Interface):
     """Where answers and records go, and where ids come from."""
 
-    def answer(
-        self, request: ConsumerHeartbeat | Request, answer: ConsumerHeartbeatAnswer | Answer
-    ) -> None:
+    def answer(self, request: AnyRequest, answer: AnyAnswer) -> None:
         """Answer a request."""
 
 

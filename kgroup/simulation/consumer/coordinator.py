@@ -125,15 +125,6 @@ class ConsumerCoordinator:
         self._apply(records)
         self._world.answer(request, answer)
 
-    def delete_group(self, group_id: str) -> ErrorCode:
-        """Remove a group that has no members."""
-        if (group := self.groups.get(group_id)) is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        if group.members:
-            return ErrorCode.NON_EMPTY_GROUP
-        self._apply(record_of.group_tombstones(group_id, (), group.regexes))
-        return ErrorCode.NONE
-
     def update_topics(self, topics: TopicImage) -> None:
         """Take note of topics that were made, changed or deleted (`onMetadataUpdate`)."""
         changed = topics.changed_since(self._topics)
@@ -160,7 +151,12 @@ class ConsumerCoordinator:
             self.groups[group_id].replay(record)
 
     def on_loaded(self) -> None:
-        """Begin to expect the members of all groups, when their records were replayed."""
+        """Begin to expect the members of all groups, when their records were replayed.
+
+        Whatever topics expressions match was found before: they are looked at again.
+        """
+        found = (each.version for group in self.groups.values() for each in group.regexes.values())
+        self._topics_version = self._new_topics_version = 1 + max(found, default=0)
         for group in self.groups.values():
             for member in group.members.values():
                 self._expect(group.group_id, member.member_id)

@@ -13,12 +13,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kgroup.model.group import GroupState
+from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.consumer.member import ConsumerMember, Data, Held
-from kgroup.simulation.consumer.message import LEAVE_EPOCH, IdPartition
+from kgroup.simulation.consumer.message import (
+    LEAVE_EPOCH,
+    ConsumerDescribeAnswer,
+    ConsumerDescribedMember,
+    IdPartition,
+)
 from kgroup.simulation.consumer.record import MEMBER_STATES, Record, held_partitions, partitions
 from kgroup.simulation.consumer.subscription_count import SubscriptionCount
 from kgroup.simulation.consumer.timeline_table import TimelineTable
+from kgroup.simulation.consumer.topic_image import TopicImage
 
 __all__ = ["ConsumerGroup", "ResolvedRegex"]
 
@@ -76,6 +83,11 @@ class ConsumerGroup:
     def member_order(self) -> list[str]:
         """Ids of all members, in the order of the coordinator's table."""
         return list(self._order)
+
+    @property
+    def generation_id(self) -> int:
+        """The epoch: classic groups call it so."""
+        return self.epoch
 
     @property
     def state(self) -> GroupState:
@@ -149,20 +161,21 @@ class ConsumerGroup:
         self,
         member_id: str,
         member_epoch: int,
-        partition: IdPartition,
+        partitions: Iterable[IdPartition],
         *,
         instance_id: str | None = None,
         is_transactional: bool = False,
         version: int = ID_IN_COMMIT,
     ) -> ErrorCode | None:
-        """Say why an offset of a partition may not be committed (`validateOffsetCommit`).
+        """Say why offsets may not be committed (`validateOffsetCommit`): all of them, or none.
 
-        With an older epoch a member may for a partition that it has had since then, or longer.
+        With an older epoch a member may for partitions that it has had since then, or longer
+        (KIP-1251).
 
         Args:
             member_id: "" of who is no member.
             member_epoch: -1 of who is no member.
-            partition: by the id of its topic.
+            partitions: by the ids of their topics.
             instance_id: of a static member.
             is_transactional: whether it is a TxnOffsetCommit, which need not name a member.
             version: of the OffsetCommit.
@@ -175,9 +188,11 @@ class ConsumerGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not is_transactional and member.classic is None and version < ID_IN_COMMIT:
             return ErrorCode.UNSUPPORTED_VERSION
-        since = member.assigned.get(partition, member.revoking.get(partition))
-        is_known = since is not None and since <= member_epoch <= member.epoch
-        return None if is_known or member_epoch == member.epoch else _stale(member)
+        if member_epoch == member.epoch:
+            return None
+        held = {**member.revoking, **member.assigned}
+        is_known = all(held.get(each, member.epoch + 1) <= member_epoch for each in partitions)
+        return None if is_known and member_epoch < member.epoch else _stale(member)
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode | None:
         """Say why a member may not ask for committed offsets (`validateOffsetFetch`)."""
@@ -187,6 +202,53 @@ class ConsumerGroup:
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return None if member_epoch == member.epoch else _stale(member)
+
+    def reads(self, topic: str) -> bool:
+        """Tell whether a member subscribes to a topic (`isSubscribedToTopic`)."""
+        return topic in self.subscriptions.topics
+
+    def retained_since_ms(self, offset: CommittedOffset) -> int | None:
+        """Return since when the retention of an offset runs; None: it does not run.
+
+        Kafka: `cleanupExpiredOffsets`, `offsetExpirationCondition`.
+        """
+        return None if self.reads(offset.topic) else offset.commit_timestamp_ms
+
+    def describe(self, assignor: str, topics: TopicImage) -> ConsumerDescribeAnswer:
+        """Return what everybody may see (`asDescribedGroup`).
+
+        Args:
+            assignor: the broker's first.
+            topics: that exist; of others nothing is told.
+        """
+
+        def told(partitions: Iterable[IdPartition]) -> frozenset[IdPartition]:
+            return frozenset(each for each in partitions if topics.name_of(each[0]) is not None)
+
+        members = tuple(
+            ConsumerDescribedMember(
+                each.member_id,
+                each.instance_id,
+                each.rack_id,
+                each.epoch,
+                each.client_id,
+                each.client_host,
+                each.topics,
+                each.regex,
+                told([*each.assigned, *each.revoking]),
+                told(self.targets.get(each.member_id, ())),
+                each.classic is not None,
+            )
+            for each in map(self.members.__getitem__, self.member_order)
+        )
+        return ConsumerDescribeAnswer(
+            ErrorCode.NONE,
+            self.state,
+            self.epoch,
+            self.assignment_epoch,
+            self.preferred_assignor() or assignor,
+            members,
+        )
 
     def update_member(self, member: ConsumerMember) -> None:
         """Take a member in, or put it in the place of itself as it was."""

@@ -1,6 +1,6 @@
 """What members of consumer groups (KIP-848) ask a coordinator, and what it answers.
 
-After ConsumerGroupHeartbeat of kafka-clients 4.3.1.
+After ConsumerGroupHeartbeat and ConsumerGroupDescribe of kafka-clients 4.3.1.
 """
 
 from __future__ import annotations
@@ -8,14 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.message import Answer, Request
 
 __all__ = [
     "JOIN_EPOCH",
     "LEAVE_EPOCH",
     "PAUSE_EPOCH",
+    "AnyAnswer",
+    "AnyRequest",
+    "ConsumerDescribeAnswer",
+    "ConsumerDescribedMember",
     "ConsumerHeartbeat",
     "ConsumerHeartbeatAnswer",
+    "DescribeConsumerGroup",
     "IdPartition",
 ]
 
@@ -76,3 +83,54 @@ class ConsumerHeartbeatAnswer:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: frozenset[IdPartition] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DescribeConsumerGroup:
+    """Ask for the state and the members of a consumer group."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerDescribedMember:
+    """A member as everybody sees it.
+
+    Attributes:
+        assigned: what it has, also what it is still to give up.
+        target: what it shall have.
+        speaks_classic: whether it speaks the classic protocol.
+    """
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topics: frozenset[str]
+    regex: str
+    assigned: frozenset[IdPartition]
+    target: frozenset[IdPartition]
+    speaks_classic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerDescribeAnswer:
+    """A consumer group as everybody sees it.
+
+    Attributes:
+        assignor: that most members want, or the broker's first.
+        members: in the coordinator's order.
+    """
+
+    error: ErrorCode
+    state: GroupState | None = None
+    epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[ConsumerDescribedMember, ...] = ()
+
+
+AnyRequest: TypeAlias = Request | ConsumerHeartbeat | DescribeConsumerGroup
+AnyAnswer: TypeAlias = Answer | ConsumerHeartbeatAnswer | ConsumerDescribeAnswer

@@ -1,0 +1,114 @@
+"""What a broker does with requests of groups of both protocols while it leads, loads, or does not.
+
+Sources: `GroupCoordinatorService` and `CoordinatorRuntime` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgroup.model.group import GroupState
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.classic.group import ClassicGroup
+from kgroup.simulation.consumer.group import ConsumerGroup
+from kgroup.simulation.consumer.message import ConsumerHeartbeat, DescribeConsumerGroup
+from kgroup.simulation.group_coordinator import GroupCoordinator
+from kgroup.simulation.message import CommittedPartition, Heartbeat, OffsetCommit, OffsetFetch
+from kgroup.simulation.rules import Settings, Version
+from tests.simulation.consumer_world import GROUP, image
+from tests.simulation.mixed_world import join_group
+from tests.simulation.world import Sim
+
+FOO = {("foo", 0): CommittedPartition(7)}
+
+
+def sim(version: Version = (4, 3, 1)) -> Sim:
+    made = Sim(Settings(version, initial_rebalance_delay_ms=0))
+    made.coordinator.update_topics(image({"foo": 6}))
+    return made
+
+
+def beat(member_id: str, epoch: int, **more: Any) -> ConsumerHeartbeat:
+    return ConsumerHeartbeat(GROUP, member_id, epoch, **more)
+
+
+def join(member_id: str, **more: Any) -> ConsumerHeartbeat:
+    """Join for the topic foo."""
+    more = {"rebalance_timeout_ms": 60_000, "topics": ("foo",), **more}
+    return beat(member_id, 0, owned=frozenset(), **more)
+
+
+def fail_over(made: Sim) -> None:
+    """Have another broker, which knew nothing, go on from the log."""
+    made.coordinator.resign()
+    made.coordinator = GroupCoordinator(made.coordinator._settings, made)
+    made.coordinator.update_topics(image({"foo": 6}))
+    made.coordinator.elect(made.log, 0)
+    made.clock.run(made.clock.now_ms)
+
+
+@pytest.mark.parametrize("version", [(1, 1, 1), (3, 9, 2)])
+@pytest.mark.parametrize("request_", [join("A"), DescribeConsumerGroup(GROUP)])
+def test_brokers_before_4_0_know_no_consumer_groups(version: Version, request_: Any) -> None:
+    assert sim(version).ask(request_).error is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_who_does_not_lead_or_still_loads_sends_members_away() -> None:
+    """`throwIfConsumerGroupHeartbeatRequestIsInvalid` comes first."""
+    made = sim()
+    made.coordinator.resign()
+    assert made.ask(join("A")).error is ErrorCode.NOT_COORDINATOR
+    assert made.ask(DescribeConsumerGroup(GROUP)).error is ErrorCode.NOT_COORDINATOR
+    assert made.ask(join("A", assignor="none")).error is ErrorCode.UNSUPPORTED_ASSIGNOR
+    made.coordinator.elect(made.log, 100)
+    assert made.ask(join("A")).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert made.ask(join(" ")).error is ErrorCode.INVALID_REQUEST
+    assert made.ask(Heartbeat(GROUP, 2, "A")).error is ErrorCode.NONE
+    made.clock.run(100)
+    assert made.ask(join("A")).member_epoch == 2
+
+
+def test_a_group_is_found_whatever_its_protocol() -> None:
+    made = sim()
+    assert made.coordinator.group(GROUP) is None
+    made.ask(OffsetCommit(GROUP, FOO))
+    assert isinstance(made.coordinator.group(GROUP), ClassicGroup)
+    made.ask(join("A"))
+    group = made.coordinator.group(GROUP)
+    assert isinstance(group, ConsumerGroup)
+    assert (group.state, group.generation_id, list(group.members)) == (GroupState.STABLE, 2, ["A"])
+
+
+def test_another_broker_goes_on_with_groups_of_both_protocols() -> None:
+    """Members keep their epochs and partitions, and what was committed stays."""
+    made = sim()
+    made.ask(join("A", instance_id="i"))
+    made.ask(OffsetCommit(GROUP, FOO, 2, "A"))
+    made.next_id = "C"
+    joined = made.ask(join_group("", instance_id="j"))
+    assert joined.generation_id == 3
+    made.ask(OffsetCommit("simple", FOO))
+    before = made.ask(DescribeConsumerGroup(GROUP))
+    fail_over(made)
+    assert made.ask(DescribeConsumerGroup(GROUP)) == before
+    assert [each.speaks_classic for each in before.members].count(True) == 1
+    assert isinstance(made.coordinator.group("simple"), ClassicGroup)
+    fetched = made.ask(OffsetFetch(GROUP, member_id="A", member_epoch=2))
+    assert fetched.offsets[("foo", 0)].committed_offset == 7
+    assert made.ask(beat("A", 2)).member_epoch == 2
+    made.clock.run(45_000)  # the session of A and of C
+    assert made.ask(DescribeConsumerGroup(GROUP)).state is GroupState.EMPTY
+
+
+def test_topics_that_are_added_reach_every_broker() -> None:
+    made = sim()
+    made.ask(join("A"))
+    made.coordinator.update_topics(image({"foo": 8}))
+    assert len(made.ask(beat("A", 2)).assignment) == 8
+    made.coordinator.resign()
+    made.coordinator.update_topics(image({"foo": 9}))
+    made.coordinator.elect(made.log, 0)
+    made.clock.run(made.clock.now_ms)
+    assert len(made.ask(beat("A", 3)).assignment) == 9

@@ -5,18 +5,23 @@ What a broker answers is noted in the timeline; what only shows that all is well
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import uuid_text
 from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.clock import Clock
+from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
 from kgroup.simulation.consumer.message import AnyRequest as Request
+from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer, IdPartition
+from kgroup.simulation.consumer.settings import ConsumerSettings
+from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinator
 from kgroup.simulation.message import (
@@ -47,17 +52,19 @@ class Cluster:
     Args:
         group_id: of the group whose timeline is recorded.
         settings: of the brokers.
+        consumer_settings: likewise, for consumer groups.
         brokers: their ids; the first coordinates.
         topics: number of partitions by topic.
         rate: records a second that come to each partition.
         delay_ms: least and most that a message takes from one to the other.
         load_ms: how long a new coordinator reads before it knows the groups.
         random: what chance decides.
+        topic_ids: Kafka's base64url text, of topics that have one already.
 
     Attributes:
         clock: the time.
         timeline: what happened.
-        topics: number of partitions by topic; a new mapping when it changes.
+        topics: a new image when they change.
         log: what the coordinator has written.
         coordinator: the broker that leads the groups' partition; None: none does.
         names: of members, by their ids.
@@ -69,16 +76,18 @@ class Cluster:
         self,
         group_id: str,
         settings: Settings,
+        consumer_settings: ConsumerSettings,
         brokers: tuple[int, ...],
         topics: Mapping[str, int],
         rate: float,
         delay_ms: tuple[int, int],
         load_ms: int,
         random: Random,
+        topic_ids: Mapping[str, str],
     ) -> None:
         self.clock = Clock()
         self.timeline = Timeline(self.clock)
-        self.topics: Mapping[str, int] = {}
+        self.topics = TopicImage()
         self.log = CoordinatorLog()
         self.coordinator: int | None = None
         self.readers: dict[TopicPartition, list[Callable[[TopicPartition], int]]] = {}
@@ -88,15 +97,17 @@ class Cluster:
         self._delay_ms = delay_ms
         self._load_ms = load_ms
         self._random = random
-        self._coordinators = {broker: GroupCoordinator(settings, self) for broker in brokers}
+        self._topic_ids = topic_ids
+        self._coordinators = {
+            broker: GroupCoordinator(settings, self, consumer_settings) for broker in brokers
+        }
         self._down: set[int] = set()
         self._waiting: dict[Request, tuple[str, int, Callable[[Answer | None], None]]] = {}
         self.names: dict[str, str] = {}
         self._beats: dict[str, tuple[ErrorCode, int]] = {}
         self._created_ms: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
-        for topic, count in topics.items():
-            self.set_partitions(topic, count)
+        self.set_partitions(topics)
 
     def begin(self) -> None:
         """Have the first broker load what is in the log, and coordinate."""
@@ -105,12 +116,20 @@ class Cluster:
 
     # --- topics ---------------------------------------------------------------------------------
 
-    def set_partitions(self, topic: str, count: int) -> None:
-        """Create a topic, or give it more partitions."""
-        for number in range(self.topics.get(topic, 0), count):
-            self._created_ms[topic, number] = self.clock.now_ms
-            self.timeline.exists((topic, number))
-        self.topics = {**self.topics, topic: count}
+    def set_partitions(self, counts: Mapping[str, int]) -> None:
+        """Create topics, or give them more partitions."""
+        topics = {each.name: each for each in self.topics}
+        for topic, count in counts.items():
+            before = topics.get(topic) or KnownTopic(
+                topic, self._topic_ids.get(topic) or _topic_id(topic), 0
+            )
+            for number in range(before.partitions, count):
+                self._created_ms[topic, number] = self.clock.now_ms
+                self.timeline.exists((topic, number))
+            topics[topic] = replace(before, partitions=count)
+        self.topics = TopicImage(topics.values())
+        for coordinator in self._coordinators.values():
+            coordinator.update_topics(self.topics)
 
     def end_offset(self, partition: TopicPartition, at_ms: int) -> int:
         """Return the offset of the next record that a partition gets."""
@@ -164,11 +183,11 @@ class Cluster:
             self._elect(broker, self._load_ms)
 
     @property
-    def group(self) -> ClassicGroup | None:
+    def group(self) -> ClassicGroup | ConsumerGroup | None:
         """The group, as far as its coordinator knows it now."""
         if self.coordinator is None:
             return None
-        return self._coordinators[self.coordinator].classic.groups.get(self._group_id)
+        return self._coordinators[self.coordinator].group(self._group_id)
 
     # --- the network ----------------------------------------------------------------------------
 
@@ -185,7 +204,7 @@ class Cluster:
         """Answer who coordinates; None: nobody does now."""
         self.clock.after(self.delay() + self.delay(), lambda: on_found(self.coordinator))
 
-    def metadata(self, on_known: Callable[[Mapping[str, int]], None]) -> None:
+    def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
         """Answer which topics there are."""
         self.clock.after(self.delay() + self.delay(), lambda: on_known(self.topics))
 
@@ -220,7 +239,7 @@ class Cluster:
         actor, _, on_answer = found
         refused = _error(answer) if isinstance(answer, CommitAnswer) else None
         self.timeline.answered(type(request).__name__, refused)
-        if isinstance(answer, JoinAnswer) and answer.member_id:
+        if isinstance(answer, JoinAnswer | ConsumerHeartbeatAnswer) and answer.member_id:
             self.names[answer.member_id] = actor
         if not self._is_routine(actor, request, answer):
             text, partitions = self._told(answer)
@@ -240,7 +259,7 @@ class Cluster:
         """Make an id as brokers do for those of the consumer protocol."""
         return uuid_text(self._random.randbytes(16))
 
-    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
         """Note that a group has come to another state."""
         self.timeline.moved(group.state, group.generation_id, cause)
         if cause is not None:
@@ -248,7 +267,7 @@ class Cluster:
         elif group.state in (GroupState.EMPTY, GroupState.DEAD) and group is self.group:
             self.note(COORDINATOR, str(group.state).lower())
 
-    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
         """Note that a member was removed."""
         if cause is not Cause.MEMBER_LEFT:
             name = self.names.get(member_id, member_id)
@@ -279,6 +298,10 @@ class Cluster:
             now = (answer.error, request.generation_id)
             before, self._beats[actor] = self._beats.get(actor), now
             return not answer.error or now == before
+        if isinstance(answer, ConsumerHeartbeatAnswer):
+            now = (answer.error, answer.member_epoch)
+            before, self._beats[actor] = self._beats.get(actor), now
+            return now == before and answer.assignment is None
         return isinstance(answer, CommitAnswer | FetchAnswer) and not _error(answer)
 
     def _told(self, answer: Answer) -> tuple[str | None, tuple[TopicPartition, ...] | None]:
@@ -289,10 +312,25 @@ class Cluster:
         if isinstance(answer, JoinAnswer):
             if answer.members:
                 return f"{answer.protocol}, leads {len(answer.members)}", None
+            if not answer.leader_id:
+                return answer.protocol, None
             return f"{answer.protocol}, {self.names.get(answer.leader_id, '?')} leads", None
         if isinstance(answer, SyncAnswer):
             return "assigned", decode_assignment(answer.assignment) or ()
+        if isinstance(answer, ConsumerHeartbeatAnswer) and answer.member_epoch >= 0:
+            return f"epoch {answer.member_epoch}", self._named(answer.assignment)
         return "done", None
+
+    def _named(self, partitions: Iterable[IdPartition] | None) -> tuple[TopicPartition, ...] | None:
+        if partitions is None:
+            return None
+        names = {each.topic_id: each.name for each in self.topics}
+        return tuple(sorted((names[topic_id], number) for topic_id, number in partitions))
+
+
+def _topic_id(topic: str) -> str:
+    """Return an id that a topic has in all simulations."""
+    return uuid_text(uuid5(NAMESPACE_URL, topic).bytes)
 
 
 def _error(answer: Answer) -> ErrorCode:

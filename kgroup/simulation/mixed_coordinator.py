@@ -63,6 +63,12 @@ __all__ = ["TABLE", "MixedCoordinator", "World"]
 class World(classic_member.World, classic_rebalance.World, Interface):
     """Where answers and records go, and where ids come from."""
 
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
+        """Learn that a group has come to another state, or a consumer group to another epoch."""
+
+    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
+        """Learn that a member was removed."""
+
 
 class MixedCoordinator(ClassicMembers):
     """The groups of a broker of 4.0 or later.

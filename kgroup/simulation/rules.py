@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 __all__ = [
     "BATCHED_LEAVE",
+    "CONSUMER_PROTOCOL",
     "COOPERATIVE",
     "GENERATION_SENT",
     "JAVA",
@@ -71,6 +72,9 @@ NEW_TIMEOUTS: Version = (3, 3)
 """A member that joins again may bring other timeouts (KAFKA-13982)."""
 JAVA: Version = (4, 0)
 """The coordinator is written anew in Java (KIP-848)."""
+CONSUMER_PROTOCOL: Version = (4, 3)
+"""The consumer protocol as it is simulated; brokers have it since 4.0, with other rules at first
+(KIP-848, KIP-1263)."""
 NEWEST: Version = (4, 3, 1)
 
 

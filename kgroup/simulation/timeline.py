@@ -172,12 +172,13 @@ class Timeline:
         """Note the state that the group has come to, and why if a rebalance begins."""
         now_ms = self._clock.now_ms
         self._count_state()
+        is_resting = self._state is None or self._state in _RESTING
         if state is not self._state:
             self._transitions[self._state, state] += 1
         self._state = state
-        if cause is not None:
+        if cause is not None and (is_resting or state is GroupState.PREPARING_REBALANCE):
             self._rebalances.append(Rebalance(now_ms, None, cause, None))
-        elif state in _RESTING and self._rebalances and self._rebalances[-1].end_ms is None:
+        if state in _RESTING and self._rebalances and self._rebalances[-1].end_ms is None:
             last = self._rebalances[-1]
             self._rebalances[-1] = replace(last, end_ms=now_ms, generation_id=generation_id)
 

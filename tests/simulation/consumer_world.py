@@ -7,6 +7,7 @@ from typing import Any
 
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group, GroupState
+from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
 from kgroup.simulation.consumer.group import ConsumerGroup
@@ -57,6 +58,12 @@ class ConsumerWorld:
 
     def new_uuid(self) -> str:
         return self.next_id
+
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
+        """Nobody asks."""
+
+    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
+        """Nobody asks."""
 
     @property
     def group(self) -> ConsumerGroup:

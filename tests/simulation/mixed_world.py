@@ -6,7 +6,7 @@ from typing import Any
 
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import encode_subscription
-from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.classic.group import ClassicGroup
 from kgroup.simulation.consumer.message import ConsumerHeartbeat
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import TopicImage
@@ -49,12 +49,6 @@ class MixedWorld(ConsumerWorld):
 
     def new_member_id(self, prefix: str) -> str:
         return self.next_id
-
-    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
-        """Nobody asks."""
-
-    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
-        """Nobody asks."""
 
     @property
     def classic(self) -> ClassicGroup:

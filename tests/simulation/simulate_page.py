@@ -12,8 +12,9 @@ from kgroup.operation.simulate import shipped_scenarios
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.classic.coordinator import TABLE
 from kgroup.simulation.classic.group import Cause
-from kgroup.simulation.client import heartbeat, membership
+from kgroup.simulation.client import consumer_heartbeat, heartbeat, membership
 from kgroup.simulation.client.config import ClientState
+from kgroup.simulation.client.consumer_membership import FOLLOWS
 from kgroup.simulation.group_coordinator import CoordinatorState
 from kgroup.simulation.scenario.file import FIELDS
 from kgroup.simulation.scenario.scenario import Action
@@ -88,6 +89,16 @@ def _transitions() -> str:
     )
 
 
+def _consumer_states() -> str:
+    return _table(
+        ("state", "meaning", "may be followed by"),
+        (
+            (f"`{state}`", state.sentence, ", ".join(f"`{each}`" for each in sorted(following)))
+            for state, following in FOLLOWS.items()
+        ),
+    )
+
+
 def _fields(name: str) -> str:
     return _table(
         ("field", "meaning"), ((f"`{field}`", text) for field, text in FIELDS[name].items())
@@ -110,6 +121,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "causes": lambda: _words(Cause),
     "coordinator states": lambda: _words(CoordinatorState),
     "consumer states": lambda: _words(ClientState),
+    "consumer protocol states": _consumer_states,
+    "answers to ConsumerGroupHeartbeat": lambda: _errors(consumer_heartbeat.ON_CONSUMER_HEARTBEAT),
     "answers to JoinGroup": lambda: _errors(membership.ON_JOIN),
     "answers to SyncGroup": lambda: _errors(membership.ON_SYNC),
     "answers to Heartbeat": lambda: _errors(heartbeat.ON_HEARTBEAT),

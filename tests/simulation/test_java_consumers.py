@@ -14,6 +14,7 @@ from kgroup.protocol.record.coordinator_record import decode_members
 from kgroup.simulation.client.application import Consumer, Habits
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.rules import Settings
 from kgroup.source.log.replay import read_segment
@@ -61,7 +62,18 @@ class Stage(Cluster):
         self.ids = ids
         self.values: list[Any] = []
         topics = {"orders": 6, "payments": 3, "shipments": 4}
-        super().__init__(group, Settings.of(number), (1,), topics, 10, (1, 5), 0, Random(1))
+        super().__init__(
+            group,
+            Settings.of(number),
+            ConsumerSettings(),
+            (1,),
+            topics,
+            10,
+            (1, 5),
+            0,
+            Random(1),
+            {},
+        )
         self.begin()
 
     def new_member_id(self, prefix: str) -> str:

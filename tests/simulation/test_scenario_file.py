@@ -34,7 +34,7 @@ def refused(text: str) -> str:
         (MEMBER + "start = true", "line 6: member 1 start: expected milliseconds"),
         (MEMBER + "count = 0", "line 6: member 1 count: expected a number from 1 to"),
         (MEMBER + 'count = "two"', "line 6: member 1 count: expected a number from 1 to"),
-        (MEMBER + 'pattern = "o.*"', "line 6: member 1 pattern: expected either topics or a patt"),
+        (MEMBER + 'pattern = "o.*"', "line 6: member 1 pattern: expected one of topics, pattern a"),
         (MEMBER + "session.timeout.ms = 'x'", "line 6: member 1 session.timeout.ms: expected mill"),
         (MEMBER + '"session.timeout.ms" = 100', "line 6: member 1 session.timeout.ms: expected a"),
         (
@@ -66,6 +66,28 @@ def refused(text: str) -> str:
         (
             MEMBER + '[[step]]\nat = 1\ndo = "restart"\nmember = "a"\nset = {colour = 1}',
             "line 10: step 1 set colour: expected ",
+        ),
+        (
+            'version = "4.2"\n' + MEMBER + 'group.protocol = "consumer"',
+            "line 7: member 1 group.protocol: expected version 4.3 or later",
+        ),
+        (
+            MEMBER + "session.timeout.ms = 9\ngroup.protocol = 'consumer'",
+            "line 6: member 1 session.",
+        ),
+        (MEMBER + "group.remote.assignor = 'range'", "line 6: member 1 group.remote.assignor: exp"),
+        (MEMBER + "regex = 'o.*'", "line 6: member 1 regex: expected none, as group.protocol is c"),
+        (
+            MEMBER + "[brokers]\ngroup.consumer.migration.policy = 'up'",
+            "line 7: brokers group.consumer.migration.policy: expected disabled or upgrade or",
+        ),
+        (
+            MEMBER + "[brokers]\ngroup.consumer.assignors = ['best']",
+            "line 7: brokers group.consumer.assignors: expected uniform or range, found 'best'",
+        ),
+        (
+            'version = "3.9"\n' + MEMBER + "[brokers]\ngroup.consumer.max.size = 2",
+            "line 8: brokers group.consumer.max.size: expected version 4.3 or later",
         ),
         ('version = "5.0"\n' + MEMBER, "line 1: version: expected a version from 1.1 to 4.3.1"),
         ('version = "1"\n' + MEMBER, "line 1: version: expected a version such as 2.8.2"),

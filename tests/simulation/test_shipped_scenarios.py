@@ -128,7 +128,59 @@ def external_offsets(found: Simulation) -> None:
     assert "OffsetCommit" not in found.requests
 
 
+def consumer_protocol(found: Simulation) -> None:
+    assert causes(found) == ["member joined", "member joined", "session expired"]
+    assert {each.state for each in found.events} <= {None, "Stable", "Reconciling", "Assigning"}
+    (revoked,) = events(found, "revoked")
+    gone = [each.partition for each in found.partitions if each.unowned_ms > 1_000]
+    assert [(revoked.actor, revoked.partitions)] == [
+        ("first", tuple(("orders", each) for each in gone))
+    ]
+    assert len(gone) == 3
+    (joined,) = events(found, "start", "second")
+    (taken,) = events(found, "assigned", "second")
+    assert revoked.time_ms < taken.time_ms
+    assert (taken.time_ms - joined.time_ms) % 5_000 < 200
+    kept = [each for each in found.partitions if each.partition not in gone]
+    assert all(each.unowned_ms < 100 and not each.read_again for each in kept)
+    crash_ms = 60_000
+    (expired,) = events(found, "member removed")
+    assert 40_000 - 100 <= expired.time_ms - crash_ms <= 45_000
+    back = events(found, "assigned", "first")[-1]
+    assert 0 < back.time_ms - expired.time_ms < 5_000 + 1_100
+
+
+def classic_to_consumer(found: Simulation) -> None:
+    up, down = 35_000, 160_000
+    mixed = [each for each in found.events if up + 100 < each.time_ms < down]
+    assert {"Stable", "Assigning", "Reconciling"} == {each.state for each in mixed}
+    assert "waits" not in {each.answer for each in mixed}
+    generations = [each.generation_id for each in found.events if each.generation_id is not None]
+    assert generations == sorted(generations)
+    alone = {each.event for each in mixed if 80_000 < each.time_ms < 120_000}
+    assert alone.isdisjoint({"JoinGroup", "SyncGroup", "Heartbeat"})
+    eager = [each for each in mixed if each.event == "revoked" and each.actor in ("m2", "m3")]
+    rejoined = [each for each in mixed if each.event == "JoinGroup" and each.time_ms < 80_000]
+    assert rejoined
+    assert eager
+    for join in rejoined:  # it had given up all before
+        last = [each for each in eager if each.actor == join.actor and each.time_ms < join.time_ms]
+        had = [
+            each
+            for each in found.ownerships
+            if each.owner == join.actor and each.begin_ms < join.time_ms
+        ]
+        assert last
+        assert all(each.end_ms is not None and each.end_ms <= join.time_ms for each in had)
+    after = [each for each in found.events if each.time_ms >= down + 100]
+    assert {"PreparingRebalance", "CompletingRebalance", "Stable"} == {e.state for e in after}
+    assert {each.actor for each in after if each.event == "revoked"} == {"m1", "m2"}
+    assert found.events[-1].state == "Stable"
+
+
 CLAIMS: dict[str, Callable[[Simulation], None]] = {
+    "classic-to-consumer": classic_to_consumer,
+    "consumer-protocol": consumer_protocol,
     "coordinator-fails": coordinator_fails,
     "eager-to-cooperative": eager_to_cooperative,
     "external-offsets": external_offsets,

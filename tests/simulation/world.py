@@ -7,6 +7,7 @@ from typing import Any
 from kgroup.model.group import GroupState
 from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.clock import Clock
+from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinator
@@ -44,10 +45,10 @@ class Sim:
     def new_uuid(self) -> str:
         return self.new_member_id("")
 
-    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
         self.moves.append((group.state, cause))
 
-    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
         self.removals.append((member_id, cause))
 
     def take(self) -> list[tuple[Any, Any]]:

@@ -60,6 +60,14 @@ class Cause(Word):
     )
     NOT_JOINED = ("not joined in time", "A member did not join again within the rebalance timeout.")
     NOT_SYNCED = ("not synced in time", "A member joined, and did not ask for its assignment.")
+    NOT_REVOKED = (
+        "not revoked in time",
+        "A member of a consumer group kept partitions for longer than its rebalance timeout.",
+    )
+    TOPICS_CHANGED = (
+        "topics changed",
+        "A topic that a consumer group reads was made, has more partitions, or was deleted.",
+    )
     TOO_MANY_MEMBERS = ("too many members", "A group was loaded that is larger than it may be.")
 
 

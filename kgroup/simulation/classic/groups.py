@@ -123,6 +123,7 @@ class ClassicGroups:
         """End: who waits is told to look for another coordinator (Kafka: `onGroupUnloaded`)."""
         for group in self.groups.values():
             self._rebalance.abandon(group)
+            group.become(GroupState.DEAD, self._clock.now_ms)
         self.groups.clear()
 
     def interrupt(self, group: ClassicGroup) -> None:

@@ -225,7 +225,7 @@ class ClassicRebalance:
                 self._world.answer(sync, SyncAnswer(code))
 
     def abandon(self, group: ClassicGroup) -> None:
-        """Leave a group to another coordinator; who waits is told so."""
+        """Expect nobody any more; who waits is told to look for another coordinator."""
         for timer in (group.join, group.sync, *group.pending_joins.values()):
             if timer is not None:
                 timer.cancel()
@@ -233,7 +233,6 @@ class ClassicRebalance:
             if member.session is not None:
                 member.session.cancel()
         self.interrupt(group, ErrorCode.NOT_COORDINATOR)
-        group.become(GroupState.DEAD, self._clock.now_ms)
 
     def welcome(
         self,

@@ -5,24 +5,25 @@ It keeps up with its partitions: each poll() gives it all records that there are
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import ClientConfig, Joined
+from kgroup.simulation.client.config import Application, ClientConfig, Host, Joined
+from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.membership import ClassicClient
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.cluster import Cluster
-from kgroup.simulation.message import (
-    CommittedPartition,
-    FetchAnswer,
-    OffsetFetch,
-    Request,
-    TopicPartition,
-)
+from kgroup.simulation.consumer.message import AnyRequest as Request
+from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch, TopicPartition
 
 __all__ = ["Consumer", "Habits"]
+
+_NEVER_MS = sys.maxsize
+"""From when on partitions are read that are not read any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,14 @@ class Consumer:
         self._cluster = cluster
         self._poison = poison
         self._is_paused = False
+        self._is_stopping = False
         self._busy_until_ms = 0
         self._deferred: list[Callable[[], None]] = []
         self._begins: dict[TopicPartition, tuple[int, int]] = {}
         """Where it began to read, and when."""
         self._read_ms = 0
         self._commit_due_ms = 0
-        self.client = ClassicClient(config, self, self)
+        self.client = _CLIENTS[config.group_protocol](config, self, self)
         if joined is not None:
             self.client.resume(joined, cluster.coordinator)
             self.assigned(joined.owned)
@@ -90,6 +92,7 @@ class Consumer:
 
     def stop(self) -> None:
         """End in order: commit, revoke, leave."""
+        self._is_stopping = True
         if self._config.enable_auto_commit and (positions := self.positions()):
             self.client.commit(positions, lambda code: self._close())
         else:
@@ -129,6 +132,15 @@ class Consumer:
 
     # --- what the client needs ------------------------------------------------------------------
 
+    @property
+    def topics(self) -> TopicImage:
+        """All topics."""
+        return self._cluster.topics
+
+    def new_uuid(self) -> str:
+        """Make an id that nobody has."""
+        return self._cluster.new_uuid()
+
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
         """Do something later, if the program runs then."""
         return self.clock.after(delay_ms, lambda: self._run(action))
@@ -143,7 +155,7 @@ class Consumer:
         """Ask for the group's coordinator."""
         self._cluster.find_coordinator(lambda broker: self._run(lambda: on_found(broker)))
 
-    def metadata(self, on_known: Callable[[Mapping[str, int]], None]) -> None:
+    def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
         """Ask for all topics."""
         self._cluster.metadata(lambda topics: self._run(lambda: on_known(topics)))
 
@@ -192,10 +204,23 @@ class Consumer:
                 self._habits.store[partition] = self.position(partition)
 
     def _poll_again(self) -> None:
+        if self._is_stopping:
+            return
         if (rest_ms := self._busy_until_ms - self.clock.now_ms) > 0:
             self.after(rest_ms, self._poll_again)
         else:
             self.client.poll()
+
+    @property
+    def has_listener(self) -> bool:
+        """Who keeps offsets elsewhere stores them before partitions are given up."""
+        return self._habits.store is not None
+
+    def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Take no more records of partitions."""
+        for partition in partitions:
+            if partition in self._begins:
+                self._begins[partition] = (self.position(partition), _NEVER_MS)
 
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop to read, and store how far it came."""
@@ -272,3 +297,8 @@ class Consumer:
 
     def _committed(self, code: ErrorCode) -> None:
         """Learn how a commit ended; the timeline has it."""
+
+
+_CLIENTS: Mapping[str, Callable[[ClientConfig, Host, Application], ConsumerClient | ClassicClient]]
+_CLIENTS = {"classic": ClassicClient, "consumer": ConsumerClient}
+"""By `group.protocol`."""

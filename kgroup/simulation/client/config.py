@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import NEWEST as NEWEST_ASSIGNORS
 from kgroup.simulation.clock import Clock, Timer
-from kgroup.simulation.message import CommittedPartition, Request
+from kgroup.simulation.consumer.message import AnyRequest as Request
+from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.message import CommittedPartition
 from kgroup.simulation.rules import COOPERATIVE, GENERATION_SENT, NEWEST, Version
 from kgroup.word import Word
 
@@ -52,6 +54,11 @@ class ClientConfig:
         instance_id: `group.instance.id`.
         topics: that it subscribes to, where it has no pattern.
         pattern: tells whether it subscribes to a topic.
+        group_protocol: `group.protocol`, "classic" or "consumer"; settings of the other have no
+            effect.
+        regex: that the broker compares names with (`SubscriptionPattern`, RE2 syntax); of the
+            consumer protocol only.
+        remote_assignor: `group.remote.assignor`; None: as the broker likes.
         strategies: `partition.assignment.strategy`, by name.
         version: of kafka-clients.
     """
@@ -62,6 +69,9 @@ class ClientConfig:
     pattern: Callable[[str], bool] | None = None
     instance_id: str | None = None
     rack: str | None = None
+    group_protocol: str = "classic"
+    regex: str | None = None
+    remote_assignor: str | None = None
     strategies: tuple[str, ...] = ("range", COOPERATIVE_STICKY)
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
@@ -114,8 +124,16 @@ class Joined:
 class Application(Protocol):
     """Whom a client serves."""
 
+    @property
+    def has_listener(self) -> bool:
+        """Whether it wants to be asked in poll() before partitions are revoked or lost."""
+        ...
+
     def polled(self) -> None:
         """Go on: poll() returns, and the group is as it shall be."""
+
+    def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Take no more records of partitions, which are to be given up soon."""
 
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop to read partitions (`onPartitionsRevoked`)."""
@@ -142,6 +160,15 @@ class Host(Protocol):
         """The time."""
         ...
 
+    @property
+    def topics(self) -> TopicImage:
+        """All topics."""
+        ...
+
+    def new_uuid(self) -> str:
+        """Make an id that nobody has."""
+        ...
+
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
         """Do something later, if the process can then."""
         ...
@@ -152,5 +179,5 @@ class Host(Protocol):
     def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
         """Ask for a group's coordinator; None: there is none."""
 
-    def metadata(self, on_known: Callable[[Mapping[str, int]], None]) -> None:
-        """Ask for all topics and their numbers of partitions."""
+    def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
+        """Ask for all topics."""

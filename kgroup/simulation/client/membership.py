@@ -26,6 +26,7 @@ from kgroup.simulation.client.config import (
     Joined,
 )
 from kgroup.simulation.client.heartbeat import HeartbeatThread
+from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import (
     CommitAnswer,
     CommittedPartition,
@@ -133,7 +134,7 @@ class ClassicClient:
             self._polled_ms = self._clock.now_ms
             self._application.polled()
 
-    def _know_topics_first(self, topics: Mapping[str, int]) -> None:
+    def _know_topics_first(self, topics: TopicImage) -> None:
         self._know_topics(topics)
         if self._leads_already:
             self._assigned_for = self._snapshot()
@@ -146,10 +147,10 @@ class ClassicClient:
             self._host.metadata(self._know_topics)
             self._host.after(self._config.metadata_max_age_ms, self._refresh)
 
-    def _know_topics(self, topics: Mapping[str, int]) -> None:
-        self._metadata = topics
+    def _know_topics(self, topics: TopicImage) -> None:
+        self._metadata = {each.name: each.partitions for each in topics}
         if (matches := self._config.pattern) is not None:
-            self._topics = tuple(sorted(filter(matches, topics)))
+            self._topics = tuple(sorted(filter(matches, self._metadata)))
 
     def _must_rejoin(self) -> bool:
         """Kafka: `rejoinNeededOrPending`. Only who has assigned watches the topics of the group."""
@@ -212,7 +213,7 @@ class ClassicClient:
         else:
             self._host.metadata(self._prepare_with)
 
-    def _prepare_with(self, topics: Mapping[str, int]) -> None:
+    def _prepare_with(self, topics: TopicImage) -> None:
         self._know_topics(topics)
         self._on_join_prepare(self._clock.now_ms + self._config.max_poll_interval_ms)
 
@@ -326,11 +327,15 @@ class ClassicClient:
         if self._group_topics <= set(self._topics):
             self._on_join_leader(answer, self._metadata)
         else:
-            self._host.metadata(lambda topics: self._on_join_leader(answer, topics))
+            self._host.metadata(lambda topics: self._learn_and_lead(answer, topics))
+
+    def _learn_and_lead(self, answer: JoinAnswer, topics: TopicImage) -> None:
+        self._know_topics(topics)
+        assert self._metadata is not None
+        self._on_join_leader(answer, self._metadata)
 
     def _on_join_leader(self, answer: JoinAnswer, metadata: Mapping[str, int]) -> None:
         """Assign to all members."""
-        self._know_topics(metadata)
         self._assigned_for = self._snapshot()
         if answer.skip_assignment:
             self._send_sync_group({})

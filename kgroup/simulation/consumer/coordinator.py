@@ -10,7 +10,7 @@ Source: the methods `consumerGroup...` of `GroupMetadataManager` of 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from typing import Protocol as Interface
 
 from kgroup.model.group import MemberState
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer import regex, validation
@@ -66,6 +67,12 @@ class World(Interface):
     def new_uuid(self) -> str:
         """Make an id that nobody has, in Kafka's base64url text."""
         ...
+
+    def moved(self, group: ConsumerGroup, cause: Cause | None) -> None:
+        """Learn that a group has another state or epoch, and why where the epoch has risen."""
+
+    def removed(self, group: ConsumerGroup, member_id: str, cause: Cause) -> None:
+        """Learn that a member was removed."""
 
 
 class RegexChange(Enum):
@@ -171,10 +178,23 @@ class ConsumerCoordinator:
         self._timers.clear()
         self.groups.clear()
 
-    def _apply(self, records: Iterable[Record]) -> None:
+    def _apply(self, records: Sequence[Record], expired: Cause | None = None) -> None:
+        """Write records and do what they say; where members are removed, say why."""
+        if not records:
+            return
+        group_id = records[-1].key.get("groupId", "")  # none of a group that became classic
+        group = self.groups.get(group_id)
+        before = None if group is None else (group.state, group.epoch)
+        cause = _cause(group, records) if expired is None else expired
         for record in records:
             self._world.append(*record)
             self.replay(record)
+            if record.type == "ConsumerGroupMemberMetadata" and record.value is None and group:
+                self._world.removed(group, record.key["memberId"], cause)
+        group = self.groups.get(group_id)
+        if group is not None and (group.state, group.epoch) != before:
+            has_risen = before is None or before[1] != group.epoch
+            self._world.moved(group, cause if has_risen else None)
 
     # --- join and beat --------------------------------------------------------------------------
 
@@ -484,9 +504,24 @@ class ConsumerCoordinator:
         if group is None or member is None or epoch not in (None, member.epoch):
             return
         try:
-            self._apply(self._fence(group, [member]))
+            cause = Cause.SESSION_EXPIRED if epoch is None else Cause.NOT_REVOKED
+            self._apply(self._fence(group, [member]), cause)
         except Refusal:  # it cannot be, and is tried again (`CoordinatorTimerImpl`)
             self._clock.after(RETRY_MS, lambda: self._expire(group_id, member_id, epoch))
+
+
+def _cause(group: ConsumerGroup | None, records: Iterable[Record]) -> Cause:
+    """Say what records are written for, where nobody's time has run out."""
+    cause = Cause.TOPICS_CHANGED
+    for record in records:
+        if record.type == "ConsumerGroupMemberMetadata":
+            if record.value is None:
+                cause = Cause.MEMBER_LEFT
+            elif group is None or record.key["memberId"] not in group.members:
+                return Cause.MEMBER_JOINED
+            else:
+                cause = Cause.MEMBER_CHANGED
+    return cause
 
 
 def _farewell(request: ConsumerHeartbeat, member_id: str) -> ConsumerHeartbeatAnswer:

@@ -79,6 +79,9 @@ class ConsumerGroup:
         self._held: dict[IdPartition, int] = {}
         self._order = TimelineTable()
 
+    def __len__(self) -> int:
+        return len(self.members)
+
     @property
     def member_order(self) -> list[str]:
         """Ids of all members, in the order of the coordinator's table."""

@@ -9,7 +9,15 @@ from typing import Any
 from kgroup.model.pattern import parse_regex
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.cluster import COORDINATOR, OPERATOR
-from kgroup.simulation.rules import COOPERATIVE, NEWEST, STATIC_MEMBERS, Settings, Version
+from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
+from kgroup.simulation.rules import (
+    CONSUMER_PROTOCOL,
+    COOPERATIVE,
+    NEWEST,
+    STATIC_MEMBERS,
+    Settings,
+    Version,
+)
 from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
 from kgroup.simulation.scenario.toml_table import Table, read_toml
 
@@ -20,6 +28,7 @@ MOST = 100_000
 _QUIET_MS = 60_000
 """How long a scenario goes on behind its last step, if it does not say so."""
 _SESSION_45_S: Version = (3, 0)
+_TOO_OLD = "version 4.3 or later, for the consumer protocol"
 _STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _CLASSES = {
     f"org.apache.kafka.clients.consumer.{name}Assignor": word
@@ -39,6 +48,20 @@ _BROKER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
 }
 """Settings of brokers: the field, and how it is read."""
 
+_CONSUMER_GROUPS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
+    "group.consumer.session.timeout.ms": ("session_timeout_ms", Table.interval),
+    "group.consumer.heartbeat.interval.ms": ("heartbeat_interval_ms", Table.interval),
+    "group.consumer.max.size": ("max_size", Table.number),
+    "group.consumer.assignors": ("assignors", Table.texts),
+    "group.consumer.assignment.interval.ms": ("assignment_interval_ms", Table.duration),
+    "group.consumer.regex.refresh.interval.ms": ("regex_refresh_interval_ms", Table.interval),
+    "group.consumer.migration.policy": (
+        "migration_policy",
+        lambda table, name: MigrationPolicy(table.choice(name, list(MigrationPolicy))),
+    ),
+}
+"""Likewise of their consumer groups."""
+
 _CONSUMER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
     "session.timeout.ms": ("session_timeout_ms", Table.interval),
     "heartbeat.interval.ms": ("heartbeat_interval_ms", Table.interval),
@@ -48,11 +71,21 @@ _CONSUMER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
     "retry.backoff.ms": ("retry_backoff_ms", Table.interval),
     "client.rack": ("rack", Table.text),
     "client.id": ("client_id", Table.text),
+    "group.remote.assignor": ("remote_assignor", Table.text),
 }
 """Likewise of consumers."""
 
-_OTHER = ("enable.auto.commit", "partition.assignment.strategy", "auto.offset.reset")
-_HABITS = ("topics", "pattern", "processing", "offsets", "version")
+_OTHER = (
+    "group.protocol",
+    "enable.auto.commit",
+    "partition.assignment.strategy",
+    "auto.offset.reset",
+)
+_ONLY: Mapping[str, tuple[str, ...]] = {
+    "classic": ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"),
+    "consumer": ("group.remote.assignor", "regex"),
+}
+"""What a consumer may say with one `group.protocol` only (`ConsumerConfig`)."""
 
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "": {
@@ -70,7 +103,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "delay": "How long a message takes: one time, or the least and the most; 1 to 5 ms.",
         "load": "How long a new coordinator reads before it answers; 200 ms by default.",
         "failover": "Until another broker leads what a crashed one led; 6 s by default.",
-        **dict.fromkeys(_BROKER, "As in Kafka."),
+        **dict.fromkeys((*_BROKER, *_CONSUMER_GROUPS), "As in Kafka."),
     },
     "members": {
         "topics": "What all members subscribe to, if they do not say otherwise.",
@@ -83,6 +116,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "every": "With count: how long after one the next starts; 0 by default.",
         "topics": "What it subscribes to.",
         "pattern": "In place of topics: a regular expression (RE2) that their names match.",
+        "regex": "Likewise, but the broker looks for the topics (group.protocol consumer).",
         "processing": "From one poll() to the next; 500 ms by default.",
         "offsets": '"kafka", or "external": in a store of its own, which it seeks to.',
         "version": "Of its client; by default that of the brokers.",
@@ -162,6 +196,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         top.text("title") if "title" in top else None,
         top.text("about").strip() if "about" in top else None,
         _settings(brokers, version),
+        _consumer_settings(brokers, version),
         count,
         top.fraction("rate", 10),
         _delay(brokers),
@@ -176,8 +211,12 @@ def _with(common: Table, table: Table) -> Table:
     """Give a member the fields of all members that it does not have itself."""
     own = table.data
     named = {name: value for name, value in common.data.items() if name not in own}
-    if "pattern" in own:
+    if "pattern" in own or "regex" in own:
         named.pop("topics", None)
+    for other in set(_ONLY) - {own.get("group.protocol", common.data.get("group.protocol"))}:
+        if "group.protocol" in own:
+            for name in _ONLY[other]:
+                named.pop(name, None)
     return table.with_data({**named, **own})
 
 
@@ -201,6 +240,20 @@ def _topics(table: Table) -> dict[str, int]:
 def _settings(table: Table, version: Version) -> Settings:
     given = {field: read(table, name) for name, (field, read) in _BROKER.items() if name in table}
     return replace(Settings.of(version), **given)
+
+
+def _consumer_settings(table: Table, version: Version) -> ConsumerSettings:
+    given = {}
+    for name, (field, read) in _CONSUMER_GROUPS.items():
+        if name in table:
+            if version < CONSUMER_PROTOCOL:
+                raise table.error(name, _TOO_OLD, ".".join(map(str, version)))
+            given[field] = read(table, name)
+    for name in given.get("assignors", ()):
+        if name not in ConsumerSettings().assignors:
+            expected = " or ".join(ConsumerSettings().assignors)
+            raise table.error("group.consumer.assignors", expected, name)
+    return ConsumerSettings(**given)
 
 
 def _delay(table: Table) -> tuple[int, int]:
@@ -248,10 +301,15 @@ def _plan(table: Table, group_id: str, name: str, broker: Version) -> MemberPlan
     version = _version(table, broker)
     given = {field: read(table, key) for key, (field, read) in _CONSUMER.items() if key in table}
     strategies = _strategies(table, version)
+    given["group_protocol"] = _protocol(table, table, min(version, broker), "classic")
+    told = [name for name in ("topics", "pattern", "regex") if name in table.data]
+    if len(told) > 1:
+        raise table.error(told[-1], "one of topics, pattern and regex", " and ".join(told))
     if "pattern" in table:
-        if "topics" in table.data:
-            raise table.error("pattern", "either topics or a pattern", "both")
-        given["pattern"] = _pattern(table)
+        given["pattern"] = _pattern(table, "pattern")
+    elif "regex" in table:
+        _pattern(table, "regex")
+        given["regex"] = table.text("regex")
     else:
         given["topics"] = tuple(dict.fromkeys(table.texts("topics")))
     if "group.instance.id" in table:
@@ -297,12 +355,24 @@ def _strategies(table: Table, version: Version) -> tuple[str, ...]:
     return words
 
 
-def _pattern(table: Table) -> Callable[[str], bool]:
-    text = table.text("pattern")
+def _protocol(table: Table, member: Table, version: Version, default: str) -> str:
+    """Read `group.protocol`, and see that nothing is said that the other one has only."""
+    protocol = table.choice("group.protocol", tuple(_ONLY), default)
+    if protocol == "consumer" and version < CONSUMER_PROTOCOL:
+        raise table.error("group.protocol", _TOO_OLD, ".".join(map(str, version)))
+    for other in set(_ONLY) - {protocol}:
+        for name in _ONLY[other]:
+            if name in member:
+                raise member.error(name, f"none, as group.protocol is {protocol}", name)
+    return protocol
+
+
+def _pattern(table: Table, name: str) -> Callable[[str], bool]:
+    text = table.text(name)
     try:
         pattern = parse_regex(text)
     except ValueError as error:
-        raise table.error("pattern", str(error), text) from None
+        raise table.error(name, str(error), text) from None
     return lambda topic: pattern.fullmatch(topic) is not None
 
 
@@ -369,6 +439,7 @@ def _changed(table: Table, plan: MemberPlan) -> MemberPlan:
     known = {*_CONSUMER, *_OTHER, "topics", "processing"}
     changes.only(known)
     config = plan.config
+    protocol = _protocol(changes, changes, config.version, config.group_protocol)
     given = {
         field: read(changes, key) for key, (field, read) in _CONSUMER.items() if key in changes
     }
@@ -376,6 +447,7 @@ def _changed(table: Table, plan: MemberPlan) -> MemberPlan:
         given["strategies"] = _strategies(changes, config.version)
     if "topics" in changes:
         given |= {"topics": changes.texts("topics"), "pattern": None}
+    given["group_protocol"] = protocol
     given["enable_auto_commit"] = changes.flag(
         "enable.auto.commit", default=config.enable_auto_commit
     )

@@ -53,12 +53,14 @@ class _Stage:
         self.cluster = Cluster(
             scenario.group_id,
             scenario.settings,
+            scenario.consumer_settings,
             tuple(range(1, scenario.brokers + 1)),
             scenario.topics,
             scenario.rate,
             scenario.delay_ms,
             scenario.load_ms,
             random,
+            {} if scenario.start is None else scenario.start.topic_ids,
         )
         self._scenario = scenario
         self._plans: dict[str, MemberPlan] = dict(scenario.members)
@@ -152,7 +154,7 @@ class _Stage:
     def _set_partitions(self, step: Step) -> None:
         assert step.topic is not None
         self.cluster.note(OPERATOR, str(step.action), f"{step.topic}: {step.count}")
-        self.cluster.set_partitions(step.topic, step.count)
+        self.cluster.set_partitions({step.topic: step.count})
 
     def _set_poison(self, step: Step) -> None:
         assert step.topic is not None

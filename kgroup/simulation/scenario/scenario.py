@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.rules import Settings
 from kgroup.word import Word
@@ -79,11 +80,13 @@ class Start:
     """A stable group that is there already when a scenario begins.
 
     Attributes:
-        protocol: name of the strategy that its members agreed on.
-        leader_id: id of the member that has assigned.
+        is_consumer_group: whether it is one of the consumer protocol.
+        protocol: name of the strategy, which members of a classic group agreed on.
+        leader_id: id of the member that has assigned; "" of a consumer group.
         members: id and partitions by name, in the coordinator's order.
         offsets: that it has committed.
         ends: offset of the next record that a partition gets, as far as it is known.
+        topic_ids: Kafka's base64url text by name, as far as they are known.
     """
 
     generation_id: int
@@ -92,6 +95,8 @@ class Start:
     members: Mapping[str, tuple[str, tuple[TopicPartition, ...]]]
     offsets: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    is_consumer_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class Scenario:
         duration_ms: when it ends.
         jitter_ms: by how much each step may be late, as chance decides.
         settings: of the brokers.
+        consumer_settings: likewise, for consumer groups.
         brokers: how many; the first coordinates.
         rate: records a second that come to each partition.
         delay_ms: least and most that a message takes.
@@ -123,6 +129,7 @@ class Scenario:
     title: str | None = None
     about: str | None = None
     settings: Settings = field(default_factory=Settings)
+    consumer_settings: ConsumerSettings = field(default_factory=ConsumerSettings)
     brokers: int = 3
     rate: float = 10
     delay_ms: tuple[int, int] = (1, 5)

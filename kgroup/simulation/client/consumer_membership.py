@@ -1,0 +1,435 @@
+"""The consumer's side of the consumer protocol (KIP-848): it beats, takes and gives up partitions.
+
+Heartbeats bring what the consumer is to own. What it has to give up it gives up in poll(), after a
+commit; when it has taken the rest it tells the coordinator at once. The states are Java's
+(`MemberState`), and no transitions are made but those of `FOLLOWS`.
+
+A poll() is taken to return at once while the consumer owns partitions, and to wait while it owns
+none. What a program's listener is told waits for the next poll().
+
+Source: `ConsumerMembershipManager`, `AbstractMembershipManager` and `CommitRequestManager` of
+kafka-clients 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kgroup.assignor.base import TopicPartition
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.client.config import NO_GENERATION, Application, ClientConfig, Host, Joined
+from kgroup.simulation.client.consumer_heartbeat import ConsumerHeartbeats
+from kgroup.simulation.consumer.message import JOIN_EPOCH, LEAVE_EPOCH, PAUSE_EPOCH, IdPartition
+from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.message import CommitAnswer, CommittedPartition, OffsetCommit
+from kgroup.word import Word
+
+__all__ = ["FOLLOWS", "ConsumerClient", "ConsumerClientState"]
+
+
+class ConsumerClientState(Word):
+    """Where a consumer of the consumer protocol stands in its group (`MemberState`)."""
+
+    UNSUBSCRIBED = ("unsubscribed", "The consumer is in no group.")
+    JOINING = ("joining", "It asks to be taken in.")
+    RECONCILING = ("reconciling", "It was told what to own, and has not taken and given up all.")
+    ACKNOWLEDGING = ("acknowledging", "It owns what it was told, and is about to say so.")
+    STABLE = ("stable", "It owns what it was told, and has said so.")
+    FENCED = ("fenced", "The coordinator does not know it any more: it gives up all, and joins.")
+    PREPARE_LEAVING = ("prepare leaving", "It gives up all, and will leave.")
+    LEAVING = ("leaving", "It is about to say that it leaves.")
+    STALE = ("stale", "It has left, as poll() was not called in time; the next one joins.")
+    FATAL = ("fatal", "It cannot go on: poll() throws.")
+
+
+_S = ConsumerClientState
+FOLLOWS: Mapping[ConsumerClientState, frozenset[ConsumerClientState]] = {
+    _S.UNSUBSCRIBED: frozenset({_S.JOINING}),
+    _S.JOINING: frozenset({_S.RECONCILING, _S.STABLE, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL}),
+    _S.RECONCILING: frozenset(
+        {_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL}
+    ),
+    _S.ACKNOWLEDGING: frozenset(
+        {_S.RECONCILING, _S.STABLE, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL}
+    ),
+    _S.STABLE: frozenset({_S.RECONCILING, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL}),
+    _S.FENCED: frozenset({_S.JOINING}),
+    _S.PREPARE_LEAVING: frozenset({_S.LEAVING}),
+    _S.LEAVING: frozenset({_S.UNSUBSCRIBED, _S.STALE}),
+    _S.STALE: frozenset({_S.JOINING}),
+    _S.FATAL: frozenset(),
+}
+"""From each state to those that may follow."""
+
+_TAKES_ASSIGNMENTS = (_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
+_ABSENT = (_S.UNSUBSCRIBED, _S.FENCED, _S.STALE, _S.FATAL)
+"""States in which it is in no group, and sends no heartbeats."""
+_URGENT = (_S.JOINING, _S.ACKNOWLEDGING, _S.LEAVING)
+
+
+class Assignment(NamedTuple):
+    """What a consumer is to own, or owns; the epoch counts what it was told (`LocalAssignment`)."""
+
+    epoch: int
+    partitions: frozenset[IdPartition]
+
+
+_NOTHING_YET = Assignment(-1, frozenset())
+
+
+class ConsumerClient:
+    """A consumer's membership in a group of the consumer protocol.
+
+    Args:
+        config: of the consumer.
+        host: what is around it.
+        application: whom it serves.
+
+    Attributes:
+        state: where it stands.
+        owned: partitions, sorted.
+        member_id: which it has chosen itself.
+        epoch: that it was told last, or by which it joins or leaves.
+        topics: names that it subscribes to, in the order in which they are sent.
+        coordinator: the broker that is taken for it; None: it is not known.
+        is_closed: whether the consumer has ended.
+    """
+
+    def __init__(self, config: ClientConfig, host: Host, application: Application) -> None:
+        self.state = ConsumerClientState.UNSUBSCRIBED
+        self.owned: tuple[TopicPartition, ...] = ()
+        self.member_id = host.new_uuid()
+        self.epoch = JOIN_EPOCH
+        self.topics: tuple[str, ...] | None = None if config.pattern else config.topics
+        self._current = _NOTHING_YET
+        self.coordinator: int | None = None
+        self.is_closed = False
+        self._config = config
+        self._host = host
+        self._clock = host.clock
+        self._application = application
+        self._target = _NOTHING_YET
+        self._is_reconciling = False
+        self._has_rejoined = False
+        self._events: list[Callable[[], None]] = []
+        """What waits for the next poll()."""
+        self._waits = False
+        self._polls_first = True
+        self._metadata = TopicImage()
+        self._is_looking = False
+        self._heartbeats = ConsumerHeartbeats(config, host, self)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it owns what it was told, and has said so."""
+        return self.state is ConsumerClientState.STABLE
+
+    @property
+    def owns(self) -> tuple[int, frozenset[IdPartition]]:
+        """What it owns, with a number that changes with it."""
+        return self._current
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is in no group."""
+        return self.state in _ABSENT
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it has something to say that does not wait for the next heartbeat's time."""
+        return self.state in _URGENT
+
+    def resume(self, joined: Joined, coordinator: int | None) -> None:
+        """Be in an epoch already."""
+        self.state, self.coordinator = ConsumerClientState.STABLE, coordinator
+        self.member_id, self.epoch = joined.member_id, joined.generation_id
+        self.owned, self.topics = joined.owned, joined.topics
+        self._metadata = self._host.topics
+        known = {each.name: each.topic_id for each in self._metadata}
+        owned = frozenset((known[topic], number) for topic, number in joined.owned)
+        self._current = self._target = Assignment(0, owned)
+        self._heartbeats.resume(joined.heartbeat_ms)
+
+    # --- poll -----------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Run what has waited for it, begin to reconcile, and go on (`AsyncPollEvent`)."""
+        self._waits = False
+        while self._events:
+            events, self._events = self._events, []
+            for event in events:
+                event()
+            if self.owned:
+                break
+        self._waits = not self.owned
+        if self.is_closed:
+            return
+        if self._polls_first:
+            self._polls_first = False
+            self._refresh()
+        self._reconcile()
+        if self.state is ConsumerClientState.UNSUBSCRIBED and self.topics is not None:
+            self.join()
+        self._heartbeats.polled()
+        if self.state is ConsumerClientState.STALE:
+            self.join()
+        self._application.polled()
+
+    def _in_poll(self, event: Callable[[], None]) -> None:
+        """Run something in poll(): now if that waits, else in the next one."""
+        if self._waits:
+            event()
+        else:
+            self._events.append(event)
+
+    def _listener(self, event: Callable[[], None]) -> None:
+        """Run something of which the program's listener is told, if it has one."""
+        if self._application.has_listener:
+            self._in_poll(event)
+        else:
+            event()
+
+    def _refresh(self) -> None:
+        """Look for new topics and partitions, as often as `metadata.max.age.ms` says."""
+        if not self.is_closed:
+            self._host.metadata(self._know_topics)
+            self._host.after(self._config.metadata_max_age_ms, self._refresh)
+
+    def _know_topics(self, topics: TopicImage) -> None:
+        self._metadata = topics
+        if (matches := self._config.pattern) is not None:
+            self.topics = tuple(sorted(filter(matches, (each.name for each in topics))))
+
+    def find_coordinator(self) -> None:
+        """Look for the coordinator, and send a heartbeat when it is found, if one is due."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._host.find_coordinator(self._config.group_id, self._coordinator_found)
+
+    def _coordinator_found(self, broker: int | None) -> None:
+        self._is_looking = False
+        self.coordinator = broker
+        if broker is not None:
+            self._heartbeats.wake()
+        elif not self.is_closed:
+            self._host.after(self._config.retry_backoff_ms, self.find_coordinator)
+
+    # --- states ---------------------------------------------------------------------------------
+
+    def _go(self, state: ConsumerClientState) -> None:
+        assert state in FOLLOWS[self.state], (self.state, state)
+        self.state = state
+
+    def join(self) -> None:
+        """Ask to be taken in, with the next heartbeat (`transitionToJoining`)."""
+        self._has_rejoined = self._is_reconciling
+        self.epoch = JOIN_EPOCH
+        self._target = _NOTHING_YET
+        self._go(ConsumerClientState.JOINING)
+        self._heartbeats.wake()
+
+    def fenced(self) -> None:
+        """Give up everything, and join anew (`transitionToFenced`)."""
+        if self.state in _ABSENT:
+            return
+        self._go(ConsumerClientState.FENCED)
+        self.epoch = JOIN_EPOCH
+        self._application.pausing(self.owned)
+        self._listener(self._lose)
+
+    def failed(self, reason: str) -> None:
+        """Give up everything; the next poll() throws (`transitionToFatal`)."""
+        if self.state in _ABSENT:
+            return
+        self._go(ConsumerClientState.FATAL)
+        self._in_poll(lambda: self._fail(reason))
+
+    def _fail(self, reason: str) -> None:
+        self._lose()
+        self.is_closed = True
+        self._application.failed(reason)
+
+    def _lose(self) -> None:
+        lost, self.owned = self.owned, ()
+        self._current = self._target = _NOTHING_YET
+        if lost:
+            self._application.lost(lost)
+        if self.state is ConsumerClientState.FENCED:
+            self.join()
+
+    def expire(self) -> None:
+        """Be about to leave, as poll() was not called in time."""
+        self._prepare_to_leave()
+
+    def _prepare_to_leave(self) -> None:
+        self._go(ConsumerClientState.PREPARE_LEAVING)
+        self.epoch = LEAVE_EPOCH if self._config.instance_id is None else PAUSE_EPOCH
+        self._current = _NOTHING_YET
+        self._go(ConsumerClientState.LEAVING)
+
+    def sent(self) -> None:
+        """Note that a heartbeat goes out that says all this (`onHeartbeatRequestGenerated`)."""
+        if self.state is ConsumerClientState.ACKNOWLEDGING:
+            is_done = self._current == self._target
+            self._go(ConsumerClientState.STABLE if is_done else ConsumerClientState.RECONCILING)
+        elif self.state is ConsumerClientState.LEAVING and self.is_closed:
+            self._go(ConsumerClientState.UNSUBSCRIBED)
+        elif self.state is ConsumerClientState.LEAVING:
+            self._go(ConsumerClientState.STALE)
+            self._application.pausing(self.owned)
+            self._listener(self._lose)
+
+    def close(self) -> None:
+        """Give up everything and leave; a static member may be back in its session (`close`)."""
+        self.is_closed = True
+        owned, self.owned = self.owned, ()
+        if owned and self.epoch > JOIN_EPOCH:
+            self._application.revoked(owned)
+        elif owned:
+            self._application.lost(owned)
+        if self.state not in _ABSENT:
+            self._prepare_to_leave()
+            self._heartbeats.leave()
+
+    # --- what the coordinator says --------------------------------------------------------------
+
+    def told(self, epoch: int, assignment: frozenset[IdPartition] | None) -> None:
+        """Take what an answer to a heartbeat says (`onHeartbeatSuccess`)."""
+        if self.state not in _TAKES_ASSIGNMENTS or epoch < 0:
+            return
+        self.epoch = epoch
+        if assignment is None:
+            return
+        if self._target == _NOTHING_YET or assignment != self._target.partitions:
+            self._target = Assignment(self._target.epoch + 1, assignment)
+        if self._current != self._target:
+            self._go(ConsumerClientState.RECONCILING)
+            if self._waits:
+                self._reconcile()
+        elif self.state in (ConsumerClientState.RECONCILING, ConsumerClientState.JOINING):
+            self._go(ConsumerClientState.STABLE)
+
+    # --- reconciliation -------------------------------------------------------------------------
+
+    def _reconcile(self) -> None:
+        """Begin to give up and to take what the coordinator has said (`maybeReconcile`)."""
+        is_due = self.state is ConsumerClientState.RECONCILING and self._current != self._target
+        if not is_due or self._is_reconciling:
+            return
+        names = {topic_id: self._metadata.name_of(topic_id) for topic_id, _ in self._target[1]}
+        if None in names.values():
+            self._host.metadata(self._know_topics)
+        known = frozenset(each for each in self._target.partitions if names[each[0]] is not None)
+        assignment = Assignment(self._target.epoch, known)
+        if self._current != _NOTHING_YET and known == self._current.partitions:
+            self._acknowledge(assignment)
+            return
+        new = tuple(sorted((names[topic_id] or "", number) for topic_id, number in known))
+        revoked = tuple(each for each in self.owned if each not in set(new))
+        self._is_reconciling, self._has_rejoined = True, False
+        self._application.pausing(revoked)
+        until_ms = self._clock.now_ms + self._config.max_poll_interval_ms
+        self._commit_before(until_ms, lambda: self._revoke(assignment, new, revoked))
+
+    def _commit_before(self, until_ms: int, then: Callable[[], None]) -> None:
+        """Commit, if the consumer commits by itself, and try again while that helps."""
+
+        def committed(code: ErrorCode) -> None:
+            is_stale = code is ErrorCode.STALE_MEMBER_EPOCH and self.epoch > JOIN_EPOCH
+            if (code in _RETRIABLE or is_stale) and self._clock.now_ms < until_ms:
+                delay_ms = self._config.retry_backoff_ms
+                self._host.after(delay_ms, lambda: self._commit_before(until_ms, then))
+            else:
+                then()
+
+        offsets = self._application.positions() if self._config.enable_auto_commit else {}
+        if offsets:
+            self.commit(offsets, committed)
+        else:
+            then()
+
+    def _aborts(self) -> bool:
+        """Tell whether a reconciliation has become pointless (`maybeAbortReconciliation`)."""
+        if self.state is ConsumerClientState.RECONCILING and not self._has_rejoined:
+            return False
+        self._is_reconciling = self._has_rejoined = False
+        return True
+
+    def _revoke(
+        self,
+        assignment: Assignment,
+        new: tuple[TopicPartition, ...],
+        revoked: tuple[TopicPartition, ...],
+    ) -> None:
+        def revoke() -> None:
+            gone = tuple(each for each in revoked if each in self.owned)
+            self.owned = tuple(each for each in self.owned if each not in gone)
+            self._application.revoked(gone)
+            if not self._aborts():
+                self._in_poll(lambda: self._assign(assignment, new))
+
+        if self._aborts():
+            return
+        if revoked:
+            self._listener(revoke)
+        else:
+            self._in_poll(lambda: self._assign(assignment, new))
+
+    def _assign(self, assignment: Assignment, new: tuple[TopicPartition, ...]) -> None:
+        if self._aborts():
+            return
+        before, self.owned = set(self.owned), new
+        self._application.assigned(tuple(each for each in new if each not in before))
+        self._is_reconciling = False
+        self._acknowledge(assignment)
+
+    def _acknowledge(self, assignment: Assignment) -> None:
+        self._current = assignment
+        self._go(ConsumerClientState.ACKNOWLEDGING)
+        self._heartbeats.wake()
+
+    # --- commits --------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, CommittedPartition],
+        on_done: Callable[[ErrorCode], None] = lambda code: None,
+        generation_id: int | None = None,
+    ) -> None:
+        """Commit offsets.
+
+        Args:
+            offsets: at least one.
+            on_done: is told how it ended.
+            generation_id: an epoch to be said instead of the consumer's own.
+        """
+        if self.coordinator is None:
+            self.find_coordinator()
+            on_done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        own_epoch = self.epoch if self.epoch > JOIN_EPOCH else NO_GENERATION
+        request = OffsetCommit(
+            self._config.group_id,
+            offsets,
+            own_epoch if generation_id is None else generation_id,
+            self.member_id,
+            self._config.instance_id,
+        )
+
+        def on_answer(answer: CommitAnswer | None) -> None:
+            code = ErrorCode.NETWORK_EXCEPTION
+            if answer is not None:
+                code = next((code for code in answer.errors.values() if code), ErrorCode.NONE)
+            if code in _ELSEWHERE:
+                self.coordinator = None
+            on_done(code)
+
+        self._host.send(self.coordinator, request, on_answer)
+
+
+_ELSEWHERE = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION}
+)
+"""Answers to OffsetCommit after which the coordinator is looked for."""
+_RETRIABLE = _ELSEWHERE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -95,11 +96,13 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
         )
     report = group_spec(source, reading, found, hint="")
     (spec,) = report.data
-    if spec.protocol != "classic":
+    if spec.protocol not in ("classic", "consumer"):
         raise InputError(
-            f"group {group_id}: expected a group of the classic protocol, found {found.type}",
+            f"group {group_id}: expected a group of the classic or the consumer protocol, found "
+            f"{found.type}",
             group_id=group_id,
         )
+    is_consumer_group = spec.protocol == "consumer"
     notes = list(report.notes)
     group = before_rebalance(found, [])
     known = {member.member_id: member for member in group.members}
@@ -107,11 +110,20 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
     members = {}
     for each in spec.members_as_sent:
         name, member = names[each.member_id], known[each.member_id]
-        members[name] = MemberPlan(_config(group_id, spec.strategy, name, each, member))
-    if group.generation_id is None:
-        notes.append("the group's generation is not known; it is counted from 1")
+        config = _config(group_id, name, each, member)
+        if member.classic_protocols is not None:
+            notes.append(f"{name} uses the classic protocol; it is taken for one that does not")
+        if is_consumer_group:
+            config = _of_consumer_group(config, member)
+        else:
+            config = _of_classic_group(config, spec.strategy, member)
+        members[name] = MemberPlan(config)
+    generation_id = group.group_epoch if is_consumer_group else group.generation_id
+    if generation_id is None:
+        counted = "epoch" if is_consumer_group else "generation"
+        notes.append(f"the group's {counted} is not known; it is counted from 1")
     first = spec.members_as_sent[0].member_id
-    if spec.leader_id is None:
+    if spec.leader_id is None and not is_consumer_group:
         notes.append(f"the group's leader is not known; {names[first]} is taken")
     topics = {name: topic.partitions for name, topic in spec.topics.items()}
     owned = {each.member_id: each.owned or () for each in spec.members_as_sent}
@@ -125,7 +137,7 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
         if each.partition < topics.get(each.topic, 0)
     }
     start = Start(
-        group.generation_id or 1,
+        generation_id or 1,
         spec.strategy,
         spec.leader_id or first,
         {
@@ -134,6 +146,8 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
         },
         offsets,
         {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()},
+        {name: urlsafe_b64encode(each).decode()[:22] for name, each in spec.topic_ids.items()},
+        is_consumer_group,
     )
     title = f"Group {group_id} as it is"
     scenario = Scenario(group_id, topics, members, (), _WATCHED_MS, title, start=start)
@@ -150,24 +164,34 @@ def _names(members: Sequence[MemberSpec]) -> Mapping[str, str]:
     return dict(zip(ids, ids, strict=True))
 
 
-def _config(
-    group_id: str, strategy: str, name: str, spec: MemberSpec, member: Member
-) -> ClientConfig:
+def _config(group_id: str, name: str, spec: MemberSpec, member: Member) -> ClientConfig:
     """Configure a consumer as far as its coordinator knows how, and else by default."""
     config = ClientConfig(
-        group_id,
-        spec.client_id or name,
-        spec.topics,
-        instance_id=spec.instance_id,
-        rack=spec.rack,
-        strategies=(strategy,),
+        group_id, spec.client_id or name, spec.topics, instance_id=spec.instance_id, rack=spec.rack
     )
+    timeout_ms = member.rebalance_timeout_ms or config.max_poll_interval_ms
+    return replace(config, max_poll_interval_ms=timeout_ms)
+
+
+def _of_classic_group(config: ClientConfig, strategy: str, member: Member) -> ClientConfig:
     session_ms = member.session_timeout_ms or config.session_timeout_ms
     return replace(
         config,
+        strategies=(strategy,),
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=min(config.heartbeat_interval_ms, session_ms // 3),
-        max_poll_interval_ms=member.rebalance_timeout_ms or config.max_poll_interval_ms,
+    )
+
+
+def _of_consumer_group(config: ClientConfig, member: Member) -> ClientConfig:
+    subscription = member.subscription
+    assert subscription is not None  # its group would have been refused
+    return replace(
+        config,
+        topics=tuple(subscription.topics or ()),
+        regex=subscription.regex or None,
+        group_protocol="consumer",
+        remote_assignor=member.assignor,
     )
 
 

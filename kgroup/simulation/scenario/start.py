@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kgroup.assignor.spec import MemberSpec
+from kgroup.model.pattern import parse_regex
 from kgroup.simulation.classic.group import CONSUMER
 from kgroup.simulation.client.config import ClientConfig, Joined
 from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.consumer import record as record_of
+from kgroup.simulation.consumer.member import ConsumerMember
+from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
 
@@ -27,6 +33,12 @@ def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
             "expireTimestamp": -1,
         }
         cluster.append("OffsetCommit", key, value)
+    records = _consumer_group if start.is_consumer_group else _classic_group
+    for record in records(cluster, scenario, start):
+        cluster.append(*record)
+
+
+def _classic_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterator[Record]:
     members = []
     for name, (member_id, owned) in start.members.items():
         config = scenario.members[name].config
@@ -60,7 +72,46 @@ def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
         "currentStateTimestamp": 0,
         "members": members,
     }
-    cluster.append("GroupMetadata", {"group": scenario.group_id}, value)
+    yield Record("GroupMetadata", {"group": scenario.group_id}, value)
+
+
+def _consumer_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterator[Record]:
+    group_id, epoch = scenario.group_id, start.generation_id
+    ids = {each.name: each.topic_id for each in cluster.topics}
+    members = []
+    for name, (member_id, owned) in start.members.items():
+        config = scenario.members[name].config
+        members.append(
+            ConsumerMember(
+                member_id,
+                epoch,
+                epoch,
+                instance_id=config.instance_id,
+                rack_id=config.rack,
+                rebalance_timeout_ms=config.max_poll_interval_ms,
+                client_id=config.client_id,
+                client_host="/127.0.0.1",
+                topics=frozenset(config.topics),
+                regex=config.regex or "",
+                assignor=config.remote_assignor,
+                assigned={(ids[topic], number): epoch for topic, number in owned},
+            )
+        )
+    matched = {
+        regex: frozenset(filter(parse_regex(regex).fullmatch, scenario.topics))
+        for regex in sorted({member.regex for member in members} - {""})
+    }
+    subscribed = frozenset().union(*matched.values(), *(member.topics for member in members))
+    for member in members:
+        yield record_of.member_metadata(group_id, member)
+    for regex, topics in matched.items():
+        yield record_of.regular_expression(group_id, regex, (topics, 0, 0))
+    yield record_of.group_epoch(group_id, epoch, cluster.topics.hash_of(subscribed))
+    for member in members:
+        yield record_of.target_assignment(group_id, member.member_id, member.assigned)
+    yield record_of.assignment_epoch(group_id, epoch, 0)
+    for member in members:
+        yield record_of.current_assignment(group_id, member)
 
 
 def joined(cluster: Cluster, scenario: Scenario, start: Start, name: str) -> Joined:

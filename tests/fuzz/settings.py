@@ -31,6 +31,7 @@ from kgroup.model.zookeeper import Node, Stat
 from kgroup.operation.assign.assign import AssignRequest, assign_specs
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.describe import describe
+from kgroup.operation.simulate import read_scenario, scenario_names, shipped_scenario, simulate
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.operation.zookeeper.check import check_groups
 from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
@@ -54,6 +55,9 @@ __all__ = ["SETTINGS"]
 _MARK = b"read by "
 _MOST_PARTITIONS = 2000
 """Of a spec that is assigned as well; more take their time, rightly."""
+_MOST_PLAYED = 100
+_MOST_POLLS = 10_000
+"""Members, partitions and steps of a scenario that is played, and its calls of poll(); likewise."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +282,20 @@ def _read_spec(data: bytes, folder: Path) -> None:
         assign_specs(data, "spec.json", AssignRequest())
 
 
+def _scenarios() -> Sequence[bytes]:
+    return [shipped_scenario(name).encode() for name in scenario_names()]
+
+
+def _read_scenario(data: bytes, folder: Path) -> None:
+    """Read a scenario, and play what is small of it, for not too long."""
+    scenario = read_scenario(data.decode("utf-8", "replace"), "scenario.toml")
+    count = sum(scenario.topics.values()) + sum(step.count for step in scenario.steps)
+    count += len(scenario.members) + len(scenario.steps)
+    rate = sum(1000 / each.processing_ms for each in scenario.members.values())
+    if count < _MOST_PLAYED and rate * scenario.duration_ms < _MOST_POLLS * 1000:
+        simulate(scenario)
+
+
 def _read_snapshot(data: bytes, folder: Path) -> None:
     file = folder / "snapshot.json"
     file.write_bytes(data)
@@ -373,6 +391,7 @@ _READERS = {
     "overrides": _Reader(_read_overrides, _overrides),
     "key store": _Reader(_read_store, _stores, weight=1),
     "spec": _Reader(_read_spec, _specs, is_tree=True),
+    "scenario": _Reader(_read_scenario, _scenarios, weight=10),
     "snapshot": _Reader(_read_snapshot, _snapshots, is_tree=True),
     "nodes": _Reader(_read_tree, _trees, is_tree=True),
     "value": _Reader(_read_value, _values),

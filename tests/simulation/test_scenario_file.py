@@ -108,8 +108,15 @@ def refused(text: str) -> str:
         (MEMBER + "start = 2020-01-01", "line 6: member 1 start: expected milliseconds, or a text"),
         ("member = 3\n", "line 1: member: expected [[member]], one table or several, found 3"),
         (MEMBER.replace('"a"', '"coordinator"'), "line 4: member 1 name: expected a name that th"),
-        (MEMBER + "x = " + "[" * 5_000 + "]" * 5_000, "expected at most some hundred levels"),
-        (MEMBER + "x = " + "{a=" * 5_000 + "1" + "}" * 5_000, "expected at most some hundred le"),
+        (
+            MEMBER + "x = " + "[" * 5_000 + "]" * 5_000,
+            "line 6: expected at most 20 levels of tables",
+        ),
+        (
+            MEMBER + "x = " + "{a=" * 5_000 + "1" + "}" * 5_000,
+            "line 6: expected at most 20 levels of t",
+        ),
+        (MEMBER + "x = " + "7" * 5_000, "line 6: expected numbers of at most 1000 digits, found a"),
         (MEMBER + "[brokers]\ncount = 0", "line 7: brokers count: expected a number from 1"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from kgroup.errors import InputError
 from kgroup.model.instant import duration_ms
+from kgroup.user_toml import TomlLimitError, parse_toml
 
 __all__ = ["Table", "read_toml"]
 
@@ -165,13 +166,12 @@ def read_toml(text: str, file: str) -> tuple[Table, dict[str, list[Table]]]:
         InputError: it is no TOML, or a field is no array of tables and a table at once.
     """
     try:
-        data = tomllib.loads(text)
+        data = parse_toml(text)
         data = {name: _flat_each(value) for name, value in data.items()}
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{file}: expected TOML, found: {error}", path=file) from None
-    except RecursionError:
-        reason = "expected at most some hundred levels of tables and lists, found more"
-        raise InputError(f"{file}: {reason}", path=file) from None
+    except TomlLimitError as error:
+        raise InputError(f"{file}: line {error.line}: {error}", path=file) from None
     arrays: dict[str, list[Table]] = {}
     places = _places(text)
     top: dict[str, Any] = {}

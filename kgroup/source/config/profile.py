@@ -8,7 +8,6 @@ command-config = "prod.properties"     # beside this file, or an absolute path
 "client.id" = "night-shift"
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,6 @@ from kgroup.source.config.user_file import read_user_file, user_path
 __all__ = ["config_file", "profile_names", "read_profile"]
 
 _CONFIG_FILE = "~/.config/kgroup/config.toml"
-
-_MOST_LEVELS = 20
-_MOST_DIGITS = 1000
-_TOKEN = re.compile(
-    r"""
-      \"{3} (?:[^\\]|\\.?)*? (?:\"{3}|\Z) | '{3} .*? (?:'{3}|\Z)
-    | " (?:[^"\\\n]|\\.)*+ "? | '[^'\n]*+'? | \#[^\n]*
-    | [][{}.=,\n] | (?<![0-9A-Za-z_-])[+-]?[0-9][0-9_]{1000,}
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-"""What counts levels in TOML, and the texts and comments in which nothing does. Each begins where
-it can end, so that a text without its end is not looked through again and again."""
 
 _KEYS = ("bootstrap-server", "command-config", "properties")
 
@@ -95,40 +81,20 @@ def profile_names(file: Path) -> list[str]:
 def _profiles(file: Path, name: str) -> Mapping[str, Any]:
     import tomllib
 
+    from kgroup.user_toml import TomlLimitError, parse_toml
+
     absent = f"expected a table [profiles.{name}] in it, found no such file"
     try:
         text = read_user_file(file, str(file), absent).decode()
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        _check_limits(text, file)
-        document = tomllib.loads(text)
+        document = parse_toml(text)
     except UnicodeDecodeError:
         raise UsageError(f"{file}: expected TOML, found bytes that are no UTF-8") from None
+    except TomlLimitError as error:
+        raise UsageError(f"{file}:{error.line}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: expected TOML: {error}") from None
     return _table(document.get("profiles", {}), f"{file}: profiles: expected a table")
-
-
-def _check_limits(text: str, file: Path) -> None:
-    """Refuse what tomllib takes quadratic memory for, or more calls or digits than Python allows.
-
-    Raises:
-        UsageError: a key of too many parts, too many brackets within each other, a long number.
-    """
-    line, depth, dots = 1, 0, 0
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token[0] in "+-0123456789":
-            raise UsageError(
-                f"{file}:{line}: expected numbers of at most {_MOST_DIGITS} digits, found a longer"
-            )
-        line += token.count("\n")
-        depth += (token in ("[", "{")) - (token in ("]", "}") and depth > 0)
-        dots = dots + 1 if token == "." else dots if token[0] in "\"'" else 0
-        if max(depth, dots + 1) > _MOST_LEVELS:
-            raise UsageError(
-                f"{file}:{line}: expected at most {_MOST_LEVELS} levels of tables and lists, "
-                "found more"
-            )
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:

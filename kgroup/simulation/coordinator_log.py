@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group
 from kgroup.model.record import DecodedRecord
-from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_members
+from kgroup.protocol.record.coordinator_record import (
+    KEY_TYPES,
+    decode_members,
+    decode_subscriptions,
+)
 
 __all__ = ["CoordinatorLog", "Data"]
 
@@ -59,15 +64,14 @@ class CoordinatorLog:
         """Return what the records say, as any reader of the log would find it."""
         delta = Delta()
         for record in self:
-            delta.replay(
-                _with_members_decoded(record) if record.type == "GroupMetadata" else record
-            )
+            delta.replay(replace(record, value=_with_members_decoded(record)))
         return delta.groups()
 
 
-def _with_members_decoded(record: DecodedRecord) -> DecodedRecord:
-    assert record.value is not None
-    data = record.value["data"]
-    group = {**data, "members": [dict(each) for each in data["members"]]}
-    decode_members(group)
-    return replace(record, value={**record.value, "data": group})
+def _with_members_decoded(record: DecodedRecord) -> Data | None:
+    """Return a record's value as a reader of the log has it."""
+    value = deepcopy(record.value)
+    if value is not None and record.type == "GroupMetadata":
+        decode_members(value["data"])
+    decode_subscriptions(record.type, value)
+    return value

@@ -27,6 +27,7 @@ FOO = {("foo", 0): CommittedPartition(7)}
 def sim(version: Version = (4, 3, 1)) -> Sim:
     made = Sim(Settings(version, initial_rebalance_delay_ms=0))
     made.coordinator.update_topics(image({"foo": 6}))
+    made.next_id = "C"
     return made
 
 
@@ -86,7 +87,6 @@ def test_another_broker_goes_on_with_groups_of_both_protocols() -> None:
     made = sim()
     made.ask(join("A", instance_id="i"))
     made.ask(OffsetCommit(GROUP, FOO, 2, "A"))
-    made.next_id = "C"
     joined = made.ask(join_group("", instance_id="j"))
     assert joined.generation_id == 3
     made.ask(OffsetCommit("simple", FOO))
@@ -100,6 +100,16 @@ def test_another_broker_goes_on_with_groups_of_both_protocols() -> None:
     assert made.ask(beat("A", 2)).member_epoch == 2
     made.clock.run(45_000)  # the session of A and of C
     assert made.ask(DescribeConsumerGroup(GROUP)).state is GroupState.EMPTY
+
+
+def test_readers_of_the_log_see_what_classic_members_say() -> None:
+    """As `Delta` wants it: the metadata of their protocols decoded."""
+    made = sim()
+    made.ask(join("A"))
+    made.ask(join_group("", instance_id="j", owned=(1, 2)))
+    (member,) = (each for each in made.log.groups()[GROUP].members if each.uses_classic_protocol)
+    assert member.subscription is not None
+    assert [each.partition for each in member.subscription.owned or ()] == [1, 2]
 
 
 def test_topics_that_are_added_reach_every_broker() -> None:

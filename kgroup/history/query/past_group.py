@@ -35,8 +35,8 @@ from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import describe
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.report import Report
+from kgroup.protocol.record.coordinator_record import decode_subscriptions
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
-from kgroup.source.log.replay import decode_subscriptions
 
 __all__ = ["PastDescription", "PastGroups", "describe_past"]
 

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any
 
 from kgroup.protocol.message import codec
-from kgroup.protocol.message.primitives import DecodeError, base64_text
+from kgroup.protocol.message.primitives import DecodeError, base64_bytes, base64_text
 from kgroup.protocol.record import connect_protocol, consumer_protocol
 from kgroup.protocol.record.record_family import Decoded, RecordFamily, damaged
 
@@ -25,6 +25,7 @@ __all__ = [
     "decode_key",
     "decode_members",
     "decode_record",
+    "decode_subscriptions",
     "decode_value",
     "encode_key",
     "encode_value",
@@ -173,6 +174,15 @@ def decode_members(group: Decoded) -> None:
         else:
             member["subscription"] = {"raw": base64_text(subscription)}
             member["assignment"] = {"raw": base64_text(assignment)}
+
+
+def decode_subscriptions(kind: str, value: Mapping[str, Any] | None) -> None:
+    """Decode in place, in a record's value, what members say that speak the classic protocol."""
+    if kind == "ConsumerGroupMemberMetadata" and value and value["data"]:
+        classic = value["data"].get("classicMemberMetadata")
+        for protocol in classic["supportedProtocols"] if classic else ():
+            metadata = base64_bytes(protocol["metadata"])
+            protocol["metadata"] = consumer_protocol.decode_subscription(metadata, protocol["name"])
 
 
 def _encode_member(member: Mapping[str, Any], *, is_consumer: bool) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ code first (`last_record`), and then its last records are decoded (`columnar.seg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +20,18 @@ from kgroup.model.record import DecodedRecord, TransactionStatus
 from kgroup.model.segment import Log, Segment
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
-from kgroup.protocol.message.primitives import base64_bytes
-from kgroup.protocol.record.consumer_protocol import decode_subscription
-from kgroup.protocol.record.coordinator_record import decode_control, decode_record
+from kgroup.protocol.record.coordinator_record import (
+    decode_control,
+    decode_record,
+    decode_subscriptions,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgroup.columnar.batch_key import KeyedRecord
 
-__all__ = ["Decode", "decode_group_record", "decode_subscriptions", "read_segment", "replay_groups"]
+__all__ = ["Decode", "decode_group_record", "read_segment", "replay_groups"]
 
 _Decoded = dict[str, Any] | None
 
@@ -185,12 +187,3 @@ def _cells(column: pa.Array) -> list[Any]:
         return cells
     texts = column.dictionary.to_pylist()
     return [None if index is None else texts[index] for index in column.indices.to_pylist()]
-
-
-def decode_subscriptions(kind: str, decoded: Mapping[str, Any] | None) -> None:
-    """Decode, in a value of `coordinator_record`, the subscriptions of classic consumers."""
-    if kind == "ConsumerGroupMemberMetadata" and decoded and decoded["data"]:
-        classic = decoded["data"].get("classicMemberMetadata")
-        for protocol in classic["supportedProtocols"] if classic else ():
-            metadata = base64_bytes(protocol["metadata"])
-            protocol["metadata"] = decode_subscription(metadata, protocol["name"])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from kgroup.model.group import GroupState
+from kgroup.model.group import GroupState, MemberState
 from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.consumer.member import ConsumerMember, Data, Held
@@ -77,6 +77,7 @@ class ConsumerGroup:
         self.refresh_ms = 0
         self._assignors: Counter[str] = Counter()
         self._held: dict[IdPartition, int] = {}
+        self._stable: Counter[int] = Counter()  # members that have all, by epoch
         self._order = TimelineTable()
 
     def __len__(self) -> int:
@@ -99,10 +100,8 @@ class ConsumerGroup:
             return GroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return GroupState.ASSIGNING
-        epoch = self.assignment_epoch
-        if all(member.is_reconciled_to(epoch) for member in self.members.values()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+        is_stable = self._stable[self.assignment_epoch] == len(self.members)
+        return GroupState.STABLE if is_stable else GroupState.RECONCILING
 
     def target_of(self, member: ConsumerMember) -> tuple[IdPartition, ...]:
         """Return what a member shall have by the target assignment that stands.
@@ -336,6 +335,7 @@ class ConsumerGroup:
         if old is not None:
             self._release(old.assigned, old.epoch)
             self._release(old.revoking, old.epoch)
+            self._stable[old.epoch] -= old.state is MemberState.STABLE
             if old.assignor is not None:
                 self._assignors[old.assignor] -= 1
         if old is not None and new is None:
@@ -348,6 +348,7 @@ class ConsumerGroup:
             self._order.put(new.member_id)
             self._held.update(dict.fromkeys(new.assigned, new.epoch))
             self._held.update(dict.fromkeys(new.revoking, new.epoch))
+            self._stable[new.epoch] += new.state is MemberState.STABLE
             if new.assignor is not None:
                 self._assignors[new.assignor] += 1
             if new.instance_id is not None:

@@ -136,14 +136,18 @@ class GroupCoordinator:
         self.state = CoordinatorState.ACTIVE
         if self._mixed is None:
             self.classic.loaded()
+            self.classic.expire_offsets()
         else:
             self._mixed.on_loaded()
-        self._expire()
+        self._expire_later()
+
+    def _expire_later(self) -> None:
+        interval_ms = self._settings.offsets_retention_check_interval_ms
+        self._timer = self._world.clock.after(interval_ms, self._expire)
 
     def _expire(self) -> None:
         (self._mixed or self.classic).expire_offsets()
-        interval_ms = self._settings.offsets_retention_check_interval_ms
-        self._timer = self._world.clock.after(interval_ms, self._expire)
+        self._expire_later()
 
     def resign(self) -> None:
         """Lead the partition no more: what was under way is lost."""
@@ -225,6 +229,6 @@ _REFUSALS: Mapping[type, Callable[[Any, ErrorCode], AnyAnswer]] = {
 
 _LOADS: Mapping[str, Callable[[ClassicCoordinator, Any, Any], None]] = {
     "GroupMetadata": ClassicCoordinator.load,
-    "OffsetCommit": lambda classic, key, value: classic.offsets.load(key, value),
+    "OffsetCommit": lambda classic, key, value: classic.offsets.replay(key, value),
 }
 """What takes in each record before 4.0."""

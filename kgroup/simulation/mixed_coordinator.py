@@ -102,10 +102,9 @@ class MixedCoordinator(ClassicMembers):
         TABLE[type(request)](self, request)
 
     def replay(self, record: Record) -> None:
-        """Apply a record of a group of either protocol, or load an offset."""
+        """Apply a record of a group of either protocol, or of an offset that is loaded."""
         if record.type == "OffsetCommit":
-            assert record.value is not None
-            self.classic.offsets.load(record.key, record.value)
+            self.classic.offsets.replay(record.key, record.value)
             return
         if record.type != "GroupMetadata":
             super().replay(record)
@@ -185,7 +184,7 @@ class MixedCoordinator(ClassicMembers):
             request.member_id,
             request.generation_id,
             [
-                (topic.topic_id if (topic := self._topics.get(name)) else "", number)
+                (topic.topic_id if (topic := self.topics.get(name)) else "", number)
                 for (name, number), committed in request.offsets.items()
                 if not offsets.is_too_large(committed)
             ],
@@ -218,7 +217,7 @@ class MixedCoordinator(ClassicMembers):
         if (group := self.groups.get(request.group_id)) is None:
             answer = ConsumerDescribeAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
         else:
-            answer = group.describe(self._settings.assignors[0], self._topics)
+            answer = group.describe(self._settings.assignors[0], self.topics)
         self._world.answer(request, answer)
 
     def list_groups(self, request: ListGroups) -> None:
@@ -265,7 +264,7 @@ class MixedCoordinator(ClassicMembers):
         ):
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
         self.classic.interrupt(group)
-        made = as_consumer_group(group, self._topics, records)
+        made = as_consumer_group(group, self.topics, records)
         for member in group.members:
             self._expect(group_id, member.member_id, member.session_timeout_ms)
         return made
@@ -323,7 +322,7 @@ class MixedCoordinator(ClassicMembers):
             group,
             leaving,
             joining,
-            self._topics,
+            self.topics,
             self._classic_settings.version,
             self._clock.now_ms,
             self._world,

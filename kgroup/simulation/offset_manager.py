@@ -108,10 +108,13 @@ class OffsetManager:
         self._offsets.setdefault(group_id, {})[partition] = offset
         return ErrorCode.NONE
 
-    def load(self, key: Data, value: Data) -> None:
-        """Take a commit from its record."""
-        epoch, expire_ms = value["leaderEpoch"], value["expireTimestamp"]
+    def replay(self, key: Data, value: Data | None) -> None:
+        """Take a commit from its record, or remove it by its tombstone."""
         partition = (key["topic"], key["partition"])
+        if value is None:
+            self._remove(key["group"], partition)
+            return
+        epoch, expire_ms = value["leaderEpoch"], value["expireTimestamp"]
         self._offsets.setdefault(key["group"], {})[partition] = CommittedOffset(
             *partition,
             value["offset"],
@@ -142,12 +145,17 @@ class OffsetManager:
 
     def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Remove offsets, those that are there."""
-        offsets = self._offsets.get(group_id, {})
         for partition in partitions:
-            if offsets.pop(partition, None) is not None:
+            if self._remove(group_id, partition):
                 self._append("OffsetCommit", _key(group_id, partition), None)
+
+    def _remove(self, group_id: str, partition: TopicPartition) -> bool:
+        """Remove an offset; tell whether it was there."""
+        offsets = self._offsets.get(group_id, {})
+        was_there = offsets.pop(partition, None) is not None
         if not offsets:
             self._offsets.pop(group_id, None)
+        return was_there
 
     def expire(self, group: OffsetOwner) -> None:
         """Remove the offsets of a group whose retention is over."""

@@ -110,7 +110,7 @@ class ClassicMembers(ConsumerCoordinator):
         self._timers.cancel(TimerKind.SYNC, group.group_id, member.member_id)
         self._expect(group.group_id, member.member_id, member.classic["sessionTimeoutMs"])
         metadata = protocols_of(member.classic)[0].metadata
-        assignment = encoded_assignment(member.assigned, self._topics, metadata)
+        assignment = encoded_assignment(member.assigned, self.topics, metadata)
         self._world.answer(
             request, SyncAnswer(ErrorCode.NONE, assignment, request.protocol_type, request.protocol)
         )
@@ -236,7 +236,7 @@ class ClassicMembers(ConsumerCoordinator):
     def _owned(self, subscription: Data) -> frozenset[IdPartition]:
         """Read what a member says it has; nothing in versions that do not say it."""
         topics = [
-            (self._topics.get(each["topic"]), each["partitions"])
+            (self.topics.get(each["topic"]), each["partitions"])
             for each in subscription.get("ownedPartitions") or ()
         ]
         return frozenset(

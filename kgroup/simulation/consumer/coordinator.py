@@ -107,6 +107,7 @@ class ConsumerCoordinator:
 
     Attributes:
         groups: by id; a group that is gone is not there.
+        topics: of the cluster, as it was told last.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class ConsumerCoordinator:
         self._settings = settings
         self._world = world
         self._clock = world.clock
-        self._topics = topics or TopicImage()
+        self.topics = topics or TopicImage()
         self._topics_version = 0
         self._new_topics_version = 0
         self._timers = MemberTimers(world.clock)
@@ -134,11 +135,11 @@ class ConsumerCoordinator:
 
     def update_topics(self, topics: TopicImage) -> None:
         """Take note of topics that were made, changed or deleted (`onMetadataUpdate`)."""
-        changed = topics.changed_since(self._topics)
+        changed = topics.changed_since(self.topics)
         self._topics_version += 1
-        if topics.has_new_since(self._topics):
+        if topics.has_new_since(self.topics):
             self._new_topics_version = self._topics_version
-        self._topics = topics
+        self.topics = topics
         for group in self.groups.values():
             if not changed.isdisjoint(group.subscriptions.topics):
                 group.refresh_ms = 0
@@ -308,9 +309,7 @@ class ConsumerCoordinator:
         epoch, target = goal
         if not is_new and member.is_reconciled_to(epoch):
             return member
-        way = Way(
-            epoch, target, self._topics, group.topics_of(member), is_new, owned, group.is_held
-        )
+        way = Way(epoch, target, self.topics, group.topics_of(member), is_new, owned, group.is_held)
         reconciled = RECONCILE[member.state](member, way)
         if reconciled != member:
             records.append(record_of.current_assignment(group.group_id, reconciled))
@@ -331,7 +330,7 @@ class ConsumerCoordinator:
         Kafka: `updateSubscriptionMetadata`.
         """
         counts = group.subscriptions_with(member, updated)
-        metadata_hash = self._topics.hash_of(counts.topics)
+        metadata_hash = self.topics.hash_of(counts.topics)
         is_static = updated.instance_id in group.statics
         is_new = updated.member_id not in group.members and not is_static
         epoch = group.epoch
@@ -361,7 +360,7 @@ class ConsumerCoordinator:
         assignor = group.preferred_assignor(member, updated) or self._settings.assignors[0]
         try:
             targets = target_assignments(
-                group, updated, self._topics, assignor, is_homogeneous=subscribed.is_homogeneous
+                group, updated, self.topics, assignor, is_homogeneous=subscribed.is_homogeneous
             )
         except AssignorError:
             raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR) from None
@@ -425,7 +424,7 @@ class ConsumerCoordinator:
         if (group := self.groups.get(group_id)) is None:
             return
         now_ms = self._clock.now_ms
-        records = regex.resolved(group, regexes, self._topics, self._topics_version, now_ms)
+        records = regex.resolved(group, regexes, self.topics, self._topics_version, now_ms)
         if any(record.type == "ConsumerGroupMetadata" for record in records):
             group.refresh_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
         self._apply(records)
@@ -462,7 +461,7 @@ class ConsumerCoordinator:
         ]
         records += [record_of.regular_expression(group_id, regex, None) for regex in unused]
         counts = group.subscriptions_without(members, unused)
-        metadata_hash = self._topics.hash_of(counts.topics)
+        metadata_hash = self.topics.hash_of(counts.topics)
         records.append(record_of.group_epoch(group_id, group.epoch + 1, metadata_hash))
         for member in members:
             self._timers.cancel_all(group_id, member.member_id)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
-from kgroup.simulation.classic.coordinator import ClassicCoordinator
+from kgroup.simulation.classic.coordinator import REQUESTS, ClassicCoordinator
 from kgroup.simulation.classic.group import ClassicGroup
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.consumer.group import ConsumerGroup
@@ -165,14 +165,12 @@ class GroupCoordinator:
         refusal = _REFUSALS[type(request)]
         if (code := self._refuse(request)) is not None:
             self._world.answer(request, refusal(request, code))
-        elif self._mixed is None:
-            _HANDLERS[type(request)](self.classic, request)
         else:
-            self._mixed.handle(request)
+            (self._mixed or self.classic).handle(request)
 
     def _refuse(self, request: AnyRequest) -> ErrorCode | None:
         """Refuse what cannot be asked of the broker at all, and what it cannot answer now."""
-        if self._mixed is None and type(request) not in _HANDLERS:
+        if self._mixed is None and type(request) not in REQUESTS:
             return ErrorCode.UNSUPPORTED_VERSION
         if self.state is CoordinatorState.ACTIVE:
             return None
@@ -196,20 +194,6 @@ class GroupCoordinator:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-
-_HANDLERS: Mapping[type, Callable[[ClassicCoordinator, Any], None]] = {
-    JoinGroup: ClassicCoordinator.join_group,
-    SyncGroup: ClassicCoordinator.sync_group,
-    Heartbeat: ClassicCoordinator.heartbeat,
-    LeaveGroup: ClassicCoordinator.leave_group,
-    OffsetCommit: ClassicCoordinator.offset_commit,
-    OffsetFetch: ClassicCoordinator.offset_fetch,
-    OffsetDelete: ClassicCoordinator.offset_delete,
-    DescribeGroup: ClassicCoordinator.describe_group,
-    ListGroups: ClassicCoordinator.list_groups,
-    DeleteGroup: ClassicCoordinator.delete_group,
-}
-"""What handles each request before 4.0."""
 
 _REFUSALS: Mapping[type, Callable[[Any, ErrorCode], AnyAnswer]] = {
     JoinGroup: lambda request, code: JoinAnswer(code, request.member_id),

@@ -100,6 +100,11 @@ class SyncGroup:
     protocol: str | None = None
     version: int = 5
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether it lacks what its version must say."""
+        return self.version >= 5 and None in (self.protocol_type, self.protocol)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heartbeat:

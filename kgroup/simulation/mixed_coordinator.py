@@ -44,7 +44,6 @@ from kgroup.simulation.message import (
     DescribeGroup,
     FetchAnswer,
     Heartbeat,
-    HeartbeatAnswer,
     JoinAnswer,
     JoinGroup,
     LeaveGroup,
@@ -53,6 +52,7 @@ from kgroup.simulation.message import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    Request,
     SyncGroup,
 )
 from kgroup.simulation.rules import Settings
@@ -99,7 +99,26 @@ class MixedCoordinator(ClassicMembers):
 
     def handle(self, request: AnyRequest) -> None:
         """Take a request; it is answered now or later, through the world."""
-        TABLE[type(request)](self, request)
+        if isinstance(request, ConsumerHeartbeat):
+            self.heartbeat(request)
+        elif isinstance(request, DescribeConsumerGroup):
+            self.describe_group(request)
+        elif isinstance(request, ListGroups):
+            self.list_groups(request)
+        elif (group := self._group_for(request)) is None:
+            self.classic.handle(request)
+        else:
+            TABLE[type(request)][group.state](self, group, request)
+
+    def _group_for(self, request: Request) -> ConsumerGroup | None:
+        """Return the consumer group that a request is for; what no group takes is for none."""
+        if isinstance(request, DescribeGroup | ListGroups):
+            return None
+        if isinstance(request, JoinGroup) and not self.classic.has_fit_session(request):
+            return None
+        if isinstance(request, SyncGroup) and request.is_incomplete:
+            return None
+        return self.groups.get(request.group_id)
 
     def replay(self, record: Record) -> None:
         """Apply a record of a group of either protocol, or of an offset that is loaded."""
@@ -127,58 +146,27 @@ class MixedCoordinator(ClassicMembers):
         super().on_unloaded()
         self.classic.unload()
 
-    # --- which group a request is for -----------------------------------------------------------
+    # --- classic members ------------------------------------------------------------------------
 
-    def join_group(self, request: JoinGroup) -> None:
-        """Take a member in (`classicGroupJoin`); a consumer group without members makes way."""
-        settings, timeout_ms = self._classic_settings, request.session_timeout_ms
-        group = self.groups.get(request.group_id)
-        is_fit = settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms
-        if group is None or not is_fit:
-            self.classic.join_group(request)
-        elif not group.members:
-            if request.member_id:  # Kafka writes no tombstones where nobody joins
-                del self.groups[request.group_id]
-            else:
-                self._apply(record_of.group_tombstones(group.group_id, (), group.regexes))
-            self.classic.join_group(request)
-        elif self._settings.migration_policy is MigrationPolicy.DISABLED:
+    def _join_empty(self, group: ConsumerGroup, request: JoinGroup) -> None:
+        """Make way for a classic group."""
+        if request.member_id:  # Kafka writes no tombstones where nobody joins
+            del self.groups[group.group_id]
+        else:
+            self._remove(group)
+        self.classic.join_group(request)
+
+    def _join_classic(self, group: ConsumerGroup, request: JoinGroup) -> None:
+        """Take a member in, or give it what it may have now, under a policy that lets it."""
+        if self._settings.migration_policy is MigrationPolicy.DISABLED:
             self._world.answer(request, JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         else:
-            self.join_member(request)
+            self.join_member(group, request)
 
-    def sync_group(self, request: SyncGroup) -> None:
-        """Tell a member what it has (`classicGroupSync`)."""
-        group = self.groups.get(request.group_id)
-        is_bare = request.version >= 5 and None in (request.protocol_type, request.protocol)
-        if group is None or is_bare:
-            self.classic.sync_group(request)
-        else:
-            self.sync_member(request)
+    # --- offsets --------------------------------------------------------------------------------
 
-    def classic_heartbeat(self, request: Heartbeat) -> None:
-        """Keep a member (`classicGroupHeartbeat`)."""
-        if request.group_id in self.groups:
-            self.beat_member(request)
-        elif request.group_id in self.classic.groups or not request.group_id:
-            self.classic.heartbeat(request)
-        else:
-            self._world.answer(request, HeartbeatAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
-
-    def leave_group(self, request: LeaveGroup) -> None:
-        """Remove members (`classicGroupLeave`)."""
-        if request.group_id in self.groups:
-            self.leave_members(request)
-        else:
-            self.classic.leave_group(request)
-
-    # --- offsets, and what anybody may ask ------------------------------------------------------
-
-    def offset_commit(self, request: OffsetCommit) -> None:
-        """Keep offsets, of a member or of somebody who is in no group (`commitOffset`)."""
-        if (group := self.groups.get(request.group_id)) is None:
-            self.classic.offset_commit(request)
-            return
+    def _commit(self, group: ConsumerGroup, request: OffsetCommit) -> None:
+        """Keep what a member commits in its epoch, or for a partition that it has had since."""
         offsets = self.classic.offsets
         code = group.commit_error(
             request.member_id,
@@ -194,25 +182,23 @@ class MixedCoordinator(ClassicMembers):
         refused = None if code is None else dict.fromkeys(request.offsets, code)
         self._world.answer(request, CommitAnswer(refused or offsets.commit(request)))
 
-    def offset_fetch(self, request: OffsetFetch) -> None:
-        """Tell what is committed (`fetchOffsets`); who names a member must be it."""
-        group = self.groups.get(request.group_id)
-        code = group and group.fetch_error(request.member_id, request.member_epoch)
+    def _commit_empty(self, group: ConsumerGroup, request: OffsetCommit) -> None:
+        """Keep what is committed without an epoch."""
+        self._commit(group, request)
+
+    def _fetch(self, group: ConsumerGroup, request: OffsetFetch) -> None:
+        """Tell what is committed; who names a member must be it, in its epoch."""
+        code = group.fetch_error(request.member_id, request.member_epoch)
         answer = FetchAnswer(code) if code else self.classic.offsets.fetch(request)
         self._world.answer(request, answer)
 
-    def offset_delete(self, request: OffsetDelete) -> None:
-        """Remove offsets of topics that nobody reads (`deleteOffsets`)."""
-        if (group := self.groups.get(request.group_id)) is None:
-            self.classic.offset_delete(request)
-        else:
-            self._world.answer(request, self.classic.offsets.delete_unread(group, request))
+    def _delete_offsets(self, group: ConsumerGroup, request: OffsetDelete) -> None:
+        """Remove offsets of topics that no member reads."""
+        self._world.answer(request, self.classic.offsets.delete_unread(group, request))
 
-    def describe_group(self, request: DescribeGroup) -> None:
-        """Tell a classic group's state and members; any other is Dead (`describeGroups`)."""
-        self.classic.describe_group(request)
+    # --- what anybody may ask -------------------------------------------------------------------
 
-    def describe_consumer_group(self, request: DescribeConsumerGroup) -> None:
+    def describe_group(self, request: DescribeConsumerGroup) -> None:
         """Tell a consumer group's state and members (`consumerGroupDescribe`)."""
         if (group := self.groups.get(request.group_id)) is None:
             answer = ConsumerDescribeAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -226,16 +212,18 @@ class MixedCoordinator(ClassicMembers):
         groups = sorted([*found, *self.classic.listed()])
         self._world.answer(request, ListAnswer(ErrorCode.NONE, tuple(groups)))
 
-    def delete_group(self, request: DeleteGroup) -> None:
-        """Remove a group that has no members, and its offsets (`deleteGroups`)."""
-        if (group := self.groups.get(request.group_id)) is None:
-            self.classic.delete_group(request)
-        elif group.members:
-            self._world.answer(request, DeleteAnswer(ErrorCode.NON_EMPTY_GROUP))
-        else:
-            self.classic.offsets.delete_all(group.group_id)
-            self._apply(record_of.group_tombstones(group.group_id, (), group.regexes))
-            self._world.answer(request, DeleteAnswer(ErrorCode.NONE))
+    def _delete_empty(self, group: ConsumerGroup, request: DeleteGroup) -> None:
+        """Remove the group and its offsets."""
+        self.classic.offsets.delete_all(group.group_id)
+        self._remove(group)
+        self._world.answer(request, DeleteAnswer(ErrorCode.NONE))
+
+    def _delete(self, group: ConsumerGroup, request: DeleteGroup) -> None:
+        """Refuse it: the group has members."""
+        self._world.answer(request, DeleteAnswer(ErrorCode.NON_EMPTY_GROUP))
+
+    def _remove(self, group: ConsumerGroup) -> None:
+        self._apply(record_of.group_tombstones(group.group_id, (), group.regexes))
 
     def expire_offsets(self) -> None:
         """Remove offsets whose retention is over, and groups that have nothing left.
@@ -246,7 +234,7 @@ class MixedCoordinator(ClassicMembers):
         for group in list(self.groups.values()):
             self.classic.offsets.expire(group)
             if not group.members and not self.classic.offsets.of(group.group_id):
-                self._apply(record_of.group_tombstones(group.group_id, (), group.regexes))
+                self._remove(group)
 
     # --- upgrade --------------------------------------------------------------------------------
 
@@ -339,18 +327,29 @@ class MixedCoordinator(ClassicMembers):
         ]
 
 
-TABLE: Mapping[type, Callable[[MixedCoordinator, Any], None]] = {
-    ConsumerHeartbeat: MixedCoordinator.heartbeat,
-    JoinGroup: MixedCoordinator.join_group,
-    SyncGroup: MixedCoordinator.sync_group,
-    Heartbeat: MixedCoordinator.classic_heartbeat,
-    LeaveGroup: MixedCoordinator.leave_group,
-    OffsetCommit: MixedCoordinator.offset_commit,
-    OffsetFetch: MixedCoordinator.offset_fetch,
-    OffsetDelete: MixedCoordinator.offset_delete,
-    DescribeGroup: MixedCoordinator.describe_group,
-    DescribeConsumerGroup: MixedCoordinator.describe_consumer_group,
-    ListGroups: MixedCoordinator.list_groups,
-    DeleteGroup: MixedCoordinator.delete_group,
+_WITH_MEMBERS = (GroupState.ASSIGNING, GroupState.RECONCILING, GroupState.STABLE)
+_ALL = (GroupState.EMPTY, *_WITH_MEMBERS)
+
+Handler = Callable[[MixedCoordinator, ConsumerGroup, Any], None]
+
+TABLE: Mapping[type, Mapping[GroupState, Handler]] = {
+    JoinGroup: {
+        GroupState.EMPTY: MixedCoordinator._join_empty,
+        **dict.fromkeys(_WITH_MEMBERS, MixedCoordinator._join_classic),
+    },
+    SyncGroup: dict.fromkeys(_ALL, MixedCoordinator.sync_member),
+    Heartbeat: dict.fromkeys(_ALL, MixedCoordinator.beat_member),
+    LeaveGroup: dict.fromkeys(_ALL, MixedCoordinator.leave_members),
+    OffsetCommit: {
+        GroupState.EMPTY: MixedCoordinator._commit_empty,
+        **dict.fromkeys(_WITH_MEMBERS, MixedCoordinator._commit),
+    },
+    OffsetFetch: dict.fromkeys(_ALL, MixedCoordinator._fetch),
+    OffsetDelete: dict.fromkeys(_ALL, MixedCoordinator._delete_offsets),
+    DeleteGroup: {
+        GroupState.EMPTY: MixedCoordinator._delete_empty,
+        **dict.fromkeys(_WITH_MEMBERS, MixedCoordinator._delete),
+    },
 }
-"""What handles each request."""
+"""What a request does to a consumer group in each state; where there is none it is for a classic
+group. What a ConsumerHeartbeat does hangs on the epoch that it names: `consumer.coordinator`."""

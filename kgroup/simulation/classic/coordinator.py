@@ -22,33 +22,41 @@ from kgroup.simulation.classic.groups import ClassicGroups
 from kgroup.simulation.classic.rebalance import NEW_MEMBER_TIMEOUT_MS
 from kgroup.simulation.message import (
     CommitAnswer,
+    DeleteGroup,
+    DescribeGroup,
     Heartbeat,
     HeartbeatAnswer,
     JoinGroup,
     LeaveAnswer,
     LeaveGroup,
     LeavingMember,
+    ListGroups,
     OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
     SyncAnswer,
     SyncGroup,
 )
 
-__all__ = ["TABLE", "ClassicCoordinator"]
+__all__ = ["REQUESTS", "TABLE", "ClassicCoordinator"]
 
 
 class ClassicCoordinator(ClassicGroups):
     """What members of classic groups ask of a broker, and commits."""
 
+    def handle(self, request: Any) -> None:
+        """Take a request; it is answered now or later, through the world."""
+        REQUESTS[type(request)](self, request)
+
     # --- what every request is checked for ------------------------------------------------------
 
     def join_group(self, request: JoinGroup) -> None:
         """Take a member into the next generation."""
-        settings, timeout_ms = self._settings, request.session_timeout_ms
         member_id = request.member_id
         if not request.group_id:
             self._rebalance.refuse_join(request, member_id, ErrorCode.INVALID_GROUP_ID)
             return
-        if not settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
+        if not self.has_fit_session(request):
             self._rebalance.refuse_join(request, member_id, ErrorCode.INVALID_SESSION_TIMEOUT)
             return
         group = self.groups.get(request.group_id)
@@ -80,6 +88,11 @@ class ClassicCoordinator(ClassicGroups):
             self._rebalance.refuse_join(request, member_id, code)
         self._rebalance.maybe_complete_join(group)
 
+    def has_fit_session(self, request: JoinGroup) -> bool:
+        """Tell whether the broker would give a member the session that it wants."""
+        low, high = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
+        return low <= request.session_timeout_ms <= high
+
     def sync_group(self, request: SyncGroup) -> None:
         """Give a member its assignment, when the leader has brought it."""
         if (code := self._cannot_sync(request)) is not None:
@@ -89,7 +102,7 @@ class ClassicCoordinator(ClassicGroups):
         TABLE[SyncGroup][group.state](self, group, group[request.member_id], request)
 
     def _cannot_sync(self, request: SyncGroup) -> ErrorCode | None:
-        if request.version >= 5 and None in (request.protocol_type, request.protocol):
+        if request.is_incomplete:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if (code := self._no_group(request.group_id)) is not None:
             return code
@@ -428,3 +441,17 @@ TABLE: Mapping[type, Mapping[GroupState, Callable[..., Any]]] = {
     },
 }
 """What a request of a member does in each state; an empty group has no members."""
+
+REQUESTS: Mapping[type, Callable[[ClassicCoordinator, Any], None]] = {
+    JoinGroup: ClassicCoordinator.join_group,
+    SyncGroup: ClassicCoordinator.sync_group,
+    Heartbeat: ClassicCoordinator.heartbeat,
+    LeaveGroup: ClassicCoordinator.leave_group,
+    OffsetCommit: ClassicCoordinator.offset_commit,
+    OffsetFetch: ClassicCoordinator.offset_fetch,
+    OffsetDelete: ClassicCoordinator.offset_delete,
+    DescribeGroup: ClassicCoordinator.describe_group,
+    ListGroups: ClassicCoordinator.list_groups,
+    DeleteGroup: ClassicCoordinator.delete_group,
+}
+"""What takes each request."""

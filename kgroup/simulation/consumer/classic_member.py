@@ -78,9 +78,8 @@ class ClassicMembers(ConsumerCoordinator):
     ) -> None:
         super().__init__(settings, world, topics)
 
-    def join_member(self, request: JoinGroup) -> None:
+    def join_member(self, group: ConsumerGroup, request: JoinGroup) -> None:
         """Take a member in, or give it what it may have now (`classicGroupJoinToConsumerGroup`)."""
-        group = self.groups[request.group_id]
         try:
             records, answer = self._join_member(group, request)
         except Refusal as refusal:
@@ -93,9 +92,8 @@ class ClassicMembers(ConsumerCoordinator):
             self._expect_step(TimerKind.SYNC, group, answer.member_id, request.rebalance_timeout_ms)
         self._world.answer(request, answer)
 
-    def sync_member(self, request: SyncGroup) -> None:
+    def sync_member(self, group: ConsumerGroup, request: SyncGroup) -> None:
         """Tell a member what it has (`classicGroupSyncToConsumerGroup`)."""
-        group = self.groups[request.group_id]
         try:
             member = _own_member(group, request)
             _check_protocol(member, request)
@@ -115,12 +113,11 @@ class ClassicMembers(ConsumerCoordinator):
             request, SyncAnswer(ErrorCode.NONE, assignment, request.protocol_type, request.protocol)
         )
 
-    def beat_member(self, request: Heartbeat) -> None:
+    def beat_member(self, group: ConsumerGroup, request: Heartbeat) -> None:
         """Keep a member, and have it join again if there is something to give up or to get.
 
         Kafka: `classicGroupHeartbeatToConsumerGroup`.
         """
-        group = self.groups[request.group_id]
         code = ErrorCode.NONE
         try:
             member = _own_member(group, request)
@@ -141,9 +138,8 @@ class ClassicMembers(ConsumerCoordinator):
             self._expect_join(group, member)
         self._world.answer(request, HeartbeatAnswer(code))
 
-    def leave_members(self, request: LeaveGroup) -> None:
+    def leave_members(self, group: ConsumerGroup, request: LeaveGroup) -> None:
         """Remove members, whatever they speak (`classicGroupLeaveToConsumerGroup`)."""
-        group = self.groups[request.group_id]
         found: list[tuple[LeavingMember, ErrorCode]] = []
         leaving: dict[str, ConsumerMember] = {}
         for each in request.members:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -101,6 +101,15 @@ class ConsumerPlay:
         return "\n".join([f"seed {self.seed}", *self.log, *self.differences])
 
     def run(self) -> None:
+        """Play the whole sequence."""
+        try:
+            self.begin()
+            self.go_on()
+        finally:
+            self.close()
+
+    def begin(self) -> None:
+        """Connect, and draw who plays."""
         self._draw = draw = Random(self.seed)
         self.group_id = f"play-{self.seed}"
         self._own_topic = f"own-{self.seed}"
@@ -112,18 +121,24 @@ class ConsumerPlay:
         self._has_static = draw.random() < 0.6
         self._has_regex = draw.random() < 0.5
         self._actors = [self._actor(number) for number in range(draw.randint(1, 6))]
-        try:
-            for _ in range(draw.randint(5, 60)):
-                if self.changes_topics and draw.random() < 0.08:
-                    self._change_topics()
-                if self.waits and draw.random() < 0.08:
-                    self._wait(draw.choice(_WAITS_S))
-                self._step(draw.choice(self._actors))
-                if self.differences:
-                    return
-        finally:
-            for wire in self._wires:
-                wire.close()
+
+    def go_on(self) -> None:
+        """Send some requests."""
+        draw = self._draw
+        for _ in range(draw.randint(5, 60)):
+            if self.changes_topics and draw.random() < 0.08:
+                self._change_topics()
+            if self.waits and draw.random() < 0.08:
+                self._wait(draw.choice(_WAITS_S))
+            self._step(draw.choice(self._actors))
+            if self.differences:
+                return
+
+    def close(self) -> None:
+        """Close all connections."""
+        for wire in self._wires:
+            wire.close()
+        self._wires.clear()
 
     def _world(self) -> ConsumerWorld:
         return ConsumerWorld(self.settings, self._topics)
@@ -364,11 +379,12 @@ class ConsumerPlay:
         group = self.sim.coordinator.groups.get(self.group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
+        found = group.describe(self.settings.assignors[0], self._topics)
         return (
-            str(group.state),
-            group.epoch,
-            group.assignment_epoch,
-            group.preferred_assignor() or "uniform",
+            str(found.state),
+            found.epoch,
+            found.assignment_epoch,
+            found.assignor,
             {
                 each.member_id: (
                     each.epoch,
@@ -378,16 +394,13 @@ class ConsumerPlay:
                     each.client_host,
                     sorted(each.topics),
                     each.regex,
-                    self._existing([*each.assigned, *each.revoking]),
-                    self._existing(group.targets.get(each.member_id, ())),
-                    int(each.classic is None),
+                    each.assigned,
+                    each.target,
+                    int(not each.speaks_classic),
                 )
-                for each in group.members.values()
+                for each in found.members
             },
         )
-
-    def _existing(self, partitions: Iterable[IdPartition]) -> frozenset[IdPartition]:
-        return frozenset(each for each in partitions if self._topics.name_of(each[0]) is not None)
 
     # --- topics ---------------------------------------------------------------------------------
 

@@ -18,8 +18,6 @@ from kgroup.protocol.record.consumer_protocol import encode_subscription
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import (
     Answer,
-    CommittedPartition,
-    DeleteGroup,
     DescribeAnswer,
     DescribedMember,
     DescribeGroup,
@@ -30,15 +28,13 @@ from kgroup.simulation.message import (
     LeavingMember,
     ListAnswer,
     ListGroups,
-    OffsetCommit,
-    OffsetDelete,
-    OffsetFetch,
     Protocol,
     Request,
     SyncGroup,
 )
 from kgroup.simulation.rules import MEMBER_ID_REQUIRED, Settings
 from tests.broker.maven import version_tuple
+from tests.broker.offset_request import OFFSET_VERSIONS, Sender, as_version, offsets_request
 from tests.broker.raw_client import RawClient, as_version_has_it, from_wire, to_wire
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, create_topics
@@ -54,14 +50,6 @@ VERSIONS: Mapping[str, Mapping[type, tuple[int, int]]] = {
     "4.3.1": {JoinGroup: (2, 9), SyncGroup: (0, 5), Heartbeat: (0, 4), LeaveGroup: (0, 5)},
 }
 """Lowest and highest version of each request of members that brokers take."""
-
-_OFFSET_VERSIONS: Mapping[str, Mapping[type, tuple[int, int]]] = {
-    "1.1.1": {OffsetCommit: (2, 3), OffsetFetch: (1, 3), DeleteGroup: (0, 0)},
-    "2.8.2": {OffsetCommit: (2, 8), OffsetFetch: (1, 7), DeleteGroup: (0, 2), OffsetDelete: (0, 0)},
-    "3.9.2": {OffsetCommit: (2, 9), OffsetFetch: (1, 7), DeleteGroup: (0, 2), OffsetDelete: (0, 0)},
-    "4.3.1": {OffsetCommit: (2, 9), OffsetFetch: (1, 7), DeleteGroup: (0, 2), OffsetDelete: (0, 0)},
-}
-"""Likewise of those about offsets, whose names and shapes this driver knows."""
 
 TOPICS = {"t": 3, "u": 1}
 """That the brokers have, with their partitions."""
@@ -258,7 +246,7 @@ class Play:
     def _step(self) -> None:
         actor = self._draw.choice(self._actors)
         request = self._request(actor)
-        low, high = {**VERSIONS[self.version], **_OFFSET_VERSIONS[self.version]}[type(request)]
+        low, high = {**VERSIONS[self.version], **OFFSET_VERSIONS[self.version]}[type(request)]
         version = self._draw.randint(low, high)
         if isinstance(request, JoinGroup):
             version = self._join_version(request, low, high)
@@ -268,38 +256,18 @@ class Play:
         if isinstance(request, LeaveGroup) and version < 3:
             only = LeavingMember(request.members[0].member_id)
             object.__setattr__(request, "members", (only,))
-        if getattr(request, "instance_id", None) is not None:
-            oldest = {SyncGroup: 3, Heartbeat: 3, JoinGroup: 5, OffsetCommit: 7}
+        oldest = {SyncGroup: 3, Heartbeat: 3, JoinGroup: 5}
+        if type(request) in oldest and getattr(request, "instance_id", None) is not None:
             version = max(version, oldest[type(request)])
         if isinstance(request, SyncGroup):
             object.__setattr__(request, "version", version)
             if version < 5:
                 object.__setattr__(request, "protocol_type", None)
                 object.__setattr__(request, "protocol", None)
-        if isinstance(request, OffsetCommit):
-            request = self._as_version(request, version)
-        if isinstance(request, OffsetFetch) and version < 2 and request.partitions is None:
-            version = 2
+        request, version = as_version(self._draw, request, version)
         self.count += 1
         self.log.append(f"{actor.name} v{version} {request}")
         self._play(actor, request, version)
-
-    def _as_version(self, request: OffsetCommit, version: int) -> OffsetCommit:
-        """Leave out what the version does not have."""
-        offsets = {
-            partition: replace(
-                each,
-                leader_epoch=each.leader_epoch if version >= 6 else None,
-                retention_ms=3_600_000 if self._draw.random() < 0.5 and version <= 4 else None,
-            )
-            for partition, each in request.offsets.items()
-        }
-        retention_ms = next(iter(offsets.values())).retention_ms
-        offsets = {
-            partition: replace(each, retention_ms=retention_ms)
-            for partition, each in offsets.items()
-        }
-        return replace(request, offsets=offsets, version=version)
 
     def _join_version(self, request: JoinGroup, low: int, high: int) -> int:
         if self._has_static:
@@ -344,7 +312,8 @@ class Play:
                 group_id, generation_id, member_id, assignments, instance_id, synced, protocol
             )
         if kind == "offsets":
-            return self._offsets_request(member_id, generation_id, instance_id)
+            sender = Sender(group_id, member_id, generation_id, instance_id)
+            return offsets_request(draw, self.version, sender, TOPICS)
         if kind == "heartbeat":
             return Heartbeat(group_id, generation_id, member_id, instance_id)
         members = [LeavingMember(member_id, instance_id)]
@@ -354,32 +323,6 @@ class Play:
             other = draw.choice(self._actors)
             members.append(LeavingMember(other.member_id, other.instance_id))
         return LeaveGroup(group_id, tuple(members))
-
-    def _offsets_request(
-        self, member_id: str, generation_id: int, instance_id: str | None
-    ) -> Request:
-        draw, group_id = self._draw, self._group_id
-        kinds = {OffsetCommit: 8, OffsetFetch: 4, OffsetDelete: 2, DeleteGroup: 1}
-        known = {each: kinds[each] for each in kinds if each in _OFFSET_VERSIONS[self.version]}
-        kind = draw.choices(list(known), list(known.values()))[0]
-        every = [(topic, number) for topic, count in TOPICS.items() for number in range(count)]
-        some = draw.sample(every, draw.randint(1, len(every)))
-        if kind is OffsetFetch:
-            return OffsetFetch(group_id, None if draw.random() < 0.3 else tuple(some))
-        if kind is OffsetDelete:
-            return OffsetDelete(group_id, tuple(some))
-        if kind is DeleteGroup:
-            return DeleteGroup(group_id)
-        metadata = "m" * (4097 if draw.random() < 0.05 else draw.randint(0, 3))
-        offsets = {
-            each: CommittedPartition(
-                draw.randint(0, 100), metadata, draw.choice([None, draw.randint(0, 5)])
-            )
-            for each in some
-        }
-        if draw.random() < 0.25:
-            member_id, generation_id, instance_id = "", -1, None
-        return OffsetCommit(group_id, offsets, generation_id, member_id, instance_id)
 
     def _play(self, actor: Actor, request: Request, version: int) -> None:
         before = self._ids() if isinstance(request, JoinGroup) and not request.member_id else None

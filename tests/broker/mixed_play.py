@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
-from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import (
     decode_assignment,
@@ -23,6 +22,11 @@ from kgroup.protocol.record.consumer_protocol import (
 from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer
 from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.simulation.message import (
+    CommitAnswer,
+    DeleteAnswer,
+    DescribeAnswer,
+    DescribeGroup,
+    FetchAnswer,
     Heartbeat,
     HeartbeatAnswer,
     JoinAnswer,
@@ -30,17 +34,21 @@ from kgroup.simulation.message import (
     LeaveAnswer,
     LeaveGroup,
     LeavingMember,
+    ListAnswer,
+    ListGroups,
+    OffsetDeleteAnswer,
     Protocol,
     Request,
     SyncAnswer,
     SyncGroup,
 )
 from kgroup.simulation.rules import Settings
-from tests.broker.consumer_play import BROKER_SETTINGS, SETTINGS, Actor, ConsumerPlay
+from tests.broker.consumer_play import BROKER_SETTINGS, SETTINGS, TOPICS, Actor, ConsumerPlay
+from tests.broker.offset_request import OFFSET_VERSIONS, Sender, as_version, offsets_request
 from tests.broker.raw_client import RawClient, as_version_has_it, from_wire, to_wire
 from tests.simulation.mixed_world import MixedWorld
 
-__all__ = ["MIXED_BROKER_SETTINGS", "MixedPlay"]
+__all__ = ["FAIL_OVER_SETTINGS", "MIXED_BROKER_SETTINGS", "MixedPlay"]
 
 _CLASSIC = Settings(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=0, max_size=4)
 MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {
@@ -50,6 +58,16 @@ MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {
     "num.io.threads": "1",
     "num.network.threads": "1",
 }
+FAIL_OVER_SETTINGS = MIXED_BROKER_SETTINGS | {
+    "group.consumer.max.session.timeout.ms": "600000",
+    "group.consumer.session.timeout.ms": "600000",
+}
+"""Members are not removed while the broker restarts."""
+_LONG_SESSION_MS = 600_000
+_VERSION = "4.3.1"
+_OFFSETS = 0.2
+"""How many of the requests are about offsets."""
+_COMMITTED = {topic: TOPICS[topic] for topic in ("t1", "t2", "orders")}
 _LONG_S = 10.0
 _ACCEPTED_S = 0.02
 """How long a broker takes to listen to a new connection, while others may overtake it."""
@@ -78,19 +96,41 @@ class MixedPlay(ConsumerPlay):
     """A sequence of requests of both protocols."""
 
     policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    fails_over: bool = False
+    answered: set[tuple[type, ErrorCode]] = field(default_factory=set)
+    """How requests about offsets, and such that delete the group, were answered."""
 
-    def run(self) -> None:
-        self.settings = replace(SETTINGS, migration_policy=self.policy, session_timeout_ms=6_000)
+    def begin(self) -> None:
+        """Connect, and draw who plays."""
+        session_timeout_ms = _LONG_SESSION_MS if self.fails_over else 6_000
+        self.settings = replace(
+            SETTINGS, migration_policy=self.policy, session_timeout_ms=session_timeout_ms
+        )
         self._sides: dict[str, Side] = {}
-        self._sent: dict[int, tuple[Actor, RawClient, int, Request]] = {}
+        self._sent: dict[int, tuple[Actor, RawClient, int, int, Request]] = {}
         self._describer = RawClient(self.address, "describer")
-        try:
-            super().run()
-        finally:
-            for side in self._sides.values():
-                for client in side.clients:
-                    client.close()
-            self._describer.close()
+        super().begin()
+
+    def close(self) -> None:
+        """Close all connections: who waits is not answered any more."""
+        super().close()
+        for side in self._sides.values():
+            for client in side.clients:
+                client.close()
+            side.clients.clear()
+        self._describer.close()
+        self._sent.clear()
+
+    def fail_over(self) -> None:
+        """Connect to the broker that has loaded the group, and let the state machine do so."""
+        self.log.append("fail over")
+        self._mixed.fail_over(self._now_ms())
+        self._mixed.pairs.clear()
+        self._describer = RawClient(self.address, "describer")
+        self._observer = self._wire("observer")
+        for actor in self._actors:
+            actor.wire = self._wire(actor.name)
+        self._compare_state()
 
     def _world(self) -> MixedWorld:
         self._mixed = MixedWorld(self.settings, self._topics, _CLASSIC)
@@ -110,8 +150,11 @@ class MixedPlay(ConsumerPlay):
             actor.epoch = 0
             if draw.random() < 0.7:
                 actor.member_id = ""
-        if side.speaks:
-            self._ask(actor, side, self._classic_request(actor, side))
+        if draw.random() < _OFFSETS:
+            self._ask(actor, side, *self._offsets_request(actor, side))
+        elif side.speaks:
+            request = self._classic_request(actor, side)
+            self._ask(actor, side, request, getattr(request, "version", 4))
         else:
             super()._step(actor)
 
@@ -222,9 +265,24 @@ class MixedPlay(ConsumerPlay):
             if draw.random() < 0.95
         }
 
+    def _offsets_request(self, actor: Actor, side: Side) -> tuple[Request, int]:
+        draw = self._draw
+        member_id, generation_id = actor.member_id, actor.epoch
+        if side.speaks:
+            generation_id = side.generation_id
+        if draw.random() < 0.06:
+            member_id = draw.choice([*(each.member_id for each in self._actors), "nobody", ""])
+        if draw.random() < 0.25:
+            generation_id += draw.choice([-3, -2, -1, -1, -1, 1])
+        sender = Sender(self.group_id, member_id, generation_id, actor.instance_id)
+        request = offsets_request(draw, _VERSION, sender, _COMMITTED)
+        low, high = OFFSET_VERSIONS[_VERSION][type(request)]
+        version = high if draw.random() < 0.6 else draw.randint(low, high)
+        return as_version(draw, request, version)
+
     # --- play -----------------------------------------------------------------------------------
 
-    def _ask(self, actor: Actor, side: Side, request: Request) -> None:
+    def _ask(self, actor: Actor, side: Side, request: Request, version: int) -> None:
         self.count += 1
         self.log.append(f"{actor.name} {request}")
         joins = isinstance(request, JoinGroup) and not request.member_id
@@ -234,9 +292,8 @@ class MixedPlay(ConsumerPlay):
             client = RawClient(self.address, actor.name)
             side.clients.append(client)
             time.sleep(_ACCEPTED_S)
-        version = getattr(request, "version", 4)
         number = client.send(to_wire(request, version), version)
-        self._sent[id(request)] = (actor, client, number, request)
+        self._sent[id(request)] = (actor, client, number, version, request)
         early: dict[int, Any] = {}
         if before is not None:
             self.sim.next_id = self._learn_id(client, before, early, id(request))
@@ -271,8 +328,7 @@ class MixedPlay(ConsumerPlay):
     def _compare_classic(self, early: dict[int, Any]) -> None:
         answers, self._mixed.pairs = self._mixed.pairs, []
         for asked, answer in answers:
-            actor, client, number, request = self._sent.pop(id(asked))
-            version = getattr(request, "version", 4)
+            actor, client, number, version, request = self._sent.pop(id(asked))
             expected = _plain(as_version_has_it(answer, version))
             response = early.pop(id(asked), None)
             if response is None:
@@ -289,6 +345,12 @@ class MixedPlay(ConsumerPlay):
             self._learn_classic(actor, self._sides[actor.name], got)
 
     def _learn_classic(self, actor: Actor, side: Side, answer: Any) -> None:
+        if isinstance(answer, CommitAnswer | FetchAnswer | OffsetDeleteAnswer | DeleteAnswer):
+            codes = [] if isinstance(answer, CommitAnswer) else [answer.error]
+            if isinstance(answer, CommitAnswer | OffsetDeleteAnswer):
+                codes += answer.errors.values()
+            self.answered.update((type(answer), code) for code in codes)
+            return
         if isinstance(answer, LeaveAnswer):
             if answer.error is ErrorCode.NONE:
                 side.forget()
@@ -347,13 +409,24 @@ class MixedPlay(ConsumerPlay):
                 for each in found.members
             ],
         )
-        return super()._described_state(), classic
+        return super()._described_state(), classic, self._listed()
+
+    def _listed(self) -> Any:
+        number = self._describer.send(ListGroupsRequest(version=5), 5)
+        found = self._describer.receive(_LONG_S)
+        assert found is not None
+        assert found[0] == number
+        rows = [each for each in found[1].groups if each.group_id == self.group_id]
+        return [(each.protocol_type, each.group_state) for each in rows]
 
     def _expected_state(self) -> Any:
-        group = self._mixed.coordinator.classic.groups.get(self.group_id)
-        if group is None:
-            return super()._expected_state(), (str(GroupState.DEAD), "", "", [])
-        found = group.describe()
+        coordinator = self._mixed.coordinator
+        coordinator.handle(DescribeGroup(self.group_id))
+        coordinator.handle(ListGroups())
+        (_, found), (_, listed) = self._mixed.pairs[-2:]
+        del self._mixed.pairs[-2:]
+        assert isinstance(found, DescribeAnswer)
+        assert isinstance(listed, ListAnswer)
         classic = (
             str(found.state),
             found.protocol_type,
@@ -369,7 +442,8 @@ class MixedPlay(ConsumerPlay):
                 for each in found.members
             ],
         )
-        return super()._expected_state(), classic
+        rows = [(kind, str(state)) for name, kind, state in listed.groups if name == self.group_id]
+        return super()._expected_state(), classic, rows
 
 
 def _topics(assignment: bytes) -> Any:

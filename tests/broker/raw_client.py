@@ -6,6 +6,7 @@ import io
 import select
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +61,9 @@ from kgroup.simulation.message import (
 )
 
 __all__ = ["RawClient", "as_version_has_it", "from_wire", "to_wire"]
+
+_GROUPS_IN_FETCH = 8
+"""The first version of OffsetFetch that asks for several groups."""
 
 _RESPONSES: dict[type, Any] = {
     JoinGroupRequest: JoinGroupResponse,
@@ -209,23 +213,12 @@ def _offsets_to_wire(request: OffsetCommit | OffsetFetch | OffsetDelete, version
             ],
             version=version,
         )
-    wanted = request.partitions or ()
-    if isinstance(request, OffsetFetch):
-        return OffsetFetchRequest(
-            group_id=request.group_id,
-            topics=None
-            if request.partitions is None
-            else [
-                OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=[number])
-                for name, number in wanted
-            ],
-            require_stable=False,
-            version=version,
-        )
-    deleted = OffsetDeleteRequest.OffsetDeleteRequestTopic
     by_topic: dict[str, list[int]] = {}
-    for name, number in wanted:
+    for name, number in request.partitions or ():
         by_topic.setdefault(name, []).append(number)
+    if isinstance(request, OffsetFetch):
+        return _fetch_to_wire(request, by_topic, version)
+    deleted = OffsetDeleteRequest.OffsetDeleteRequestTopic
     return OffsetDeleteRequest(
         group_id=request.group_id,
         topics=[
@@ -242,7 +235,36 @@ def _offsets_to_wire(request: OffsetCommit | OffsetFetch | OffsetDelete, version
     )
 
 
+def _fetch_to_wire(request: OffsetFetch, by_topic: Mapping[str, list[int]], version: int) -> Any:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    topic = (
+        OffsetFetchRequest.OffsetFetchRequestTopic
+        if version < _GROUPS_IN_FETCH
+        else group.OffsetFetchRequestTopics
+    )
+    topics = [topic(name=name, partition_indexes=each) for name, each in by_topic.items()]
+    asked = None if request.partitions is None else topics
+    if version < _GROUPS_IN_FETCH:
+        return OffsetFetchRequest(
+            group_id=request.group_id, topics=asked, require_stable=False, version=version
+        )
+    return OffsetFetchRequest(
+        groups=[
+            group(
+                group_id=request.group_id,
+                member_id=request.member_id,
+                member_epoch=request.member_epoch,
+                topics=asked,
+            )
+        ],
+        require_stable=False,
+        version=version,
+    )
+
+
 def _offsets_from_wire(request: Request, response: Any, version: int) -> Answer:
+    if isinstance(request, OffsetFetch) and version >= _GROUPS_IN_FETCH:
+        (response,) = response.groups
     parts = [
         ((topic.name, each.partition_index), each)
         for topic in response.topics

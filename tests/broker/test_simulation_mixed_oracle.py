@@ -1,38 +1,63 @@
 """Groups whose members speak both protocols, in a broker and in the simulated coordinator.
 
+Every fifth request is about offsets, or deletes the group; in some sequences the broker restarts.
 Answers, described groups and records are the same, under each `group.consumer.migration.policy`.
 
 Declared differences, beside those of `test_simulation_consumer_oracle`:
 - of several members that one LeaveGroup removes, the tombstones come in another order;
 - when somebody joins an empty consumer group with an id by the classic protocol, the broker removes
-  the group without a record and describes it until it writes another one: that is not played.
+  the group without a record and describes it until it writes another one: that is not played;
+- when somebody commits to a group that is not there, and only what is too large to be kept, the
+  broker makes the group without a record and does not describe it: that is not played either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.consumer.settings import MigrationPolicy
+from kgroup.simulation.message import CommitAnswer, DeleteAnswer, FetchAnswer, OffsetDeleteAnswer
 from tests.broker.consumer_play import TOPICS
 from tests.broker.group_records import compare_records
-from tests.broker.mixed_play import MIXED_BROKER_SETTINGS, MixedPlay
+from tests.broker.mixed_play import FAIL_OVER_SETTINGS, MIXED_BROKER_SETTINGS, MixedPlay
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 
+OF_MEMBERS = (
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+)
 PLAYS = 60
 LONG_PLAYS = 24
 OTHER_PLAYS = 20
+FAIL_OVERS = 20
+
+ANSWERED = {
+    *((FetchAnswer, code) for code in (*OF_MEMBERS, ErrorCode.NONE)),
+    *((CommitAnswer, code) for code in (*OF_MEMBERS, ErrorCode.NONE)),
+    (CommitAnswer, ErrorCode.UNSUPPORTED_VERSION),
+    (CommitAnswer, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    (OffsetDeleteAnswer, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+    (OffsetDeleteAnswer, ErrorCode.NONE),
+    (DeleteAnswer, ErrorCode.NON_EMPTY_GROUP),
+    (DeleteAnswer, ErrorCode.NONE),
+}
+"""What requests about offsets, and such that delete groups, must have been answered with."""
 
 
 @contextmanager
-def policy_broker(policy: MigrationPolicy, work: Path) -> Iterator[Broker]:
-    config = {**MIXED_BROKER_SETTINGS, "group.consumer.migration.policy": policy.value}
+def policy_broker(
+    policy: MigrationPolicy, work: Path, settings: Mapping[str, str] = MIXED_BROKER_SETTINGS
+) -> Iterator[Broker]:
+    config = {**settings, "group.consumer.migration.policy": policy.value}
     with broker("4.3.1", work, config=config) as running:
         with Wire(running.version, running.bootstrap) as wire:
             create_topics(wire, TOPICS)
@@ -52,6 +77,8 @@ def test_groups_go_from_one_protocol_to_the_other(tmp_path: Path) -> None:
         for play in slow:
             assert not play.differences, play.story
         compare_records(server.log_dir, plays + slow)
+        answered = set().union(*(play.answered for play in plays))
+        assert answered >= ANSWERED
         records = [record for play in plays for record in play.sim.records]
         assert {"GroupMetadata", "ConsumerGroupMetadata"} <= {
             record.type for record in records if record.value is None
@@ -67,5 +94,28 @@ def test_other_policies(policy: MigrationPolicy, tmp_path: Path) -> None:
         ]
         for play in plays:
             play.run()
+            assert not play.differences, play.story
+        compare_records(server.log_dir, plays)
+
+
+def test_another_coordinator_loads_the_groups(tmp_path: Path) -> None:
+    """The broker restarts in the middle of the sequences, and so does the state machine."""
+    with policy_broker(MigrationPolicy.BIDIRECTIONAL, tmp_path, FAIL_OVER_SETTINGS) as server:
+        plays = [
+            MixedPlay(server.bootstrap, seed, fails_over=True)
+            for seed in range(700, 700 + FAIL_OVERS)
+        ]
+        for play in plays:
+            play.begin()
+            play.go_on()
+            play.close()
+            assert not play.differences, play.story
+        server.restart()
+        with Wire(server.version, server.bootstrap) as wire:
+            await_coordinator(wire)
+        for play in plays:
+            play.fail_over()
+            play.go_on()
+            play.close()
             assert not play.differences, play.story
         compare_records(server.log_dir, plays)

@@ -38,6 +38,7 @@ class MixedWorld(ConsumerWorld):
 
     def __init__(self, settings: ConsumerSettings, topics: TopicImage, classic: Settings) -> None:
         super().__init__(settings, topics)
+        self._settings = classic, settings
         self.coordinator = MixedCoordinator(classic, settings, self, topics)
         self.pairs: list[tuple[Request, Answer]] = []
 
@@ -49,6 +50,16 @@ class MixedWorld(ConsumerWorld):
 
     def new_member_id(self, prefix: str) -> str:
         return self.next_id
+
+    def fail_over(self, now_ms: int) -> None:
+        """Have another coordinator go on from all the records, after a while without any."""
+        topics = self.coordinator.topics
+        self.coordinator.on_unloaded()
+        self.clock.run(now_ms)
+        self.coordinator = MixedCoordinator(*self._settings, self, topics)
+        for record in self.records:
+            self.coordinator.replay(record)
+        self.coordinator.on_loaded()
 
     @property
     def classic(self) -> ClassicGroup:

@@ -89,6 +89,11 @@ def refused(text: str) -> str:
             'version = "3.9"\n' + MEMBER + "[brokers]\ngroup.consumer.max.size = 2",
             "line 8: brokers group.consumer.max.size: expected version 4.3 or later",
         ),
+        (
+            MEMBER.replace('topics = "orders"', 'regex = "o.*"\ngroup.protocol = "consumer"')
+            + '[[step]]\nat = 1\ndo = "restart"\nmember = "a"\nset = {group.protocol = "classic"}',
+            "line 11: step 1 set: expected topics, as only the consumer protocol has a regex",
+        ),
         ('version = "5.0"\n' + MEMBER, "line 1: version: expected a version from 1.1 to 4.3.1"),
         ('version = "1"\n' + MEMBER, "line 1: version: expected a version such as 2.8.2"),
         (

@@ -446,7 +446,9 @@ def _changed(table: Table, plan: MemberPlan) -> MemberPlan:
     if "partition.assignment.strategy" in changes:
         given["strategies"] = _strategies(changes, config.version)
     if "topics" in changes:
-        given |= {"topics": changes.texts("topics"), "pattern": None}
+        given |= {"topics": changes.texts("topics"), "pattern": None, "regex": None}
+    elif protocol == "classic" and config.regex is not None:
+        raise changes.error(None, "topics, as only the consumer protocol has a regex", "none")
     given["group_protocol"] = protocol
     given["enable_auto_commit"] = changes.flag(
         "enable.auto.commit", default=config.enable_auto_commit

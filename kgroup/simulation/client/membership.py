@@ -447,7 +447,7 @@ class ClassicClient:
             self._needs_prepare = True
             self._join_again()
             return
-        before, self.owned = self.owned, tuple(sorted(assigned))
+        before, self.owned = self.owned, tuple(sorted(set(assigned)))
         assert self._protocol is not None
         self._remembered[self._protocol] = (assigned, self.generation_id)
         if revoked := tuple(each for each in before if each not in set(assigned)):

@@ -87,6 +87,7 @@ class ConsumerClient:
         application: whom it serves.
 
     Attributes:
+        config: of the consumer.
         state: where it stands.
         owned: partitions, sorted.
         member_id: which it has chosen itself.
@@ -105,7 +106,7 @@ class ConsumerClient:
         self._current = _NOTHING_YET
         self.coordinator: int | None = None
         self.is_closed = False
-        self._config = config
+        self.config = config
         self._host = host
         self._clock = host.clock
         self._application = application
@@ -194,18 +195,18 @@ class ConsumerClient:
         """Look for new topics and partitions, as often as `metadata.max.age.ms` says."""
         if not self.is_closed:
             self._host.metadata(self._know_topics)
-            self._host.after(self._config.metadata_max_age_ms, self._refresh)
+            self._host.after(self.config.metadata_max_age_ms, self._refresh)
 
     def _know_topics(self, topics: TopicImage) -> None:
         self._metadata = topics
-        if (matches := self._config.pattern) is not None:
+        if (matches := self.config.pattern) is not None:
             self.topics = tuple(sorted(filter(matches, (each.name for each in topics))))
 
     def find_coordinator(self) -> None:
         """Look for the coordinator, and send a heartbeat when it is found, if one is due."""
         if not self._is_looking:
             self._is_looking = True
-            self._host.find_coordinator(self._config.group_id, self._coordinator_found)
+            self._host.find_coordinator(self.config.group_id, self._coordinator_found)
 
     def _coordinator_found(self, broker: int | None) -> None:
         self._is_looking = False
@@ -213,7 +214,7 @@ class ConsumerClient:
         if broker is not None:
             self._heartbeats.wake()
         elif not self.is_closed:
-            self._host.after(self._config.retry_backoff_ms, self.find_coordinator)
+            self._host.after(self.config.retry_backoff_ms, self.find_coordinator)
 
     # --- states ---------------------------------------------------------------------------------
 
@@ -264,7 +265,7 @@ class ConsumerClient:
 
     def _prepare_to_leave(self) -> None:
         self._go(ConsumerClientState.PREPARE_LEAVING)
-        self.epoch = LEAVE_EPOCH if self._config.instance_id is None else PAUSE_EPOCH
+        self.epoch = LEAVE_EPOCH if self.config.instance_id is None else PAUSE_EPOCH
         self._current = _NOTHING_YET
         self._go(ConsumerClientState.LEAVING)
 
@@ -329,7 +330,7 @@ class ConsumerClient:
         revoked = tuple(each for each in self.owned if each not in set(new))
         self._is_reconciling, self._has_rejoined = True, False
         self._application.pausing(revoked)
-        until_ms = self._clock.now_ms + self._config.max_poll_interval_ms
+        until_ms = self._clock.now_ms + self.config.max_poll_interval_ms
         self._commit_before(until_ms, lambda: self._revoke(assignment, new, revoked))
 
     def _commit_before(self, until_ms: int, then: Callable[[], None]) -> None:
@@ -338,12 +339,12 @@ class ConsumerClient:
         def committed(code: ErrorCode) -> None:
             is_stale = code is ErrorCode.STALE_MEMBER_EPOCH and self.epoch > JOIN_EPOCH
             if (code in _RETRIABLE or is_stale) and self._clock.now_ms < until_ms:
-                delay_ms = self._config.retry_backoff_ms
+                delay_ms = self.config.retry_backoff_ms
                 self._host.after(delay_ms, lambda: self._commit_before(until_ms, then))
             else:
                 then()
 
-        offsets = self._application.positions() if self._config.enable_auto_commit else {}
+        offsets = self._application.positions() if self.config.enable_auto_commit else {}
         if offsets:
             self.commit(offsets, committed)
         else:
@@ -410,11 +411,11 @@ class ConsumerClient:
             return
         own_epoch = self.epoch if self.epoch > JOIN_EPOCH else NO_GENERATION
         request = OffsetCommit(
-            self._config.group_id,
+            self.config.group_id,
             offsets,
             own_epoch if generation_id is None else generation_id,
             self.member_id,
-            self._config.instance_id,
+            self.config.instance_id,
         )
 
         def on_answer(answer: CommitAnswer | None) -> None:

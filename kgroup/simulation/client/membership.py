@@ -58,6 +58,7 @@ class ClassicClient:
         application: whom it serves.
 
     Attributes:
+        config: of the consumer.
         state: where it stands.
         owned: partitions, sorted.
         coordinator: the broker that is taken for it; None: it is not known.
@@ -69,7 +70,7 @@ class ClassicClient:
         self.owned: tuple[TopicPartition, ...] = ()
         self.member_id = ""
         self.generation_id = NO_GENERATION
-        self._config = config
+        self.config = config
         self._host = host
         self._clock = host.clock
         self._application = application
@@ -138,18 +139,18 @@ class ClassicClient:
         self._know_topics(topics)
         if self._leads_already:
             self._assigned_for = self._snapshot()
-        self._host.after(self._config.metadata_max_age_ms, self._refresh)
+        self._host.after(self.config.metadata_max_age_ms, self._refresh)
         self._continue()
 
     def _refresh(self) -> None:
         """Look for new topics and partitions, as often as `metadata.max.age.ms` says."""
         if not self.is_closed:
             self._host.metadata(self._know_topics)
-            self._host.after(self._config.metadata_max_age_ms, self._refresh)
+            self._host.after(self.config.metadata_max_age_ms, self._refresh)
 
     def _know_topics(self, topics: TopicImage) -> None:
         self._metadata = {each.name: each.partitions for each in topics}
-        if (matches := self._config.pattern) is not None:
+        if (matches := self.config.pattern) is not None:
             self._topics = tuple(sorted(filter(matches, self._metadata)))
 
     def _must_rejoin(self) -> bool:
@@ -168,12 +169,12 @@ class ClassicClient:
         """Look for the coordinator, and go on with poll() when it is found."""
         if not self._is_looking:
             self._is_looking = True
-            self._host.find_coordinator(self._config.group_id, self._coordinator_found)
+            self._host.find_coordinator(self.config.group_id, self._coordinator_found)
 
     def _coordinator_found(self, broker: int | None) -> None:
         self._is_looking = False
         if broker is None:
-            self._host.after(self._config.retry_backoff_ms, self._continue)
+            self._host.after(self.config.retry_backoff_ms, self._continue)
             return
         self.coordinator = broker
         self._heartbeat.reset_session()
@@ -184,7 +185,7 @@ class ClassicClient:
         """When poll() has to be called again; None while it is being called."""
         if self._is_polling:
             return None
-        return self._polled_ms + self._config.max_poll_interval_ms
+        return self._polled_ms + self.config.max_poll_interval_ms
 
     def request_rejoin(self) -> None:
         """Join again at the next poll()."""
@@ -208,26 +209,26 @@ class ClassicClient:
             self._send_join_group()
             return
         self._needs_prepare = False
-        if self._config.pattern is None:
-            self._on_join_prepare(self._clock.now_ms + self._config.max_poll_interval_ms)
+        if self.config.pattern is None:
+            self._on_join_prepare(self._clock.now_ms + self.config.max_poll_interval_ms)
         else:
             self._host.metadata(self._prepare_with)
 
     def _prepare_with(self, topics: TopicImage) -> None:
         self._know_topics(topics)
-        self._on_join_prepare(self._clock.now_ms + self._config.max_poll_interval_ms)
+        self._on_join_prepare(self._clock.now_ms + self.config.max_poll_interval_ms)
 
     def _on_join_prepare(self, until_ms: int) -> None:
         """Commit, then revoke."""
 
         def committed(code: ErrorCode) -> None:
             if code in _RETRIABLE and self._clock.now_ms < until_ms:
-                delay_ms = self._config.retry_backoff_ms
+                delay_ms = self.config.retry_backoff_ms
                 self._host.after(delay_ms, lambda: self._on_join_prepare(until_ms))
             else:
                 self._revoke_and_join()
 
-        if self._config.enable_auto_commit and self.state is ClientState.STABLE and self.owned:
+        if self.config.enable_auto_commit and self.state is ClientState.STABLE and self.owned:
             self.commit(self._application.positions(), committed)
         else:
             self._revoke_and_join()
@@ -239,7 +240,7 @@ class ClassicClient:
             if owned:
                 self._application.lost(owned)
         else:
-            keeps = self._topics if self._config.is_cooperative else ()
+            keeps = self._topics if self.config.is_cooperative else ()
             self.owned = tuple(each for each in owned if each[0] in keeps)
             if revoked := tuple(each for each in owned if each[0] not in keeps):
                 self._application.revoked(revoked)
@@ -249,9 +250,9 @@ class ClassicClient:
 
     def _send_join_group(self) -> None:
         if self.coordinator is None:
-            self._join_again(self._config.retry_backoff_ms)
+            self._join_again(self.config.retry_backoff_ms)
             return
-        config = self._config
+        config = self.config
         self.state = ClientState.PREPARING_REBALANCE
         self._joined_topics = self._topics
         request = JoinGroup(
@@ -279,19 +280,19 @@ class ClassicClient:
         return MemberSpec(
             self.member_id,
             self._topics,
-            self._config.instance_id,
-            self._config.client_id,
-            self._config.rack,
+            self.config.instance_id,
+            self.config.client_id,
+            self.config.rack,
             self.owned if strategy == COOPERATIVE_STICKY else owned,
             generation,
-            version=self._config.subscription_version,
+            version=self.config.subscription_version,
             subscription_generation=self.generation_id,
         )
 
     def _on_join_answer(self, answer: JoinAnswer | None) -> None:
         if answer is None:
             self.coordinator = None
-            self._join_again(self._config.retry_backoff_ms)
+            self._join_again(self.config.retry_backoff_ms)
         else:
             ON_JOIN.get(answer.error, ClassicClient._join_failed)(self, answer)
 
@@ -344,11 +345,11 @@ class ClassicClient:
         topics = {name: Topic(count) for name, count in metadata.items()}
         try:
             subscribers = [decode_subscription(each, strategy) for each in answer.members]
-            assignment = assign_as_leader(strategy, subscribers, topics, self._config.assigns_as)
+            assignment = assign_as_leader(strategy, subscribers, topics, self.config.assigns_as)
         except AssignorError as error:
             self._fail(str(error))
             return
-        version = self._config.subscription_version
+        version = self.config.subscription_version
         self._send_sync_group(
             {name: encode_assignment(each, version) for name, each in assignment.items()}
         )
@@ -366,11 +367,11 @@ class ClassicClient:
     def _join_elsewhere(self, answer: JoinAnswer) -> None:
         """Look for the coordinator, then join again."""
         self.coordinator = None
-        self._join_again(self._config.retry_backoff_ms)
+        self._join_again(self.config.retry_backoff_ms)
 
     def _join_later(self, answer: JoinAnswer) -> None:
         """Join again a little later."""
-        self._join_again(self._config.retry_backoff_ms)
+        self._join_again(self.config.retry_backoff_ms)
 
     def _join_now(self, answer: JoinAnswer) -> None:
         """Join again."""
@@ -384,14 +385,14 @@ class ClassicClient:
 
     def _send_sync_group(self, assignments: Mapping[str, bytes]) -> None:
         if self.coordinator is None:
-            self._join_again(self._config.retry_backoff_ms)
+            self._join_again(self.config.retry_backoff_ms)
             return
         request = SyncGroup(
-            self._config.group_id,
+            self.config.group_id,
             self.generation_id,
             self.member_id,
             assignments,
-            self._config.instance_id,
+            self.config.instance_id,
             CONSUMER,
             self._protocol,
         )
@@ -400,7 +401,7 @@ class ClassicClient:
         def on_answer(answer: SyncAnswer | None) -> None:
             if answer is None:
                 self.coordinator = None
-                self._join_again(self._config.retry_backoff_ms)
+                self._join_again(self.config.retry_backoff_ms)
             else:
                 is_same = generation == (self.generation_id, self.member_id)
                 handle = ON_SYNC.get(answer.error, ClassicClient._sync_failed)
@@ -431,7 +432,7 @@ class ClassicClient:
     def _sync_elsewhere(self, answer: SyncAnswer, is_same: bool) -> None:
         """Look for the coordinator, then join again."""
         self.coordinator = None
-        self._join_again(self._config.retry_backoff_ms)
+        self._join_again(self.config.retry_backoff_ms)
 
     def _sync_failed(self, answer: SyncAnswer, is_same: bool) -> None:
         """Give up: poll() throws."""
@@ -443,7 +444,7 @@ class ClassicClient:
         if assigned is None:
             self._fail("IllegalStateException: the assignment has too few bytes")
             return
-        if self._config.pattern is None and {topic for topic, _ in assigned} - set(self._topics):
+        if self.config.pattern is None and {topic for topic, _ in assigned} - set(self._topics):
             self._needs_prepare = True
             self._join_again()
             return
@@ -489,11 +490,11 @@ class ClassicClient:
             return
         generation = (self.generation_id, self.member_id)
         request = OffsetCommit(
-            self._config.group_id,
+            self.config.group_id,
             offsets,
             self.generation_id if generation_id is None else generation_id,
             self.member_id,
-            self._config.instance_id,
+            self.config.instance_id,
         )
 
         def on_answer(answer: CommitAnswer | None) -> None:
@@ -543,8 +544,8 @@ class ClassicClient:
     def leave_group(self) -> None:
         """Kafka: `maybeLeaveGroup`."""
         has_joined = self.member_id and self.state is not ClientState.UNJOINED
-        if self._config.instance_id is None and self.coordinator is not None and has_joined:
-            request = LeaveGroup(self._config.group_id, (LeavingMember(self.member_id),))
+        if self.config.instance_id is None and self.coordinator is not None and has_joined:
+            request = LeaveGroup(self.config.group_id, (LeavingMember(self.member_id),))
             self._host.send(self.coordinator, request, lambda answer: None)
         self.reset_state()
 

@@ -15,7 +15,7 @@ from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, St
 from kgroup.simulation.scenario.start import joined, write_start
 from kgroup.simulation.timeline import Simulation
 
-__all__ = ["play"]
+__all__ = ["Stage", "play"]
 
 _RESTART_MS = 5_000
 
@@ -31,7 +31,7 @@ def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simula
     Returns:
         What happened.
     """
-    stage = _Stage(scenario, Random(seed))
+    stage = Stage(scenario, Random(seed))
     clock = stage.cluster.clock
     ends_ms = (step.at_ms + (step.for_ms or 0) for step in scenario.steps)
     last_ms = max(ends_ms, default=0) + scenario.jitter_ms
@@ -46,8 +46,16 @@ def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simula
     return stage.cluster.timeline.end(scenario.title, scenario.about, seed)
 
 
-class _Stage:
-    """A cluster and the members that run on it."""
+class Stage:
+    """A cluster and the members that run on it.
+
+    Args:
+        scenario: what happens.
+        random: what chance decides.
+
+    Attributes:
+        cluster: has the clock, on which it all happens.
+    """
 
     def __init__(self, scenario: Scenario, random: Random) -> None:
         self.cluster = Cluster(
@@ -78,9 +86,14 @@ class _Stage:
             self.cluster.clock.after(step.at_ms + late_ms, self._do(step))
 
     @property
+    def consumers(self) -> list[Consumer]:
+        """Those that run."""
+        return [each for each in self._running.values() if each.is_running]
+
+    @property
     def is_settled(self) -> bool:
         """Whether the group is stable, or empty, of those who run; and each reads what it owns."""
-        running = [each for each in self._running.values() if each.is_running]
+        running = self.consumers
         group = self.cluster.group
         if group is None or group.state is GroupState.EMPTY:
             return not running
@@ -182,18 +195,18 @@ class _Stage:
         self.cluster.start_broker(step.broker)
 
 
-_ACTIONS: Mapping[Action, Callable[[_Stage, Step], None]] = {
-    Action.START: _Stage._start,
-    Action.STOP: _Stage._stop,
-    Action.CRASH: _Stage._crash,
-    Action.RESTART: _Stage._restart,
-    Action.PAUSE: _Stage._pause,
-    Action.RESUME: _Stage._resume,
-    Action.COMMIT: _Stage._commit,
-    Action.ADD_PARTITIONS: _Stage._set_partitions,
-    Action.ADD_TOPIC: _Stage._set_partitions,
-    Action.POISON: _Stage._set_poison,
-    Action.MOVE_COORDINATOR: _Stage._move_coordinator,
-    Action.STOP_BROKER: _Stage._stop_broker,
-    Action.START_BROKER: _Stage._start_broker,
+_ACTIONS: Mapping[Action, Callable[[Stage, Step], None]] = {
+    Action.START: Stage._start,
+    Action.STOP: Stage._stop,
+    Action.CRASH: Stage._crash,
+    Action.RESTART: Stage._restart,
+    Action.PAUSE: Stage._pause,
+    Action.RESUME: Stage._resume,
+    Action.COMMIT: Stage._commit,
+    Action.ADD_PARTITIONS: Stage._set_partitions,
+    Action.ADD_TOPIC: Stage._set_partitions,
+    Action.POISON: Stage._set_poison,
+    Action.MOVE_COORDINATOR: Stage._move_coordinator,
+    Action.STOP_BROKER: Stage._stop_broker,
+    Action.START_BROKER: Stage._start_broker,
 }

@@ -108,7 +108,7 @@ class GroupCoordinator:
     def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
         """Return a group, of either protocol, if it is there."""
         found = None if self._mixed is None else self._mixed.groups.get(group_id)
-        return found or self.classic.groups.get(group_id)
+        return self.classic.groups.get(group_id) if found is None else found
 
     def update_topics(self, topics: TopicImage) -> None:
         """Take note of topics that were made, changed or deleted; brokers do in every state."""

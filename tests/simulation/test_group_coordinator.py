@@ -11,9 +11,9 @@ import pytest
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.classic.group import ClassicGroup
+from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.consumer.group import ConsumerGroup
-from kgroup.simulation.consumer.message import ConsumerHeartbeat, DescribeConsumerGroup
+from kgroup.simulation.consumer.message import LEAVE_EPOCH, ConsumerHeartbeat, DescribeConsumerGroup
 from kgroup.simulation.group_coordinator import GroupCoordinator
 from kgroup.simulation.message import CommittedPartition, Heartbeat, OffsetCommit, OffsetFetch
 from kgroup.simulation.rules import Settings, Version
@@ -80,6 +80,42 @@ def test_a_group_is_found_whatever_its_protocol() -> None:
     group = made.coordinator.group(GROUP)
     assert isinstance(group, ConsumerGroup)
     assert (group.state, group.generation_id, list(group.members)) == (GroupState.STABLE, 2, ["A"])
+
+
+def test_an_empty_group_goes_on_from_its_epoch() -> None:
+    """`consumerGroupFenceMembers` raises it; the world learns of the last member, too."""
+    made = sim()
+    made.ask(join("A"))
+    made.ask(beat("A", LEAVE_EPOCH))
+    assert made.removals == [("A", Cause.MEMBER_LEFT)]
+    group = made.coordinator.group(GROUP)
+    assert isinstance(group, ConsumerGroup)
+    assert (group.state, group.epoch) == (GroupState.EMPTY, 3)
+    assert made.ask(join("B")).member_epoch == 4
+
+
+def test_who_waits_for_others_is_told_that_the_broker_does_not_lead_any_more() -> None:
+    made = sim()
+    waiting = join_group("", instance_id="i")
+    made.coordinator.handle(waiting)
+    assert made.take() == []
+    made.coordinator.resign()
+    ((asked, answer),) = made.take()
+    assert (asked, answer.error) == (waiting, ErrorCode.NOT_COORDINATOR)
+    assert made.clock.next_ms is None
+
+
+def test_a_group_without_members_and_offsets_is_removed_an_interval_after_it_is_loaded() -> None:
+    """`scheduleGroupMetadataExpiration`."""
+    made = sim()
+    made.ask(join("A"))
+    made.ask(beat("A", LEAVE_EPOCH))
+    fail_over(made)
+    made.clock.run(599_999)
+    assert made.coordinator.group(GROUP) is not None
+    made.clock.run(600_000)
+    assert made.coordinator.group(GROUP) is None
+    assert list(made.log) == []
 
 
 def test_another_broker_goes_on_with_groups_of_both_protocols() -> None:

@@ -190,7 +190,8 @@ class ConsumerCoordinator:
         for record in records:
             self._world.append(*record)
             self.replay(record)
-            if record.type == "ConsumerGroupMemberMetadata" and record.value is None and group:
+            is_gone = record.type == "ConsumerGroupMemberMetadata" and record.value is None
+            if is_gone and group is not None:
                 self._world.removed(group, record.key["memberId"], cause)
         group = self.groups.get(group_id)
         if group is not None and (group.state, group.epoch) != before:
@@ -219,7 +220,8 @@ class ConsumerCoordinator:
 
         Records that make it one go first.
         """
-        return self.groups.get(group_id) or ConsumerGroup(group_id)
+        group = self.groups.get(group_id)
+        return ConsumerGroup(group_id) if group is None else group
 
     def _replace_member(
         self, group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[Record]

@@ -31,7 +31,7 @@ from tests.record.raw import create_topics
 from tests.record.wire import Wire
 from tests.simulation.consumer_world import ConsumerWorld
 
-__all__ = ["BROKER_SETTINGS", "SETTINGS", "TOPICS", "ConsumerPlay"]
+__all__ = ["BROKER_SETTINGS", "SETTINGS", "TOPICS", "Act", "ConsumerPlay", "expected_state"]
 
 TOPICS = {"t1": 1, "t2": 3, "t3": 7, "orders": 12, "orders-eu": 5, "pay": 2}
 """Partitions of the topics that are there."""
@@ -75,6 +75,27 @@ class Actor:
 
 
 @dataclass
+class Act:
+    """What happened at one time: what a broker answered, and how the group was then.
+
+    Attributes:
+        request: that was sent, with its version; None where only time passed.
+        fails_over: the broker has restarted.
+        new_id: of the member that the request made, if it did.
+        answers: the place of each request that was answered, counted from 0, and the answer.
+        state: that was described.
+    """
+
+    now_ms: int
+    request: Any = None
+    version: int = 0
+    fails_over: bool = False
+    new_id: str = ""
+    answers: list[tuple[int, Any]] = field(default_factory=list)
+    state: Any = None
+
+
+@dataclass
 class ConsumerPlay:
     """A sequence.
 
@@ -93,7 +114,13 @@ class ConsumerPlay:
     settings: ConsumerSettings = SETTINGS
     count: int = 0
     log: list[str] = field(default_factory=list)
+    acts: list[Act] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
+
+    @property
+    def topics(self) -> TopicImage:
+        """The topics that there were."""
+        return self._topics
 
     @property
     def story(self) -> str:
@@ -279,12 +306,12 @@ class ConsumerPlay:
 
     def _beat(self, actor: Actor, request: ConsumerHeartbeat) -> None:
         draw, sim = self._draw, self.sim
-        self.count += 1
-        self.log.append(f"{actor.name} {request}")
+        place = self._note(actor, request)
         now_ms = self._now_ms()
         got = _answer(actor.wire.call("ConsumerGroupHeartbeat", request.version, **_wire(request)))
         self.log.append(f"    <- {got}")
         sim.next_id = got.member_id or ""
+        self.acts.append(Act(now_ms, request, request.version, False, sim.next_id, [(place, got)]))
         sim.clock.run(now_ms)
         sim.coordinator.heartbeat(request)
         if sim.clock.next_ms == sim.clock.now_ms:  # expressions are looked at
@@ -299,10 +326,17 @@ class ConsumerPlay:
             self._learn(actor, got)
         self._compare_state()
 
+    def _note(self, actor: Actor, request: Any) -> int:
+        """Note what is sent; return its place."""
+        self.count += 1
+        self.log.append(f"{actor.name} {request}")
+        return self.count - 1
+
     def _wait(self, seconds: float) -> None:
         self.log.append(f"wait {seconds} s")
         time.sleep(seconds)
-        self.sim.clock.run(self._now_ms())
+        self.acts.append(Act(self._now_ms()))
+        self.sim.clock.run(self.acts[-1].now_ms)
         self._compare_rest()
         self._compare_state()
 
@@ -343,6 +377,7 @@ class ConsumerPlay:
         end = time.monotonic() + _CHANGED_S
         while (got := self._described_state()) != expected and time.monotonic() < end:
             time.sleep(0.01)
+        self.acts[-1].state = got
         if got != expected:
             self.differences.append(f"state {got}\n  expected {expected}")
 
@@ -376,31 +411,7 @@ class ConsumerPlay:
         )
 
     def _expected_state(self) -> Any:
-        group = self.sim.coordinator.groups.get(self.group_id)
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        found = group.describe(self.settings.assignors[0], self._topics)
-        return (
-            str(found.state),
-            found.epoch,
-            found.assignment_epoch,
-            found.assignor,
-            {
-                each.member_id: (
-                    each.epoch,
-                    each.instance_id,
-                    each.rack_id,
-                    each.client_id,
-                    each.client_host,
-                    sorted(each.topics),
-                    each.regex,
-                    each.assigned,
-                    each.target,
-                    int(not each.speaks_classic),
-                )
-                for each in found.members
-            },
-        )
+        return expected_state(self.sim, self.group_id)
 
     # --- topics ---------------------------------------------------------------------------------
 
@@ -433,6 +444,34 @@ class ConsumerPlay:
         self._topics = topics
         self.log.append(f"{name}: {topics.get(name)}")
         self.sim.coordinator.update_topics(topics)
+
+
+def expected_state(sim: ConsumerWorld, group_id: str) -> Any:
+    """Return a simulated group as `_described_state` tells of the broker's."""
+    if (group := sim.coordinator.groups.get(group_id)) is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    found = group.describe(SETTINGS.assignors[0], sim.coordinator.topics)
+    return (
+        str(found.state),
+        found.epoch,
+        found.assignment_epoch,
+        found.assignor,
+        {
+            each.member_id: (
+                each.epoch,
+                each.instance_id,
+                each.rack_id,
+                each.client_id,
+                each.client_host,
+                sorted(each.topics),
+                each.regex,
+                each.assigned,
+                each.target,
+                int(not each.speaks_classic),
+            )
+            for each in found.members
+        },
+    )
 
 
 def _wire(request: ConsumerHeartbeat) -> dict[str, Any]:

@@ -7,8 +7,10 @@ group is upgraded and downgraded, also in the middle of rebalances.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
@@ -20,7 +22,7 @@ from kgroup.protocol.record.consumer_protocol import (
     encode_subscription,
 )
 from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer
-from kgroup.simulation.consumer.settings import MigrationPolicy
+from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.message import (
     CommitAnswer,
     DeleteAnswer,
@@ -43,14 +45,35 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 from kgroup.simulation.rules import Settings
-from tests.broker.consumer_play import BROKER_SETTINGS, SETTINGS, TOPICS, Actor, ConsumerPlay
+from tests.broker.consumer_play import (
+    BROKER_SETTINGS,
+    SETTINGS,
+    TOPICS,
+    Act,
+    Actor,
+    ConsumerPlay,
+    expected_state,
+)
 from tests.broker.offset_request import OFFSET_VERSIONS, Sender, as_version, offsets_request
 from tests.broker.raw_client import RawClient, as_version_has_it, from_wire, to_wire
+from tests.broker.servers import Broker, broker
+from tests.record.raw import await_coordinator, create_topics
+from tests.record.wire import Wire
 from tests.simulation.mixed_world import MixedWorld
 
-__all__ = ["FAIL_OVER_SETTINGS", "MIXED_BROKER_SETTINGS", "MixedPlay"]
+__all__ = [
+    "CLASSIC",
+    "FAIL_OVER_SETTINGS",
+    "MIXED_BROKER_SETTINGS",
+    "MixedPlay",
+    "expected_mixed_state",
+    "fail_over_plays",
+    "mixed_settings",
+    "plain",
+    "policy_broker",
+]
 
-_CLASSIC = Settings(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=0, max_size=4)
+CLASSIC = Settings(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=0, max_size=4)
 MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {
     "group.min.session.timeout.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
@@ -71,6 +94,12 @@ _COMMITTED = {topic: TOPICS[topic] for topic in ("t1", "t2", "orders")}
 _LONG_S = 10.0
 _ACCEPTED_S = 0.02
 """How long a broker takes to listen to a new connection, while others may overtake it."""
+
+
+def mixed_settings(policy: MigrationPolicy, *, fails_over: bool) -> ConsumerSettings:
+    """Return what brokers have with the settings above."""
+    session_timeout_ms = _LONG_SESSION_MS if fails_over else SETTINGS.session_timeout_ms
+    return replace(SETTINGS, migration_policy=policy, session_timeout_ms=session_timeout_ms)
 
 
 @dataclass
@@ -102,12 +131,9 @@ class MixedPlay(ConsumerPlay):
 
     def begin(self) -> None:
         """Connect, and draw who plays."""
-        session_timeout_ms = _LONG_SESSION_MS if self.fails_over else 6_000
-        self.settings = replace(
-            SETTINGS, migration_policy=self.policy, session_timeout_ms=session_timeout_ms
-        )
+        self.settings = mixed_settings(self.policy, fails_over=self.fails_over)
         self._sides: dict[str, Side] = {}
-        self._sent: dict[int, tuple[Actor, RawClient, int, int, Request]] = {}
+        self._sent: dict[int, tuple[Actor, RawClient, int, int, Request, int]] = {}
         self._describer = RawClient(self.address, "describer")
         super().begin()
 
@@ -124,7 +150,8 @@ class MixedPlay(ConsumerPlay):
     def fail_over(self) -> None:
         """Connect to the broker that has loaded the group, and let the state machine do so."""
         self.log.append("fail over")
-        self._mixed.fail_over(self._now_ms())
+        self.acts.append(Act(self._now_ms(), fails_over=True))
+        self._mixed.fail_over(self.acts[-1].now_ms)
         self._mixed.pairs.clear()
         self._describer = RawClient(self.address, "describer")
         self._observer = self._wire("observer")
@@ -133,7 +160,7 @@ class MixedPlay(ConsumerPlay):
         self._compare_state()
 
     def _world(self) -> MixedWorld:
-        self._mixed = MixedWorld(self.settings, self._topics, _CLASSIC)
+        self._mixed = MixedWorld(self.settings, self._topics, CLASSIC)
         return self._mixed
 
     def _actor(self, number: int) -> Actor:
@@ -283,8 +310,7 @@ class MixedPlay(ConsumerPlay):
     # --- play -----------------------------------------------------------------------------------
 
     def _ask(self, actor: Actor, side: Side, request: Request, version: int) -> None:
-        self.count += 1
-        self.log.append(f"{actor.name} {request}")
+        place = self._note(actor, request)
         joins = isinstance(request, JoinGroup) and not request.member_id
         before = self._ids() if joins else None
         client = next((each for each in side.clients if not each.waiting), None)
@@ -293,13 +319,14 @@ class MixedPlay(ConsumerPlay):
             side.clients.append(client)
             time.sleep(_ACCEPTED_S)
         number = client.send(to_wire(request, version), version)
-        self._sent[id(request)] = (actor, client, number, version, request)
+        self._sent[id(request)] = (actor, client, number, version, request, place)
         early: dict[int, Any] = {}
         if before is not None:
             self.sim.next_id = self._learn_id(client, before, early, id(request))
         time.sleep(0.002)
         clock = self.sim.clock
         clock.run(self._now_ms())
+        self.acts.append(Act(clock.now_ms, request, version, False, self.sim.next_id))
         self._mixed.coordinator.handle(request)
         clock.run(clock.now_ms)
         self._compare_classic(early)
@@ -328,8 +355,8 @@ class MixedPlay(ConsumerPlay):
     def _compare_classic(self, early: dict[int, Any]) -> None:
         answers, self._mixed.pairs = self._mixed.pairs, []
         for asked, answer in answers:
-            actor, client, number, version, request = self._sent.pop(id(asked))
-            expected = _plain(as_version_has_it(answer, version))
+            actor, client, number, version, request, place = self._sent.pop(id(asked))
+            expected = plain(as_version_has_it(answer, version))
             response = early.pop(id(asked), None)
             if response is None:
                 found = client.receive(_LONG_S)
@@ -338,7 +365,8 @@ class MixedPlay(ConsumerPlay):
                     return
                 assert found[0] == number
                 response = found[1]
-            got = _plain(from_wire(request, response, version))
+            got = plain(from_wire(request, response, version))
+            self.acts[-1].answers.append((place, got))
             self.log.append(f"    {actor.name} <- {got}")
             if got != expected:
                 self.differences.append(f"{actor.name}: {got}\n  expected {expected}")
@@ -420,30 +448,34 @@ class MixedPlay(ConsumerPlay):
         return [(each.protocol_type, each.group_state) for each in rows]
 
     def _expected_state(self) -> Any:
-        coordinator = self._mixed.coordinator
-        coordinator.handle(DescribeGroup(self.group_id))
-        coordinator.handle(ListGroups())
-        (_, found), (_, listed) = self._mixed.pairs[-2:]
-        del self._mixed.pairs[-2:]
-        assert isinstance(found, DescribeAnswer)
-        assert isinstance(listed, ListAnswer)
-        classic = (
-            str(found.state),
-            found.protocol_type,
-            found.protocol,
-            [
-                (
-                    each.member_id,
-                    each.client_id,
-                    each.client_host,
-                    each.metadata,
-                    _topics(each.assignment),
-                )
-                for each in found.members
-            ],
-        )
-        rows = [(kind, str(state)) for name, kind, state in listed.groups if name == self.group_id]
-        return super()._expected_state(), classic, rows
+        return expected_mixed_state(self._mixed, self.group_id)
+
+
+def expected_mixed_state(sim: MixedWorld, group_id: str) -> Any:
+    """Return a simulated group as `_described_state` tells of the broker's."""
+    sim.coordinator.handle(DescribeGroup(group_id))
+    sim.coordinator.handle(ListGroups())
+    (_, found), (_, listed) = sim.pairs[-2:]
+    del sim.pairs[-2:]
+    assert isinstance(found, DescribeAnswer)
+    assert isinstance(listed, ListAnswer)
+    classic = (
+        str(found.state),
+        found.protocol_type,
+        found.protocol,
+        [
+            (
+                each.member_id,
+                each.client_id,
+                each.client_host,
+                each.metadata,
+                _topics(each.assignment),
+            )
+            for each in found.members
+        ],
+    )
+    rows = [(kind, str(state)) for name, kind, state in listed.groups if name == group_id]
+    return expected_state(sim, group_id), classic, rows
 
 
 def _topics(assignment: bytes) -> Any:
@@ -455,7 +487,7 @@ def _topics(assignment: bytes) -> Any:
     )
 
 
-def _plain(answer: Any) -> Any:
+def plain(answer: Any) -> Any:
     """Put an assignment in order."""
     if not isinstance(answer, SyncAnswer) or not answer.assignment:
         return answer
@@ -464,3 +496,34 @@ def _plain(answer: Any) -> Any:
         {"topic": name, "partitions": numbers} for name, numbers in _topics(answer.assignment)
     ]
     return replace(answer, assignment=encode_assignment({**decoded, "assignedPartitions": topics}))
+
+
+@contextmanager
+def policy_broker(
+    policy: MigrationPolicy, work: Path, settings: Mapping[str, str] = MIXED_BROKER_SETTINGS
+) -> Iterator[Broker]:
+    config = {**settings, "group.consumer.migration.policy": policy.value}
+    with broker("4.3.1", work, config=config) as running:
+        with Wire(running.version, running.bootstrap) as wire:
+            create_topics(wire, TOPICS)
+            await_coordinator(wire)
+        yield running
+
+
+def fail_over_plays(server: Broker, seeds: Iterable[int]) -> list[MixedPlay]:
+    """Play sequences to a broker that restarts when all of them are half done."""
+    plays = [MixedPlay(server.bootstrap, seed, fails_over=True) for seed in seeds]
+    for play in plays:
+        play.begin()
+    for play in plays:
+        play.go_on()
+        play.close()
+    server.restart()
+    with Wire(server.version, server.bootstrap) as wire:
+        await_coordinator(wire)
+    for play in plays:
+        if not play.differences:
+            play.fail_over()
+            play.go_on()
+            play.close()
+    return plays

@@ -13,9 +13,7 @@ Declared differences, beside those of `test_simulation_consumer_oracle`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,12 +21,8 @@ import pytest
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.simulation.message import CommitAnswer, DeleteAnswer, FetchAnswer, OffsetDeleteAnswer
-from tests.broker.consumer_play import TOPICS
 from tests.broker.group_records import compare_records
-from tests.broker.mixed_play import FAIL_OVER_SETTINGS, MIXED_BROKER_SETTINGS, MixedPlay
-from tests.broker.servers import Broker, broker
-from tests.record.raw import await_coordinator, create_topics
-from tests.record.wire import Wire
+from tests.broker.mixed_play import FAIL_OVER_SETTINGS, MixedPlay, fail_over_plays, policy_broker
 
 OF_MEMBERS = (
     ErrorCode.STALE_MEMBER_EPOCH,
@@ -51,18 +45,6 @@ ANSWERED = {
     (DeleteAnswer, ErrorCode.NONE),
 }
 """What requests about offsets, and such that delete groups, must have been answered with."""
-
-
-@contextmanager
-def policy_broker(
-    policy: MigrationPolicy, work: Path, settings: Mapping[str, str] = MIXED_BROKER_SETTINGS
-) -> Iterator[Broker]:
-    config = {**settings, "group.consumer.migration.policy": policy.value}
-    with broker("4.3.1", work, config=config) as running:
-        with Wire(running.version, running.bootstrap) as wire:
-            create_topics(wire, TOPICS)
-            await_coordinator(wire)
-        yield running
 
 
 def test_groups_go_from_one_protocol_to_the_other(tmp_path: Path) -> None:
@@ -101,21 +83,7 @@ def test_other_policies(policy: MigrationPolicy, tmp_path: Path) -> None:
 def test_another_coordinator_loads_the_groups(tmp_path: Path) -> None:
     """The broker restarts in the middle of the sequences, and so does the state machine."""
     with policy_broker(MigrationPolicy.BIDIRECTIONAL, tmp_path, FAIL_OVER_SETTINGS) as server:
-        plays = [
-            MixedPlay(server.bootstrap, seed, fails_over=True)
-            for seed in range(700, 700 + FAIL_OVERS)
-        ]
+        plays = fail_over_plays(server, range(700, 700 + FAIL_OVERS))
         for play in plays:
-            play.begin()
-            play.go_on()
-            play.close()
-            assert not play.differences, play.story
-        server.restart()
-        with Wire(server.version, server.bootstrap) as wire:
-            await_coordinator(wire)
-        for play in plays:
-            play.fail_over()
-            play.go_on()
-            play.close()
             assert not play.differences, play.story
         compare_records(server.log_dir, plays)

@@ -11,7 +11,6 @@ from kgroup.simulation.consumer.message import ConsumerHeartbeat
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import (
-    Answer,
     Heartbeat,
     HeartbeatAnswer,
     JoinGroup,
@@ -40,7 +39,7 @@ class MixedWorld(ConsumerWorld):
         super().__init__(settings, topics)
         self._settings = classic, settings
         self.coordinator = MixedCoordinator(classic, settings, self, topics)
-        self.pairs: list[tuple[Request, Answer]] = []
+        self.pairs: list[tuple[Any, Any]] = []
 
     def answer(self, request: Any, answer: Any) -> None:
         if isinstance(request, ConsumerHeartbeat):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,15 @@ from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.client import consumer_heartbeat, heartbeat, membership
 from kgroup.simulation.client.config import ClientState
 from kgroup.simulation.client.consumer_membership import FOLLOWS
+from kgroup.simulation.consumer.coordinator import TABLE as HEARTBEATS
+from kgroup.simulation.consumer.reconciliation import TABLE as RECONCILE
 from kgroup.simulation.group_coordinator import CoordinatorState
+from kgroup.simulation.mixed_coordinator import TABLE as MIXED
 from kgroup.simulation.scenario.file import FIELDS
 from kgroup.simulation.scenario.scenario import Action
 from kgroup.word import Word
+from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
+from tests.simulation.consumer_answers import FOLLOWS as GROUP_FOLLOWS
 
 __all__ = ["PAGE", "TABLES", "written"]
 
@@ -41,7 +46,8 @@ def _sentence(handler: Callable[..., Any]) -> str:
     """Return the first sentence of what a handler's docstring says."""
     text = " ".join((handler.__doc__ or "").split())
     assert text, handler
-    return re.split(r"(?<=\.) (?:Kafka: )", text)[0].split(". ")[0].rstrip(".") + "."
+    sentence = re.split(r"(?<=\.) (?:Kafka: )", text)[0].split(". ")[0].rstrip(".")
+    return re.sub(r" \(`\w+`\)$", "", sentence) + "."
 
 
 def _words(words: Any) -> str:
@@ -69,6 +75,46 @@ def _coordinator() -> str:
     )
 
 
+def _heartbeats() -> str:
+    return _table(
+        ("epoch", "what happens", "refused with"),
+        (
+            (
+                "above 0" if epoch == BEAT_EPOCH else f"`{epoch}`",
+                _sentence(handler),
+                _refusals(epoch),
+            )
+            for epoch, handler in HEARTBEATS.items()
+        ),
+    )
+
+
+def _member_states() -> str:
+    return _table(
+        ("state", "meaning", "what a heartbeat does"),
+        (
+            (f"`{state}`", state.sentence, _sentence(handler))
+            for state, handler in RECONCILE.items()
+        ),
+    )
+
+
+def _requests_to_consumer_groups() -> str:
+    """States in which the same happens are one row."""
+    rows = []
+    for request, handlers in MIXED.items():
+        for handler in dict.fromkeys(handlers.values()):
+            states = [state for state, each in handlers.items() if each is handler]
+            refusals = "" if states == [GroupState.EMPTY] else _refusals(request)
+            names = ", ".join(f"`{state}`" for state in states)
+            rows.append((f"`{request.__name__}`", names, _sentence(handler), refusals))
+    return _table(("request", "state", "what happens", "refused with"), iter(rows))
+
+
+def _refusals(key: type | int) -> str:
+    return ", ".join(f"`{code.name}`" for code in REFUSALS[key])
+
+
 def _transitions() -> str:
     def follows(state: GroupState, other: GroupState) -> bool:
         try:
@@ -89,12 +135,12 @@ def _transitions() -> str:
     )
 
 
-def _consumer_states() -> str:
+def _following(follows: Mapping[Any, Iterable[Word]]) -> str:
     return _table(
         ("state", "meaning", "may be followed by"),
         (
             (f"`{state}`", state.sentence, ", ".join(f"`{each}`" for each in sorted(following)))
-            for state, following in FOLLOWS.items()
+            for state, following in follows.items()
         ),
     )
 
@@ -121,7 +167,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "causes": lambda: _words(Cause),
     "coordinator states": lambda: _words(CoordinatorState),
     "consumer states": lambda: _words(ClientState),
-    "consumer protocol states": _consumer_states,
+    "consumer group states": lambda: _following(GROUP_FOLLOWS),
+    "heartbeats": _heartbeats,
+    "member states": _member_states,
+    "requests to consumer groups": _requests_to_consumer_groups,
+    "consumer protocol states": lambda: _following(FOLLOWS),
     "answers to ConsumerGroupHeartbeat": lambda: _errors(consumer_heartbeat.ON_CONSUMER_HEARTBEAT),
     "answers to JoinGroup": lambda: _errors(membership.ON_JOIN),
     "answers to SyncGroup": lambda: _errors(membership.ON_SYNC),

@@ -68,7 +68,10 @@ def _when_unrevoked(member: ConsumerMember, way: Way) -> ConsumerMember:
 
 
 def _next(member: ConsumerMember, way: Way) -> ConsumerMember:
-    """Compare what it has with what it shall have (`computeNextAssignment`)."""
+    """Give up what it shall not have, then take what nobody has any more of the rest.
+
+    Kafka: `computeNextAssignment`.
+    """
     target = frozenset(filter(way.wants, way.target))
     kept = {each: since for each, since in member.assigned.items() if each in target}
     revoking = {each: since for each, since in member.assigned.items() if each not in target}

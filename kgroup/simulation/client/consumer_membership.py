@@ -116,6 +116,7 @@ class ConsumerClient:
         self._events: list[Callable[[], None]] = []
         """What waits for the next poll()."""
         self._waits = False
+        """Whether poll() is called now, and has nothing to return."""
         self._polls_first = True
         self._metadata = TopicImage()
         self._is_looking = False
@@ -382,6 +383,7 @@ class ConsumerClient:
             return
         before, self.owned = set(self.owned), new
         self._application.assigned(tuple(each for each in new if each not in before))
+        self._waits = self._waits and not new
         self._is_reconciling = False
         self._acknowledge(assignment)
 

@@ -1,0 +1,340 @@
+"""A consumer of the consumer protocol, whose coordinator is the test.
+
+What is expected is what `AbstractMembershipManager`, `ConsumerMembershipManager` and
+`AbstractHeartbeatRequestManager` of kafka-clients 4.3.1 do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.consumer_membership import ConsumerClient
+from kgroup.simulation.client.consumer_membership import ConsumerClientState as State
+from kgroup.simulation.clock import Clock, Timer
+from kgroup.simulation.consumer.message import (
+    AnyRequest,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    IdPartition,
+)
+from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
+from kgroup.simulation.message import CommitAnswer, CommittedPartition, OffsetCommit, TopicPartition
+
+ORDERS, PAYMENTS = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+CONFIG = ClientConfig("g", "c", ("orders",), group_protocol="consumer", max_poll_interval_ms=60_000)
+INTERVAL_MS = 5_000
+
+
+class Coordinator:
+    """The test, in the place of coordinator, network and program."""
+
+    def __init__(self, config: ClientConfig = CONFIG, *, has_listener: bool = False) -> None:
+        self.clock = Clock()
+        self.topics = TopicImage(
+            [KnownTopic("orders", ORDERS, 6), KnownTopic("payments", PAYMENTS, 2)]
+        )
+        self.has_listener = has_listener
+        self.sent: list[tuple[AnyRequest, Callable[[Any], None]]] = []
+        self.told: list[tuple[str, tuple[TopicPartition, ...]]] = []
+        self.searches = 0
+        self.failure: str | None = None
+        self.client = ConsumerClient(config, self, self)
+
+    # what the client asks for
+
+    def new_uuid(self) -> str:
+        return "member"
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
+        return self.clock.after(delay_ms, action)
+
+    def send(self, broker: int, request: AnyRequest, on_answer: Callable[[Any], None]) -> None:
+        assert broker == 1
+        self.sent.append((request, on_answer))
+
+    def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
+        self.searches += 1
+        self.clock.after(1, lambda: on_found(1))
+
+    def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
+        self.clock.after(1, lambda: on_known(self.topics))
+
+    # what it tells the program
+
+    def polled(self) -> None:
+        """The test polls."""
+
+    def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
+        if partitions:
+            self.told.append(("pausing", partitions))
+
+    def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self.told.append(("revoked", partitions))
+
+    def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self.told.append(("lost", partitions))
+
+    def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self.told.append(("assigned", partitions))
+
+    def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
+        return {each: CommittedPartition(7) for each in self.client.owned}
+
+    def failed(self, reason: str) -> None:
+        self.failure = reason
+
+    # what the test does
+
+    def run(self, duration_ms: int = 10) -> None:
+        self.clock.run(self.clock.now_ms + duration_ms)
+
+    def poll(self) -> None:
+        self.client.poll()
+        self.run()
+
+    def heartbeat(self) -> ConsumerHeartbeat:
+        """Return the one heartbeat that waits for an answer."""
+        (request,) = [each for each, _ in self.sent if isinstance(each, ConsumerHeartbeat)]
+        return request
+
+    def answer(self, answer: object) -> None:
+        """Answer the request that waits longest."""
+        _, on_answer = self.sent.pop(0)
+        on_answer(answer)
+        self.run()
+
+    def assign(self, epoch: int, *numbers: int, topic_id: str = ORDERS) -> None:
+        """Answer a heartbeat."""
+        self.beat(epoch, frozenset((topic_id, number) for number in numbers))
+
+    def beat(self, epoch: int, assignment: frozenset[IdPartition] | None = None) -> None:
+        answer = ConsumerHeartbeatAnswer(ErrorCode.NONE, "member", epoch, INTERVAL_MS, assignment)
+        assert isinstance(self.sent[0][0], ConsumerHeartbeat)
+        self.answer(answer)
+
+    def refuse(self, code: ErrorCode) -> None:
+        self.answer(ConsumerHeartbeatAnswer(code))
+
+    def joined(self, *numbers: int) -> Coordinator:
+        """Bring the client to where it owns partitions, in epoch 1, and has said so."""
+        self.poll()
+        self.assign(1, *numbers)
+        self.beat(1)
+        assert self.client.state is State.STABLE
+        assert not self.sent
+        self.told.clear()
+        return self
+
+
+def orders(*numbers: int) -> tuple[TopicPartition, ...]:
+    return tuple(("orders", number) for number in numbers)
+
+
+def owned(*numbers: int) -> frozenset[IdPartition]:
+    return frozenset((ORDERS, number) for number in numbers)
+
+
+def test_it_joins_with_everything_and_says_what_it_took() -> None:
+    here = Coordinator()
+    here.poll()
+    first = here.heartbeat()
+    assert (first.member_id, first.member_epoch, first.topics) == ("member", 0, ("orders",))
+    assert first.is_full
+    here.assign(1, 0, 1)
+    assert here.told == [("assigned", orders(0, 1))]
+    acknowledged = here.heartbeat()  # at once, not when the next one is due
+    assert (acknowledged.member_epoch, acknowledged.owned) == (1, owned(0, 1))
+    assert (acknowledged.topics, acknowledged.rebalance_timeout_ms) == (None, None)
+    assert here.client.state is State.STABLE
+    here.beat(1)
+    assert not here.sent
+    here.run(INTERVAL_MS)
+    assert (here.heartbeat().owned, here.heartbeat().topics) == (None, None)
+
+
+def test_what_it_gives_up_is_committed_first_and_not_read_meanwhile() -> None:
+    here = Coordinator().joined(0, 1)
+    here.run(INTERVAL_MS)
+    here.assign(1, 0)
+    assert not here.sent  # it reads, and waits for poll()
+    here.poll()
+    assert here.told == [("pausing", orders(1))]
+    ((commit, _),) = here.sent
+    assert isinstance(commit, OffsetCommit)
+    assert (commit.generation_id, set(commit.offsets)) == (1, set(orders(0, 1)))
+    here.answer(CommitAnswer(dict.fromkeys(orders(0, 1), ErrorCode.NONE)))
+    assert here.told == [("pausing", orders(1)), ("revoked", orders(1))]
+    assert not here.sent  # the rest is for the next poll()
+    here.poll()
+    assert here.heartbeat().owned == owned(0)
+
+
+def test_a_listener_is_asked_in_poll() -> None:
+    here = Coordinator(replace(CONFIG, enable_auto_commit=False), has_listener=True).joined(0, 1)
+    here.run(INTERVAL_MS)
+    here.assign(1, 0)
+    here.poll()
+    assert here.told == [("pausing", orders(1))]
+    here.poll()
+    assert here.told[1:] == [("revoked", orders(1))]
+    here.poll()
+    assert here.heartbeat().owned == owned(0)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_fenced_it_loses_all_and_joins_anew(code: ErrorCode) -> None:
+    here = Coordinator().joined(0, 1)
+    here.run(INTERVAL_MS)
+    here.refuse(code)
+    assert here.told == [("pausing", orders(0, 1)), ("lost", orders(0, 1))]
+    again = here.heartbeat()
+    assert (again.member_epoch, again.owned, again.is_full) == (0, frozenset(), True)
+
+
+def test_fenced_while_it_commits_it_forgets_what_it_was_about_to_do() -> None:
+    here = Coordinator().joined(0, 1)
+    here.run(INTERVAL_MS)
+    here.assign(1, 0)
+    here.run(INTERVAL_MS)
+    here.client.poll()
+    here.run()
+    (beat, _), (commit, _) = here.sent
+    assert isinstance(beat, ConsumerHeartbeat)
+    assert isinstance(commit, OffsetCommit)
+    here.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
+    (_, _), (join, on_join) = here.sent
+    assert isinstance(join, ConsumerHeartbeat)
+    here.sent.pop()
+    answer = ConsumerHeartbeatAnswer(ErrorCode.NONE, "member", 2, INTERVAL_MS, owned(3))
+    on_join(answer)  # told what to own before its commit is answered
+    here.told.clear()
+    here.answer(CommitAnswer(dict.fromkeys(orders(0, 1), ErrorCode.UNKNOWN_MEMBER_ID)))
+    assert here.told == []  # nothing of the old assignment
+    here.poll()
+    assert here.told == [("assigned", orders(3))]
+    assert here.heartbeat().owned == owned(3)
+
+
+def test_a_pattern_finds_a_topic_and_says_so_when_the_next_heartbeat_is_due() -> None:
+    config = replace(CONFIG, topics=(), pattern=lambda name: name != "payments")
+    here = Coordinator(replace(config, metadata_max_age_ms=1_000))
+    here.poll()
+    assert not here.sent  # which topics there are is not known yet
+    here.poll()
+    assert here.heartbeat().topics == ("orders",)
+    here.assign(1, 0)
+    here.beat(1)
+    here.topics = TopicImage([*here.topics, KnownTopic("refunds", "AAAAAAAAAAAAAAAAAAAAAw", 1)])
+    here.run(1_500)
+    assert not here.sent
+    here.run(INTERVAL_MS)
+    assert here.heartbeat().topics == ("orders", "refunds")
+
+
+def test_a_topic_that_it_does_not_know_is_looked_for() -> None:
+    here = Coordinator(replace(CONFIG, enable_auto_commit=False))
+    here.poll()
+    new = "AAAAAAAAAAAAAAAAAAAAAw"
+    here.topics = TopicImage([*here.topics, KnownTopic("refunds", new, 1)])
+    here.beat(1, frozenset({(ORDERS, 0), (new, 0)}))
+    assert here.client.owned == orders(0)  # what it knows, it takes
+    assert here.heartbeat().owned == owned(0)
+    here.beat(1)
+    here.poll()
+    here.poll()
+    assert here.client.owned == (("orders", 0), ("refunds", 0))
+    assert here.heartbeat().owned == frozenset({(ORDERS, 0), (new, 0)})
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
+def test_too_slow_it_leaves_and_joins_at_the_next_poll(instance_id: str, epoch: int) -> None:
+    here = Coordinator(replace(CONFIG, instance_id=instance_id)).joined(0)
+    while here.clock.now_ms < 54_000:
+        here.run(INTERVAL_MS)
+        here.beat(1)
+    here.run(60_000 - here.clock.now_ms)
+    assert here.heartbeat().member_epoch == epoch
+    assert here.client.state is State.STALE
+    assert here.told == [("pausing", orders(0)), ("lost", orders(0))]
+    here.sent.clear()
+    here.run(120_000)
+    assert not here.sent
+    here.poll()
+    assert here.heartbeat().member_epoch == 0
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_elsewhere_it_asks_who_coordinates_and_says_everything_at_once(code: ErrorCode) -> None:
+    here = Coordinator().joined(0)
+    here.run(INTERVAL_MS)
+    searches = here.searches
+    here.refuse(code)
+    assert here.searches == searches + 1
+    again = here.heartbeat()
+    assert (again.member_epoch, again.owned, again.topics) == (1, owned(0), ("orders",))
+    assert here.client.state is State.STABLE
+
+
+def test_while_the_coordinator_loads_it_backs_off_longer_each_time() -> None:
+    here = Coordinator().joined(0)
+    here.run(INTERVAL_MS)
+    for backoff_ms in (100, 200, 400, 800, 1_000, 1_000):
+        here.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        here.run(backoff_ms - 15)
+        assert not here.sent
+        here.run(10)
+        assert here.heartbeat().owned == owned(0)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNSUPPORTED_VERSION,
+    ],
+)
+def test_other_errors_end_it_in_poll(code: ErrorCode) -> None:
+    here = Coordinator().joined(0)
+    here.run(INTERVAL_MS)
+    here.refuse(code)
+    assert here.failure is None
+    here.poll()
+    assert here.failure == code.name
+    assert ("lost", orders(0)) in here.told
+    here.run(120_000)
+    assert not here.sent
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
+def test_closed_it_leaves(instance_id: str, epoch: int) -> None:
+    here = Coordinator(replace(CONFIG, instance_id=instance_id)).joined(0)
+    here.client.close()
+    assert here.told == [("revoked", orders(0))]
+    assert here.heartbeat().member_epoch == epoch
+    assert here.client.state is State.UNSUBSCRIBED
+    here.sent.clear()
+    here.run(60_000)
+    assert not here.sent
+
+
+def test_a_commit_of_an_older_epoch_is_tried_again() -> None:
+    here = Coordinator().joined(0, 1)
+    here.run(INTERVAL_MS)
+    here.assign(1, 0)
+    here.poll()
+    here.answer(CommitAnswer(dict.fromkeys(orders(0, 1), ErrorCode.STALE_MEMBER_EPOCH)))
+    assert ("revoked", orders(1)) not in here.told
+    here.run(CONFIG.retry_backoff_ms)
+    here.answer(CommitAnswer(dict.fromkeys(orders(0, 1), ErrorCode.NONE)))
+    assert ("revoked", orders(1)) in here.told

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from kgroup.simulation.consumer.group import ConsumerGroup
+from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import MigrationPolicy
+from kgroup.simulation.coordinator_log import CoordinatorLog
 from tests.broker.mixed_play import CLASSIC, expected_mixed_state, mixed_settings, plain
 from tests.broker.play_file import encode, read_mixed_plays, request_of
 from tests.broker.raw_client import as_version_has_it
@@ -24,6 +27,7 @@ class Step(NamedTuple):
         request: that was sent; None where the coordinator was loaded.
         answers: place and answer of each request that was answered, in the order of places.
         state: of the group after it, as it is described.
+        sim: in which it was played.
     """
 
     act: dict[str, Any]
@@ -31,6 +35,8 @@ class Step(NamedTuple):
     request: Any
     answers: list[Any]
     state: Any
+    sim: MixedWorld
+    group_id: str
 
 
 def replayed() -> Iterator[Step]:
@@ -58,7 +64,7 @@ def replayed() -> Iterator[Step]:
                 told.append([place, encode(plain(as_version_has_it(answer, version)))])
             sim.answers, sim.pairs = [], []
             state = expected_mixed_state(sim, group_id)
-            yield Step(act, before, request, sorted(told, key=itemgetter(0)), state)
+            yield Step(act, before, request, sorted(told, key=itemgetter(0)), state, sim, group_id)
 
 
 def test_answers_and_states() -> None:
@@ -68,3 +74,61 @@ def test_answers_and_states() -> None:
         assert encode(step.state) == step.act["state"], step.act
         count += len(step.answers)
     assert count > 500
+
+
+def test_records_give_the_durable_state() -> None:
+    """What compaction leaves of them is enough, for the next coordinator and any reader."""
+    settings = mixed_settings(MigrationPolicy.BIDIRECTIONAL, fails_over=True)
+    compared = 0
+    for step in replayed_every(7):
+        log = CoordinatorLog()
+        for record in step.sim.records:
+            log.append(*record, 0)
+        coordinator, group_id = step.sim.coordinator, step.group_id
+        next_one = MixedWorld(settings, coordinator.topics, CLASSIC).coordinator
+        for each in log:
+            assert each.key is not None
+            assert each.value is not None
+            next_one.replay(Record(each.type, each.key["data"], each.value["data"]))
+        next_one.on_loaded()
+        assert next_one.classic.offsets.of(group_id) == coordinator.classic.offsets.of(group_id)
+        assert next_one.groups.keys() == coordinator.groups.keys()
+        assert next_one.classic.groups.keys() == coordinator.classic.groups.keys()
+        if (group := coordinator.groups.get(group_id)) is not None:
+            compared += 1
+            assert durable(next_one.groups[group_id]) == durable(group)
+            seen = log.groups()[group_id]
+            told = (seen.group_epoch or 1, seen.state or group.state)  # the first is not recorded
+            assert told == (group.epoch, group.state)
+            assert {each.member_id: each.member_epoch for each in seen.members} == {
+                each.member_id: each.epoch for each in group.members.values()
+            }
+    assert compared > 50
+
+
+def replayed_every(steps: int) -> Iterator[Step]:
+    """Give some of the steps, before their world goes on."""
+    for number, step in enumerate(replayed()):
+        if number % steps == 0:
+            yield step
+
+
+def durable(group: ConsumerGroup) -> Any:
+    """Return what records tell of a group.
+
+    Not the order of its tables, and not the instances that members have given up, which Kafka
+    remembers as long as it has the records.
+    """
+    return (
+        group.epoch,
+        group.assignment_epoch,
+        group.assignment_timestamp_ms,
+        group.metadata_hash,
+        group.members,
+        group.targets,
+        group.regexes,
+        group.state,
+        group.is_homogeneous,
+        group.subscriptions.topics,
+        group.preferred_assignor(),
+    )

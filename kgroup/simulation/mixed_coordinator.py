@@ -176,8 +176,7 @@ class MixedCoordinator(ClassicMembers):
                 for (name, number), committed in request.offsets.items()
                 if not offsets.is_too_large(committed)
             ],
-            instance_id=request.instance_id,
-            version=request.version,
+            request.version,
         )
         refused = None if code is None else dict.fromkeys(request.offsets, code)
         self._world.answer(request, CommitAnswer(refused or offsets.commit(request)))

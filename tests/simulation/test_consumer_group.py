@@ -400,7 +400,6 @@ def test_who_may_commit() -> None:
     assert commit_error("A", 2, [*partition, (topic_id("foo"), 3)]) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit_error("", -1, partition) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit_error("A", 3, partition, version=8) is ErrorCode.UNSUPPORTED_VERSION
-    assert commit_error("", -1, partition, is_transactional=True) is None
     made.beat("A", LEAVE_EPOCH)
     made.beat("B", LEAVE_EPOCH)
     assert commit_error("", -1, partition) is None

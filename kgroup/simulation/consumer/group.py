@@ -164,9 +164,6 @@ class ConsumerGroup:
         member_id: str,
         member_epoch: int,
         partitions: Iterable[IdPartition],
-        *,
-        instance_id: str | None = None,
-        is_transactional: bool = False,
         version: int = ID_IN_COMMIT,
     ) -> ErrorCode | None:
         """Say why offsets may not be committed (`validateOffsetCommit`): all of them, or none.
@@ -178,17 +175,13 @@ class ConsumerGroup:
             member_id: "" of who is no member.
             member_epoch: -1 of who is no member.
             partitions: by the ids of their topics.
-            instance_id: of a static member.
-            is_transactional: whether it is a TxnOffsetCommit, which need not name a member.
             version: of the OffsetCommit.
         """
         if member_epoch < 0 and not self.members:
             return None
-        if is_transactional and (member_id, member_epoch, instance_id) == ("", -1, None):
-            return None
         if (member := self.members.get(member_id)) is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional and member.classic is None and version < ID_IN_COMMIT:
+        if member.classic is None and version < ID_IN_COMMIT:
             return ErrorCode.UNSUPPORTED_VERSION
         if member_epoch == member.epoch:
             return None

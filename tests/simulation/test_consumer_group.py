@@ -382,39 +382,6 @@ def test_an_expression_goes_with_its_last_member() -> None:
     assert made.group.regexes == {}
 
 
-# --- offsets -------------------------------------------------------------------------------------
-
-
-def test_who_may_commit() -> None:
-    """`ConsumerGroup.validateOffsetCommit`, KIP-1251: an older epoch, for what it had then."""
-    made = world()
-    made.join("A")
-    made.join("B")
-    made.beat("A", 2)
-    made.beat("A", 2, owned=(0, 1, 2))  # at epoch 3; it has 0 since 2
-    commit_error, partition = made.group.commit_error, [(topic_id("foo"), 0)]
-    assert commit_error("A", 3, partition) is None
-    assert commit_error("A", 2, partition) is None
-    assert commit_error("A", 1, partition) is ErrorCode.STALE_MEMBER_EPOCH
-    assert commit_error("A", 4, partition) is ErrorCode.STALE_MEMBER_EPOCH
-    assert commit_error("A", 2, [*partition, (topic_id("foo"), 3)]) is ErrorCode.STALE_MEMBER_EPOCH
-    assert commit_error("", -1, partition) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit_error("A", 3, partition, version=8) is ErrorCode.UNSUPPORTED_VERSION
-    made.beat("A", LEAVE_EPOCH)
-    made.beat("B", LEAVE_EPOCH)
-    assert commit_error("", -1, partition) is None
-
-
-def test_who_may_fetch_offsets() -> None:
-    """`ConsumerGroup.validateOffsetFetch`."""
-    made = world()
-    made.join("A")
-    assert made.group.fetch_error(None, -1) is None
-    assert made.group.fetch_error("A", 2) is None
-    assert made.group.fetch_error("A", 1) is ErrorCode.STALE_MEMBER_EPOCH
-    assert made.group.fetch_error("B", 2) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
 # --- records -------------------------------------------------------------------------------------
 
 

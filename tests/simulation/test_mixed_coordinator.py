@@ -24,7 +24,7 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 from kgroup.simulation.rules import Settings
-from tests.simulation.consumer_world import GROUP, foo, image, topic_id
+from tests.simulation.consumer_world import GROUP, foo, image
 from tests.simulation.mixed_world import MixedWorld
 
 
@@ -310,16 +310,6 @@ def test_a_group_is_deleted_when_it_is_empty() -> None:
     for record in world.records:
         other.coordinator.replay(record)
     assert other.coordinator.groups == {}
-
-
-def test_commits_of_classic_members_are_fenced_by_generation() -> None:
-    """`ConsumerGroup.validateMemberEpoch`."""
-    world = mixed()
-    world.join("A")
-    world.join_classic("C")
-    error = world.group.commit_error("C", 9, [(topic_id("foo"), 0)], version=8)
-    assert error is ErrorCode.ILLEGAL_GENERATION
-    assert world.group.fetch_error("C", 9) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_static_member_that_comes_back_while_it_waits_is_not_new_any_more() -> None:

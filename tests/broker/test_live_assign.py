@@ -1,6 +1,7 @@
 """Dry runs come true: what is foretold is then done, and the broker describes the same."""
 
 import random
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kgroup.assignor.spec import GroupSpec
+from kgroup.model.group import GroupState
 from kgroup.operation.assign import what_if
-from kgroup.operation.assign.group import read_group
+from kgroup.operation.assign.group import find_group, read_group
 from kgroup.operation.assign.run import settled
 from kgroup.operation.assign.what_if import AddedMembers
 from kgroup.source.broker.source import Cluster
@@ -149,7 +151,18 @@ class _Group:
         self._members.append(name)
 
     def _settle(self) -> None:
+        """Wait until all is owned, and nothing is still to be assigned.
+
+        A coordinator of 4.3 computes a target at most once a second (KIP-1263): a member that has
+        just joined owns nothing until then, and the others everything.
+        """
         settle(self._live.clients, sum(self._topics.values()), *self._members)
+        for _ in range(300):
+            _, group = find_group(self._live.source, self._name)
+            if group.state is GroupState.STABLE and len(group.members) == len(self._members):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"{self._name} is {group.state} with {len(group.members)} members")
 
     def _grow(self, topic: str) -> None:
         topics = [{"name": topic, "count": self._topics[topic], "assignments": None}]

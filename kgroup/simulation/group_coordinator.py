@@ -19,7 +19,7 @@ from kgroup.simulation.consumer.message import (
     AnyAnswer,
     AnyRequest,
     ConsumerDescribeAnswer,
-    ConsumerHeartbeat,
+    ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     DescribeConsumerGroup,
 )
@@ -174,7 +174,7 @@ class GroupCoordinator:
             return ErrorCode.UNSUPPORTED_VERSION
         if self.state is CoordinatorState.ACTIVE:
             return None
-        if isinstance(request, ConsumerHeartbeat):
+        if isinstance(request, ConsumerGroupHeartbeat):
             try:
                 check_request(request, self._consumer.assignors)
             except Refusal as refusal:
@@ -206,7 +206,7 @@ _REFUSALS: Mapping[type, Callable[[Any, ErrorCode], AnyAnswer]] = {
     DescribeGroup: lambda _, code: DescribeAnswer(code),
     ListGroups: lambda _, code: ListAnswer(code),
     DeleteGroup: lambda _, code: DeleteAnswer(code),
-    ConsumerHeartbeat: lambda _, code: ConsumerHeartbeatAnswer(code),
+    ConsumerGroupHeartbeat: lambda _, code: ConsumerHeartbeatAnswer(code),
     DescribeConsumerGroup: lambda _, code: ConsumerDescribeAnswer(code),
 }
 """The answer that refuses each request."""

@@ -29,7 +29,7 @@ from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import (
     AnyRequest,
     ConsumerDescribeAnswer,
-    ConsumerHeartbeat,
+    ConsumerGroupHeartbeat,
     DescribeConsumerGroup,
     IdPartition,
 )
@@ -99,7 +99,7 @@ class MixedCoordinator(ClassicMembers):
 
     def handle(self, request: AnyRequest) -> None:
         """Take a request; it is answered now or later, through the world."""
-        if isinstance(request, ConsumerHeartbeat):
+        if isinstance(request, ConsumerGroupHeartbeat):
             self.heartbeat(request)
         elif isinstance(request, DescribeConsumerGroup):
             self.describe_group(request)
@@ -351,4 +351,4 @@ TABLE: Mapping[type, Mapping[GroupState, Handler]] = {
     },
 }
 """What a request does to a consumer group in each state; where there is none it is for a classic
-group. What a ConsumerHeartbeat does hangs on the epoch that it names: `consumer.coordinator`."""
+group. What a ConsumerGroupHeartbeat does hangs on its epoch: `consumer.coordinator`."""

@@ -21,7 +21,7 @@ from kgroup.simulation.consumer.message import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
-    ConsumerHeartbeat,
+    ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
@@ -199,7 +199,7 @@ class ConsumerPlay:
 
     # --- requests -------------------------------------------------------------------------------
 
-    def _request(self, actor: Actor) -> ConsumerHeartbeat:
+    def _request(self, actor: Actor) -> ConsumerGroupHeartbeat:
         draw = self._draw
         kind = draw.choices(
             ["join", "beat", "acknowledge", "full", "change", "leave", "pause"],
@@ -207,7 +207,7 @@ class ConsumerPlay:
         )[0]
         if not actor.epoch and draw.random() < 0.95:
             kind = "join"
-        request = ConsumerHeartbeat(
+        request = ConsumerGroupHeartbeat(
             self.group_id,
             actor.member_id,
             actor.epoch,
@@ -241,7 +241,7 @@ class ConsumerPlay:
             return request
         return replace(request, owned=self._owned(actor))
 
-    def _join(self, actor: Actor, request: ConsumerHeartbeat) -> ConsumerHeartbeat:
+    def _join(self, actor: Actor, request: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat:
         draw = self._draw
         if not actor.member_id or draw.random() < 0.1:
             actor.member_id = self._new_id()
@@ -285,7 +285,7 @@ class ConsumerPlay:
     def _new_id(self) -> str:
         return uuid_text(self._draw.randbytes(16))
 
-    def _spoilt(self, request: ConsumerHeartbeat) -> ConsumerHeartbeat:
+    def _spoilt(self, request: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat:
         draw = self._draw
         if draw.random() < 0.05:
             ids = [each.member_id for each in self._actors]
@@ -304,7 +304,7 @@ class ConsumerPlay:
     def _step(self, actor: Actor) -> None:
         self._beat(actor, self._spoilt(self._request(actor)))
 
-    def _beat(self, actor: Actor, request: ConsumerHeartbeat) -> None:
+    def _beat(self, actor: Actor, request: ConsumerGroupHeartbeat) -> None:
         draw, sim = self._draw, self.sim
         place = self._note(actor, request)
         now_ms = self._now_ms()
@@ -474,7 +474,7 @@ def expected_state(sim: ConsumerWorld, group_id: str) -> Any:
     )
 
 
-def _wire(request: ConsumerHeartbeat) -> dict[str, Any]:
+def _wire(request: ConsumerGroupHeartbeat) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "group_id": request.group_id,
         "member_id": request.member_id,

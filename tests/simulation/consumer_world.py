@@ -12,7 +12,7 @@ from kgroup.simulation.clock import Clock
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import Data
-from kgroup.simulation.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, ConsumerHeartbeatAnswer
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
@@ -50,7 +50,7 @@ class ConsumerWorld:
         settings = settings or ConsumerSettings(assignment_interval_ms=0)
         self.coordinator = ConsumerCoordinator(settings, self, topics)
 
-    def answer(self, request: ConsumerHeartbeat, answer: ConsumerHeartbeatAnswer) -> None:
+    def answer(self, request: ConsumerGroupHeartbeat, answer: ConsumerHeartbeatAnswer) -> None:
         self.answers.append(answer)
 
     def append(self, type_: str, key: Data, value: Data | None) -> None:
@@ -81,7 +81,7 @@ class ConsumerWorld:
 
     def send(self, **fields: Any) -> ConsumerHeartbeatAnswer:
         """Send a heartbeat with these fields."""
-        self.coordinator.heartbeat(ConsumerHeartbeat(**fields))
+        self.coordinator.heartbeat(ConsumerGroupHeartbeat(**fields))
         return self.answers.pop()
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerHeartbeatAnswer:

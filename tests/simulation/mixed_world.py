@@ -7,7 +7,7 @@ from typing import Any
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import encode_subscription
 from kgroup.simulation.classic.group import ClassicGroup
-from kgroup.simulation.consumer.message import ConsumerHeartbeat
+from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import (
@@ -42,7 +42,7 @@ class MixedWorld(ConsumerWorld):
         self.pairs: list[tuple[Any, Any]] = []
 
     def answer(self, request: Any, answer: Any) -> None:
-        if isinstance(request, ConsumerHeartbeat):
+        if isinstance(request, ConsumerGroupHeartbeat):
             super().answer(request, answer)
         else:
             self.pairs.append((request, answer))

@@ -16,7 +16,7 @@ from kgroup.simulation.consumer.message import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
-    ConsumerHeartbeat,
+    ConsumerGroupHeartbeat,
     DescribeConsumerGroup,
 )
 from kgroup.simulation.consumer.settings import ConsumerSettings
@@ -71,7 +71,7 @@ TO_EMPTY: list[tuple[Any, ErrorCode]] = [
 
 def kind_of(request: Any) -> type | int:
     """Return under which key a request is in the table."""
-    if isinstance(request, ConsumerHeartbeat):
+    if isinstance(request, ConsumerGroupHeartbeat):
         return max(PAUSE_EPOCH, min(request.member_epoch, BEAT_EPOCH))
     return type(request)
 

@@ -19,7 +19,7 @@ from kgroup.simulation.client.consumer_membership import ConsumerClientState as 
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer.message import (
     AnyRequest,
-    ConsumerHeartbeat,
+    ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
@@ -98,9 +98,9 @@ class Coordinator:
         self.client.poll()
         self.run()
 
-    def heartbeat(self) -> ConsumerHeartbeat:
+    def heartbeat(self) -> ConsumerGroupHeartbeat:
         """Return the one heartbeat that waits for an answer."""
-        (request,) = [each for each, _ in self.sent if isinstance(each, ConsumerHeartbeat)]
+        (request,) = [each for each, _ in self.sent if isinstance(each, ConsumerGroupHeartbeat)]
         return request
 
     def answer(self, answer: object) -> None:
@@ -115,7 +115,7 @@ class Coordinator:
 
     def beat(self, epoch: int, assignment: frozenset[IdPartition] | None = None) -> None:
         answer = ConsumerHeartbeatAnswer(ErrorCode.NONE, "member", epoch, INTERVAL_MS, assignment)
-        assert isinstance(self.sent[0][0], ConsumerHeartbeat)
+        assert isinstance(self.sent[0][0], ConsumerGroupHeartbeat)
         self.answer(answer)
 
     def refuse(self, code: ErrorCode) -> None:
@@ -205,11 +205,11 @@ def test_fenced_while_it_commits_it_forgets_what_it_was_about_to_do() -> None:
     here.client.poll()
     here.run()
     (beat, _), (commit, _) = here.sent
-    assert isinstance(beat, ConsumerHeartbeat)
+    assert isinstance(beat, ConsumerGroupHeartbeat)
     assert isinstance(commit, OffsetCommit)
     here.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
     (_, _), (join, on_join) = here.sent
-    assert isinstance(join, ConsumerHeartbeat)
+    assert isinstance(join, ConsumerGroupHeartbeat)
     here.sent.pop()
     answer = ConsumerHeartbeatAnswer(ErrorCode.NONE, "member", 2, INTERVAL_MS, owned(3))
     on_join(answer)  # told what to own before its commit is answered

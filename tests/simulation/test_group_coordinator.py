@@ -13,7 +13,11 @@ from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.consumer.group import ConsumerGroup
-from kgroup.simulation.consumer.message import LEAVE_EPOCH, ConsumerHeartbeat, DescribeConsumerGroup
+from kgroup.simulation.consumer.message import (
+    LEAVE_EPOCH,
+    ConsumerGroupHeartbeat,
+    DescribeConsumerGroup,
+)
 from kgroup.simulation.group_coordinator import GroupCoordinator
 from kgroup.simulation.message import CommittedPartition, Heartbeat, OffsetCommit, OffsetFetch
 from kgroup.simulation.rules import Settings, Version
@@ -31,11 +35,11 @@ def sim(version: Version = (4, 3, 1)) -> Sim:
     return made
 
 
-def beat(member_id: str, epoch: int, **more: Any) -> ConsumerHeartbeat:
-    return ConsumerHeartbeat(GROUP, member_id, epoch, **more)
+def beat(member_id: str, epoch: int, **more: Any) -> ConsumerGroupHeartbeat:
+    return ConsumerGroupHeartbeat(GROUP, member_id, epoch, **more)
 
 
-def join(member_id: str, **more: Any) -> ConsumerHeartbeat:
+def join(member_id: str, **more: Any) -> ConsumerGroupHeartbeat:
     """Join for the topic foo."""
     more = {"rebalance_timeout_ms": 60_000, "topics": ("foo",), **more}
     return beat(member_id, 0, owned=frozenset(), **more)

@@ -15,7 +15,7 @@ from kgroup.simulation.client.config import ClientConfig, Host
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.consumer.message import (
     JOIN_EPOCH,
-    ConsumerHeartbeat,
+    ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
@@ -146,11 +146,11 @@ class ConsumerHeartbeats:
         on_answer = self._on_answer if is_answer_taken else lambda answer: None
         self._host.send(coordinator, request, on_answer)
 
-    def _next(self) -> ConsumerHeartbeat:
+    def _next(self) -> ConsumerGroupHeartbeat:
         """Make a heartbeat that says what has changed since the last one, or all that there is."""
         sender, config = self._sender, self._config
         is_joining = sender.epoch == JOIN_EPOCH
-        full = ConsumerHeartbeat(
+        full = ConsumerGroupHeartbeat(
             config.group_id,
             sender.member_id,
             sender.epoch,

@@ -29,7 +29,7 @@ from kgroup.simulation.consumer.message import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
-    ConsumerHeartbeat,
+    ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
@@ -58,7 +58,7 @@ class World(Interface):
         """The time."""
         ...
 
-    def answer(self, request: ConsumerHeartbeat, answer: ConsumerHeartbeatAnswer) -> None:
+    def answer(self, request: ConsumerGroupHeartbeat, answer: ConsumerHeartbeatAnswer) -> None:
         """Answer a heartbeat."""
 
     def append(self, type_: str, key: Data, value: Data | None) -> None:
@@ -123,7 +123,7 @@ class ConsumerCoordinator:
         self._timers = MemberTimers(world.clock)
         self._resolving: dict[str, Timer] = {}
 
-    def heartbeat(self, request: ConsumerHeartbeat) -> None:
+    def heartbeat(self, request: ConsumerGroupHeartbeat) -> None:
         """Take a member in, keep it, or let it go (`consumerGroupHeartbeat`)."""
         try:
             validation.check_request(request, self._settings.assignors)
@@ -200,7 +200,7 @@ class ConsumerCoordinator:
 
     # --- join and beat --------------------------------------------------------------------------
 
-    def _join(self, request: ConsumerHeartbeat) -> Outcome:
+    def _join(self, request: ConsumerGroupHeartbeat) -> Outcome:
         """Take a member in, or again, whatever it has missed; a static one in another's place."""
         records: list[Record] = []
         group = self._group_to_join(request.group_id, records)
@@ -238,7 +238,7 @@ class ConsumerCoordinator:
         ]
         return new
 
-    def _beat(self, request: ConsumerHeartbeat) -> Outcome:
+    def _beat(self, request: ConsumerGroupHeartbeat) -> Outcome:
         """Keep a member, and tell it what to give up and what to take."""
         group = validation.known_group(self.groups, request.group_id)
         validation.check_size(group, request.member_id, self._settings.max_size)
@@ -250,7 +250,7 @@ class ConsumerCoordinator:
         self,
         group: ConsumerGroup,
         member: ConsumerMember,
-        request: ConsumerHeartbeat,
+        request: ConsumerGroupHeartbeat,
         records: list[Record],
     ) -> Outcome:
         """Note what the member says, assign anew if that changes something, and reconcile it."""
@@ -433,13 +433,13 @@ class ConsumerCoordinator:
 
     # --- leave ----------------------------------------------------------------------------------
 
-    def _leave(self, request: ConsumerHeartbeat) -> Outcome:
+    def _leave(self, request: ConsumerGroupHeartbeat) -> Outcome:
         """Remove a member."""
         group = validation.known_group(self.groups, request.group_id)
         member = validation.own_member(group, request)
         return self._fence(group, [member]), _farewell(request, request.member_id)
 
-    def _pause(self, request: ConsumerHeartbeat) -> Outcome:
+    def _pause(self, request: ConsumerGroupHeartbeat) -> Outcome:
         """Keep what a static member has until it is back, at most for the rest of its session."""
         group = validation.known_group(self.groups, request.group_id)
         member = validation.own_member(group, request)
@@ -525,11 +525,11 @@ def _cause(group: ConsumerGroup | None, records: Iterable[Record]) -> Cause:
     return cause
 
 
-def _farewell(request: ConsumerHeartbeat, member_id: str) -> ConsumerHeartbeatAnswer:
+def _farewell(request: ConsumerGroupHeartbeat, member_id: str) -> ConsumerHeartbeatAnswer:
     return ConsumerHeartbeatAnswer(ErrorCode.NONE, member_id, request.member_epoch)
 
 
-TABLE: Mapping[int, Callable[[ConsumerCoordinator, ConsumerHeartbeat], Outcome]] = {
+TABLE: Mapping[int, Callable[[ConsumerCoordinator, ConsumerGroupHeartbeat], Outcome]] = {
     PAUSE_EPOCH: ConsumerCoordinator._pause,
     LEAVE_EPOCH: ConsumerCoordinator._leave,
     JOIN_EPOCH: ConsumerCoordinator._join,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from kgroup.model.group import MemberState
-from kgroup.simulation.consumer.message import ConsumerHeartbeat, IdPartition
+from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, IdPartition
 
 __all__ = ["ConsumerMember", "Data", "Held"]
 
@@ -63,7 +63,7 @@ class ConsumerMember:
         """Tell whether it may have what it says it has; it must say it (`isSubset`)."""
         return owned is not None and all(each in self.assigned for each in owned)
 
-    def said(self, request: ConsumerHeartbeat) -> ConsumerMember:
+    def said(self, request: ConsumerGroupHeartbeat) -> ConsumerMember:
         """Return it with what a heartbeat says, which leaves out what is as it was.
 
         It is the very same where nothing changes, and equal where only an order does.

@@ -20,7 +20,7 @@ __all__ = [
     "AnyRequest",
     "ConsumerDescribeAnswer",
     "ConsumerDescribedMember",
-    "ConsumerHeartbeat",
+    "ConsumerGroupHeartbeat",
     "ConsumerHeartbeatAnswer",
     "DescribeConsumerGroup",
     "IdPartition",
@@ -36,7 +36,7 @@ PAUSE_EPOCH = -2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConsumerHeartbeat:
+class ConsumerGroupHeartbeat:
     """Join, stay, or leave; None: as it was.
 
     Attributes:
@@ -132,5 +132,5 @@ class ConsumerDescribeAnswer:
     members: tuple[ConsumerDescribedMember, ...] = ()
 
 
-AnyRequest: TypeAlias = Request | ConsumerHeartbeat | DescribeConsumerGroup
+AnyRequest: TypeAlias = Request | ConsumerGroupHeartbeat | DescribeConsumerGroup
 AnyAnswer: TypeAlias = Answer | ConsumerHeartbeatAnswer | ConsumerDescribeAnswer

@@ -17,7 +17,7 @@ from kgroup.simulation.consumer.message import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
-    ConsumerHeartbeat,
+    ConsumerGroupHeartbeat,
 )
 
 __all__ = [
@@ -41,7 +41,7 @@ class Refusal(Exception):  # noqa: N818 -- no error of the program
         self.code = code
 
 
-def check_request(request: ConsumerHeartbeat, assignors: Collection[str]) -> None:
+def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -> None:
     """Refuse what no group would take."""
     epoch = request.member_epoch
     needs_id = request.version >= 1 or epoch > 0 or epoch == LEAVE_EPOCH
@@ -72,7 +72,7 @@ def check_size(group: ConsumerGroup, member_id: str, max_size: int) -> None:
         raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
-def check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
+def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None:
     """Let a member go on from its epoch, or from the one before if it missed the answer.
 
     Then it must say what it has, and that must be its own.

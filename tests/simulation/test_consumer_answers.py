@@ -35,8 +35,8 @@ from kgroup.simulation.rules import Settings
 from tests.simulation.consumer_answers import BEAT_EPOCH, FOLLOWS, REFUSALS
 from tests.simulation.consumer_world import GROUP, image
 from tests.simulation.mixed_world import MixedWorld, join_group
-from tests.simulation.test_group_coordinator import beat, join, sim
-from tests.simulation.test_recorded_mixed_plays import Step, replayed
+from tests.simulation.recorded_play import Step, replayed
+from tests.simulation.world import beat, join, sim
 
 FOO = {("foo", 0): CommittedPartition(7)}
 

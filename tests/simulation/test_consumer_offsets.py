@@ -22,8 +22,7 @@ from kgroup.simulation.message import (
 from kgroup.simulation.rules import Settings
 from tests.simulation.consumer_world import GROUP, image
 from tests.simulation.mixed_world import join_group
-from tests.simulation.test_group_coordinator import beat, join, sim
-from tests.simulation.world import Sim
+from tests.simulation.world import Sim, beat, join, sim
 
 DAY_MS = 24 * 60 * 60 * 1000
 

@@ -13,36 +13,15 @@ from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.consumer.group import ConsumerGroup
-from kgroup.simulation.consumer.message import (
-    LEAVE_EPOCH,
-    ConsumerGroupHeartbeat,
-    DescribeConsumerGroup,
-)
+from kgroup.simulation.consumer.message import LEAVE_EPOCH, DescribeConsumerGroup
 from kgroup.simulation.group_coordinator import GroupCoordinator
 from kgroup.simulation.message import CommittedPartition, Heartbeat, OffsetCommit, OffsetFetch
-from kgroup.simulation.rules import Settings, Version
+from kgroup.simulation.rules import Version
 from tests.simulation.consumer_world import GROUP, image
 from tests.simulation.mixed_world import join_group
-from tests.simulation.world import Sim
+from tests.simulation.world import Sim, beat, join, sim
 
 FOO = {("foo", 0): CommittedPartition(7)}
-
-
-def sim(version: Version = (4, 3, 1)) -> Sim:
-    made = Sim(Settings(version, initial_rebalance_delay_ms=0))
-    made.coordinator.update_topics(image({"foo": 6}))
-    made.next_id = "C"
-    return made
-
-
-def beat(member_id: str, epoch: int, **more: Any) -> ConsumerGroupHeartbeat:
-    return ConsumerGroupHeartbeat(GROUP, member_id, epoch, **more)
-
-
-def join(member_id: str, **more: Any) -> ConsumerGroupHeartbeat:
-    """Join for the topic foo."""
-    more = {"rebalance_timeout_ms": 60_000, "topics": ("foo",), **more}
-    return beat(member_id, 0, owned=frozenset(), **more)
 
 
 def fail_over(made: Sim) -> None:

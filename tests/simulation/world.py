@@ -8,12 +8,13 @@ from kgroup.model.group import GroupState
 from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.consumer.group import ConsumerGroup
-from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest
+from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest, ConsumerGroupHeartbeat
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinator
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import NEWEST, Settings, Version
+from tests.simulation.consumer_world import GROUP, image
 
-__all__ = ["Sim"]
+__all__ = ["Sim", "beat", "join", "sim"]
 
 
 class Sim:
@@ -61,3 +62,22 @@ class Sim:
         ((asked, answer),) = self.take()
         assert asked is request
         return answer
+
+
+def sim(version: Version = NEWEST) -> Sim:
+    """Make a coordinator that knows the topic foo; the next member is C."""
+    made = Sim(Settings(version, initial_rebalance_delay_ms=0))
+    made.coordinator.update_topics(image({"foo": 6}))
+    made.next_id = "C"
+    return made
+
+
+def beat(member_id: str, epoch: int, **more: Any) -> ConsumerGroupHeartbeat:
+    """Make a heartbeat of a member of the consumer protocol."""
+    return ConsumerGroupHeartbeat(GROUP, member_id, epoch, **more)
+
+
+def join(member_id: str, **more: Any) -> ConsumerGroupHeartbeat:
+    """Join for the topic foo."""
+    more = {"rebalance_timeout_ms": 60_000, "topics": ("foo",), **more}
+    return beat(member_id, 0, owned=frozenset(), **more)

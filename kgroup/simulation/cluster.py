@@ -15,7 +15,6 @@ from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import uuid_text
 from kgroup.simulation.classic.group import Cause, ClassicGroup
-from kgroup.simulation.clock import Clock
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
 from kgroup.simulation.consumer.message import AnyRequest as Request
@@ -36,17 +35,15 @@ from kgroup.simulation.message import (
 )
 from kgroup.simulation.rules import Settings
 from kgroup.simulation.subscription import decode_assignment
-from kgroup.simulation.timeline import Event, Timeline
+from kgroup.simulation.world import World
 
-__all__ = ["COORDINATOR", "OPERATOR", "Cluster"]
+__all__ = ["COORDINATOR", "Cluster"]
 
 COORDINATOR = "coordinator"
 """Who acts where a group's coordinator does something by itself."""
-OPERATOR = "operator"
-"""Who acts where somebody does something to the cluster."""
 
 
-class Cluster:
+class Cluster(World):
     """Brokers, one of which coordinates the group; topics; and the network.
 
     Args:
@@ -62,14 +59,10 @@ class Cluster:
         topic_ids: Kafka's base64url text, of topics that have one already.
 
     Attributes:
-        clock: the time.
-        timeline: what happened.
         topics: a new image when they change.
         log: what the coordinator has written.
         coordinator: the broker that leads the groups' partition; None: none does.
         names: of members, by their ids.
-        ends: offsets that partitions had when it began, where they had any.
-        readers: by partition, who reads it now: functions that say how far they have come.
     """
 
     def __init__(
@@ -85,18 +78,12 @@ class Cluster:
         random: Random,
         topic_ids: Mapping[str, str],
     ) -> None:
-        self.clock = Clock()
-        self.timeline = Timeline(self.clock)
+        super().__init__(rate, delay_ms, random)
         self.topics = TopicImage()
         self.log = CoordinatorLog()
         self.coordinator: int | None = None
-        self.readers: dict[TopicPartition, list[Callable[[TopicPartition], int]]] = {}
-        self._read_to: dict[TopicPartition, int] = {}
         self._group_id = group_id
-        self._rate = rate
-        self._delay_ms = delay_ms
         self._load_ms = load_ms
-        self._random = random
         self._topic_ids = topic_ids
         self._coordinators = {
             broker: GroupCoordinator(settings, self, consumer_settings) for broker in brokers
@@ -105,8 +92,6 @@ class Cluster:
         self._waiting: dict[Request, tuple[str, int, Callable[[Answer | None], None]]] = {}
         self.names: dict[str, str] = {}
         self._beats: dict[str, tuple[ErrorCode, int]] = {}
-        self._created_ms: dict[TopicPartition, int] = {}
-        self.ends: dict[TopicPartition, int] = {}
         self.set_partitions(topics)
 
     def begin(self) -> None:
@@ -124,23 +109,12 @@ class Cluster:
                 topic, self._topic_ids.get(topic) or _topic_id(topic), 0
             )
             for number in range(before.partitions, count):
-                self._created_ms[topic, number] = self.clock.now_ms
+                self.logs.create((topic, number))
                 self.timeline.exists((topic, number))
             topics[topic] = replace(before, partitions=count)
         self.topics = TopicImage(topics.values())
         for coordinator in self._coordinators.values():
             coordinator.update_topics(self.topics)
-
-    def end_offset(self, partition: TopicPartition, at_ms: int) -> int:
-        """Return the offset of the next record that a partition gets."""
-        since_ms = at_ms - self._created_ms[partition]
-        return self.ends.get(partition, 0) + int(since_ms * self._rate / 1000)
-
-    def read_to(self, partition: TopicPartition, offset: int = 0) -> int:
-        """Return the offset behind the last record that anybody has read; note one more."""
-        reading = (position(partition) for position in self.readers.get(partition, ()))
-        self._read_to[partition] = max(self._read_to.get(partition, 0), offset, *reading)
-        return self._read_to[partition]
 
     # --- brokers --------------------------------------------------------------------------------
 
@@ -190,15 +164,6 @@ class Cluster:
         return self._coordinators[self.coordinator].group(self._group_id)
 
     # --- the network ----------------------------------------------------------------------------
-
-    def chance(self, below: int) -> int:
-        """Return a number below another, as chance decides."""
-        return int(self._random.random() * below)
-
-    def delay(self) -> int:
-        """Return how long the next message takes."""
-        low, high = self._delay_ms
-        return low + self.chance(high - low + 1)
 
     def find_coordinator(self, on_found: Callable[[int | None], None]) -> None:
         """Answer who coordinates; None: nobody does now."""
@@ -275,22 +240,11 @@ class Cluster:
 
     # --- the timeline ---------------------------------------------------------------------------
 
-    def note(
-        self,
-        actor: str,
-        event: str,
-        answer: str | None = None,
-        error: str | None = None,
-        partitions: tuple[TopicPartition, ...] | None = None,
-    ) -> None:
-        """Note what happened, and what the group is after it."""
+    @property
+    def standing(self) -> tuple[GroupState | None, int | None]:
+        """The group's state, and its generation or epoch."""
         group = self.group
-        state = None if group is None else group.state
-        generation_id = None if group is None else group.generation_id
-        now_ms = self.clock.now_ms
-        self.timeline.events.append(
-            Event(now_ms, actor, event, answer, error, state, generation_id, partitions)
-        )
+        return (None, None) if group is None else (group.state, group.generation_id)
 
     def _is_routine(self, actor: str, request: Request, answer: Answer) -> bool:
         """Tell whether an answer only shows that all is well, or says what was said before."""

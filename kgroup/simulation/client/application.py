@@ -14,11 +14,11 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import Application, ClientConfig, Host, Joined
 from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.membership import ClassicClient
-from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.cluster import Cluster
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch, TopicPartition
+from kgroup.simulation.process import Process
 
 __all__ = ["Consumer", "Habits"]
 
@@ -41,7 +41,7 @@ class Habits:
     store: dict[TopicPartition, int] | None = None
 
 
-class Consumer:
+class Consumer(Process):
     """A running program with a consumer.
 
     Args:
@@ -62,17 +62,14 @@ class Consumer:
         poison: Mapping[TopicPartition, tuple[int, int]],
         joined: Joined | None = None,
     ) -> None:
+        super().__init__(cluster.clock)
         self.name = name
-        self.clock: Clock = cluster.clock
-        self.is_running = True
         self._config = config
         self._habits = habits
         self._cluster = cluster
         self._poison = poison
-        self._is_paused = False
         self._is_stopping = False
         self._busy_until_ms = 0
-        self._deferred: list[Callable[[], None]] = []
         self._begins: dict[TopicPartition, tuple[int, int]] = {}
         """Where it began to read, and when."""
         self._read_ms = 0
@@ -103,17 +100,6 @@ class Consumer:
             self.client.close()
             self.is_running = False
 
-    def pause(self) -> None:
-        """Stand still, heartbeats too: a long garbage collection, a suspended machine."""
-        self._is_paused = True
-
-    def resume(self) -> None:
-        """Go on, and first do what would have been done meanwhile."""
-        self._is_paused = False
-        deferred, self._deferred = self._deferred, []
-        for action in deferred:
-            self._run(action)
-
     @property
     def is_settled(self) -> bool:
         """Whether it reads all that it owns, and wants nothing else."""
@@ -141,29 +127,19 @@ class Consumer:
         """Make an id that nobody has."""
         return self._cluster.new_uuid()
 
-    def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Do something later, if the program runs then."""
-        return self.clock.after(delay_ms, lambda: self._run(action))
-
     def send(self, broker: int, request: Request, on_answer: Callable[[Any], None]) -> None:
         """Send a request to a broker."""
         self._cluster.send(
-            self.name, broker, request, lambda answer: self._run(lambda: on_answer(answer))
+            self.name, broker, request, lambda answer: self.run(lambda: on_answer(answer))
         )
 
     def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
         """Ask for the group's coordinator."""
-        self._cluster.find_coordinator(lambda broker: self._run(lambda: on_found(broker)))
+        self._cluster.find_coordinator(lambda broker: self.run(lambda: on_found(broker)))
 
     def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
         """Ask for all topics."""
-        self._cluster.metadata(lambda topics: self._run(lambda: on_known(topics)))
-
-    def _run(self, action: Callable[[], None]) -> None:
-        if self._is_paused:
-            self._deferred.append(action)
-        elif self.is_running:
-            action()
+        self._cluster.metadata(lambda topics: self.run(lambda: on_known(topics)))
 
     # --- what the client tells ------------------------------------------------------------------
 
@@ -184,7 +160,9 @@ class Consumer:
         slow_ms = 0
         for partition, (offset, busy_ms) in self._poison.items():
             if partition in self._begins and (
-                self.position(partition) <= offset < self._cluster.end_offset(partition, now_ms)
+                self.position(partition)
+                <= offset
+                < self._cluster.logs.end_offset(partition, now_ms)
             ):
                 slow_ms += busy_ms
                 self._cluster.note(self.name, "poison", f"busy for {busy_ms} ms")
@@ -195,7 +173,7 @@ class Consumer:
         begin, since_ms = self._begins[partition]
         if self._read_ms <= since_ms:
             return begin
-        return max(begin, self._cluster.end_offset(partition, self._read_ms))
+        return max(begin, self._cluster.logs.end_offset(partition, self._read_ms))
 
     def _store(self, partitions: Iterable[TopicPartition]) -> None:
         assert self._habits.store is not None
@@ -237,8 +215,7 @@ class Consumer:
     def _stop_reading(self, partitions: tuple[TopicPartition, ...]) -> None:
         for partition in partitions:
             if partition in self._begins:
-                self._cluster.read_to(partition, self.position(partition))
-                self._cluster.readers[partition].remove(self.position)
+                self._cluster.logs.end(partition, self.position)
                 del self._begins[partition]
         self._cluster.timeline.given_up(self.name, partitions)
 
@@ -276,14 +253,10 @@ class Consumer:
         cluster, now_ms = self._cluster, self.clock.now_ms
         owned = set(self.client.owned)
         for partition in (each for each in partitions if each in owned):
-            begin = offsets.get(partition)
-            if begin is None:
-                is_latest = self._habits.auto_offset_reset == "latest"
-                begin = cluster.end_offset(partition, now_ms) if is_latest else 0
-            read_to = cluster.read_to(partition)
-            cluster.timeline.begun(partition, max(read_to - begin, 0), max(begin - read_to, 0))
-            if partition not in self._begins:
-                cluster.readers.setdefault(partition, []).append(self.position)
+            begin, read_again, skipped = cluster.logs.begin(
+                partition, offsets.get(partition), self._habits.auto_offset_reset, self.position
+            )
+            cluster.timeline.begun(partition, read_again, skipped)
             self._begins[partition] = (begin, now_ms)
 
     def positions(self) -> Mapping[TopicPartition, CommittedPartition]:

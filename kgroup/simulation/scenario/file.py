@@ -8,7 +8,7 @@ from typing import Any
 
 from kgroup.model.pattern import parse_regex
 from kgroup.simulation.client.config import ClientConfig
-from kgroup.simulation.cluster import COORDINATOR, OPERATOR
+from kgroup.simulation.cluster import COORDINATOR
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.rules import (
     CONSUMER_PROTOCOL,
@@ -20,6 +20,7 @@ from kgroup.simulation.rules import (
 )
 from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
 from kgroup.simulation.scenario.toml_table import Table, read_toml
+from kgroup.simulation.world import OPERATOR
 
 __all__ = ["FIELDS", "MOST", "read_scenario"]
 

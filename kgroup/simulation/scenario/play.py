@@ -9,11 +9,12 @@ from random import Random
 from kgroup.model.group import GroupState
 from kgroup.simulation.client.application import Consumer, Habits
 from kgroup.simulation.client.config import Joined
-from kgroup.simulation.cluster import OPERATOR, Cluster
+from kgroup.simulation.cluster import Cluster
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
 from kgroup.simulation.scenario.start import joined, write_start
 from kgroup.simulation.timeline import Simulation
+from kgroup.simulation.world import OPERATOR
 
 __all__ = ["Stage", "play"]
 
@@ -172,7 +173,7 @@ class Stage:
     def _set_poison(self, step: Step) -> None:
         assert step.topic is not None
         partition = (step.topic, step.count)
-        offset = self.cluster.end_offset(partition, self.cluster.clock.now_ms)
+        offset = self.cluster.logs.end_offset(partition)
         self._poison[partition] = (offset, step.for_ms or 0)
         self.cluster.note(OPERATOR, str(step.action), f"offset {offset}", partitions=(partition,))
 

@@ -20,10 +20,10 @@ __all__ = ["joined", "write_start"]
 
 def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
     """Write what the coordinator would have written: the group, and its commits."""
-    cluster.ends.update(start.ends)
+    cluster.logs.ends.update(start.ends)
     cluster.names.update({member_id: name for name, (member_id, _) in start.members.items()})
     for (topic, number), offset in start.offsets.items():
-        cluster.read_to((topic, number), offset)
+        cluster.logs.read_to((topic, number), offset)
         key = {"group": scenario.group_id, "topic": topic, "partition": number}
         value = {
             "offset": offset,

@@ -1,0 +1,100 @@
+"""What is in partitions, and how far it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kgroup.simulation.clock import Clock
+from kgroup.simulation.message import TopicPartition
+
+__all__ = ["PartitionLogs"]
+
+
+class PartitionLogs:
+    """Records that come at a steady rate; only their offsets are known.
+
+    Args:
+        clock: the time.
+        rate: records a second that come to each partition.
+
+    Attributes:
+        ends: offsets that partitions had when it began, where they had any.
+        readers: by partition, who reads it now: functions that say how far they have come.
+    """
+
+    def __init__(self, clock: Clock, rate: float) -> None:
+        self.ends: dict[TopicPartition, int] = {}
+        self.readers: dict[TopicPartition, list[Callable[[TopicPartition], int]]] = {}
+        self._clock = clock
+        self._rate = rate
+        self._created_ms: dict[TopicPartition, int] = {}
+        self._starts: dict[TopicPartition, int] = {}
+        self._read_to: dict[TopicPartition, int] = {}
+
+    def create(self, partition: TopicPartition) -> None:
+        """Note a partition that is new."""
+        self._created_ms[partition] = self._clock.now_ms
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._created_ms
+
+    def start_offset(self, partition: TopicPartition) -> int:
+        """Return the offset of the first record that is still there."""
+        return self._starts.get(partition, 0)
+
+    def delete_records(self, partition: TopicPartition) -> int:
+        """Delete all records, as retention does; return the offset that it starts from then."""
+        self._starts[partition] = self.end_offset(partition)
+        return self._starts[partition]
+
+    def end_offset(self, partition: TopicPartition, at_ms: int | None = None) -> int:
+        """Return the offset of the next record that a partition gets, now or at a time."""
+        now_ms = self._clock.now_ms if at_ms is None else at_ms
+        since_ms = now_ms - self._created_ms[partition]
+        return self.ends.get(partition, 0) + int(since_ms * self._rate / 1000)
+
+    def written_ms(self, partition: TopicPartition, offset: int) -> int | None:
+        """Return when a partition gets a record that it does not have yet; None: it never does."""
+        if not self._rate:
+            return None
+        behind = offset - self.ends.get(partition, 0) + 1
+        return self._created_ms[partition] + -int(-behind * 1000 // self._rate)
+
+    def read_to(self, partition: TopicPartition, offset: int = 0) -> int:
+        """Return the offset behind the last record that anybody has read; note one more."""
+        reading = (position(partition) for position in self.readers.get(partition, ()))
+        self._read_to[partition] = max(self._read_to.get(partition, 0), offset, *reading)
+        return self._read_to[partition]
+
+    def begin(
+        self,
+        partition: TopicPartition,
+        offset: int | None,
+        reset: str,
+        position: Callable[[TopicPartition], int],
+    ) -> tuple[int, int, int]:
+        """Let somebody begin to read.
+
+        Args:
+            partition: which.
+            offset: that was committed; None: none was.
+            reset: "latest" or "earliest": where to begin without a commit, and where the record is
+                not there.
+            position: tells how far the reader has come.
+
+        Returns:
+            The offset, how many records are read again from there, and how many are skipped.
+        """
+        end = self.end_offset(partition)
+        if offset is None or not self.start_offset(partition) <= offset <= end:
+            offset = end if reset == "latest" else self.start_offset(partition)
+        read_to = self.read_to(partition)
+        readers = self.readers.setdefault(partition, [])
+        if position not in readers:
+            readers.append(position)
+        return offset, max(read_to - offset, 0), max(offset - read_to, 0)
+
+    def end(self, partition: TopicPartition, position: Callable[[TopicPartition], int]) -> None:
+        """Let somebody read no more."""
+        self.read_to(partition)
+        self.readers[partition].remove(position)

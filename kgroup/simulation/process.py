@@ -1,0 +1,48 @@
+"""A process: what it does later happens if it still runs then, and does not stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kgroup.simulation.clock import Clock, Timer
+
+__all__ = ["Process"]
+
+
+class Process:
+    """A running program.
+
+    Args:
+        clock: the time.
+
+    Attributes:
+        is_running: until it has ended.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.is_running = True
+        self._is_paused = False
+        self._deferred: list[Callable[[], None]] = []
+
+    def pause(self) -> None:
+        """Stand still, with all threads: a long garbage collection, a suspended machine."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Go on, and first do what would have been done meanwhile."""
+        self._is_paused = False
+        deferred, self._deferred = self._deferred, []
+        for action in deferred:
+            self.run(action)
+
+    def run(self, action: Callable[[], None]) -> None:
+        """Do something now; behind a pause, and not at all where the program has ended."""
+        if self._is_paused:
+            self._deferred.append(action)
+        elif self.is_running:
+            action()
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
+        """Do something later."""
+        return self.clock.after(delay_ms, lambda: self.run(action))

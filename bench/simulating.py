@@ -9,8 +9,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from bench.measure import KGROUP, measure, median, print_heads, print_row
+from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
-from kgroup.simulation.scenario.play import Stage
 
 __all__ = ["bench"]
 
@@ -61,7 +61,7 @@ def bench(runs: int) -> None:
 
 def _count(text: str) -> int:
     scenario = read_scenario(text, "bench")
-    clock = Stage(scenario, Random(0)).cluster.clock
+    clock = CoordinatorStage(scenario, Random(0)).cluster.clock
     events = 0
     while (due_ms := clock.next_ms) is not None and due_ms <= scenario.duration_ms:
         clock.step()

@@ -53,6 +53,10 @@ class PartitionLogs:
         since_ms = now_ms - self._created_ms[partition]
         return self.ends.get(partition, 0) + int(since_ms * self._rate / 1000)
 
+    def has(self, partition: TopicPartition, offset: int) -> bool:
+        """Tell whether somebody may read from an offset on."""
+        return self.start_offset(partition) <= offset <= self.end_offset(partition)
+
     def written_ms(self, partition: TopicPartition, offset: int) -> int | None:
         """Return when a partition gets a record that it does not have yet; None: it never does."""
         if not self._rate:
@@ -85,9 +89,9 @@ class PartitionLogs:
         Returns:
             The offset, how many records are read again from there, and how many are skipped.
         """
-        end = self.end_offset(partition)
-        if offset is None or not self.start_offset(partition) <= offset <= end:
-            offset = end if reset == "latest" else self.start_offset(partition)
+        if offset is None or not self.has(partition, offset):
+            is_latest = reset == "latest"
+            offset = self.end_offset(partition) if is_latest else self.start_offset(partition)
         read_to = self.read_to(partition)
         readers = self.readers.setdefault(partition, [])
         if position not in readers:

@@ -170,17 +170,26 @@ class Timeline:
 
     def moved(self, state: GroupState, generation_id: int, cause: str | None) -> None:
         """Note the state that the group has come to, and why if a rebalance begins."""
-        now_ms = self._clock.now_ms
         self._count_state()
         is_resting = self._state is None or self._state in _RESTING
         if state is not self._state:
             self._transitions[self._state, state] += 1
         self._state = state
         if cause is not None and (is_resting or state is GroupState.PREPARING_REBALANCE):
-            self._rebalances.append(Rebalance(now_ms, None, cause, None))
-        if state in _RESTING and self._rebalances and self._rebalances[-1].end_ms is None:
-            last = self._rebalances[-1]
-            self._rebalances[-1] = replace(last, end_ms=now_ms, generation_id=generation_id)
+            self.rebalance_begins(cause)
+        if state in _RESTING:
+            self.rebalance_ends(generation_id)
+
+    def rebalance_begins(self, cause: str) -> None:
+        """Note that a rebalance begins, and why."""
+        self._rebalances.append(Rebalance(self._clock.now_ms, None, cause, None))
+
+    def rebalance_ends(self, generation_id: int | None) -> None:
+        """Note that the rebalance that goes on is over, if one does."""
+        if self._rebalances and self._rebalances[-1].end_ms is None:
+            self._rebalances[-1] = replace(
+                self._rebalances[-1], end_ms=self._clock.now_ms, generation_id=generation_id
+            )
 
     def _count_state(self) -> None:
         if self._state is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kgroup.assignor.fetcher import fetcher_id
 from kgroup.model.log_range import LogRange
 from kgroup.model.zookeeper import Node, Stat, ZookeeperView
 from kgroup.operation.zookeeper.fetcher import (
@@ -11,7 +12,6 @@ from kgroup.operation.zookeeper.fetcher import (
     FetchState,
     OffsetReset,
     ResetCause,
-    fetcher_id,
     fetches_of,
 )
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of

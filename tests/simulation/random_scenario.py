@@ -8,7 +8,7 @@ from random import Random
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.rules import CONSUMER_PROTOCOL, COOPERATIVE, SKIPPED_ASSIGNMENT, Settings
-from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
+from kgroup.simulation.scenario.scenario import Action, MemberPlan, Paused, Scenario, Step
 
 __all__ = ["random_scenario"]
 
@@ -105,7 +105,8 @@ def _step(
     name = random.choice(list(members))
     step = replace(step, member=name, for_ms=random.randint(100, 60_000))
     if action is Action.PAUSE:
-        return replace(step, is_whole=random.random() < 0.5)
+        paused = Paused.PROCESS if random.random() < 0.5 else Paused.PROCESSING
+        return replace(step, paused=paused)
     if action is Action.RESTART:
         return replace(step, plan=_other_protocol(members[name], topics, random))
     return step

@@ -20,7 +20,8 @@ from kgroup.simulation.consumer.reconciliation import TABLE as RECONCILE
 from kgroup.simulation.group_coordinator import CoordinatorState
 from kgroup.simulation.mixed_coordinator import TABLE as MIXED
 from kgroup.simulation.scenario.file import FIELDS
-from kgroup.simulation.scenario.scenario import Action
+from kgroup.simulation.scenario.scenario import Action, Paused
+from kgroup.simulation.zookeeper.connector import Trigger
 from kgroup.word import Word
 from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
 from tests.simulation.consumer_answers import FOLLOWS as GROUP_FOLLOWS
@@ -162,6 +163,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "scenarios": _scenarios,
     **{f"fields of {name or 'the file'}": lambda name=name: _fields(name) for name in FIELDS},  # type: ignore[misc]
     "steps": lambda: _words(Action),
+    "pauses": lambda: _words(Paused),
+    "triggers": lambda: _words(Trigger),
     "states": _transitions,
     "requests": _coordinator,
     "causes": lambda: _words(Cause),

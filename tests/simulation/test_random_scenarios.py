@@ -14,11 +14,11 @@ import pytest
 from kgroup.simulation.client.application import Consumer
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.message import TopicPartition
-from kgroup.simulation.scenario.play import Stage
+from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from tests.simulation.random_scenario import random_scenario
 
 
-def wanted(stage: Stage, consumers: list[Consumer]) -> set[TopicPartition]:
+def wanted(stage: CoordinatorStage, consumers: list[Consumer]) -> set[TopicPartition]:
     """Return the partitions of the topics that consumers subscribe to."""
     configs = [each.client.config for each in consumers]
     return {
@@ -33,7 +33,7 @@ def wanted(stage: Stage, consumers: list[Consumer]) -> set[TopicPartition]:
     }
 
 
-def is_abandoned(stage: Stage) -> bool:
+def is_abandoned(stage: CoordinatorStage) -> bool:
     """Tell whether only members of the classic protocol are left in a consumer group.
 
     Kafka computes a target assignment, and looks for new partitions, when a member of the consumer
@@ -51,7 +51,7 @@ def is_abandoned(stage: Stage) -> bool:
 def test_all_ends_well(first: int) -> None:
     for seed in range(first, first + 30):
         scenario = random_scenario(seed)
-        stage = Stage(scenario, Random(seed))
+        stage = CoordinatorStage(scenario, Random(seed))
         cluster = stage.cluster
         cluster.clock.run(scenario.duration_ms)
         if cluster.coordinator is None or is_abandoned(stage):
@@ -77,7 +77,7 @@ def test_all_ends_well(first: int) -> None:
 
 def test_a_seed_says_it_all() -> None:
     for seed in range(10):
-        first, second = (Stage(random_scenario(seed), Random(seed)) for _ in range(2))
+        first, second = (CoordinatorStage(random_scenario(seed), Random(seed)) for _ in range(2))
         for stage in (first, second):
             stage.cluster.clock.run(200_000)
         assert first.cluster.timeline.events == second.cluster.timeline.events

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kgroup.errors import InputError
+from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.simulation.scenario.file import FIELDS, read_scenario
-from kgroup.simulation.scenario.scenario import Action, Scenario
+from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, MemberPlan, Scenario
+from kgroup.simulation.zookeeper.registration import Registration
 
 MEMBER = '[topics]\norders = 6\n[[member]]\nname = "a"\ntopics = "orders"\n'
 """Five lines; what a test adds begins in the sixth."""
@@ -203,7 +205,7 @@ def test_every_field() -> None:
         (70_000, Action.RESTART, "m2"),
     ]
     plan = scenario.steps[-1].plan
-    assert plan is not None
+    assert isinstance(plan, MemberPlan)
     assert (plan.config.session_timeout_ms, plan.config.client_id) == (30_000, "m2")
 
 
@@ -233,3 +235,124 @@ def test_fields_are_told_apart() -> None:
             text = f'{MEMBER}[[step]]\nat = 1\ndo = "stop"\n' if table == "step" else MEMBER
             if wrong not in FIELDS[table]:
                 assert field in refused(f'{text}"{wrong}" = 1\n')
+
+
+ZOOKEEPER = """
+version = "0.8.2.2"
+[topics]
+orders = 4
+[[member]]
+name = "a"
+"""
+
+
+def test_consumers_on_zookeeper() -> None:
+    scenario = read(
+        """
+        version = "0.8.2"
+        [topics]
+        orders = 4
+        payments = 1
+        [brokers]
+        tickTime = "3s"
+        [members]
+        topics = ["orders:2", "payments"]
+        streams = 3
+        zookeeper.session.timeout.ms = "9s"
+        [[member]]
+        name = "a"
+        count = 2
+        start = 0
+        consumer.id = "x"
+        dual.commit.enabled = true
+        [[member]]
+        name = "b"
+        whitelist = "orders.*"
+        [[step]]
+        at = "1m"
+        do = "pause"
+        member = "a1"
+        what = "zookeeper"
+        for = "10s"
+        [[step]]
+        at = "2m"
+        do = "restart"
+        member = "a2"
+        set = { offsets.storage = "kafka", blacklist = "x" }
+        """
+    )
+    assert not scenario.members
+    assert list(scenario.connectors) == ["a1", "a2", "b"]
+    assert scenario.tick_ms == 3_000
+    first, second, third = (each.config for each in scenario.connectors.values())
+    assert first.registration.subscription == {"orders": 2, "payments": 3}
+    assert first.registration.is_static
+    assert (first.consumer_id, second.consumer_id, third.consumer_id) == ("x1", "x2", None)
+    assert first.session_timeout_ms == 9_000
+    assert first.dual_commit
+    assert not third.dual_commit
+    assert third.registration.subscription == {"orders.*": 3}
+    assert third.registration.pattern == "white_list"
+    (_, _, pause, restart) = scenario.steps
+    assert (pause.paused, pause.for_ms) == ("zookeeper", 10_000)
+    assert isinstance(restart.plan, ConnectorPlan)
+    assert restart.plan.config.storage == "kafka"
+    assert restart.plan.config.registration == Registration(
+        {"x": 1}, SubscriptionPattern.BLACK_LIST
+    )
+    assert restart.plan.config.session_timeout_ms == 9_000
+
+
+def test_defaults_on_zookeeper_are_those_of_0_8_2() -> None:
+    """`ConsumerConfig.scala` of 0.8.2.2."""
+    config = read(f'{ZOOKEEPER}topics = "orders"\n').connectors["a"].config
+    assert (config.session_timeout_ms, config.rebalance_backoff_ms) == (6_000, 2_000)
+    assert (config.rebalance_max_retries, config.auto_commit_interval_ms) == (4, 60_000)
+    assert (config.reset, config.strategy, config.storage) == ("largest", "range", "zookeeper")
+    assert (config.fetchers, config.queued_chunks, config.fetch_wait_max_ms) == (1, 2, 100)
+    assert config.refresh_leader_backoff_ms == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "one of topics, whitelist and blacklist, found none"),
+        ('topics = "orders"\nwhitelist = "x"', "one of topics, whitelist and blacklist"),
+        ('topics = "payments"', "topics of [topics] (orders), found 'payments'"),
+        ('topics = "orders:0"', "with streams"),
+        ('whitelist = "("', "whitelist: expected"),
+        ('topics = "orders"\nauto.offset.reset = "latest"', "largest or smallest"),
+        ('topics = "orders"\ngroup.instance.id = "x"', "found 'group.instance.id'"),
+        ('topics = "orders"\n[brokers]\n"group.max.size" = 3', "found 'group.max.size'"),
+        (
+            'topics = "orders"\n[[step]]\nat = 1\ndo = "move_coordinator"',
+            "found 'move_coordinator'",
+        ),
+        (
+            'topics = "orders"\n[[step]]\nat = 1\ndo = "commit"\nmember = "a"\ngeneration = 1',
+            "there are none on ZooKeeper",
+        ),
+        (
+            'topics = "orders"\n[[step]]\nat = 1\ndo = "pause"\nmember = "a"\nwhat = "zookeeper"',
+            "for (how long it takes)",
+        ),
+        (
+            'topics = "orders"\n[[step]]\nat = 1\ndo = "restart"\nmember = "a"\n'
+            "set = { streams = 2 }",
+            "topics, whitelist or blacklist beside it",
+        ),
+    ],
+)
+def test_what_does_not_fit_on_zookeeper(text: str, expected: str) -> None:
+    assert expected in refused(f"{ZOOKEEPER}{text}\n")
+
+
+@pytest.mark.parametrize("version", ["0.8.1", "0.9.0.1", "1.0"])
+def test_versions_between_are_refused(version: str) -> None:
+    assert "1.1 to 4.3.1, or 0.8.2" in refused(f'version = "{version}"\n{MEMBER}')
+
+
+def test_java_has_no_zookeeper() -> None:
+    text = f'{MEMBER}[[step]]\nat = 1\ndo = "pause"\nmember = "a"\nwhat = "zookeeper"\nfor = 1\n'
+    assert "process or processing" in refused(text)
+    assert "tickTime" in refused(f"[brokers]\ntickTime = 3\n{MEMBER}")

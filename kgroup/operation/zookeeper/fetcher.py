@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kgroup.assignor.fetcher import KAFKA_VERSIONS, fetcher_id
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
-from kgroup.model.offsets_partition import string_hash
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import GroupNodes, ZookeeperView
 from kgroup.operation.commit import differing_note, kafka_offsets, larger
@@ -29,22 +29,9 @@ from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.source.base import GroupSource, Question
 from kgroup.word import Word
 
-__all__ = [
-    "KAFKA_VERSIONS",
-    "Fetch",
-    "FetchState",
-    "OffsetReset",
-    "ResetCause",
-    "fetcher_id",
-    "fetches_of",
-    "list_fetches",
-]
-
-KAFKA_VERSIONS = ("0.8.2.2", "0.8.1.1", "0.8.0")
-"""Versions of Kafka whose consumers choose fetchers each in its own way, the newest first."""
+__all__ = ["Fetch", "FetchState", "OffsetReset", "ResetCause", "fetches_of", "list_fetches"]
 
 _EVERYTHING = Question(nodes=True, log_budget=0)
-_LEAST_INT = -(1 << 31)
 _UNKNOWN = LogRange()
 _NOTHING: Mapping[tuple[str, int], int] = {}
 
@@ -126,19 +113,6 @@ class Fetch:
     fetch_offset: int | None
     reset: ResetCause | None
     committed_in: CommitStore | None
-
-
-def fetcher_id(
-    topic: str, partition: int, count: int, kafka_version: str = KAFKA_VERSIONS[0]
-) -> int:
-    """Return which of a broker's `count` fetchers reads a partition, in one of `KAFKA_VERSIONS`."""
-    value = (31 * string_hash(topic) + partition) & 0xFFFFFFFF
-    if kafka_version == "0.8.0":
-        return 0
-    if kafka_version == "0.8.1.1":
-        return (value & 0x7FFFFFFF) % count
-    signed = value - (1 << 32) if value >> 31 else value
-    return (0 if signed == _LEAST_INT else abs(signed)) % count
 
 
 def list_fetches(

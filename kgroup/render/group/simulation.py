@@ -131,7 +131,8 @@ def simulations_text(
         yield "\n"
         yield from title_text("Rebalances", form, level=3, terminal=terminal)
         rows = [_rebalance(each, first.end_ms) for each in first.rebalances]
-        yield from sheet_text(Sheet(_REBALANCES, rows), form, headers=headers, terminal=terminal)
+        rebalances = Sheet(_REBALANCES, rows).without_blank()
+        yield from sheet_text(rebalances, form, headers=headers, terminal=terminal)
     yield "\n"
     yield from title_text("Partitions", form, level=3, terminal=terminal)
     partitions = Sheet(_PARTITIONS, list(_partition_rows(first.partitions)))
@@ -174,7 +175,8 @@ def _partition_rows(partitions: Iterable[PartitionTotal]) -> Iterator[tuple[obje
 
 def _facts(simulation: Simulation) -> Iterator[tuple[str, str]]:
     states = sorted(simulation.state_ms.items(), key=lambda each: -each[1])
-    yield "states", ", ".join(f"{state} {age(spent_ms)}" for state, spent_ms in states)
+    if states:
+        yield "states", ", ".join(f"{state} {age(spent_ms)}" for state, spent_ms in states)
     yield "requests", ", ".join(f"{name} {n}" for name, n in simulation.requests.items())
     if simulation.refused_commits:
         refused = simulation.refused_commits.items()
@@ -257,17 +259,24 @@ def _ruler(end_ms: int, room: int) -> str:
 
 
 def diagram_text(simulation: Simulation) -> Iterator[str]:
-    """Write Mermaid diagrams: who said what to whom, and the states that the group went through."""
+    """Write Mermaid diagrams: who said what to whom, and the states that the group went through.
+
+    A group on ZooKeeper has no coordinator and no states.
+    """
     yield "```mermaid\nsequenceDiagram\n"
     others = {event.actor for event in simulation.events} - {"coordinator"}
     ids = {name: f"p{at}" for at, name in enumerate(sorted(others))}
     for name, short in ids.items():
         yield f"    participant {short} as {_mermaid(name)}\n"
-    ids["coordinator"] = "c"
-    yield "    participant c as coordinator\n"
+    if simulation.transitions:
+        ids["coordinator"] = "c"
+        yield "    participant c as coordinator\n"
     for event in simulation.events:
         yield from _arrows(event, ids)
-    yield "```\n\n```mermaid\nstateDiagram-v2\n"
+    yield "```\n"
+    if not simulation.transitions:
+        return
+    yield "\n```mermaid\nstateDiagram-v2\n"
     for each in simulation.transitions:
         times = f" : {each.count} times" if each.count > 1 else ""
         yield f"    {each.before or '[*]'} --> {each.after}{times}\n"
@@ -278,7 +287,7 @@ def _arrows(event: Event, ids: Mapping[str, str]) -> Iterator[str]:
     actor, when = ids[event.actor], time_text(event.time_ms)
     parts = _parts(event)
     said = " ".join(filter(None, (event.error or event.answer, parts)))
-    if not event.event[:1].isupper():
+    if not event.event[:1].isupper() or "coordinator" not in ids:
         yield f"    Note over {actor}: {when} {_mermaid(f'{event.event} {said}'.strip())}\n"
         return
     if event.answer == "waits":

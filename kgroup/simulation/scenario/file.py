@@ -6,21 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kgroup.model.pattern import parse_regex
-from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.cluster import COORDINATOR
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
-from kgroup.simulation.rules import (
-    CONSUMER_PROTOCOL,
-    COOPERATIVE,
-    NEWEST,
-    STATIC_MEMBERS,
-    Settings,
-    Version,
-)
-from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
+from kgroup.simulation.rules import CONSUMER_PROTOCOL, NEWEST, Settings, Version
+from kgroup.simulation.scenario.java_member import MEMBER_FIELDS, TOO_OLD, JavaMembers
+from kgroup.simulation.scenario.member_reader import ON_ZOOKEEPER, MemberReader, P, read_version
+from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, Paused, Scenario, Step
 from kgroup.simulation.scenario.toml_table import Table, read_toml
+from kgroup.simulation.scenario.zookeeper_member import ZOOKEEPER_MEMBER_FIELDS, ZookeeperMembers
 from kgroup.simulation.world import OPERATOR
+from kgroup.simulation.zookeeper.cluster import ZOOKEEPER
 
 __all__ = ["FIELDS", "MOST", "read_scenario"]
 
@@ -28,16 +23,8 @@ MOST = 100_000
 """Of members, and of partitions of a topic: more would be a slip of the finger."""
 _QUIET_MS = 60_000
 """How long a scenario goes on behind its last step, if it does not say so."""
-_SESSION_45_S: Version = (3, 0)
-_TOO_OLD = "version 4.3 or later, for the consumer protocol"
-_STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
-_CLASSES = {
-    f"org.apache.kafka.clients.consumer.{name}Assignor": word
-    for name, word in zip(
-        ("Range", "RoundRobin", "Sticky", "CooperativeSticky"), _STRATEGIES, strict=True
-    )
-}
-
+_OF_EVERY_VERSION = ("count", "delay", "failover")
+_TICK = "tickTime"
 _BROKER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
     "group.min.session.timeout.ms": ("min_session_timeout_ms", Table.duration),
     "group.max.session.timeout.ms": ("max_session_timeout_ms", Table.duration),
@@ -63,37 +50,15 @@ _CONSUMER_GROUPS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
 }
 """Likewise of their consumer groups."""
 
-_CONSUMER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
-    "session.timeout.ms": ("session_timeout_ms", Table.interval),
-    "heartbeat.interval.ms": ("heartbeat_interval_ms", Table.interval),
-    "max.poll.interval.ms": ("max_poll_interval_ms", Table.interval),
-    "auto.commit.interval.ms": ("auto_commit_interval_ms", Table.interval),
-    "metadata.max.age.ms": ("metadata_max_age_ms", Table.interval),
-    "retry.backoff.ms": ("retry_backoff_ms", Table.interval),
-    "client.rack": ("rack", Table.text),
-    "client.id": ("client_id", Table.text),
-    "group.remote.assignor": ("remote_assignor", Table.text),
-}
-"""Likewise of consumers."""
-
-_OTHER = (
-    "group.protocol",
-    "enable.auto.commit",
-    "partition.assignment.strategy",
-    "auto.offset.reset",
-)
-_ONLY: Mapping[str, tuple[str, ...]] = {
-    "classic": ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"),
-    "consumer": ("group.remote.assignor", "regex"),
-}
-"""What a consumer may say with one `group.protocol` only (`ConsumerConfig`)."""
-
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "": {
         "title": "A sentence.",
         "about": "What there is to see: shown above the timeline.",
         "group": 'Name of the group; "group" by default.',
-        "version": "Version of Kafka that brokers and consumers have; 4.3.1 by default.",
+        "version": (
+            "Version of Kafka that brokers and consumers have; 4.3.1 by default. "
+            "Consumers of 0.8.2 live on ZooKeeper."
+        ),
         "duration": "When it ends; by default a minute after the last step.",
         "jitter": "By how much each step may be late, as chance decides; 0 by default.",
         "rate": "Records a second that come to each partition; 10 by default.",
@@ -104,38 +69,27 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "delay": "How long a message takes: one time, or the least and the most; 1 to 5 ms.",
         "load": "How long a new coordinator reads before it answers; 200 ms by default.",
         "failover": "Until another broker leads what a crashed one led; 6 s by default.",
+        _TICK: "Of ZooKeeper, as in its configuration; 2 s by default. Version 0.8.2 only.",
         **dict.fromkeys((*_BROKER, *_CONSUMER_GROUPS), "As in Kafka."),
     },
     "members": {
         "topics": "What all members subscribe to, if they do not say otherwise.",
         "…": "Every other field of a member, for all members.",
     },
-    "member": {
-        "name": "How it is called; with count it is followed by a number.",
-        "count": "How many there are of it; 1 by default.",
-        "start": "When it starts; not at all without, unless a step starts it.",
-        "every": "With count: how long after one the next starts; 0 by default.",
-        "topics": "What it subscribes to.",
-        "pattern": "In place of topics: a regular expression (RE2) that their names match.",
-        "regex": "Likewise, but the broker looks for the topics (group.protocol consumer).",
-        "processing": "From one poll() to the next; 500 ms by default.",
-        "offsets": '"kafka", or "external": in a store of its own, which it seeks to.',
-        "version": "Of its client; by default that of the brokers.",
-        "group.instance.id": "Makes it a static member; with count followed by a number.",
-        **dict.fromkeys((*_CONSUMER, *_OTHER), "As in Kafka."),
-    },
+    "member": MEMBER_FIELDS,
+    "member of 0.8.2": ZOOKEEPER_MEMBER_FIELDS,
     "step": {
         "at": "When.",
         "do": "What: " + ", ".join(Action) + ".",
         "member": "To whom, or a list of several.",
         "every": "Of several: how long after one the next.",
         "for": "How long a pause or a restart takes, or poison keeps busy.",
-        "what": 'Of a pause: "process" stands still with its heartbeats, "processing" without.',
+        "what": "Of a pause: " + ", ".join(Paused) + ".",
         "set": "Of a restart: a table of settings that are changed.",
         "generation": "Of a commit: the generation that it claims.",
-        "topic": "Which is new or has more partitions, or has the poison.",
+        "topic": "Which is new or has more partitions, or to whose partition it happens.",
         "partitions": "How many it has then.",
-        "partition": "Which has the poison.",
+        "partition": "To which it happens.",
         "broker": "Which stops, starts, or coordinates.",
     },
 }
@@ -164,27 +118,23 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     for field in ("group", "version"):
         if there is not None and field in top:
             raise top.error(field, "none, as the group is there already", top.data[field])
-    version = _version(top, NEWEST if there is None else there.settings.version)
+    version = read_version(top, NEWEST if there is None else there.settings.version)
     topics = {} if there is None else dict(there.topics)
     topics |= _topics(top.table("topics"))
     brokers = top.table("brokers")
-    brokers.only(FIELDS["brokers"])
-    common = top.table("members")
+    is_zookeeper = version == ON_ZOOKEEPER
+    is_other = set(FIELDS["brokers"]) - {*_OF_EVERY_VERSION, _TICK} if is_zookeeper else {_TICK}
+    brokers.only([each for each in FIELDS["brokers"] if each not in is_other])
     group_id = top.text("group", "group") if there is None else there.group_id
+    count = brokers.number("count", 3, 1, 1_000)
     members = {} if there is None else dict(there.members)
     steps = [] if there is None else list(there.steps)
-    for table in arrays.get("member", ()):
-        for name, plan, start_ms in _members(_with(common, table), group_id, version, topics):
-            if name in members:
-                raise table.error("name", "a name that no other member has", name)
-            members[name] = plan
-            if start_ms is not None:
-                steps.append(Step(start_ms, Action.START, name))
-    if not members:
-        raise top.error(None, "at least one [[member]]", "none")
-    count = brokers.number("count", 3, 1, 1_000)
-    for table in arrays.get("step", ()):
-        steps += _steps(table, members, topics, count)
+    connectors: dict[str, ConnectorPlan] = {}
+    if is_zookeeper:
+        steps += _read_members(top, arrays, ZookeeperMembers(group_id), connectors, topics, count)
+    else:
+        reader = JavaMembers(group_id, version)
+        steps += _read_members(top, arrays, reader, members, topics, count)
     steps.sort(key=lambda step: step.at_ms)
     jitter_ms = top.duration("jitter", 0)
     last_ms = max((step.at_ms + (step.for_ms or 0) for step in steps), default=0)
@@ -196,8 +146,8 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         top.duration("duration", last_ms + jitter_ms + _QUIET_MS),
         top.text("title") if "title" in top else None,
         top.text("about").strip() if "about" in top else None,
-        _settings(brokers, version),
-        _consumer_settings(brokers, version),
+        Settings() if is_zookeeper else _settings(brokers, version),
+        ConsumerSettings() if is_zookeeper else _consumer_settings(brokers, version),
         count,
         top.fraction("rate", 10),
         _delay(brokers),
@@ -205,33 +155,34 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         brokers.duration("failover", 6_000),
         jitter_ms,
         None if there is None else there.start,
+        connectors,
+        brokers.interval(_TICK) if _TICK in brokers else 2_000,
     )
 
 
-def _with(common: Table, table: Table) -> Table:
-    """Give a member the fields of all members that it does not have itself."""
-    own = table.data
-    named = {name: value for name, value in common.data.items() if name not in own}
-    if "pattern" in own or "regex" in own:
-        named.pop("topics", None)
-    for other in set(_ONLY) - {own.get("group.protocol", common.data.get("group.protocol"))}:
-        if "group.protocol" in own:
-            for name in _ONLY[other]:
-                named.pop(name, None)
-    return table.with_data({**named, **own})
-
-
-def _version(table: Table, default: Version) -> Version:
-    if "version" not in table:
-        return default
-    text = table.text("version")
-    parts = text.split(".")
-    if not all(part.isdigit() and len(part) < 4 for part in parts) or not 2 <= len(parts) <= 3:
-        raise table.error("version", "a version such as 2.8.2", text)
-    version = tuple(map(int, parts))
-    if not (1, 1) <= version <= NEWEST:
-        raise table.error("version", "a version from 1.1 to 4.3.1", text)
-    return version
+def _read_members(
+    top: Table,
+    arrays: Mapping[str, list[Table]],
+    reader: MemberReader[P],
+    members: dict[str, P],
+    topics: dict[str, int],
+    brokers: int,
+) -> list[Step]:
+    """Read members, which are added to others, and all steps."""
+    common = top.table("members")
+    steps = []
+    for table in arrays.get("member", ()):
+        for name, plan, start_ms in _members(reader.completed(common, table), reader, topics):
+            if name in members:
+                raise table.error("name", "a name that no other member has", name)
+            members[name] = plan
+            if start_ms is not None:
+                steps.append(Step(start_ms, Action.START, name))
+    if not members:
+        raise top.error(None, "at least one [[member]]", "none")
+    for table in arrays.get("step", ()):
+        steps += _steps(table, reader, members, topics, brokers)
+    return steps
 
 
 def _topics(table: Table) -> dict[str, int]:
@@ -248,7 +199,7 @@ def _consumer_settings(table: Table, version: Version) -> ConsumerSettings:
     for name, (field, read) in _CONSUMER_GROUPS.items():
         if name in table:
             if version < CONSUMER_PROTOCOL:
-                raise table.error(name, _TOO_OLD, ".".join(map(str, version)))
+                raise table.error(name, TOO_OLD, ".".join(map(str, version)))
             given[field] = read(table, name)
     for name in given.get("assignors", ()):
         if name not in ConsumerSettings().assignors:
@@ -269,120 +220,40 @@ def _delay(table: Table) -> tuple[int, int]:
 
 
 def _members(
-    table: Table, group_id: str, version: Version, topics: Mapping[str, int]
-) -> list[tuple[str, MemberPlan, int | None]]:
+    table: Table, reader: MemberReader[P], topics: Mapping[str, int]
+) -> list[tuple[str, P, int | None]]:
     """Read a table of one member, or of several that are alike: name, plan, when it starts."""
-    table.only(FIELDS["member"])
+    table.only(reader.fields)
     base = table.text("name")
-    if base in (COORDINATOR, OPERATOR):
+    if base in (COORDINATOR, OPERATOR, ZOOKEEPER):
         raise table.error("name", "a name that the timeline has for nobody else", base)
     count = table.number("count", 1, 1, MOST)
     start_ms = table.duration("start") if "start" in table else None
     every_ms = table.duration("every", 0)
-    plan = _plan(table, group_id, base, version)
-    for topic in plan.config.topics:
+    plan = reader.read(table, base)
+    for topic in reader.topics(plan):
         if topic not in topics:
             known = ", ".join(topics) or "none"
             raise table.error("topics", f"topics of [topics] ({known})", topic)
     found = []
     for number in range(count):
         suffix = str(number + 1) if count > 1 else ""
-        instance_id = plan.config.instance_id
-        config = replace(
-            plan.config,
-            client_id=plan.config.client_id if "client.id" in table else base + suffix,
-            instance_id=None if instance_id is None else instance_id + suffix,
-        )
         starts_ms = None if start_ms is None else start_ms + number * every_ms
-        found.append((base + suffix, replace(plan, config=config), starts_ms))
+        name = base + suffix
+        found.append((name, reader.numbered(table, plan, name, suffix), starts_ms))
     return found
 
 
-def _plan(table: Table, group_id: str, name: str, broker: Version) -> MemberPlan:
-    version = _version(table, broker)
-    given = {field: read(table, key) for key, (field, read) in _CONSUMER.items() if key in table}
-    strategies = _strategies(table, version)
-    given["group_protocol"] = _protocol(table, table, min(version, broker), "classic")
-    told = [name for name in ("topics", "pattern", "regex") if name in table.data]
-    if len(told) > 1:
-        raise table.error(told[-1], "one of topics, pattern and regex", " and ".join(told))
-    if "pattern" in table:
-        given["pattern"] = _pattern(table, "pattern")
-    elif "regex" in table:
-        _pattern(table, "regex")
-        given["regex"] = table.text("regex")
-    else:
-        given["topics"] = tuple(dict.fromkeys(table.texts("topics")))
-    if "group.instance.id" in table:
-        if min(version, broker) < STATIC_MEMBERS:
-            raise table.error("group.instance.id", "version 2.3 or later", "an older one")
-        given["instance_id"] = table.text("group.instance.id")
-    given.setdefault("client_id", name)
-    if version < _SESSION_45_S:
-        given.setdefault("session_timeout_ms", 10_000)
-    config = ClientConfig(
-        group_id=group_id,
-        strategies=strategies,
-        enable_auto_commit=table.flag("enable.auto.commit", default=True),
-        version=version,
-        **given,
-    )
-    if config.heartbeat_interval_ms >= config.session_timeout_ms:
-        raise table.error(
-            "heartbeat.interval.ms" if "heartbeat.interval.ms" in table else "session.timeout.ms",
-            "a heartbeat interval below the session timeout",
-            f"{config.heartbeat_interval_ms} and {config.session_timeout_ms} ms",
-        )
-    return MemberPlan(
-        config,
-        table.duration("processing", 500) or 1,
-        table.choice("auto.offset.reset", ("latest", "earliest"), "latest"),
-        table.choice("offsets", ("kafka", "external"), "kafka") == "external",
-    )
-
-
-def _strategies(table: Table, version: Version) -> tuple[str, ...]:
-    name = "partition.assignment.strategy"
-    default = ("range", "cooperative-sticky") if version >= _SESSION_45_S else ("range",)
-    found = table.texts(name, default)
-    words = tuple(
-        _CLASSES.get(word.strip(), word.strip()) for each in found for word in each.split(",")
-    )
-    for word in words:
-        if word not in _STRATEGIES:
-            raise table.error(name, " or ".join(_STRATEGIES), word)
-    if "cooperative-sticky" in words and version < COOPERATIVE:
-        raise table.error(name, "version 2.4 or later for cooperative-sticky", "an older one")
-    return words
-
-
-def _protocol(table: Table, member: Table, version: Version, default: str) -> str:
-    """Read `group.protocol`, and see that nothing is said that the other one has only."""
-    protocol = table.choice("group.protocol", tuple(_ONLY), default)
-    if protocol == "consumer" and version < CONSUMER_PROTOCOL:
-        raise table.error("group.protocol", _TOO_OLD, ".".join(map(str, version)))
-    for other in set(_ONLY) - {protocol}:
-        for name in _ONLY[other]:
-            if name in member:
-                raise member.error(name, f"none, as group.protocol is {protocol}", name)
-    return protocol
-
-
-def _pattern(table: Table, name: str) -> Callable[[str], bool]:
-    text = table.text(name)
-    try:
-        pattern = parse_regex(text)
-    except ValueError as error:
-        raise table.error(name, str(error), text) from None
-    return lambda topic: pattern.fullmatch(topic) is not None
-
-
 def _steps(
-    table: Table, members: Mapping[str, MemberPlan], topics: dict[str, int], brokers: int
+    table: Table,
+    reader: MemberReader[P],
+    members: Mapping[str, P],
+    topics: dict[str, int],
+    brokers: int,
 ) -> list[Step]:
     """Read a step, of several members several."""
     table.only(FIELDS["step"])
-    action = Action(table.choice("do", list(Action)))
+    action = Action(table.choice("do", list(reader.actions)))
     at_ms = table.duration("at")
     known = _STEP_FIELDS[action]
     for field in table.data:
@@ -399,12 +270,14 @@ def _steps(
     if "for" in known and ("for" in table or action is not Action.PAUSE):
         step = replace(step, for_ms=table.duration("for", 5_000 if "member" in known else None))
     if action is Action.COMMIT and "generation" in table:
+        if not reader.has_generations:
+            raise table.error("generation", "none, as there are none on ZooKeeper", "one")
         step = replace(step, generation_id=table.number("generation"))
     if action is Action.PAUSE:
-        what = table.choice("what", ("process", "processing"), "process")
-        if what == "processing" and "for" not in table:
-            raise table.error(None, "for (how long the processing takes)", "none")
-        step = replace(step, is_whole=what == "process")
+        paused = Paused(table.choice("what", list(reader.pauses), Paused.PROCESS))
+        if paused is not Paused.PROCESS and "for" not in table:
+            raise table.error(None, "for (how long it takes)", "none")
+        step = replace(step, paused=paused)
     if "member" not in known:
         return [step]
     every_ms = table.duration("every", 0)
@@ -412,7 +285,7 @@ def _steps(
     for number, name in enumerate(table.texts("member")):
         if name not in members:
             raise table.error("member", f"a member ({', '.join(list(members)[:10])})", name)
-        plan = _changed(table, members[name]) if "set" in table else None
+        plan = reader.changed(table, members[name]) if "set" in table else None
         steps.append(replace(step, at_ms=at_ms + number * every_ms, member=name, plan=plan))
     return steps
 
@@ -423,7 +296,7 @@ def _about_topic(table: Table, step: Step, topics: dict[str, int]) -> Step:
     if (step.action is Action.ADD_TOPIC) is (before is not None):
         expected = "a topic that is not there yet" if before else "a topic of [topics]"
         raise table.error("topic", expected, topic)
-    if step.action is Action.POISON:
+    if step.action in (Action.POISON, Action.DELETE_RECORDS):
         number = table.number("partition")
         assert before is not None
         if number >= before:
@@ -431,36 +304,6 @@ def _about_topic(table: Table, step: Step, topics: dict[str, int]) -> Step:
         return replace(step, topic=topic, count=number)
     return replace(
         step, topic=topic, count=table.number("partitions", least=(before or 0) + 1, most=MOST)
-    )
-
-
-def _changed(table: Table, plan: MemberPlan) -> MemberPlan:
-    """Configure a member anew; what is not named stays."""
-    changes = table.table("set")
-    known = {*_CONSUMER, *_OTHER, "topics", "processing"}
-    changes.only(known)
-    config = plan.config
-    protocol = _protocol(changes, changes, config.version, config.group_protocol)
-    given = {
-        field: read(changes, key) for key, (field, read) in _CONSUMER.items() if key in changes
-    }
-    if "partition.assignment.strategy" in changes:
-        given["strategies"] = _strategies(changes, config.version)
-    if "topics" in changes:
-        given |= {"topics": changes.texts("topics"), "pattern": None, "regex": None}
-    elif protocol == "classic" and config.regex is not None:
-        raise changes.error(None, "topics, as only the consumer protocol has a regex", "none")
-    given["group_protocol"] = protocol
-    given["enable_auto_commit"] = changes.flag(
-        "enable.auto.commit", default=config.enable_auto_commit
-    )
-    return replace(
-        plan,
-        config=replace(config, **given),
-        processing_ms=changes.duration("processing", plan.processing_ms) or 1,
-        auto_offset_reset=changes.choice(
-            "auto.offset.reset", ("latest", "earliest"), plan.auto_offset_reset
-        ),
     )
 
 
@@ -474,6 +317,7 @@ _STEP_FIELDS: Mapping[Action, tuple[str, ...]] = {
     Action.COMMIT: ("member", "every", "generation"),
     Action.ADD_PARTITIONS: ("topic", "partitions"),
     Action.ADD_TOPIC: ("topic", "partitions"),
+    Action.DELETE_RECORDS: ("topic", "partition"),
     Action.POISON: ("topic", "partition", "for"),
     Action.MOVE_COORDINATOR: ("broker",),
     Action.STOP_BROKER: ("broker",),

@@ -9,9 +9,10 @@ from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.rules import Settings
+from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.word import Word
 
-__all__ = ["Action", "MemberPlan", "Scenario", "Start", "Step"]
+__all__ = ["Action", "ConnectorPlan", "MemberPlan", "Paused", "Scenario", "Start", "Step"]
 
 
 class Action(Word):
@@ -26,10 +27,32 @@ class Action(Word):
     COMMIT = ("commit", "It commits what it has read, perhaps as a member of an older generation.")
     ADD_PARTITIONS = ("add_partitions", "A topic gets more partitions.")
     ADD_TOPIC = ("add_topic", "There is a new topic.")
+    DELETE_RECORDS = ("delete_records", "All records of a partition go, as by retention.")
     POISON = ("poison", "The next record of a partition keeps whoever reads it busy.")
     MOVE_COORDINATOR = ("move_coordinator", "Another broker becomes the group's coordinator.")
     STOP_BROKER = ("stop_broker", "A broker crashes; another one takes over what it led.")
     START_BROKER = ("start_broker", "It comes back.")
+
+
+class Paused(Word):
+    """What a pause is of."""
+
+    PROCESS = ("process", "The whole process stands still, heartbeats too.")
+    PROCESSING = ("processing", "The program does not ask for records; heartbeats go on.")
+    ZOOKEEPER = ("zookeeper", "The consumer is cut off from ZooKeeper, but not from brokers.")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorPlan:
+    """A consumer that lives on ZooKeeper, as it is when it starts.
+
+    Attributes:
+        config: of the consumer.
+        processing_ms: that its program takes for the records of a fetch.
+    """
+
+    config: ZookeeperConfig
+    processing_ms: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +80,9 @@ class Step:
         member: to whom it happens; None where it happens to no member.
         for_ms: how long it lasts; None where it does not end by itself, or lasts no time.
         plan: of a member that restarts configured anew.
-        is_whole: of a pause: whether the whole process stands still, or only the processing.
+        paused: of a pause: what does not go on.
         generation_id: of a commit: that it claims.
-        topic: with `count`: its partitions from then on; of poison with `count`: which partition.
+        topic: with `count`: its partitions from then on; of what happens to a partition: which.
         broker: which; None where any other will do.
     """
 
@@ -67,8 +90,8 @@ class Step:
     action: Action
     member: str | None = None
     for_ms: int | None = None
-    plan: MemberPlan | None = None
-    is_whole: bool = True
+    plan: MemberPlan | ConnectorPlan | None = None
+    paused: Paused = Paused.PROCESS
     generation_id: int | None = None
     topic: str | None = None
     count: int = 0
@@ -108,6 +131,7 @@ class Scenario:
         about: what there is to see; likewise.
         topics: partitions by topic.
         members: by name.
+        connectors: members in their place that live on ZooKeeper, by name.
         steps: in order of time.
         duration_ms: when it ends.
         jitter_ms: by how much each step may be late, as chance decides.
@@ -118,6 +142,7 @@ class Scenario:
         delay_ms: least and most that a message takes.
         load_ms: how long a new coordinator reads before it answers.
         start: the group that is there already; None: there is none.
+        tick_ms: of ZooKeeper: on which sessions expire.
         failover_ms: until another broker leads what a broker led that crashed.
     """
 
@@ -137,3 +162,5 @@ class Scenario:
     failover_ms: int = 6_000
     jitter_ms: int = 0
     start: Start | None = None
+    connectors: Mapping[str, ConnectorPlan] = field(default_factory=dict)
+    tick_ms: int = 2_000

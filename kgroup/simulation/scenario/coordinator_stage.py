@@ -1,0 +1,96 @@
+"""Groups that a broker coordinates, and Java's consumers."""
+
+from __future__ import annotations
+
+from random import Random
+
+from kgroup.model.group import GroupState
+from kgroup.simulation.client.application import Consumer, Habits
+from kgroup.simulation.client.config import Joined
+from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.message import TopicPartition
+from kgroup.simulation.scenario.scenario import MemberPlan, Scenario, Step
+from kgroup.simulation.scenario.stage import Stage
+from kgroup.simulation.scenario.start import joined, write_start
+from kgroup.simulation.world import OPERATOR
+
+__all__ = ["CoordinatorStage"]
+
+
+class CoordinatorStage(Stage[Consumer]):
+    """Brokers, one of which coordinates the group, and its members.
+
+    Args:
+        scenario: what happens.
+        random: what chance decides.
+
+    Attributes:
+        cluster: has the clock, on which it all happens.
+    """
+
+    def __init__(self, scenario: Scenario, random: Random) -> None:
+        self.cluster = Cluster(
+            scenario.group_id,
+            scenario.settings,
+            scenario.consumer_settings,
+            tuple(range(1, scenario.brokers + 1)),
+            scenario.topics,
+            scenario.rate,
+            scenario.delay_ms,
+            scenario.load_ms,
+            random,
+            {} if scenario.start is None else scenario.start.topic_ids,
+        )
+        self._plans: dict[str, MemberPlan] = dict(scenario.members)
+        self._store: dict[TopicPartition, int] = {}
+        if (start := scenario.start) is not None:
+            write_start(self.cluster, scenario, start)
+        self.cluster.begin()
+        super().__init__(scenario, random, self.cluster)
+        if start is not None:
+            for name in start.members:
+                self._run(name, joined(self.cluster, scenario, start, name))
+        self.schedule()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the group is stable, or empty, of those who run; and each reads what it owns."""
+        running = self.consumers
+        group = self.cluster.group
+        if group is None or group.state is GroupState.EMPTY:
+            return not running
+        is_stable = group.state is GroupState.STABLE and len(group) == len(running)
+        return is_stable and all(each.is_settled for each in running)
+
+    def _run(self, name: str, stands: Joined | None = None) -> None:
+        plan = self._plans[name]
+        store = self._store if plan.is_stored_outside else None
+        habits = Habits(plan.processing_ms, plan.auto_offset_reset, store)
+        self._running[name] = Consumer(
+            name, plan.config, habits, self.cluster, self._poison, stands
+        )
+
+    def _configure(self, step: Step) -> None:
+        assert step.member is not None
+        if isinstance(step.plan, MemberPlan):
+            self._plans[step.member] = step.plan
+
+    def _commit(self, member: Consumer, step: Step) -> None:
+        member.commit(step.generation_id)
+
+    def _set_partitions(self, topic: str, count: int) -> None:
+        self.cluster.set_partitions({topic: count})
+
+    def _move_coordinator(self, step: Step) -> None:
+        broker = step.broker or self.cluster.another_broker()
+        if broker is None:
+            self.cluster.note(OPERATOR, str(step.action), "there is no other broker")
+            return
+        self.cluster.note(OPERATOR, str(step.action), f"to broker {broker}")
+        self.cluster.move_coordinator(broker)
+
+    def _stop_broker(self, broker: int) -> None:
+        self.cluster.stop_broker(broker, self._scenario.failover_ms)
+
+    def _start_broker(self, broker: int) -> None:
+        self.cluster.start_broker(broker)

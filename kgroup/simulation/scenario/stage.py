@@ -1,0 +1,187 @@
+"""What happens to members and brokers in every scenario."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Generic, Protocol, TypeVar
+
+from kgroup.simulation.message import TopicPartition
+from kgroup.simulation.scenario.scenario import Action, Paused, Scenario, Step
+from kgroup.simulation.world import OPERATOR, World
+
+__all__ = ["Stage"]
+
+_RESTART_MS = 5_000
+
+
+class _Member(Protocol):
+    """A running program with a consumer."""
+
+    name: str
+    is_running: bool
+
+    def stop(self) -> None:
+        """End in order."""
+
+    def crash(self) -> None:
+        """End without a word."""
+
+    def pause(self) -> None:
+        """Stand still."""
+
+    def resume(self) -> None:
+        """Go on."""
+
+    def process(self, duration_ms: int) -> None:
+        """Be busy for so long."""
+
+
+_M = TypeVar("_M", bound=_Member)
+
+
+class Stage(ABC, Generic[_M]):
+    """A cluster and the members that run on it.
+
+    Args:
+        scenario: what happens.
+        random: what chance decides.
+        world: the cluster.
+    """
+
+    def __init__(self, scenario: Scenario, random: Random, world: World) -> None:
+        self.clock = world.clock
+        self.timeline = world.timeline
+        self._world = world
+        self._scenario = scenario
+        self._running: dict[str, _M] = {}
+        self._poison: dict[TopicPartition, tuple[int, int]] = {}
+        self._random = random
+
+    def schedule(self) -> None:
+        """See that all steps happen; each may be late."""
+        jitter_ms = self._scenario.jitter_ms
+        for step in self._scenario.steps:
+            late_ms = self._random.randint(0, jitter_ms) if jitter_ms else 0
+            self.clock.after(step.at_ms + late_ms, self._do(step))
+
+    @property
+    def consumers(self) -> list[_M]:
+        """Those that run."""
+        return [each for each in self._running.values() if each.is_running]
+
+    @property
+    @abstractmethod
+    def is_settled(self) -> bool:
+        """Whether the group rests, and everybody reads what is theirs."""
+
+    @abstractmethod
+    def _run(self, name: str) -> None:
+        """Start a member's program."""
+
+    @abstractmethod
+    def _configure(self, step: Step) -> None:
+        """Let a member start with another configuration next time."""
+
+    @abstractmethod
+    def _commit(self, member: _M, step: Step) -> None:
+        """Let a member commit."""
+
+    @abstractmethod
+    def _set_partitions(self, topic: str, count: int) -> None:
+        """Create a topic, or give it more partitions."""
+
+    @abstractmethod
+    def _stop_broker(self, broker: int) -> None:
+        """Let a broker crash."""
+
+    @abstractmethod
+    def _start_broker(self, broker: int) -> None:
+        """Let it come back."""
+
+    def _move_coordinator(self, step: Step) -> None:
+        raise NotImplementedError
+
+    def _disconnect(self, member: _M, duration_ms: int) -> None:
+        raise NotImplementedError
+
+    def _do(self, step: Step) -> Callable[[], None]:
+        return lambda: self._act(step)
+
+    def _act(self, step: Step) -> None:
+        match step.action:
+            case Action.START:
+                self._start(step)
+            case Action.RESTART:
+                self._restart(step)
+            case Action.ADD_PARTITIONS | Action.ADD_TOPIC:
+                assert step.topic is not None
+                self._world.note(OPERATOR, str(step.action), f"{step.topic}: {step.count}")
+                self._set_partitions(step.topic, step.count)
+            case Action.POISON | Action.DELETE_RECORDS:
+                self._change_log(step)
+            case Action.MOVE_COORDINATOR:
+                self._move_coordinator(step)
+            case Action.STOP_BROKER | Action.START_BROKER:
+                assert step.broker is not None
+                self._world.note(f"broker {step.broker}", str(step.action))
+                is_end = step.action is Action.STOP_BROKER
+                (self._stop_broker if is_end else self._start_broker)(step.broker)
+            case _:
+                self._act_on_member(step)
+
+    def _act_on_member(self, step: Step) -> None:
+        """Let something happen to a member that runs."""
+        member = self._running.get(step.member or "")
+        if member is None or not member.is_running:
+            self._world.note(step.member or "", str(step.action), "does not run")
+            return
+        self._world.note(member.name, str(step.action))
+        match step.action:
+            case Action.STOP:
+                member.stop()
+            case Action.CRASH:
+                member.crash()
+            case Action.PAUSE:
+                self._pause(member, step)
+            case Action.RESUME:
+                member.resume()
+            case Action.COMMIT:
+                self._commit(member, step)
+
+    def _start(self, step: Step) -> None:
+        assert step.member is not None
+        running = self._running.get(step.member)
+        if running is not None and running.is_running:
+            self._world.note(step.member, "start", "runs already")
+            return
+        self._world.note(step.member, "start")
+        self._run(step.member)
+
+    def _restart(self, step: Step) -> None:
+        self._act_on_member(replace(step, action=Action.STOP))
+        self._configure(step)
+        self.clock.after(step.for_ms or _RESTART_MS, lambda: self._start(step))
+
+    def _pause(self, member: _M, step: Step) -> None:
+        if step.paused is Paused.PROCESSING:
+            member.process(step.for_ms or 0)
+        elif step.paused is Paused.ZOOKEEPER:
+            self._disconnect(member, step.for_ms or 0)
+        else:
+            member.pause()
+            if step.for_ms is not None:
+                resume = replace(step, action=Action.RESUME, for_ms=None)
+                self.clock.after(step.for_ms, self._do(resume))
+
+    def _change_log(self, step: Step) -> None:
+        assert step.topic is not None
+        partition = (step.topic, step.count)
+        if step.action is Action.POISON:
+            offset = self._world.logs.end_offset(partition)
+            self._poison[partition] = (offset, step.for_ms or 0)
+        else:
+            offset = self._world.logs.delete_records(partition)
+        self._world.note(OPERATOR, str(step.action), f"offset {offset}", None, (partition,))

@@ -1,0 +1,77 @@
+"""Groups of consumers that live on ZooKeeper."""
+
+from __future__ import annotations
+
+from random import Random
+
+from kgroup.assignor.base import AssignorError
+from kgroup.simulation.scenario.scenario import ConnectorPlan, Scenario, Step
+from kgroup.simulation.scenario.stage import Stage
+from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
+from kgroup.simulation.zookeeper.connector import Connector
+
+__all__ = ["ZookeeperStage"]
+
+
+class ZookeeperStage(Stage[Connector]):
+    """Brokers, ZooKeeper, and consumers that find each other there.
+
+    Args:
+        scenario: what happens.
+        random: what chance decides.
+
+    Attributes:
+        cluster: has the clock, on which it all happens.
+    """
+
+    def __init__(self, scenario: Scenario, random: Random) -> None:
+        self.cluster = ZookeeperCluster(
+            scenario.group_id,
+            tuple(range(1, scenario.brokers + 1)),
+            scenario.topics,
+            scenario.tick_ms,
+            scenario.rate,
+            scenario.delay_ms,
+            random,
+        )
+        self._plans: dict[str, ConnectorPlan] = dict(scenario.connectors)
+        super().__init__(scenario, random, self.cluster)
+        self.schedule()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everybody who is there has what is theirs, and fetches it."""
+        running = self.consumers
+        registered = self.cluster.registered()
+        if not self.cluster.is_resting or registered.keys() != {e.consumer_id for e in running}:
+            return False
+        try:
+            return all(each.is_settled(registered) for each in running)
+        except AssignorError:
+            return False
+
+    def _run(self, name: str) -> None:
+        plan = self._plans[name]
+        self._running[name] = Connector(
+            name, plan.config, plan.processing_ms, self.cluster, self._poison
+        )
+
+    def _configure(self, step: Step) -> None:
+        assert step.member is not None
+        if isinstance(step.plan, ConnectorPlan):
+            self._plans[step.member] = step.plan
+
+    def _commit(self, member: Connector, step: Step) -> None:
+        member.commit()
+
+    def _set_partitions(self, topic: str, count: int) -> None:
+        self.cluster.set_partitions({topic: count})
+
+    def _disconnect(self, member: Connector, duration_ms: int) -> None:
+        member.cut(duration_ms)
+
+    def _stop_broker(self, broker: int) -> None:
+        self.cluster.stop_broker(broker, self._scenario.failover_ms)
+
+    def _start_broker(self, broker: int) -> None:
+        self.cluster.start_broker(broker, self._scenario.failover_ms)

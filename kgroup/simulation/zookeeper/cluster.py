@@ -1,0 +1,261 @@
+"""A Kafka cluster of 0.8 with its ZooKeeper: brokers, leaders, topics, and the network between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from typing import Any
+
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.message import TopicPartition
+from kgroup.simulation.world import World
+from kgroup.simulation.zookeeper.registration import read_registration
+from kgroup.simulation.zookeeper.server import Server, Session
+from kgroup.simulation.zookeeper.thread import Wait
+
+__all__ = ["BROKERS", "TOPICS", "ZOOKEEPER", "ZookeeperCluster"]
+
+ZOOKEEPER = "zookeeper"
+"""Who acts where ZooKeeper does something by itself."""
+BROKERS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+
+
+class ZookeeperCluster(World):
+    """Brokers, each of which leads some partitions; one keeps the group's offsets.
+
+    Args:
+        group_id: of the group whose timeline is recorded.
+        brokers: their ids; the first keeps the offsets that are stored in Kafka.
+        topics: number of partitions by topic; brokers lead them in turns.
+        tick_ms: `tickTime` of ZooKeeper.
+        rate: records a second that come to each partition.
+        delay_ms: least and most that a message takes.
+        random: what chance decides.
+
+    Attributes:
+        group_id: of the group.
+        server: the nodes.
+        topics: number of partitions by topic, as brokers know them.
+        leaders: of partitions; None where there is none now.
+        names: of members, by their sessions.
+        offsets: that the group has committed to Kafka.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        brokers: tuple[int, ...],
+        topics: Mapping[str, int],
+        tick_ms: int,
+        rate: float,
+        delay_ms: tuple[int, int],
+        random: Random,
+    ) -> None:
+        super().__init__(rate, delay_ms, random)
+        self.group_id = group_id
+        self.server = Server(self.clock, tick_ms, self._expired)
+        self.topics: dict[str, int] = {}
+        self.leaders: dict[TopicPartition, int | None] = {}
+        self.names: dict[Session, str] = {}
+        self.offsets: dict[TopicPartition, int] = {}
+        self._brokers = brokers
+        self._up = dict.fromkeys(brokers)
+        self._offset_manager: int | None = brokers[0]
+        self._rebalancing: dict[object, None] = {}
+        for broker in brokers:
+            self.server.create(f"{BROKERS}/{broker}", "")
+        self.set_partitions(topics)
+
+    def consumer_uuid(self, host: str) -> str:
+        """Make the part of an id that tells consumers apart."""
+        return f"{host}-{self.clock.now_ms}-{self._random.getrandbits(32):08x}"
+
+    # --- topics and brokers ---------------------------------------------------------------------
+
+    def set_partitions(self, counts: Mapping[str, int]) -> None:
+        """Create topics, or give them more partitions."""
+        for topic, count in counts.items():
+            for number in range(self.topics.get(topic, 0), count):
+                self.logs.create((topic, number))
+                self.timeline.exists((topic, number))
+                self.leaders[topic, number] = self._preferred((topic, number))
+            self.topics[topic] = count
+            self.server.write(f"{TOPICS}/{topic}", str(count))
+
+    def _preferred(self, partition: TopicPartition) -> int | None:
+        """Return who is to lead a partition: its first replica that runs, of all brokers."""
+        first = partition[1] % len(self._brokers)
+        replicas = (*self._brokers[first:], *self._brokers[:first])
+        return next((broker for broker in replicas if broker in self._up), None)
+
+    def stop_broker(self, broker: int, failover_ms: int) -> None:
+        """Have a broker crash; others lead its partitions when ZooKeeper has missed it."""
+        self._up.pop(broker, None)
+        for partition, leader in self.leaders.items():
+            if leader == broker:
+                self.leaders[partition] = None
+        if self._offset_manager == broker:
+            self._offset_manager = None
+        self.clock.after(failover_ms, lambda: self._fail_over(broker))
+
+    def _fail_over(self, broker: int) -> None:
+        if broker in self._up:
+            return
+        if self.server.exists(f"{BROKERS}/{broker}"):
+            self.server.delete(f"{BROKERS}/{broker}")
+        self._elect()
+
+    def _elect(self) -> None:
+        """Give what has no leader to a replica that runs."""
+        for partition, leader in self.leaders.items():
+            if leader is None:
+                self.leaders[partition] = self._preferred(partition)
+        if self._offset_manager is None:
+            self._offset_manager = next(iter(self._up), None)
+
+    def start_broker(self, broker: int, failover_ms: int) -> None:
+        """Have a broker come back; after a while it leads again what it is the first replica of."""
+        self._up[broker] = None
+        self.server.write(f"{BROKERS}/{broker}", "")
+        self._elect()
+        self.clock.after(failover_ms, lambda: self._prefer(broker))
+
+    def _prefer(self, broker: int) -> None:
+        for partition in self.leaders:
+            if broker in self._up and self._preferred(partition) == broker:
+                self.leaders[partition] = broker
+
+    # --- what brokers answer --------------------------------------------------------------------
+
+    def _request(self, name: str, answer: Callable[[], object]) -> Wait:
+        """Bring a request to a broker, and its answer back."""
+
+        def begin(on_answer: Callable[[Any], None]) -> None:
+            def arrive() -> None:
+                self.timeline.answered(name)
+                found = answer()
+                self.clock.after(self.delay(), lambda: on_answer(found))
+
+            self.clock.after(self.delay(), arrive)
+
+        return begin
+
+    def metadata(self, topics: Iterable[str]) -> Wait:
+        """Ask for the leaders of topics: by partition; none where no broker runs."""
+        asked = set(topics)
+
+        def answer() -> dict[TopicPartition, int]:
+            return {
+                at: leader
+                for at, leader in self.leaders.items()
+                if at[0] in asked and leader is not None and self._up
+            }
+
+        return self._request("Metadata", answer)
+
+    def fetch(self, broker: int, offsets: Mapping[TopicPartition, int], wait_ms: int) -> Wait:
+        """Ask for records behind offsets.
+
+        The answer has an error, or the offset behind the last record, for each partition; it is
+        None where the connection broke. A broker waits if there is nothing new.
+        """
+
+        def begin(on_answer: Callable[[Any], None]) -> None:
+            def arrive() -> None:
+                if broker not in self._up or any(
+                    self._refused(broker, at, offsets) for at in offsets
+                ):
+                    reply()
+                    return
+                written = [self.logs.written_ms(at, offset) for at, offset in offsets.items()]
+                now_ms = self.clock.now_ms
+                due_ms = min(
+                    (each for each in written if each is not None), default=now_ms + wait_ms
+                )
+                self.clock.after(min(due_ms - now_ms, wait_ms), reply)
+
+            def reply() -> None:
+                answer = None
+                if broker in self._up:
+                    self.timeline.answered("Fetch")
+                    answer = {
+                        at: self._refused(broker, at, offsets) or self.logs.end_offset(at)
+                        for at in offsets
+                    }
+                self.clock.after(self.delay(), lambda: on_answer(answer))
+
+            self.clock.after(self.delay(), arrive)
+
+        return begin
+
+    def _refused(
+        self, broker: int, at: TopicPartition, offsets: Mapping[TopicPartition, int]
+    ) -> ErrorCode | None:
+        if self.leaders[at] != broker:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return None if self.logs.has(at, offsets[at]) else ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def list_offset(self, broker: int, at: TopicPartition, reset: str) -> Wait:
+        """Ask for the first or the next offset of a partition; None where the broker is not up."""
+
+        def answer() -> int | None:
+            if broker not in self._up or self.leaders[at] != broker:
+                return None
+            return self.logs.start_offset(at) if reset == "smallest" else self.logs.end_offset(at)
+
+        return self._request("ListOffsets", answer)
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> Wait:
+        """Commit to Kafka: whether that was done."""
+
+        def answer() -> bool:
+            if self._offset_manager is not None:
+                self.offsets.update(offsets)
+            return self._offset_manager is not None
+
+        return self._request("OffsetCommit", answer)
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> Wait:
+        """Ask Kafka what is committed: by partition; None where nobody answers."""
+        asked = tuple(partitions)
+
+        def answer() -> dict[TopicPartition, int] | None:
+            if self._offset_manager is None:
+                return None
+            return {at: self.offsets[at] for at in asked if at in self.offsets}
+
+        return self._request("OffsetFetch", answer)
+
+    def registered(self) -> dict[str, Mapping[str, int]]:
+        """Return who is there: streams by topic, by id."""
+        ids = f"/consumers/{self.group_id}/ids"
+        names = self.server.children(ids) if self.server.exists(ids) else []
+        topics = self.server.children(TOPICS) if self.topics else []
+        return {
+            name: read_registration(self.server.read(f"{ids}/{name}")).streams(topics)
+            for name in names
+        }
+
+    # --- the timeline ---------------------------------------------------------------------------
+
+    def _expired(self, session: Session) -> None:
+        self.note(ZOOKEEPER, "session expired", self.names[session])
+
+    def rebalance_begins(self, consumer: object, cause: str) -> None:
+        """Note that a consumer rebalances, or will as soon as it can."""
+        if not self._rebalancing:
+            self.timeline.rebalance_begins(cause)
+        self._rebalancing[consumer] = None
+
+    def rebalance_ends(self, consumer: object) -> None:
+        """Note that a consumer rebalances no more; it has succeeded, failed, or ended."""
+        if consumer in self._rebalancing:
+            del self._rebalancing[consumer]
+            if not self._rebalancing:
+                self.timeline.rebalance_ends(None)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nobody rebalances."""
+        return not self._rebalancing

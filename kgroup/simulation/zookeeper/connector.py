@@ -1,0 +1,471 @@
+"""A program with a consumer that lives on ZooKeeper: it registers, rebalances, commits.
+
+There is no coordinator: each consumer sees in ZooKeeper who is there, assigns for itself, and takes
+its partitions as soon as nobody owns them any more.
+
+Source: `ZookeeperConsumerConnector` of Kafka 0.8.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kgroup.assignor.base import AssignorError, Topic
+from kgroup.assignor.zookeeper import (
+    Consumers,
+    ThreadAssignment,
+    ZookeeperAssignor,
+    assign_range,
+    assign_round_robin,
+)
+from kgroup.simulation.message import TopicPartition
+from kgroup.simulation.process import Process
+from kgroup.simulation.zookeeper.client import Client
+from kgroup.simulation.zookeeper.cluster import BROKERS, TOPICS, ZookeeperCluster
+from kgroup.simulation.zookeeper.config import ZookeeperConfig
+from kgroup.simulation.zookeeper.fetcher import FetcherManager
+from kgroup.simulation.zookeeper.registration import read_registration
+from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Watched
+from kgroup.simulation.zookeeper.stream import PartitionTopicInfo, Stream
+from kgroup.simulation.zookeeper.thread import Lock, Routine, Thread, sleep
+from kgroup.word import Word
+
+__all__ = ["Connector", "Trigger"]
+
+_ASSIGNORS: Mapping[str, ZookeeperAssignor] = {
+    "range": assign_range,
+    "roundrobin": assign_round_robin,
+}
+
+
+class Trigger(Word):
+    """Why a consumer rebalances."""
+
+    STARTED = ("consumer started", "The consumer has registered itself.")
+    CONSUMERS = ("consumers changed", "A consumer of the group came or went.")
+    PARTITIONS = ("partitions changed", "A topic that it reads was made, or has more partitions.")
+    TOPICS = ("topics changed", "A topic came that its filter allows, or one went.")
+    SESSION = ("session expired", "ZooKeeper has missed the consumer, which registers again.")
+    BROKERS = ("brokers changed", "There was no broker at the last time, and now there is one.")
+
+
+class _RebalanceFailedError(Exception):
+    """`ConsumerRebalanceFailedException`."""
+
+
+class Connector(Process):
+    """A running program with a `ZookeeperConsumerConnector`.
+
+    Args:
+        name: in the timeline.
+        config: of the consumer.
+        processing_ms: that the program takes for the records of a fetch.
+        cluster: around it.
+        poison: records by partition that take longer, and how long, in milliseconds.
+
+    Attributes:
+        consumer_id: by which it is registered.
+        topics: that it reads; of a filter those that it allowed at the last look.
+        registry: the partitions that it has, by topic and number (`topicRegistry`).
+        fetchers: its threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: ZookeeperConfig,
+        processing_ms: int,
+        cluster: ZookeeperCluster,
+        poison: Mapping[TopicPartition, tuple[int, int]],
+    ) -> None:
+        super().__init__(cluster.clock)
+        self.name = name
+        self.consumer_id = f"{config.group_id}_{config.consumer_id or cluster.consumer_uuid(name)}"
+        self.registry: dict[TopicPartition, PartitionTopicInfo] = {}
+        self.fetchers = FetcherManager(name, self, cluster, config)
+        self._config = config
+        self._processing_ms = processing_ms
+        self._cluster = cluster
+        self._poison = poison
+        self._streams: dict[tuple[str, int], Stream] = {}
+        self._checkpoints: dict[TopicPartition, int | None] = {}
+        self._reading: tuple[TopicPartition, ...] = ()
+        self.topics: list[str] = []
+        self._is_stopping = False
+        self._is_cut = False
+        self._rebalance_lock = Lock()
+        self._trigger: Trigger | None = None
+        self._wake: Callable[[Any], None] | None = None
+        self._zookeeper = Client(
+            self, name, cluster, config.session_timeout_ms, self._handle_new_session
+        )
+        Thread(self, self._consume())
+        Thread(self, self._watch_executor())
+        if config.auto_commit:
+            Thread(self, self._auto_commit())
+
+    # --- what the operator does -----------------------------------------------------------------
+
+    def crash(self) -> None:
+        """End without a word."""
+        self._stop_fetchers()
+        self.is_running = False
+        self._zookeeper.cut()
+        self._cluster.rebalance_ends(self)
+
+    def stop(self) -> None:
+        """End in order: commit, and close the session (`shutdown`)."""
+        self._is_stopping = True
+        Thread(self, self._shut_down())
+
+    def _shut_down(self) -> Routine[None]:
+        yield self._rebalance_lock.acquire
+        self._stop_fetchers()
+        if self._config.auto_commit:
+            yield from self._commit(tries=1 + self._config.offsets_commit_max_retries)
+        self.is_running = False
+        self._zookeeper.close()
+        self._cluster.rebalance_ends(self)
+
+    def pause(self) -> None:
+        """Stand still, with all threads."""
+        super().pause()
+        self._zookeeper.cut()
+
+    def resume(self) -> None:
+        """Go on."""
+        super().resume()
+        if not self._is_cut:
+            self.after(self._cluster.delay(), self._zookeeper.heal)
+
+    def cut(self, duration_ms: int) -> None:
+        """Lose the connection to ZooKeeper for a while; brokers are still there."""
+        self._is_cut = True
+        self._zookeeper.cut()
+
+        def heal() -> None:
+            self._is_cut = False
+            self._cluster.note(self.name, "connected again")
+            self._zookeeper.heal()
+
+        self.after(duration_ms, heal)
+
+    def process(self, duration_ms: int) -> None:
+        """Be busy with what was read for so long."""
+        for stream in set(self._streams.values()):
+            stream.be_busy(duration_ms)
+
+    def commit(self) -> None:
+        """Commit what was read."""
+        Thread(self, self._commit())
+
+    def is_settled(self, consumers: Consumers) -> bool:
+        """Tell whether it fetches all that is its own where these consumers are there."""
+        topics = {topic: Topic(count) for topic, count in self._cluster.topics.items()}
+        own = self._part_of(_ASSIGNORS[self._config.strategy](consumers, topics))
+        return self._reading == tuple(sorted(own)) and self.fetchers.is_settled
+
+    # --- registration ---------------------------------------------------------------------------
+
+    def _path(self, *names: object) -> str:
+        return "/".join(map(str, ("/consumers", self._config.group_id, *names)))
+
+    def _consume(self) -> Routine[None]:
+        """Register, and read what it is given (`createMessageStreams`, `…ByFilter`)."""
+        try:
+            self.topics = yield from self._own_topics()
+            yield from self._register()
+            yield from self._reinitialize(Trigger.STARTED)
+        except _RebalanceFailedError as error:
+            self._cluster.note(self.name, "failed", str(error))
+            self.crash()
+            return
+        if not self._config.registration.is_static:
+            yield from self._zookeeper.subscribe(Watched.CHILDREN, TOPICS, self._handle_topics)
+            yield from self._handle_topics()
+
+    def _register(self) -> Routine[None]:
+        """Create the node of this consumer; wait for one that an older session has left."""
+        config = self._config
+        while True:
+            data = config.registration.text(self.clock.now_ms)
+            try:
+                yield from self._zookeeper.create_ephemeral(
+                    self._path("ids", self.consumer_id), data
+                )
+            except NodeExistsError:
+                yield sleep(self, config.session_timeout_ms)
+            else:
+                self._cluster.note(self.name, "registered", self.consumer_id)
+                return
+
+    def _reinitialize(self, trigger: Trigger) -> Routine[None]:
+        """Listen to what may change, and rebalance (`reinitializeConsumer`)."""
+        self._cluster.rebalance_begins(self, trigger)
+        subscribe = self._zookeeper.subscribe
+        yield from subscribe(Watched.CHILDREN, self._path("ids"), self._on(Trigger.CONSUMERS))
+        for topic in self.topics:
+            yield from subscribe(Watched.DATA, f"{TOPICS}/{topic}", self._on(Trigger.PARTITIONS))
+        yield from self._synced_rebalance(trigger)
+
+    def _own_topics(self) -> Routine[list[str]]:
+        registration = self._config.registration
+        if registration.is_static:
+            return list(registration.subscription)
+        return list(registration.streams((yield from self._zookeeper.children(TOPICS))))
+
+    def _handle_topics(self) -> Routine[None]:
+        """Rebalance if there are others that the filter allows (`handleTopicEvent`)."""
+        before, self.topics = self.topics, (yield from self._own_topics())
+        if set(before) != set(self.topics):
+            yield from self._logged(self._reinitialize(Trigger.TOPICS))
+
+    # --- triggers -------------------------------------------------------------------------------
+
+    def _handle_new_session(self) -> Routine[None]:
+        """Register again, and rebalance (`ZKSessionExpireListener`)."""
+        self._cluster.note(self.name, "new session")
+        self._cluster.rebalance_begins(self, Trigger.SESSION)
+        self.registry = {}
+        yield from self._register()
+        yield from self._logged(self._synced_rebalance(Trigger.SESSION))
+
+    def _on(self, trigger: Trigger) -> Callable[[], Routine[None]]:
+        def listener() -> Routine[None]:
+            self._trigger = trigger
+            self._cluster.rebalance_begins(self, trigger)
+            if self._wake is not None:
+                wake, self._wake = self._wake, None
+                wake(None)
+            return
+            yield
+
+        return listener
+
+    def _watch_executor(self) -> Routine[None]:
+        """Rebalance when a listener was told of something; of several times once."""
+        while True:
+            if self._trigger is None:
+                yield self._sleep
+            trigger, self._trigger = self._trigger, None
+            assert trigger is not None
+            yield from self._logged(self._synced_rebalance(trigger))
+
+    def _sleep(self, wake: Callable[[Any], None]) -> None:
+        self._wake = wake
+
+    def _logged(self, routine: Routine[None]) -> Routine[None]:
+        """Run what may fail where nobody learns of it: the consumer goes on without partitions."""
+        try:
+            yield from routine
+        except _RebalanceFailedError as error:
+            self._cluster.note(self.name, "failed", f"{error}; it reads nothing")
+
+    # --- the rebalance --------------------------------------------------------------------------
+
+    def _synced_rebalance(self, trigger: Trigger) -> Routine[None]:
+        """Try to rebalance until it succeeds, or often enough.
+
+        Raises:
+            _RebalanceFailedError: it was tried `rebalance.max.retries` times.
+        """
+        yield self._rebalance_lock.acquire
+        config = self._config
+        try:
+            if self._is_stopping:
+                return
+            for attempt in range(1, config.rebalance_max_retries + 1):
+                self._cluster.note(
+                    self.name, "rebalance", str(trigger) if attempt == 1 else f"try {attempt}"
+                )
+                if (yield from self._tried()):
+                    return
+                yield from self._close_fetchers()
+                yield sleep(self, config.rebalance_backoff_ms)
+        finally:
+            self._rebalance_lock.release()
+            if self._trigger is None:
+                self._cluster.rebalance_ends(self)
+        raise _RebalanceFailedError(f"can't rebalance after {config.rebalance_max_retries} retries")
+
+    def _tried(self) -> Routine[bool]:
+        try:
+            yield from self._brokers()
+            return (yield from self._rebalance())
+        except NoNodeError:
+            self._cluster.note(self.name, "missed", "a node went while it was read")
+        except AssignorError as error:
+            self._cluster.note(self.name, "missed", error.type)
+        return False
+
+    def _rebalance(self) -> Routine[bool]:
+        streams = yield from self._streams_of(self.consumer_id)
+        if not (yield from self._brokers()):
+            yield from self._zookeeper.subscribe(
+                Watched.CHILDREN, BROKERS, self._on(Trigger.BROKERS)
+            )
+            return True
+        yield from self._close_fetchers(streams)
+        for at in sorted(self.registry):
+            yield from self._zookeeper.delete(self._path("owners", *at))
+            self.registry.pop(at, None)
+        threads = yield from self._assigned()
+        offsets = yield from self._committed(threads)
+        if self._is_stopping or offsets is None:
+            return False
+        infos = {
+            at: PartitionTopicInfo(at, self._stream(at[0], number), offsets[at], offsets[at])
+            for at, number in threads.items()
+        }
+        self._checkpoints.update(offsets)
+        if not (yield from self._owned(threads)):
+            return False
+        self.registry = infos
+        self._reading = tuple(sorted(infos))
+        self._cluster.note(self.name, "assigned", partitions=self._reading)
+        self._cluster.timeline.owned(self.name, self._reading)
+        self.fetchers.start(infos.values())
+        return True
+
+    def _brokers(self) -> Routine[bool]:
+        """Read all brokers; tell whether there are any (`getCluster`)."""
+        names = yield from self._zookeeper.children(BROKERS)
+        for name in names:
+            if (yield from self._zookeeper.read(f"{BROKERS}/{name}")) is None:
+                raise NoNodeError(name)
+        return bool(names)
+
+    def _streams_of(self, consumer_id: str) -> Routine[Mapping[str, int]]:
+        """Return how many streams a consumer has for each topic (`constructTopicCount`)."""
+        data = yield from self._zookeeper.read(self._path("ids", consumer_id))
+        if data is None:
+            raise NoNodeError(consumer_id)
+        registration = read_registration(data)
+        if registration.is_static:
+            return registration.subscription
+        return registration.streams((yield from self._zookeeper.children(TOPICS)))
+
+    def _assigned(self) -> Routine[dict[TopicPartition, int]]:
+        """Read who is there, assign, and return its own part: number of the stream.
+
+        Raises:
+            NoNodeError: a consumer went meanwhile.
+            AssignorError: nobody can assign.
+        """
+        own = yield from self._streams_of(self.consumer_id)
+        topics = {}
+        consumers = {}
+        for consumer_id in (yield from self._zookeeper.children(self._path("ids"))):
+            consumers[consumer_id] = yield from self._streams_of(consumer_id)
+        for topic in own:
+            data = yield from self._zookeeper.read(f"{TOPICS}/{topic}")
+            if data is not None:
+                topics[topic] = Topic(int(data))
+        yield from self._zookeeper.children(self._path("ids"))
+        return self._part_of(_ASSIGNORS[self._config.strategy](consumers, topics))
+
+    def _part_of(self, threads: ThreadAssignment) -> dict[TopicPartition, int]:
+        return {
+            at: number
+            for (consumer_id, number), got in threads.items()
+            if consumer_id == self.consumer_id
+            for at in got
+        }
+
+    def _owned(self, threads: Mapping[TopicPartition, int]) -> Routine[bool]:
+        """Write owner nodes; give all back if somebody else has one (`reflectPartition…`)."""
+        owned = []
+        conflicts = []
+        for at, number in sorted(threads.items()):
+            path = self._path("owners", *at)
+            text = f"{self.consumer_id}-{number}"
+            try:
+                yield from self._zookeeper.create_ephemeral(path, text)
+            except NodeExistsError:
+                if (yield from self._zookeeper.read(path)) != text:
+                    conflicts.append(at)
+                    continue
+            owned.append(at)
+        if conflicts:
+            self._cluster.note(self.name, "conflict", "somebody owns them", None, tuple(conflicts))
+            for at in reversed(owned):
+                yield from self._zookeeper.delete(self._path("owners", *at))
+        return not conflicts
+
+    def _stream(self, topic: str, number: int) -> Stream:
+        """Return a stream; those of a filter are for all its topics."""
+        key = (topic if self._config.registration.is_static else ""), number
+        if key not in self._streams:
+            self._streams[key] = Stream(
+                self, self._config.queued_chunks, self._processing_ms, self._poison, self._poisoned
+            )
+        return self._streams[key]
+
+    def _poisoned(self, busy_ms: int) -> None:
+        self._cluster.note(self.name, "poison", f"busy for {busy_ms} ms")
+
+    def _close_fetchers(self, topics: Iterable[str] | None = None) -> Routine[None]:
+        """Stop to fetch, drop what was not read, commit; all topics where none are named."""
+        self._stop_fetchers(topics)
+        if self._config.auto_commit:
+            yield from self._commit()
+
+    def _stop_fetchers(self, topics: Iterable[str] | None = None) -> None:
+        self.fetchers.stop()
+        for (topic, _), stream in self._streams.items():
+            if topics is None or not topic or topic in topics:
+                stream.clear()
+        if self._reading:
+            self._cluster.note(self.name, "revoked", partitions=self._reading)
+            self._cluster.timeline.given_up(self.name, self._reading)
+            self._reading = ()
+
+    # --- offsets --------------------------------------------------------------------------------
+
+    def _auto_commit(self) -> Routine[None]:
+        while True:
+            yield sleep(self, self._config.auto_commit_interval_ms)
+            yield from self._commit()
+
+    def _commit(self, tries: int = 1) -> Routine[None]:
+        """Commit how far it has come, where that has changed (`commitOffsets`)."""
+        config = self._config
+        while tries:
+            tries -= 1
+            found = {at: info.offset for at, info in self.registry.items()}
+            offsets = {at: offset for at, offset in found.items() if offset is not None}
+            if not offsets:
+                return
+            if config.storage == "kafka":
+                if not (yield self._cluster.commit(offsets)):
+                    self._cluster.note(self.name, "OffsetCommit", None, "COORDINATOR_NOT_AVAILABLE")
+                    if tries:
+                        yield sleep(self, config.offsets_channel_backoff_ms)
+                    continue
+                if not config.dual_commit:
+                    return
+            for at, offset in offsets.items():
+                if self._checkpoints.get(at) != offset:
+                    yield from self._zookeeper.write(self._path("offsets", *at), str(offset))
+                    self._checkpoints[at] = offset
+            return
+
+    def _committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Routine[dict[TopicPartition, int | None] | None]:
+        """Read what is committed (`fetchOffsets`); None where the program ends meanwhile."""
+        config = self._config
+        found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+        if config.storage == "kafka":
+            while (answer := (yield self._cluster.committed(found))) is None:
+                if self._is_stopping:
+                    return None
+                yield sleep(self, config.offsets_channel_backoff_ms)
+            found.update(answer)
+        if config.storage == "zookeeper" or config.dual_commit:
+            for at, offset in found.items():
+                data = yield from self._zookeeper.read(self._path("offsets", *at))
+                if data is not None:
+                    found[at] = max(int(data), -1 if offset is None else offset)
+        return found

@@ -1,0 +1,82 @@
+"""Threads of a simulated process: generators that yield what they wait for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from kgroup.simulation.process import Process
+
+__all__ = ["Lock", "Routine", "Thread", "Wait", "sleep"]
+
+_T = TypeVar("_T")
+
+Wait = Callable[[Callable[[Any], None]], None]
+"""Begins something, and calls back when it is done, with a value or with what it raises."""
+
+Routine = Generator[Wait, Any, _T]
+"""What a thread runs: it yields a `Wait` and is sent the value."""
+
+
+class Thread:
+    """A thread that has started.
+
+    Args:
+        process: whose it is: it runs while the process does.
+        routine: what it runs.
+    """
+
+    def __init__(self, process: Process, routine: Routine[None]) -> None:
+        self._process = process
+        self._routine = routine
+        self._is_stopped = False
+        process.after(0, lambda: self._go_on(None))
+
+    def stop(self) -> None:
+        """Interrupt it where it waits."""
+        self._is_stopped = True
+
+    def _go_on(self, value: object) -> None:
+        if self._is_stopped:
+            return
+        try:
+            if isinstance(value, Exception):
+                wait = self._routine.throw(value)
+            else:
+                wait = self._routine.send(value)
+        except StopIteration:
+            return
+        wait(lambda result: self._process.run(lambda: self._go_on(result)))
+
+
+class Lock:
+    """A lock; who waits longest gets it next."""
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._waiting: deque[Callable[[Any], None]] = deque()
+
+    def acquire(self, on_held: Callable[[Any], None]) -> None:
+        """Wait for it: a `Wait`."""
+        if self._is_held:
+            self._waiting.append(on_held)
+        else:
+            self._is_held = True
+            on_held(None)
+
+    def release(self) -> None:
+        """Let the next one have it."""
+        if self._waiting:
+            self._waiting.popleft()(None)
+        else:
+            self._is_held = False
+
+
+def sleep(process: Process, duration_ms: int) -> Wait:
+    """Wait for so long."""
+
+    def begin(on_awake: Callable[[Any], None]) -> None:
+        process.after(duration_ms, lambda: on_awake(None))
+
+    return begin

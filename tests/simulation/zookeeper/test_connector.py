@@ -1,0 +1,303 @@
+"""What a consumer of 0.8.2.2 does, as its sources say, step by step."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.simulation.zookeeper.registration import Registration
+from tests.simulation.zookeeper.world import World, orders
+
+
+def test_a_consumer_registers_and_owns() -> None:
+    world = World()
+    consumer = world.start("a", registration=Registration({"orders": 2}))
+    world.run(1_000)
+    ((consumer_id, node),) = world.nodes("ids").items()
+    assert consumer_id == consumer.consumer_id
+    assert consumer_id.startswith("g_a-0-")
+    assert json.loads(node) == {
+        "version": 1,
+        "subscription": {"orders": 2},
+        "pattern": "static",
+        "timestamp": "0",
+    }
+    # range: four partitions to two threads
+    assert world.owners() == {
+        ("orders", partition): f"{consumer_id}-{partition // 2}" for partition in range(4)
+    }
+
+
+def test_offsets_are_committed_when_fetchers_stop() -> None:
+    world = World()
+    world.start("a")
+    world.run(10_000)
+    assert world.nodes("offsets") == {}  # auto.commit.interval.ms is a minute
+    world.start("b")
+    world.run(100)
+    found = {name: int(text) for name, text in world.nodes("offsets", "orders").items()}
+    assert found.keys() == {"0", "1", "2", "3"}
+    assert all(90 <= offset <= 101 for offset in found.values())  # ten a second
+
+
+def test_auto_commit() -> None:
+    world = World()
+    world.start("a", auto_commit_interval_ms=5_000)
+    world.start("off", auto_commit=False, registration=Registration({"none": 1}))
+    world.run(5_100)
+    assert {*map(int, world.nodes("offsets", "orders").values())} <= {*range(40, 51)}
+
+
+def test_without_auto_commit_nothing_is_committed() -> None:
+    world = World()
+    consumer = world.start("a", auto_commit=False)
+    world.run(70_000)
+    consumer.stop()
+    world.run(100)
+    assert world.nodes("offsets") == {}
+    assert world.nodes("ids") == {}
+
+
+def test_a_commit_is_written_where_it_has_changed() -> None:
+    world = World(rate=0)
+    world.start("a", auto_commit_interval_ms=1_000)
+    world.run(10_000)
+    requests = world.cluster.timeline.end(None, None, 0).requests
+    assert requests["setData"] == 4  # where it has begun, once
+
+
+def test_who_stops_leaves_at_once() -> None:
+    world = World()
+    first = world.start("a")
+    world.start("b")
+    world.run(10_000)
+    first.stop()
+    world.run(1_000)
+    assert world.owned() == {"b": [*orders(0, 1, 2, 3)]}
+    assert world.events("session expired") == []
+
+
+def test_who_crashes_is_missed_after_the_session() -> None:
+    world = World()
+    world.start("a")
+    crashed = world.start("b")
+    world.run(10_000)
+    crashed.crash()
+    world.run(5_000)
+    assert crashed.consumer_id in world.nodes("ids")
+    world.run(5_000)
+    assert world.owned() == {"a": [*orders(0, 1, 2, 3)]}
+
+
+def test_a_conflict_gives_all_back() -> None:
+    world = World()
+    busy = world.start("a")
+    world.run(10_000)
+    busy.pause()
+    world.start("b", rebalance_max_retries=2, rebalance_backoff_ms=500)
+    world.run(400)
+    (conflict,) = world.events("conflict", "b")
+    assert conflict.partitions == orders(2, 3)
+    assert set(world.owners().values()) == {f"{busy.consumer_id}-0"}
+    world.run(1_000)
+    (failed,) = world.events("failed")
+    assert (failed.actor, failed.answer) == ("b", "can't rebalance after 2 retries")
+    assert not world.consumers["b"].is_running  # createMessageStreams has thrown
+
+
+def test_who_fails_later_stays_and_reads_nothing() -> None:
+    world = World()
+    zombie = world.start("b", rebalance_max_retries=1, rebalance_backoff_ms=100)
+    world.run(10_000)
+    world.start("a", registration=Registration({"orders": 1}))
+    world.run(30)
+    world.consumers["a"].pause()  # it has registered, and holds what it has taken
+    world.cluster.server.create("/consumers/g/owners/orders/9", "somebody")
+    world.cluster.set_partitions({"orders": 10})
+    world.run(2_000)
+    assert zombie.is_running
+    assert world.events("failed", "b")
+    assert zombie.consumer_id in world.nodes("ids")
+    assert not zombie.registry
+
+
+def test_old_registration_is_waited_for() -> None:
+    """With consumer.id a restarted program meets the node of its own session before."""
+    world = World()
+    world.start("a", consumer_id="one").crash()
+    world.run(100)
+    first = world.start("b", consumer_id="one")
+    world.run(1_000)
+    first.crash()
+    world.run(100)
+    world.start("c", consumer_id="one")
+    world.run(3_000)
+    assert world.events("registered", "c") == []
+    world.run(12_000)
+    (registered,) = world.events("registered", "c")
+    assert (registered.time_ms - 1_200) % 6_000 < 20  # it looks once a session timeout
+    assert world.owned()["c"] == [*orders(0, 1, 2, 3)]
+
+
+def test_several_changes_are_one_rebalance() -> None:
+    world = World()
+    world.start("a")
+    world.run(10_000)
+    before = len(world.events("rebalance", "a"))
+    for name in "bcd":
+        world.start(name)
+    world.run(10_000)
+    assert len(world.events("rebalance", "a")) - before <= 2
+
+
+def test_partitions_that_are_added_are_seen_at_once() -> None:
+    world = World()
+    world.start("a")
+    world.start("b")
+    world.run(10_000)
+    world.cluster.set_partitions({"orders": 8})
+    world.run(3_000)
+    assert {name: len(owned) for name, owned in world.owned().items()} == {"a": 4, "b": 4}
+    assert {str(each.answer) for each in world.events("rebalance", "a")[-1:]} == {
+        "partitions changed"
+    }
+
+
+def test_a_topic_that_is_made_later() -> None:
+    world = World()
+    world.start("a", registration=Registration({"payments": 1}))
+    world.run(1_000)
+    assert world.owners() == {}
+    world.cluster.set_partitions({"payments": 2})
+    world.run(1_000)
+    assert world.owners().keys() == {("payments", 0), ("payments", 1)}
+
+
+def test_filters_see_new_topics() -> None:
+    world = World()
+    white = Registration({"orders.*": 1}, SubscriptionPattern.WHITE_LIST)
+    black = Registration({"payments|x": 1}, SubscriptionPattern.BLACK_LIST)
+    world.start("w", registration=white)
+    world.run(5_000)
+    world.start("z", registration=black)
+    world.run(5_000)
+    world.cluster.set_partitions({"orders-eu": 2, "payments": 2, "__consumer_offsets": 1})
+    world.run(5_000)
+    topics = {at[0] for owned in world.owned().values() for at in owned}
+    assert topics == {"orders", "orders-eu"}
+    assert len(world.owners()) == 6
+    assert all(world.owned().values())
+
+
+def test_sessions_that_expire_in_a_pause() -> None:
+    world = World()
+    paused = world.start("a")
+    world.start("b")
+    world.run(10_000)
+    paused.pause()
+    world.run(15_000)
+    assert world.owned() == {"a": [], "b": [*orders(0, 1, 2, 3)]}
+    paused.resume()
+    world.run(5_000)
+    assert world.owned() == {"a": [*orders(0, 1)], "b": [*orders(2, 3)]}
+    assert paused.consumer_id in world.nodes("ids")
+    (new,) = world.events("new session")
+    assert new.actor == "a"
+
+
+def test_a_short_pause_is_not_noticed() -> None:
+    world = World()
+    paused = world.start("a")
+    world.start("b")
+    world.run(10_000)
+    before = len(world.cluster.timeline.events)
+    paused.pause()
+    world.run(5_000)
+    paused.resume()
+    world.run(30_000)
+    assert len(world.cluster.timeline.events) == before
+
+
+def test_cut_off_from_zookeeper_it_reads_on() -> None:
+    world = World()
+    alone = world.start("a")
+    world.run(10_000)
+    alone.cut(30_000)
+    world.run(20_000)
+    assert world.owners() == {}
+    position = alone.registry["orders", 0].offset
+    assert position is not None
+    assert 290 <= position <= 300
+    world.run(12_000)
+    assert world.owned() == {"a": [*orders(0, 1, 2, 3)]}
+
+
+def test_round_robin_needs_the_same_topics() -> None:
+    world = World()
+    world.cluster.set_partitions({"payments": 1})
+    world.start("a", strategy="roundrobin", registration=Registration({"orders": 1}))
+    world.run(1_000)
+    world.start(
+        "b",
+        strategy="roundrobin",
+        registration=Registration({"orders": 1, "payments": 1}),
+        rebalance_backoff_ms=100,
+        rebalance_max_retries=3,
+    )
+    world.run(1_000)
+    assert [each.answer for each in world.events("missed", "b")] == ["IllegalArgumentException"] * 3
+    assert world.events("failed", "b")
+
+
+def test_no_broker_is_waited_for() -> None:
+    world = World()
+    for broker in (1, 2, 3):
+        world.cluster.stop_broker(broker, 0)
+    world.run(10)
+    world.start("a")
+    world.run(5_000)
+    assert world.owners() == {}
+    assert world.events("failed") == []
+    world.cluster.start_broker(2, 0)
+    world.run(1_000)
+    assert world.owned() == {"a": [*orders(0, 1, 2, 3)]}
+
+
+@pytest.mark.parametrize("dual", [False, True])
+def test_offsets_in_kafka(dual: bool) -> None:
+    world = World()
+    consumer = world.start("a", storage="kafka", dual_commit=dual, auto_commit_interval_ms=1_000)
+    world.run(10_000)
+    assert world.cluster.offsets.keys() == {*orders(0, 1, 2, 3)}
+    assert bool(world.nodes("offsets")) is dual
+    consumer.stop()
+    world.run(100)
+    world.start("b", storage="kafka", dual_commit=dual)
+    world.run(1_000)
+    assert len(world.owners()) == 4
+    totals = world.cluster.timeline.end(None, None, 0).partitions
+    assert {(total.read_again, total.skipped) for total in totals} == {(0, 0)}
+
+
+def test_dual_commit_reads_the_larger_offset() -> None:
+    world = World(partitions=2)
+    world.run(20_000)
+    world.cluster.offsets.update({("orders", 0): 50, ("orders", 1): 120})
+    for number, offset in ((0, 70), (1, 80)):
+        world.cluster.server.create(f"/consumers/g/offsets/orders/{number}", str(offset))
+    consumer = world.start("a", 10_000, storage="kafka", dual_commit=True)
+    world.run(60)
+    begun = {at: info.consumed_offset for at, info in consumer.registry.items()}
+    assert begun == {("orders", 0): 70, ("orders", 1): 120}
+
+
+def test_offsets_in_kafka_wait_for_their_broker() -> None:
+    world = World()
+    world.cluster.stop_broker(1, 5_000)
+    world.start("a", storage="kafka")
+    world.run(4_000)
+    assert world.owners() == {}
+    world.run(3_000)
+    assert len(world.owners()) == 4

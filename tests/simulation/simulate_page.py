@@ -21,6 +21,7 @@ from kgroup.simulation.group_coordinator import CoordinatorState
 from kgroup.simulation.mixed_coordinator import TABLE as MIXED
 from kgroup.simulation.scenario.file import FIELDS
 from kgroup.simulation.scenario.scenario import Action, Paused
+from kgroup.simulation.zookeeper.connector import FOLLOWS as CONNECTOR_FOLLOWS
 from kgroup.simulation.zookeeper.connector import Trigger
 from kgroup.word import Word
 from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
@@ -164,6 +165,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     **{f"fields of {name or 'the file'}": lambda name=name: _fields(name) for name in FIELDS},  # type: ignore[misc]
     "steps": lambda: _words(Action),
     "pauses": lambda: _words(Paused),
+    "connector states": lambda: _following(CONNECTOR_FOLLOWS),
     "triggers": lambda: _words(Trigger),
     "states": _transitions,
     "requests": _coordinator,

@@ -238,7 +238,7 @@ def test_fields_are_told_apart() -> None:
 
 
 ZOOKEEPER = """
-version = "0.8.2.2"
+protocol = "zookeeper"
 [topics]
 orders = 4
 [[member]]
@@ -249,7 +249,8 @@ name = "a"
 def test_consumers_on_zookeeper() -> None:
     scenario = read(
         """
-        version = "0.8.2"
+        protocol = "zookeeper"
+        version = "0.8.2.2"
         [topics]
         orders = 4
         payments = 1
@@ -347,9 +348,16 @@ def test_what_does_not_fit_on_zookeeper(text: str, expected: str) -> None:
     assert expected in refused(f"{ZOOKEEPER}{text}\n")
 
 
-@pytest.mark.parametrize("version", ["0.8.1", "0.9.0.1", "1.0"])
-def test_versions_between_are_refused(version: str) -> None:
-    assert "1.1 to 4.3.1, or 0.8.2" in refused(f'version = "{version}"\n{MEMBER}')
+@pytest.mark.parametrize("version", ["0.8.1", "0.8.2", "0.9.0.1", "1.0"])
+def test_older_versions_are_refused(version: str) -> None:
+    assert "expected a version" in refused(f'version = "{version}"\n{MEMBER}')
+
+
+def test_zookeeper_has_one_version() -> None:
+    assert "0.8.2, as protocol is zookeeper, found '1.1.1'" in refused(
+        f'version = "1.1.1"{ZOOKEEPER}topics = "orders"\n'
+    )
+    assert "kafka or zookeeper" in refused(f'protocol = "consumer"\n{MEMBER}')
 
 
 def test_java_has_no_zookeeper() -> None:

@@ -236,12 +236,14 @@ def zookeeper_rebalance_fails(found: Simulation) -> None:
 
 
 def zookeeper_records_deleted(found: Simulation) -> None:
-    first, second = events(found, "offset reset")
-    assert second.partitions == (("orders", 1),)
-    assert second.time_ms > 60_000
-    kept, deleted = found.partitions
-    assert kept.skipped <= first.time_ms // 100 + 1  # what came before it began
-    assert deleted.skipped > 300  # ten a second, for half a minute
+    again = [each for each in events(found, "offset reset") if each.time_ms > 50_000]
+    assert {each.actor: each.answer for each in again} == {
+        "largest": "largest",
+        "smallest": "smallest",
+    }
+    largest, smallest = found.partitions
+    assert 200 <= smallest.skipped < 210  # ten a second, for twenty seconds
+    assert 300 <= largest.skipped < 310
     assert not any(each.read_again for each in found.partitions)
 
 

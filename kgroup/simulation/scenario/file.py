@@ -10,7 +10,7 @@ from kgroup.simulation.cluster import COORDINATOR
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.rules import CONSUMER_PROTOCOL, NEWEST, Settings, Version
 from kgroup.simulation.scenario.java_member import MEMBER_FIELDS, TOO_OLD, JavaMembers
-from kgroup.simulation.scenario.member_reader import ON_ZOOKEEPER, MemberReader, P, read_version
+from kgroup.simulation.scenario.member_reader import MemberReader, P, read_version
 from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, Paused, Scenario, Step
 from kgroup.simulation.scenario.toml_table import Table, read_toml
 from kgroup.simulation.scenario.zookeeper_member import ZOOKEEPER_MEMBER_FIELDS, ZookeeperMembers
@@ -25,6 +25,8 @@ _QUIET_MS = 60_000
 """How long a scenario goes on behind its last step, if it does not say so."""
 _OF_EVERY_VERSION = ("count", "delay", "failover")
 _TICK = "tickTime"
+_PROTOCOLS = ("kafka", "zookeeper")
+_ON_ZOOKEEPER: Version = (0, 8, 2)
 _BROKER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
     "group.min.session.timeout.ms": ("min_session_timeout_ms", Table.duration),
     "group.max.session.timeout.ms": ("max_session_timeout_ms", Table.duration),
@@ -55,10 +57,8 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "title": "A sentence.",
         "about": "What there is to see: shown above the timeline.",
         "group": 'Name of the group; "group" by default.',
-        "version": (
-            "Version of Kafka that brokers and consumers have; 4.3.1 by default. "
-            "Consumers of 0.8.2 live on ZooKeeper."
-        ),
+        "protocol": '"zookeeper": consumers of 0.8.2, which live on ZooKeeper; else "kafka".',
+        "version": "Version of Kafka that brokers and consumers have; 4.3.1 by default.",
         "duration": "When it ends; by default a minute after the last step.",
         "jitter": "By how much each step may be late, as chance decides; 0 by default.",
         "rate": "Records a second that come to each partition; 10 by default.",
@@ -69,7 +69,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "delay": "How long a message takes: one time, or the least and the most; 1 to 5 ms.",
         "load": "How long a new coordinator reads before it answers; 200 ms by default.",
         "failover": "Until another broker leads what a crashed one led; 6 s by default.",
-        _TICK: "Of ZooKeeper, as in its configuration; 2 s by default. Version 0.8.2 only.",
+        _TICK: "Of ZooKeeper, as in its configuration; 2 s by default.",
         **dict.fromkeys((*_BROKER, *_CONSUMER_GROUPS), "As in Kafka."),
     },
     "members": {
@@ -77,7 +77,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "…": "Every other field of a member, for all members.",
     },
     "member": MEMBER_FIELDS,
-    "member of 0.8.2": ZOOKEEPER_MEMBER_FIELDS,
+    "member on ZooKeeper": ZOOKEEPER_MEMBER_FIELDS,
     "step": {
         "at": "When.",
         "do": "What: " + ", ".join(Action) + ".",
@@ -115,14 +115,17 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         if name in top:
             raise top.error(name, f"[[{name}]], one table or several", top.data[name])
     top.only([*FIELDS[""], "topics", "brokers", "members"])
-    for field in ("group", "version"):
+    for field in ("group", "protocol", "version"):
         if there is not None and field in top:
             raise top.error(field, "none, as the group is there already", top.data[field])
-    version = read_version(top, NEWEST if there is None else there.settings.version)
+    is_zookeeper = top.choice("protocol", _PROTOCOLS, "kafka") == "zookeeper"
+    if is_zookeeper:
+        version = _zookeeper_version(top)
+    else:
+        version = read_version(top, NEWEST if there is None else there.settings.version)
     topics = {} if there is None else dict(there.topics)
     topics |= _topics(top.table("topics"))
     brokers = top.table("brokers")
-    is_zookeeper = version == ON_ZOOKEEPER
     is_other = set(FIELDS["brokers"]) - {*_OF_EVERY_VERSION, _TICK} if is_zookeeper else {_TICK}
     brokers.only([each for each in FIELDS["brokers"] if each not in is_other])
     group_id = top.text("group", "group") if there is None else there.group_id
@@ -183,6 +186,13 @@ def _read_members(
     for table in arrays.get("step", ()):
         steps += _steps(table, reader, members, topics, brokers)
     return steps
+
+
+def _zookeeper_version(top: Table) -> Version:
+    text = top.text("version", "0.8.2")
+    if text not in ("0.8.2", "0.8.2.1", "0.8.2.2"):
+        raise top.error("version", "0.8.2, as protocol is zookeeper", text)
+    return _ON_ZOOKEEPER
 
 
 def _topics(table: Table) -> dict[str, int]:

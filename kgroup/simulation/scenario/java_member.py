@@ -9,7 +9,7 @@ from typing import Any
 from kgroup.model.pattern import parse_regex
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.rules import CONSUMER_PROTOCOL, COOPERATIVE, STATIC_MEMBERS, Version
-from kgroup.simulation.scenario.member_reader import ON_ZOOKEEPER, MemberReader, read_version
+from kgroup.simulation.scenario.member_reader import MemberReader, read_version
 from kgroup.simulation.scenario.scenario import Action, MemberPlan, Paused
 from kgroup.simulation.scenario.toml_table import Table
 
@@ -84,15 +84,9 @@ class JavaMembers(MemberReader[MemberPlan]):
         self._group_id = group_id
         self._version = version
 
-    def _client_version(self, table: Table) -> Version:
-        version = read_version(table, self._version)
-        if version == ON_ZOOKEEPER:
-            raise table.error("version", "a version from 1.1 to 4.3.1", table.data["version"])
-        return version
-
     def read(self, table: Table, name: str) -> MemberPlan:
         """Read how a member starts."""
-        version = self._client_version(table)
+        version = read_version(table, self._version)
         given = {
             field: read(table, key) for key, (field, read) in _CONSUMER.items() if key in table
         }

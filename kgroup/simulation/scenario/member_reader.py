@@ -10,10 +10,7 @@ from kgroup.simulation.rules import NEWEST, Version
 from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, MemberPlan, Paused
 from kgroup.simulation.scenario.toml_table import Table
 
-__all__ = ["ON_ZOOKEEPER", "MemberReader", "P", "read_version"]
-
-ON_ZOOKEEPER: Version = (0, 8, 2)
-"""The version whose consumers live on ZooKeeper."""
+__all__ = ["MemberReader", "P", "read_version"]
 
 P = TypeVar("P", bound=MemberPlan | ConnectorPlan)
 
@@ -55,7 +52,7 @@ class MemberReader(ABC, Generic[P]):
 
 
 def read_version(table: Table, default: Version) -> Version:
-    """Read the field `version`: (0, 8, 2), or one from (1, 1) to the newest.
+    """Read the field `version`: one from (1, 1) to the newest.
 
     Raises:
         InputError: it is none that can be simulated.
@@ -64,11 +61,9 @@ def read_version(table: Table, default: Version) -> Version:
         return default
     text = table.text("version")
     parts = text.split(".")
-    if not all(part.isdigit() and len(part) < 4 for part in parts) or not 2 <= len(parts) <= 4:
+    if not all(part.isdigit() and len(part) < 4 for part in parts) or not 2 <= len(parts) <= 3:
         raise table.error("version", "a version such as 2.8.2", text)
     version = tuple(map(int, parts))
-    if version[:3] == ON_ZOOKEEPER:
-        return ON_ZOOKEEPER
     if not (1, 1) <= version <= NEWEST:
-        raise table.error("version", "a version from 1.1 to 4.3.1, or 0.8.2", text)
+        raise table.error("version", "a version from 1.1 to 4.3.1", text)
     return version

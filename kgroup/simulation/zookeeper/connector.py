@@ -9,6 +9,7 @@ Source: `ZookeeperConsumerConnector` of Kafka 0.8.2.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kgroup.assignor.base import AssignorError, Topic
@@ -31,7 +32,7 @@ from kgroup.simulation.zookeeper.stream import PartitionTopicInfo, Stream
 from kgroup.simulation.zookeeper.thread import Lock, Routine, Thread, sleep
 from kgroup.word import Word
 
-__all__ = ["Connector", "Trigger"]
+__all__ = ["FOLLOWS", "Connector", "ConnectorState", "Trigger"]
 
 _ASSIGNORS: Mapping[str, ZookeeperAssignor] = {
     "range": assign_range,
@@ -50,6 +51,61 @@ class Trigger(Word):
     BROKERS = ("brokers changed", "There was no broker at the last time, and now there is one.")
 
 
+class ConnectorState(Word):
+    """Where a consumer stands between two rebalances, or in one."""
+
+    NEW = ("new", "It has not rebalanced yet.")
+    LOOKING = ("looking", "It reads its registration, and which brokers there are.")
+    CLOSING = ("closing", "It stops its fetchers, drops what was fetched, and commits.")
+    RELEASING = ("releasing", "It deletes its owner nodes.")
+    ASSIGNING = ("assigning", "It reads who is there and which partitions, and assigns.")
+    READING_OFFSETS = ("reading offsets", "It reads the offsets of its own part.")
+    OWNING = ("owning", "It writes its owner nodes.")
+    BACKING_OFF = ("backing off", "It could not go on, waits, and will try again.")
+    FETCHING = ("fetching", "It owns its partitions and fetches.")
+    WAITING = ("waiting", "There is no broker: it waits for one.")
+    FAILED = ("failed", "It has tried often enough, and reads nothing.")
+    CLOSED = ("closed", "It has ended in order.")
+
+
+_S = ConnectorState
+_BETWEEN = frozenset({_S.LOOKING, _S.CLOSED})
+FOLLOWS: Mapping[ConnectorState, frozenset[ConnectorState]] = {
+    _S.NEW: _BETWEEN | {_S.FAILED},
+    _S.LOOKING: frozenset({_S.CLOSING, _S.WAITING, _S.BACKING_OFF}),
+    _S.CLOSING: frozenset({_S.RELEASING}),
+    _S.RELEASING: frozenset({_S.ASSIGNING}),
+    _S.ASSIGNING: frozenset({_S.READING_OFFSETS, _S.BACKING_OFF}),
+    _S.READING_OFFSETS: frozenset({_S.OWNING, _S.BACKING_OFF}),
+    _S.OWNING: frozenset({_S.FETCHING, _S.BACKING_OFF}),
+    _S.BACKING_OFF: frozenset({_S.LOOKING, _S.FAILED}),
+    _S.FETCHING: _BETWEEN | {_S.FAILED},
+    _S.WAITING: _BETWEEN | {_S.FAILED},
+    _S.FAILED: _BETWEEN | {_S.FAILED},
+    _S.CLOSED: frozenset(),
+}
+"""From each state to those that may follow."""
+
+
+@dataclass(slots=True)
+class _Rebalance:
+    """What a consumer has found out since it began to rebalance.
+
+    Attributes:
+        trigger: why it began.
+        tries: how often it has begun.
+        streams: its own, by topic.
+        threads: number of the stream that is to read each of its partitions.
+        offsets: of these, as far as they are committed.
+    """
+
+    trigger: Trigger
+    tries: int = 0
+    streams: Mapping[str, int] = field(default_factory=dict)
+    threads: Mapping[TopicPartition, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+
+
 class _RebalanceFailedError(Exception):
     """`ConsumerRebalanceFailedException`."""
 
@@ -66,6 +122,7 @@ class Connector(Process):
 
     Attributes:
         consumer_id: by which it is registered.
+        state: changes as `FOLLOWS` says.
         topics: that it reads; of a filter those that it allowed at the last look.
         registry: the partitions that it has, by topic and number (`topicRegistry`).
         fetchers: its threads.
@@ -82,6 +139,7 @@ class Connector(Process):
         super().__init__(cluster.clock)
         self.name = name
         self.consumer_id = f"{config.group_id}_{config.consumer_id or cluster.consumer_uuid(name)}"
+        self.state = ConnectorState.NEW
         self.registry: dict[TopicPartition, PartitionTopicInfo] = {}
         self.fetchers = FetcherManager(name, self, cluster, config)
         self._config = config
@@ -126,6 +184,7 @@ class Connector(Process):
             yield from self._commit(tries=1 + self._config.offsets_commit_max_retries)
         self.is_running = False
         self._zookeeper.close()
+        self._go(ConnectorState.CLOSED)
         self._cluster.rebalance_ends(self)
 
     def pause(self) -> None:
@@ -265,68 +324,99 @@ class Connector(Process):
     # --- the rebalance --------------------------------------------------------------------------
 
     def _synced_rebalance(self, trigger: Trigger) -> Routine[None]:
-        """Try to rebalance until it succeeds, or often enough.
+        """Go from state to state until it succeeds, or has tried often enough.
 
         Raises:
             _RebalanceFailedError: it was tried `rebalance.max.retries` times.
         """
         yield self._rebalance_lock.acquire
-        config = self._config
         try:
             if self._is_stopping:
                 return
-            for attempt in range(1, config.rebalance_max_retries + 1):
-                self._cluster.note(
-                    self.name, "rebalance", str(trigger) if attempt == 1 else f"try {attempt}"
-                )
-                if (yield from self._tried()):
-                    return
-                yield from self._close_fetchers()
-                yield sleep(self, config.rebalance_backoff_ms)
+            rebalance = _Rebalance(trigger)
+            self._go(self._try(rebalance))
+            while self.state in STEPS:
+                self._go((yield from self._step(rebalance)))
         finally:
             self._rebalance_lock.release()
             if self._trigger is None:
                 self._cluster.rebalance_ends(self)
-        raise _RebalanceFailedError(f"can't rebalance after {config.rebalance_max_retries} retries")
+        if self.state is ConnectorState.FAILED:
+            tries = self._config.rebalance_max_retries
+            raise _RebalanceFailedError(f"can't rebalance after {tries} retries")
 
-    def _tried(self) -> Routine[bool]:
+    def _go(self, state: ConnectorState) -> None:
+        assert state in FOLLOWS[self.state], (self.state, state)
+        self.state = state
+
+    def _try(self, rebalance: _Rebalance) -> ConnectorState:
+        """Begin anew, if it may."""
+        rebalance.tries += 1
+        if rebalance.tries > self._config.rebalance_max_retries:
+            return ConnectorState.FAILED
+        text = str(rebalance.trigger) if rebalance.tries == 1 else f"try {rebalance.tries}"
+        self._cluster.note(self.name, "rebalance", text)
+        return ConnectorState.LOOKING
+
+    def _step(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+        """Do what is done in a state; begin anew where ZooKeeper has changed meanwhile."""
         try:
-            yield from self._brokers()
-            return (yield from self._rebalance())
+            return (yield from STEPS[self.state](self, rebalance))
         except NoNodeError:
             self._cluster.note(self.name, "missed", "a node went while it was read")
         except AssignorError as error:
             self._cluster.note(self.name, "missed", error.type)
-        return False
+        return ConnectorState.BACKING_OFF
 
-    def _rebalance(self) -> Routine[bool]:
-        streams = yield from self._streams_of(self.consumer_id)
-        if not (yield from self._brokers()):
-            yield from self._zookeeper.subscribe(
-                Watched.CHILDREN, BROKERS, self._on(Trigger.BROKERS)
-            )
-            return True
-        yield from self._close_fetchers(streams)
+    def _look(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+        yield from self._brokers()
+        rebalance.streams = yield from self._streams_of(self.consumer_id)
+        if (yield from self._brokers()):
+            return ConnectorState.CLOSING
+        listener = self._on(Trigger.BROKERS)
+        yield from self._zookeeper.subscribe(Watched.CHILDREN, BROKERS, listener)
+        return ConnectorState.WAITING
+
+    def _close(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+        yield from self._close_fetchers(rebalance.streams)
+        return ConnectorState.RELEASING
+
+    def _release(self, _: _Rebalance) -> Routine[ConnectorState]:
         for at in sorted(self.registry):
             yield from self._zookeeper.delete(self._path("owners", *at))
             self.registry.pop(at, None)
-        threads = yield from self._assigned()
-        offsets = yield from self._committed(threads)
+        return ConnectorState.ASSIGNING
+
+    def _assign(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+        rebalance.threads = yield from self._assigned()
+        return ConnectorState.READING_OFFSETS
+
+    def _read_offsets(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+        offsets = yield from self._committed(rebalance.threads)
         if self._is_stopping or offsets is None:
-            return False
-        infos = {
+            return ConnectorState.BACKING_OFF
+        rebalance.offsets = offsets
+        self._checkpoints.update(offsets)
+        return ConnectorState.OWNING
+
+    def _own(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+        threads, offsets = rebalance.threads, rebalance.offsets
+        if not (yield from self._owned(threads)):
+            return ConnectorState.BACKING_OFF
+        self.registry = {
             at: PartitionTopicInfo(at, self._stream(at[0], number), offsets[at], offsets[at])
             for at, number in threads.items()
         }
-        self._checkpoints.update(offsets)
-        if not (yield from self._owned(threads)):
-            return False
-        self.registry = infos
-        self._reading = tuple(sorted(infos))
+        self._reading = tuple(sorted(threads))
         self._cluster.note(self.name, "assigned", partitions=self._reading)
         self._cluster.timeline.owned(self.name, self._reading)
-        self.fetchers.start(infos.values())
-        return True
+        self.fetchers.start(self.registry.values())
+        return ConnectorState.FETCHING
+
+    def _back_off(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+        yield from self._close_fetchers()
+        yield sleep(self, self._config.rebalance_backoff_ms)
+        return self._try(rebalance)
 
     def _brokers(self) -> Routine[bool]:
         """Read all brokers; tell whether there are any (`getCluster`)."""
@@ -469,3 +559,15 @@ class Connector(Process):
                 if data is not None:
                     found[at] = max(int(data), -1 if offset is None else offset)
         return found
+
+
+STEPS: Mapping[ConnectorState, Callable[[Connector, _Rebalance], Routine[ConnectorState]]] = {
+    ConnectorState.LOOKING: Connector._look,
+    ConnectorState.CLOSING: Connector._close,
+    ConnectorState.RELEASING: Connector._release,
+    ConnectorState.ASSIGNING: Connector._assign,
+    ConnectorState.READING_OFFSETS: Connector._read_offsets,
+    ConnectorState.OWNING: Connector._own,
+    ConnectorState.BACKING_OFF: Connector._back_off,
+}
+"""What is done in the states of a rebalance, each of which leads to another (`rebalance`)."""

@@ -57,7 +57,7 @@ _MOST_PARTITIONS = 2000
 """Of a spec that is assigned as well; more take their time, rightly."""
 _MOST_PLAYED = 100
 _MOST_POLLS = 10_000
-"""Members, partitions and steps of a scenario that is played, and its calls of poll(); likewise."""
+"""Members, partitions and steps of a scenario that is played, and its calls of poll() or fetches."""
 
 
 @dataclass(frozen=True)
@@ -290,8 +290,12 @@ def _read_scenario(data: bytes, folder: Path) -> None:
     """Read a scenario, and play what is small of it, for not too long."""
     scenario = read_scenario(data.decode("utf-8", "replace"), "scenario.toml")
     count = sum(scenario.topics.values()) + sum(step.count for step in scenario.steps)
-    count += len(scenario.members) + len(scenario.steps)
+    count += len(scenario.members) + len(scenario.connectors) + len(scenario.steps)
     rate = sum(1000 / each.processing_ms for each in scenario.members.values())
+    for config in (each.config for each in scenario.connectors.values()):
+        count += sum(config.registration.subscription.values())
+        fetches = min(max(scenario.rate, 1000 / config.fetch_wait_max_ms), 1000)
+        rate += fetches * config.fetchers * scenario.brokers
     if count < _MOST_PLAYED and rate * scenario.duration_ms < _MOST_POLLS * 1000:
         simulate(scenario)
 

@@ -20,7 +20,7 @@ _MOST_STREAMS = 1_000
 
 _SETTINGS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
     "zookeeper.session.timeout.ms": ("session_timeout_ms", Table.interval),
-    "rebalance.backoff.ms": ("rebalance_backoff_ms", Table.duration),
+    "rebalance.backoff.ms": ("rebalance_backoff_ms", Table.interval),
     "rebalance.max.retries": ("rebalance_max_retries", Table.number),
     "auto.commit.enable": ("auto_commit", lambda table, name: table.flag(name, default=True)),
     "auto.commit.interval.ms": ("auto_commit_interval_ms", Table.interval),

@@ -164,16 +164,17 @@ class ZookeeperCluster(World):
         def begin(on_answer: Callable[[Any], None]) -> None:
             def arrive() -> None:
                 if broker not in self._up or any(
-                    self._refused(broker, at, offsets) for at in offsets
+                    self._refused(broker, at, offsets) or self.logs.end_offset(at) > offset
+                    for at, offset in offsets.items()
                 ):
                     reply()
                     return
-                written = [self.logs.written_ms(at, offset) for at, offset in offsets.items()]
                 now_ms = self.clock.now_ms
+                written = [self.logs.written_ms(at, offset) for at, offset in offsets.items()]
                 due_ms = min(
                     (each for each in written if each is not None), default=now_ms + wait_ms
                 )
-                self.clock.after(min(due_ms - now_ms, wait_ms), reply)
+                self.clock.after(min(max(due_ms - now_ms, 1), wait_ms), reply)
 
             def reply() -> None:
                 answer = None

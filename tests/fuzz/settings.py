@@ -57,7 +57,7 @@ _MOST_PARTITIONS = 2000
 """Of a spec that is assigned as well; more take their time, rightly."""
 _MOST_PLAYED = 100
 _MOST_POLLS = 10_000
-"""Members, partitions and steps of a scenario that is played, and its calls of poll() or fetches."""
+"""Members, partitions and steps of a scenario that is played; its polls or fetches; likewise."""
 
 
 @dataclass(frozen=True)

@@ -322,6 +322,8 @@ def test_defaults_on_zookeeper_are_those_of_0_8_2() -> None:
         ('topics = "payments"', "topics of [topics] (orders), found 'payments'"),
         ('topics = "orders:0"', "with streams"),
         ('whitelist = "("', "whitelist: expected"),
+        ('topics = "orders"\nconsumer.id = "a/b"', "consumer.id: expected letters"),
+        ('topics = "orders"\n[[step]]\nat = 1\ndo = "add_topic"\ntopic = "a/b"', "a/b"),
         ('topics = "orders"\nauto.offset.reset = "latest"', "largest or smallest"),
         ('topics = "orders"\ngroup.instance.id = "x"', "found 'group.instance.id'"),
         ('topics = "orders"\n[brokers]\n"group.max.size" = 3', "found 'group.max.size'"),
@@ -364,3 +366,12 @@ def test_java_has_no_zookeeper() -> None:
     text = f'{MEMBER}[[step]]\nat = 1\ndo = "pause"\nmember = "a"\nwhat = "zookeeper"\nfor = 1\n'
     assert "process or processing" in refused(text)
     assert "tickTime" in refused(f"[brokers]\ntickTime = 3\n{MEMBER}")
+
+
+def test_names_are_those_that_kafka_allows() -> None:
+    assert "expected letters, digits" in refused(MEMBER.replace("orders", '"a/b"', 1))
+    assert "group: expected letters" in refused(f'group = "a/b"{ZOOKEEPER}topics = "orders"\n')
+    assert read(f'group = "a/b"\n{MEMBER}').group_id == "a/b"  # which a coordinator takes
+    odd = ZOOKEEPER.replace('"a"', '"//"')
+    (name,) = read(f'{odd}topics = "orders"\n').connectors
+    assert name == "//"

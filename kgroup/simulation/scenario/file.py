@@ -134,6 +134,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     steps = [] if there is None else list(there.steps)
     connectors: dict[str, ConnectorPlan] = {}
     if is_zookeeper:
+        top.legal_name("group", group_id)
         steps += _read_members(top, arrays, ZookeeperMembers(group_id), connectors, topics, count)
     else:
         reader = JavaMembers(group_id, version)
@@ -196,7 +197,9 @@ def _zookeeper_version(top: Table) -> Version:
 
 
 def _topics(table: Table) -> dict[str, int]:
-    return {name: table.number(name, least=1, most=MOST) for name in table.data}
+    return {
+        table.legal_name(name, name): table.number(name, least=1, most=MOST) for name in table.data
+    }
 
 
 def _settings(table: Table, version: Version) -> Settings:
@@ -301,7 +304,7 @@ def _steps(
 
 
 def _about_topic(table: Table, step: Step, topics: dict[str, int]) -> Step:
-    topic = table.text("topic")
+    topic = table.legal_name("topic", table.text("topic"))
     before = topics.get(topic)
     if (step.action is Action.ADD_TOPIC) is (before is not None):
         expected = "a topic that is not there yet" if before else "a topic of [topics]"

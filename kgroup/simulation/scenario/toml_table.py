@@ -18,6 +18,8 @@ __all__ = ["Table", "read_toml"]
 
 T = TypeVar("T")
 
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
 
 class Table:
     """One table.
@@ -90,6 +92,12 @@ class Table:
             lambda value: value if isinstance(value, str) and value else None,
             "text",
         )
+
+    def legal_name(self, field: str, name: str) -> str:
+        """Return a name of a topic, or of what stands in a path, that Kafka allows."""
+        if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+            raise self.error(field, "letters, digits, '.', '_' and '-', at most 249", name)
+        return name
 
     def number(
         self, field: str, default: int | None = None, least: int = 0, most: int = (1 << 31) - 1

@@ -84,7 +84,9 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
             )
         config = ZookeeperConfig(self._group_id, _registration(table), **_settings(table))
         if "consumer.id" in table:
-            config = replace(config, consumer_id=table.text("consumer.id"))
+            config = replace(
+                config, consumer_id=table.legal_name("consumer.id", table.text("consumer.id"))
+            )
         return ConnectorPlan(config, table.duration("processing", 50))
 
     def numbered(self, table: Table, plan: ConnectorPlan, name: str, number: str) -> ConnectorPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
@@ -69,7 +70,8 @@ class ZookeeperCluster(World):
 
     def consumer_uuid(self, host: str) -> str:
         """Make the part of an id that tells consumers apart."""
-        return f"{host}-{self.clock.now_ms}-{self._random.getrandbits(32):08x}"
+        name = re.sub(r"[^A-Za-z0-9.-]", "-", host)
+        return f"{name}-{self.clock.now_ms}-{self._random.getrandbits(32):08x}"
 
     # --- topics and brokers ---------------------------------------------------------------------
 

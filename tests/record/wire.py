@@ -22,7 +22,7 @@ from kafka.protocol.api_message import ApiMessage
 
 from tests.broker.maven import CACHE, kafka_jars, version_tuple
 
-__all__ = ["Wire", "WireError", "jsonable"]
+__all__ = ["Wire", "WireError", "jsonable", "message_class"]
 
 _MODULES = (
     "kafka.protocol.admin.configs",
@@ -80,14 +80,14 @@ class Wire:
 
     def send(self, api: str, version: int | None = None, **fields: Any) -> None:
         """Send a request; `receive` gets the answer."""
-        request_class = _message_class(self.version, f"{api}Request")
+        request_class = message_class(self.version, f"{api}Request")
         if version is None:
             version = self._newest_version(api, request_class)
         request = _build(request_class, fields, version)
         self._correlation += 1
         request.with_header(correlation_id=self._correlation, client_id=self._client_id)
         self._socket.sendall(bytes(request.encode(version=version, header=True, framed=True)))
-        self._awaited = _message_class(self.version, f"{api}Response"), version
+        self._awaited = message_class(self.version, f"{api}Response"), version
 
     def receive(self) -> dict[str, Any]:
         """Wait for the answer to the last `send`."""
@@ -142,7 +142,8 @@ def _build(kind: Any, fields: Mapping[str, Any], version: int) -> Any:
 _CLASSES: dict[tuple[str, str], Any] = {}
 
 
-def _message_class(version: str, name: str) -> Any:
+def message_class(version: str, name: str) -> Any:
+    """Give a message's class by its name in Kafka, kafka-python's own where it has one."""
     for module in _MODULES:
         if hasattr(importlib.import_module(module), name):
             return getattr(importlib.import_module(module), name)

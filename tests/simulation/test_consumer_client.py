@@ -259,7 +259,7 @@ def test_too_slow_it_leaves_and_joins_at_the_next_poll(instance_id: str, epoch: 
         here.run(INTERVAL_MS)
         here.beat(1)
     here.run(60_000 - here.clock.now_ms)
-    assert here.heartbeat().member_epoch == epoch
+    assert (here.heartbeat().member_epoch, here.heartbeat().topics) == (epoch, None)
     assert here.client.state is State.STALE
     assert here.told == [("pausing", orders(0)), ("lost", orders(0))]
     here.sent.clear()
@@ -321,11 +321,25 @@ def test_closed_it_leaves(instance_id: str, epoch: int) -> None:
     here = Coordinator(replace(CONFIG, instance_id=instance_id)).joined(0)
     here.client.close()
     assert here.told == [("revoked", orders(0))]
-    assert here.heartbeat().member_epoch == epoch
+    last = here.heartbeat()
+    assert last.member_epoch == epoch
+    assert (last.topics, last.regex, last.owned) == ((), None, frozenset())  # has unsubscribed
     assert here.client.state is State.UNSUBSCRIBED
     here.sent.clear()
     here.run(60_000)
     assert not here.sent
+
+
+def test_closed_it_takes_its_regex_back() -> None:
+    here = Coordinator(replace(CONFIG, topics=(), regex="ord.*"))
+    here.poll()
+    assert (here.heartbeat().topics, here.heartbeat().regex) == ((), "ord.*")
+    here.beat(1, frozenset())
+    assert here.heartbeat().regex is None
+    here.beat(1)
+    here.client.close()
+    last = here.heartbeat()
+    assert (last.member_epoch, last.topics, last.regex) == (-1, None, "")
 
 
 def test_a_commit_of_an_older_epoch_is_tried_again() -> None:

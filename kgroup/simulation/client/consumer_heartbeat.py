@@ -22,7 +22,7 @@ from kgroup.simulation.consumer.message import (
 
 __all__ = ["ON_CONSUMER_HEARTBEAT", "ConsumerHeartbeats", "Sender"]
 
-_Said: TypeAlias = tuple[tuple[str, ...] | None, tuple[int, frozenset[IdPartition]]]
+_Said: TypeAlias = tuple[tuple[str, ...] | None, str | None, tuple[int, frozenset[IdPartition]]]
 
 _RETRY_BACKOFF_MAX_MS = 1_000
 """`retry.backoff.max.ms`."""
@@ -34,6 +34,7 @@ class Sender(Protocol):
     member_id: str
     epoch: int
     topics: tuple[str, ...] | None
+    regex: str | None
     coordinator: int | None
     is_closed: bool
 
@@ -97,7 +98,7 @@ class ConsumerHeartbeats:
     def resume(self, delay_ms: int) -> None:
         """Begin in the middle: the next heartbeat is due after a while."""
         self._due_ms = self._clock.now_ms + delay_ms
-        self._said = (self._sender.topics, self._sender.owns)
+        self._said = (self._sender.topics, self._sender.regex, self._sender.owns)
         self.wake()
 
     def polled(self) -> None:
@@ -158,21 +159,21 @@ class ConsumerHeartbeats:
             config.rack if is_joining else None,
             config.max_poll_interval_ms,
             sender.topics or (),
-            config.regex,
+            sender.regex,
             config.remote_assignor,
             sender.owns[1],
             config.client_id,
             "/127.0.0.1",
         )
-        said, self._said = self._said, (sender.topics, sender.owns)
+        said, self._said = self._said, (sender.topics, sender.regex, sender.owns)
         if said is None or is_joining:
             return full
-        topics, owns = said
+        topics, regex, owns = said
         return replace(
             full,
             rebalance_timeout_ms=None,
             topics=None if sender.topics == topics else full.topics,
-            regex=None,
+            regex=None if sender.regex == regex else sender.regex or "",
             assignor=None,
             owned=None if sender.owns == owns else full.owned,
         )

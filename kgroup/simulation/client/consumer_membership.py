@@ -93,6 +93,7 @@ class ConsumerClient:
         member_id: which it has chosen itself.
         epoch: that it was told last, or by which it joins or leaves.
         topics: names that it subscribes to, in the order in which they are sent.
+        regex: that it subscribes to; None: none, or none any more.
         coordinator: the broker that is taken for it; None: it is not known.
         is_closed: whether the consumer has ended.
     """
@@ -103,6 +104,7 @@ class ConsumerClient:
         self.member_id = host.new_uuid()
         self.epoch = JOIN_EPOCH
         self.topics: tuple[str, ...] | None = None if config.pattern else config.topics
+        self.regex = config.regex
         self._current = _NOTHING_YET
         self.coordinator: int | None = None
         self.is_closed = False
@@ -283,8 +285,12 @@ class ConsumerClient:
             self._listener(self._lose)
 
     def close(self) -> None:
-        """Give up everything and leave; a static member may be back in its session (`close`)."""
+        """Give up everything, unsubscribe and leave (`leaveGroupOnClose`).
+
+        A static member may be back in its session.
+        """
         self.is_closed = True
+        self.topics, self.regex = (), None
         owned, self.owned = self.owned, ()
         if owned and self.epoch > JOIN_EPOCH:
             self._application.revoked(owned)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ClientConfig, Joined
 from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.consumer_membership import ConsumerClientState as State
 from kgroup.simulation.clock import Clock, Timer
@@ -250,6 +250,71 @@ def test_a_topic_that_it_does_not_know_is_looked_for() -> None:
     here.poll()
     assert here.client.owned == (("orders", 0), ("refunds", 0))
     assert here.heartbeat().owned == frozenset({(ORDERS, 0), (new, 0)})
+
+
+REGEX_CONFIG = replace(CONFIG, topics=(), regex=".*", enable_auto_commit=False)
+
+
+def test_with_a_regex_it_asks_which_topic_it_was_told_of_and_owns_nothing_meanwhile() -> None:
+    here = Coordinator(REGEX_CONFIG)
+    here.poll()
+    here.assign(1, 0, 1)
+    assert here.heartbeat().owned == frozenset()
+    assert here.client.owned == orders(0, 1)  # with the answer, as poll() waits
+    here.beat(1)
+    assert here.heartbeat().owned == owned(0, 1)
+    assert here.client.state is State.STABLE
+
+
+def test_with_a_regex_it_says_of_each_assignment_that_it_does_not_know_the_topic() -> None:
+    here = Coordinator(REGEX_CONFIG)
+    here.poll()
+    here.assign(1)
+    assert here.heartbeat().owned == frozenset()
+    here.assign(1, 0)
+    assert here.heartbeat().owned == frozenset()
+    here.beat(1)
+    assert here.heartbeat().owned == owned(0)
+
+
+def test_with_a_regex_it_keeps_what_it_owns_while_it_asks_for_another_topic() -> None:
+    here = Coordinator(REGEX_CONFIG)
+    here.poll()
+    here.assign(1, 0)
+    here.beat(1)
+    here.beat(1)
+    here.run(INTERVAL_MS)
+    both = owned(0) | {(PAYMENTS, 1)}
+    here.beat(2, both)
+    here.poll()
+    assert (here.heartbeat().member_epoch, here.heartbeat().owned) == (2, owned(0))
+    here.beat(2)
+    here.poll()
+    assert not here.sent  # it reads, and takes the rest in the next poll()
+    here.poll()
+    assert here.heartbeat().owned == both
+
+
+def test_with_a_regex_it_still_knows_a_topic_when_it_joins_anew() -> None:
+    here = Coordinator(REGEX_CONFIG)
+    here.poll()
+    here.assign(1, 0)
+    here.beat(1)
+    here.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert here.heartbeat().member_epoch == 0
+    here.assign(2, 1)
+    here.poll()
+    assert here.heartbeat().owned == owned(1)
+
+
+def test_with_a_regex_it_goes_on_with_the_topics_that_it_owns() -> None:
+    here = Coordinator(REGEX_CONFIG)
+    here.client.resume(Joined("member", 3, "", orders(0), (), None, 0), 1)
+    here.poll()
+    here.beat(4, owned(0, 1) | {(PAYMENTS, 1)})
+    here.poll()
+    here.poll()
+    assert here.heartbeat().owned == owned(0, 1)
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])

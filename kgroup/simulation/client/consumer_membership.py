@@ -7,8 +7,11 @@ commit; when it has taken the rest it tells the coordinator at once. The states 
 A poll() is taken to return at once while the consumer owns partitions, and to wait while it owns
 none. What a program's listener is told waits for the next poll().
 
-Source: `ConsumerMembershipManager`, `AbstractMembershipManager` and `CommitRequestManager` of
-kafka-clients 4.3.1.
+A consumer with a regex does not know which topics there are. It asks for those of which it was
+told the ids; until it knows their names it says that it owns what is left without them.
+
+Source: `ConsumerMembershipManager`, `AbstractMembershipManager`, `CommitRequestManager` and
+`ConsumerMetadata` of kafka-clients 4.3.1.
 """
 
 from __future__ import annotations
@@ -121,6 +124,8 @@ class ConsumerClient:
         """Whether poll() is called now, and has nothing to return."""
         self._polls_first = True
         self._metadata = TopicImage()
+        self._assigned_ids: frozenset[str] = frozenset()
+        """Of the topics that it was told last."""
         self._is_looking = False
         self._heartbeats = ConsumerHeartbeats(config, host, self)
 
@@ -149,10 +154,11 @@ class ConsumerClient:
         self.state, self.coordinator = ConsumerClientState.STABLE, coordinator
         self.member_id, self.epoch = joined.member_id, joined.generation_id
         self.owned, self.topics = joined.owned, joined.topics
-        self._metadata = self._host.topics
-        known = {each.name: each.topic_id for each in self._metadata}
+        known = {each.name: each.topic_id for each in self._host.topics}
         owned = frozenset((known[topic], number) for topic, number in joined.owned)
         self._current = self._target = Assignment(0, owned)
+        self._assigned_ids = frozenset(topic_id for topic_id, _ in owned)
+        self._metadata = self._answered(self._host.topics, self._assigned_ids)
         self._heartbeats.resume(joined.heartbeat_ms)
 
     # --- poll -----------------------------------------------------------------------------------
@@ -197,11 +203,24 @@ class ConsumerClient:
     def _refresh(self) -> None:
         """Look for new topics and partitions, as often as `metadata.max.age.ms` says."""
         if not self.is_closed:
-            self._host.metadata(self._know_topics)
+            self._look_for_topics()
             self._host.after(self.config.metadata_max_age_ms, self._refresh)
+
+    def _look_for_topics(self) -> None:
+        """Ask for metadata (`newMetadataRequestBuilder`)."""
+        asked = self._assigned_ids
+        self._host.metadata(lambda topics: self._know_topics(self._answered(topics, asked)))
+
+    def _answered(self, topics: TopicImage, asked: frozenset[str]) -> TopicImage:
+        """Give the topics that metadata are about: with a regex those whose ids were asked for."""
+        if self.config.regex is None:
+            return topics
+        return TopicImage(each for each in topics if each.topic_id in asked)
 
     def _know_topics(self, topics: TopicImage) -> None:
         self._metadata = topics
+        if self.config.regex is not None and self._waits:
+            self._reconcile()
         if (matches := self.config.pattern) is not None:
             self.topics = tuple(sorted(filter(matches, (each.name for each in topics))))
 
@@ -311,6 +330,7 @@ class ConsumerClient:
             return
         if self._target == _NOTHING_YET or assignment != self._target.partitions:
             self._target = Assignment(self._target.epoch + 1, assignment)
+            self._assigned_ids = frozenset(topic_id for topic_id, _ in assignment)
         if self._current != self._target:
             self._go(ConsumerClientState.RECONCILING)
             if self._waits:
@@ -327,7 +347,7 @@ class ConsumerClient:
             return
         names = {topic_id: self._metadata.name_of(topic_id) for topic_id, _ in self._target[1]}
         if None in names.values():
-            self._host.metadata(self._know_topics)
+            self._look_for_topics()
         known = frozenset(each for each in self._target.partitions if names[each[0]] is not None)
         assignment = Assignment(self._target.epoch, known)
         if self._current != _NOTHING_YET and known == self._current.partitions:

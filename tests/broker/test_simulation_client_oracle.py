@@ -104,14 +104,20 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         RecordingProxy([server.port]) as proxy,
         session(VERSION, ["Consumers"], bootstrap=proxy.bootstrap, log=work / "log") as clients,
     ):
-        await_coordinator(wire)
+        for name in STORIES:
+            create_topics(wire, topics_of(name))
+        await_coordinator(wire)  # which hears of new topics a little later than who asks for them
         yield Live(wire, proxy, clients)
+
+
+def topics_of(name: str) -> dict[str, int]:
+    """Give the topics of a story, and how many partitions each has."""
+    return {f"{name}-orders": 4, f"{name}-refunds": 3}
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_what_consumers_say(live: Live, name: str) -> None:
-    topics = {f"{name}-orders": 4, f"{name}-refunds": 3}
-    create_topics(live.wire, topics)
+    topics = topics_of(name)
     known = jsonable(live.wire.call("Metadata", topics=None))["topics"]
     topic_ids = {each["name"]: each["topic_id"] for each in known if each["name"] in topics}
     real = Real(live, name, topic_ids)
@@ -169,7 +175,11 @@ class Real:
                 there.append(act)
                 self._join(act)
             if there and not (self._story.is_static and act.startswith("-")):
-                settle(self._live.clients, 7, *map(self._client_id, there))
+                settle(
+                    self._live.clients,
+                    sum(topics_of(self._name).values()),
+                    *map(self._client_id, there),
+                )
                 until(lambda: self._are_at_one(there))
 
     def _client_id(self, member: str) -> str:

@@ -6,6 +6,7 @@ The protocol is that of `java/Session.java`: a line `verb key=value …` in, a l
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,14 @@ class Session:
         if status != "ok":
             raise ClientError(f"{verb} {arguments}: {status} {unquote_plus(text)}")
         return unquote_plus(text)
+
+    def suspend(self) -> None:
+        """Let the whole process stand still."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on where it stood still."""
+        self._process.send_signal(signal.SIGCONT)
 
     def halt(self) -> None:
         """End all clients at once, as a crash would."""

@@ -357,7 +357,7 @@ def test_damage_and_a_restart(live: Live, cli: Cli) -> None:  # noqa: F811
         server.start()
         live.commit("over", 2)
         assert follower.row_of("over", 2)["partition"] == number
-        assert any("can be read again" in note for note in follower.notes)
+        until(lambda: any("can be read again" in note for note in follower.notes))
     assert follower.status == 130
     places = [(row["partition"], row["offset"]) for row in follower.seen]
     assert len(set(places)) == len(places)

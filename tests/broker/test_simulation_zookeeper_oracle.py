@@ -206,7 +206,10 @@ class Group:
         return found
 
     def _real_text(self, path: str) -> str:
-        data: bytes | None = self.real.zookeeper.get(path)[0]
+        try:
+            data: bytes | None = self.real.zookeeper.get(path)[0]
+        except NoNodeError:  # it went after its name was read: consumers rebalance meanwhile
+            return ""
         return (data or b"").decode()
 
     def real_comes_to(self, name: str, expected: Mapping[str, str]) -> None:

@@ -114,6 +114,14 @@ class ProblemKind(Word):
         "A group of `assign --spec` that is not written as it should be; `reason` has its line "
         "and field.",
     )
+    ACTIVE = (
+        "active",
+        "A group with members that only they may commit for; stop them, or remove them, first.",
+    )
+    CHANGED = (
+        "changed",
+        "A group that is not as it was when a change was planned: others have committed or joined.",
+    )
     BUSY = ("busy", "A warehouse that another process is changing.")
     FAILED = ("failed", "What ended the command and is none of the others; the reason tells.")
     MORE = (

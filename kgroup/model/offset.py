@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["CommitStore", "CommittedOffset", "PendingOffset", "ShareOffset"]
+__all__ = ["CommitStore", "CommittedOffset", "OffsetChange", "PendingOffset", "ShareOffset"]
 
 
 class CommitStore(StrEnum):
@@ -42,6 +42,21 @@ class CommittedOffset:
     expire_timestamp_ms: int | None = None
     topic_id: str | None = None
     log_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    """What shall be committed for one partition.
+
+    Attributes:
+        before: what was committed when that was decided; None: nothing.
+        after: what shall be; None: nothing.
+    """
+
+    topic: str
+    partition: int
+    before: CommittedOffset | None
+    after: CommittedOffset | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Which questions a source answers, its methods tell (`isinstance` of a protocol);
 have, its capabilities do.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -14,6 +14,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
+from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
@@ -29,10 +30,13 @@ __all__ = [
     "KafkaOffsets",
     "NextRecordSource",
     "NodeSource",
+    "OffsetReading",
+    "OffsetStore",
     "Question",
     "Reading",
     "RenewableSource",
     "TopicSource",
+    "WritableOffsetStore",
 ]
 
 
@@ -256,5 +260,68 @@ class NodeSource(Protocol):
 
         Raises:
             BrokerError: ZooKeeper cannot be asked.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReading:
+    """What a store of offsets said.
+
+    Attributes:
+        offsets: by group, sorted by topic and partition; groups without any are left out.
+        problems: what could not be read.
+        notes: what was assumed or chosen, for people.
+    """
+
+    offsets: Mapping[str, tuple[CommittedOffset, ...]]
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class OffsetStore(Protocol):
+    """Where groups keep offsets, and what can be asked for nothing else."""
+
+    def read_offsets(
+        self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+    ) -> OffsetReading:
+        """Read what is committed by groups of these ids, and by those whose whole id matches.
+
+        Where neither is given, by all groups.
+
+        Raises:
+            InputError: there is nothing to read offsets from.
+            BrokerError: nobody answers.
+        """
+        ...
+
+
+@runtime_checkable
+class WritableOffsetStore(OffsetStore, Protocol):
+    """A store that can be changed: nothing is but by these calls."""
+
+    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+        """Change what is committed, by group: all changes of a group or none, as far as one can.
+
+        Nothing is changed of a group for which something else than `OffsetChange.before` is
+        committed by now, or that has members.
+
+        Returns:
+            What was not done, and why: problems of a whole group have no topic. All else was.
+
+        Raises:
+            BrokerError: nobody answers, before anything was changed.
+        """
+        ...
+
+    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+        """Delete groups with all that is committed; only those without members.
+
+        Returns:
+            What was not done, and why, each with its group.
+
+        Raises:
+            BrokerError: nobody answers, before anything was deleted.
         """
         ...

@@ -8,10 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafka.protocol.consumer.group import OffsetFetchRequest
-
 from kgroup.model.group import Group, GroupState, GroupType
-from kgroup.model.offset import CommittedOffset, ShareOffset
+from kgroup.model.offset import ShareOffset
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
@@ -21,11 +19,10 @@ from kgroup.source.broker.group_api import (
     describe_share_offsets_request,
     share_offsets,
 )
+from kgroup.source.broker.offset_fetch import OffsetFetcher
 
 __all__ = ["GroupReader"]
 
-_BY_TOPIC_NAME = 9
-"""Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
 _NO_SUCH_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 """The latter where groups of a type are switched off."""
 
@@ -39,7 +36,7 @@ class GroupReader:
         self._client = client
         self._coordinators = coordinators
         self._partition_count = partition_count
-        self._every_partition: list[Any] | None = None
+        self._fetcher = OffsetFetcher(client)
 
     async def read(
         self,
@@ -59,7 +56,7 @@ class GroupReader:
         asked = [each for each in coordinators if offsets and each.type != GroupType.SHARE]
         both: list[Any] = [
             self._coordinators.ask(coordinators, self._describe),
-            self._coordinators.ask(asked, self._fetch_offsets),
+            self._coordinators.ask(asked, self._fetcher.fetch),
         ]
         described, committed = await self._client.gather_all(both)
         groups = dict(listed)
@@ -134,45 +131,6 @@ class GroupReader:
                     found[described.group_id] = api.group(described, coordinator)
         return found
 
-    # --- what they have committed ---
-
-    async def _fetch_offsets(
-        self, node: int, coordinators: list[GroupCoordinator]
-    ) -> dict[str, "tuple[CommittedOffset, ...] | Refusal"]:
-        client = self._client
-        version = await client.version(node, OffsetFetchRequest, _BY_TOPIC_NAME)
-        group_ids = [each.group_id for each in coordinators]
-        if version is not None and version >= 8:
-            group = OffsetFetchRequest.OffsetFetchRequestGroup
-            answer = await client.ask(
-                node,
-                OffsetFetchRequest,
-                highest=_BY_TOPIC_NAME,
-                groups=[group(version=version, group_id=each, topics=None) for each in group_ids],
-            )
-            offsets = {each.group_id: _offsets(each) for each in answer.groups}
-            return only_asked(offsets, group_ids, "OffsetFetch", node)
-        topics = None if version is not None and version >= 2 else await self._all_partitions()
-        answers = await client.gather_all(
-            client.ask(
-                node, OffsetFetchRequest, highest=_BY_TOPIC_NAME, group_id=each, topics=topics
-            )
-            for each in group_ids
-        )
-        return dict(zip(group_ids, map(_offsets, answers), strict=True))
-
-    async def _all_partitions(self) -> list[Any]:
-        """Name every partition of the cluster: before 0.10.2 offsets are asked for one by one."""
-        if self._every_partition is None:
-            view = await self._client.metadata(None)
-            topic = OffsetFetchRequest.OffsetFetchRequestTopic
-            self._every_partition = [
-                topic(name=each.name, partition_indexes=sorted(each.partitions))
-                for each in view.topics.values()
-                if each.partitions
-            ]
-        return self._every_partition
-
     async def _fetch_share_offsets(
         self, node: int, coordinators: list[GroupCoordinator]
     ) -> dict[str, "tuple[ShareOffset, ...] | Refusal"]:
@@ -193,28 +151,3 @@ class GroupReader:
         }
         group_ids = [each.group_id for each in coordinators]
         return only_asked(offsets, group_ids, "DescribeShareGroupOffsets", node)
-
-
-def _offsets(answer: Any) -> "tuple[CommittedOffset, ...] | Refusal":
-    """Read one group's part of the answer to OffsetFetch."""
-    if answer.error_code:
-        return Refusal(answer.error_code)
-    offsets = []
-    for topic in answer.topics:
-        name = topic.name
-        for each in topic.partitions:
-            if each.committed_offset >= 0:
-                epoch = each.committed_leader_epoch
-                offsets.append(
-                    CommittedOffset(
-                        name,
-                        each.partition_index,
-                        each.committed_offset,
-                        None if epoch < 0 else epoch,
-                        each.metadata,
-                    )
-                )
-            elif each.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):  # none, says 0.8
-                return Refusal(each.error_code)
-    offsets.sort(key=lambda offset: (offset.topic, offset.partition))
-    return tuple(offsets)

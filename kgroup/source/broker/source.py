@@ -13,13 +13,9 @@ is looked for first. Without it there are no groups.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka.protocol.admin.groups import ListGroupsRequest
-
-from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import ClusterView, Placement, Topic
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
@@ -27,18 +23,18 @@ from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
-from kgroup.source.broker.client import Backoff, BrokerClient
+from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
     OFFSETS_TOPIC,
     Coordinators,
     GroupCoordinator,
-    Refusal,
     is_missing,
     partition_of,
     placements_of,
 )
-from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name, what_it_needs
-from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, group_state, group_type
+from kgroup.source.broker.error_code import error_name, what_it_needs
+from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE
+from kgroup.source.broker.group_list import list_groups
 from kgroup.source.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -206,7 +202,9 @@ class _Inquiry:
             coordinators = await self._coordinators.find(group_ids)
         else:
             self._coordinators = Coordinators(client, named=False)
-            coordinators = self._select(await self._list(view), group_ids)
+            coordinators = self._select(
+                await list_groups(client, self._coordinators, question), group_ids
+            )
         self._count = len(topic.partitions) if topic and topic.partitions else None
         groups = {each.group_id: self._listed(each) for each in coordinators if each.is_listed}
         unknown = coordinators if question.members else await self._of_unknown_state(coordinators)
@@ -233,53 +231,6 @@ class _Inquiry:
             notes.append(_OLD)
         image = _image(view, found, self._count)
         return Reading(image, tuple(self._coordinators.problems), tuple(notes))
-
-    # --- which groups there are, and where ---
-
-    async def _list(self, view: ClusterView) -> list[GroupCoordinator]:
-        """Ask every broker which groups it has.
-
-        Raises:
-            BrokerError: none of them tells.
-        """
-        lists = await self._client.gather(self._list_of(node) for node in view.brokers)
-        failures = [answer for answer in lists if isinstance(answer, BrokerError)]
-        if failures and len(failures) == len(lists):
-            raise BrokerError(failures[0].kind, "; ".join(map(str, failures)))
-        for failure in failures:
-            self._coordinators.blame(failure)
-        return list(chain.from_iterable(part for part in lists if isinstance(part, list)))
-
-    async def _list_of(self, node: int) -> list[GroupCoordinator]:
-        client, question = self._client, self._question
-        version = await client.version(node, ListGroupsRequest)
-        if version is None:
-            text = f"broker {node} is of Kafka 0.8, which cannot list groups: name them"
-            raise BrokerError(ProblemKind.UNSUPPORTED, text, node)
-        fields: dict[str, Any] = {}
-        if version >= 4:
-            fields["states_filter"] = sorted(question.states)
-        if version >= 5:
-            fields["types_filter"] = sorted(question.types)
-        backoff = Backoff(client)
-        while True:
-            answer = await client.ask(node, ListGroupsRequest, **fields)
-            if not answer.error_code:
-                break
-            if answer.error_code not in COORDINATOR_MOVES or not await backoff.wait():
-                text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
-                raise BrokerError(ProblemKind.DENIED, text, node)
-        return [
-            GroupCoordinator(
-                listed.group_id,
-                node,
-                True,
-                type_ := group_type(listed.group_type),
-                group_state(listed.group_state, type_),
-                listed.protocol_type or None,
-            )
-            for listed in answer.groups
-        ]
 
     def _select(
         self, coordinators: Iterable[GroupCoordinator], group_ids: Collection[str] | None

@@ -3,20 +3,90 @@
 Many groups go into one request, and answers are read while brokers work on the next.
 """
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
+from kgroup.model.group import Group, GroupType
 from kgroup.model.offset import CommittedOffset
+from kgroup.model.pattern import Pattern
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.source.base import OffsetReading, Question
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.coordinator import GroupCoordinator, Refusal
+from kgroup.source.broker.coordinator import (
+    OFFSETS_TOPIC,
+    Coordinators,
+    GroupCoordinator,
+    Refusal,
+    is_missing,
+    partition_of,
+)
+from kgroup.source.broker.group_list import list_groups
 
-__all__ = ["OffsetFetcher"]
+__all__ = ["NOBODY", "OffsetFetcher", "read_offsets"]
+
+NOBODY = f"The cluster has no topic {OFFSETS_TOPIC}: nobody ever used a group."
 
 _BY_TOPIC_NAME = 9
 """Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
+
+
+async def read_offsets(
+    client: BrokerClient,
+    group_ids: Collection[str] | None,
+    regex: Pattern | None,
+    *,
+    log_budget: int = 0,
+) -> OffsetReading:
+    """Read what groups have committed; see `OffsetStore.read_offsets`, `Cluster.read_offsets`.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    view = await client.metadata([OFFSETS_TOPIC])
+    topic = view.topics.get(OFFSETS_TOPIC)
+    if is_missing(topic):
+        return OffsetReading({}, notes=(NOBODY,))
+    question = Question(regex=regex)
+    if group_ids is not None and regex is None:
+        coordinators = Coordinators(client, named=True)
+        asked = await coordinators.find(dict.fromkeys(group_ids))
+    else:
+        coordinators = Coordinators(client, named=False)
+        listed = await list_groups(client, coordinators, question)
+        asked = [each for each in listed if question.names(each.group_id, group_ids)]
+    asked = [each for each in asked if each.type is not GroupType.SHARE]
+    found = await coordinators.ask(asked, OffsetFetcher(client).fetch)
+    offsets = {group_id: commits for group_id, commits in sorted(found.items()) if commits}
+    notes: list[str] = []
+    if log_budget and topic is not None and topic.partitions:
+        offsets, notes = await _with_times(client, offsets, len(topic.partitions), log_budget)
+    return OffsetReading(offsets, tuple(coordinators.problems), tuple(notes))
+
+
+async def _with_times(
+    client: BrokerClient,
+    offsets: Mapping[str, tuple[CommittedOffset, ...]],
+    partition_count: int,
+    log_budget: int,
+) -> tuple[dict[str, tuple[CommittedOffset, ...]], list[str]]:
+    """Add what the records of commits tell."""
+    from kgroup.source.broker.offsets_log import read_details
+
+    groups = {
+        group_id: Group(  # without a protocol, so that no record of members is looked for
+            group_id=group_id,
+            type=GroupType.CLASSIC,
+            state=None,
+            offsets=commits,
+            offsets_partition=partition_of(group_id, partition_count),
+        )
+        for group_id, commits in offsets.items()
+    }
+    completed, notes = await read_details(client, groups, log_budget, None, commit_times=True)
+    return {group_id: group.offsets for group_id, group in completed.items()}, notes
 
 
 class OffsetFetcher:

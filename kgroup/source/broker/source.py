@@ -21,8 +21,9 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
+from kgroup.model.pattern import Pattern
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.base import EVERYTHING, Capability, OffsetReading, Question, Reading
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
     OFFSETS_TOPIC,
@@ -35,6 +36,7 @@ from kgroup.source.broker.coordinator import (
 from kgroup.source.broker.error_code import error_name, what_it_needs
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE
 from kgroup.source.broker.group_list import list_groups
+from kgroup.source.broker.offset_fetch import NOBODY, read_offsets
 from kgroup.source.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -160,6 +162,23 @@ class Cluster:
         client = self._connected()
         return sorted(client.run(client.metadata(None)).topics)
 
+    def read_offsets(
+        self,
+        group_ids: Collection[str] | None = None,
+        regex: Pattern | None = None,
+        *,
+        log_budget: int = 0,
+    ) -> OffsetReading:
+        """Ask coordinators for offsets alone; see `OffsetStore.read_offsets`.
+
+        With `log_budget`, bytes of each partition of `__consumer_offsets` to look at, also for what
+        only the records tell: when each offset was committed, when it expires, the topic's id.
+
+        Brokers before 0.10 do not list groups that only commit, and 0.8 lists none: name them.
+        """
+        client = self._connected()
+        return client.run(read_offsets(client, group_ids, regex, log_budget=log_budget))
+
     def offsets_log(
         self, folder: Path, on_progress: "Callable[[LiveLog], None]" = lambda log: None
     ) -> "LiveLog":
@@ -193,10 +212,7 @@ class _Inquiry:
         view = await client.metadata([OFFSETS_TOPIC])
         topic = view.topics.get(OFFSETS_TOPIC)
         if is_missing(topic):
-            return Reading(
-                _image(view, {}, None),
-                notes=(f"The cluster has no topic {OFFSETS_TOPIC}: nobody ever used a group.",),
-            )
+            return Reading(_image(view, {}, None), notes=(NOBODY,))
         if group_ids is not None and question.regex is None:
             self._coordinators = Coordinators(client, named=True)
             coordinators = await self._coordinators.find(group_ids)

@@ -30,7 +30,7 @@ from kgroup.source.broker.connection_manager import ConnectionManager, TooSlow
 from kgroup.source.broker.error_code import error_name
 from kgroup.source.deadline import Deadline
 
-__all__ = ["Backoff", "BrokerClient"]
+__all__ = ["Backoff", "BrokerClient", "Window"]
 
 T = TypeVar("T")
 
@@ -251,7 +251,7 @@ class BrokerClient:
                 "bootstrap_servers": self.bootstrap,
                 "receive_message_max_bytes": LARGEST_ANSWER,
                 "reconnect_backoff_ms": 0,  # the waiting is done here
-                "max_in_flight_requests_per_connection": 1 << 30,  # `_Window` bounds them
+                "max_in_flight_requests_per_connection": 1 << 30,  # `Window` bounds them
             },
         )
 
@@ -272,6 +272,16 @@ class BrokerClient:
             BrokerError: there is no answer.
         """
         return await self._ask(self._link(node), kind, highest, fields)
+
+    async def ask_once(
+        self, node: int, kind: Any, *, highest: int | None = None, **fields: Any
+    ) -> Any:
+        """Send a request likewise, but never again: one that changes something.
+
+        Raises:
+            BrokerError: there is no answer; the broker may have done what was asked all the same.
+        """
+        return await self._ask(self._link(node), kind, highest, fields, attempts=1)
 
     async def ask_any(self, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
         """Ask any broker that can be reached, those first to which there are connections."""
@@ -295,10 +305,15 @@ class BrokerClient:
         return self._bootstrap_link.version(kind, highest)
 
     async def _ask(
-        self, link: "_Link", kind: Any, highest: int | None, fields: Mapping[str, Any]
+        self,
+        link: "_Link",
+        kind: Any,
+        highest: int | None,
+        fields: Mapping[str, Any],
+        attempts: int = ATTEMPTS,
     ) -> Any:
         backoff = Backoff(self)
-        for attempt in range(ATTEMPTS):
+        for attempt in range(attempts):
             try:
                 await link.open(self.deadline.patience_s)
                 version = link.version(kind, highest)
@@ -308,7 +323,7 @@ class BrokerClient:
             except BrokerError as error:
                 if error.kind not in BROKEN:
                     raise
-                if attempt == ATTEMPTS - 1 or not await backoff.wait():
+                if attempt == attempts - 1 or not await backoff.wait():
                     raise
         raise AssertionError
 
@@ -406,7 +421,7 @@ class _Link:
         self._node = node
         self._client = client
         self._manager = manager
-        self._window = _Window(IN_FLIGHT)
+        self._window = Window(IN_FLIGHT)
         self._has_answered = False
 
     def __str__(self) -> str:
@@ -519,8 +534,8 @@ class _Link:
         return failure
 
 
-class _Window:
-    """Lets so many in at a time, in order."""
+class Window:
+    """Lets so many in at a time, in order; an asynchronous context manager."""
 
     def __init__(self, size: int) -> None:
         self._free = size

@@ -34,11 +34,11 @@ COORDINATOR_MOVES = frozenset(
 )
 """The group has, or gets, another coordinator."""
 
-_NEEDS: Mapping[int, str] = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "it needs DESCRIBE on the topic",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "it needs DESCRIBE on the group",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "it needs DESCRIBE on the cluster",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "it needs DESCRIBE on the transactional id",
+_NEEDS: Mapping[int, str] = {  # permissions on what
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
 }
 
 
@@ -48,6 +48,7 @@ def error_name(code: int) -> str:
     return str(getattr(kind, "message", kind.__name__))
 
 
-def what_it_needs(code: int) -> str | None:
+def what_it_needs(code: int, operation: str = "DESCRIBE") -> str | None:
     """Say which permission is missing, where an error code says that one is."""
-    return _NEEDS.get(code)
+    what = _NEEDS.get(code)
+    return None if what is None else f"it needs {operation} on the {what}"

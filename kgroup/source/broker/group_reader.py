@@ -55,7 +55,7 @@ class GroupReader:
         """
         asked = [each for each in coordinators if offsets and each.type != GroupType.SHARE]
         both: list[Any] = [
-            self._coordinators.ask(coordinators, self._describe),
+            self._coordinators.ask(coordinators, self.describe),
             self._coordinators.ask(asked, self._fetcher.fetch),
         ]
         described, committed = await self._client.gather_all(both)
@@ -97,7 +97,7 @@ class GroupReader:
             coordinator=self._client.brokers.get(coordinator.node),
         )
 
-    async def _describe(
+    async def describe(
         self, node: int, coordinators: list[GroupCoordinator]
     ) -> dict[str, "Group | Refusal | None"]:
         """Ask one coordinator about groups; None for those that do not exist.

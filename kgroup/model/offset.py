@@ -58,6 +58,45 @@ class OffsetChange:
     before: CommittedOffset | None
     after: CommittedOffset | None
 
+    def conflict(self, now: CommittedOffset | None) -> str | None:
+        """Say how what is committed now differs from `before`; None where it does not.
+
+        Metadata and leader epochs are compared where both are known. Times of commits are not: who
+        commits the same again has changed nothing.
+        """
+        before = self.before
+        if before is None or now is None:
+            if before is now:
+                return None
+            expected, found = _said(before), _said(now)
+        elif before.committed_offset != now.committed_offset:
+            expected, found = _said(before), _said(now)
+        elif _differ(before.metadata, now.metadata):
+            expected, found = f"metadata {before.metadata!r}", repr(now.metadata)
+        elif _differ(before.leader_epoch, now.leader_epoch):
+            expected, found = f"leader epoch {before.leader_epoch}", str(now.leader_epoch)
+        else:
+            return None
+        return f"{self.topic}-{self.partition}: expected {expected}, found {found}"
+
+    def is_done(self, now: CommittedOffset | None) -> bool:
+        """Tell whether what is committed now is what shall be."""
+        after = self.after
+        if after is None or now is None:
+            return after is now
+        return (after.committed_offset, after.metadata or "") == (
+            now.committed_offset,
+            now.metadata or "",
+        )
+
+
+def _said(offset: CommittedOffset | None) -> str:
+    return "no offset" if offset is None else f"offset {offset.committed_offset}"
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not None and other is not None and one != other
+
 
 @dataclass(frozen=True, slots=True)
 class PendingOffset:

@@ -1,4 +1,4 @@
-"""Groups of a live cluster, asked of its brokers; nothing but questions is sent.
+"""Groups of a live cluster, asked of its brokers; reading sends nothing but questions.
 
 Each group is known to one broker, its coordinator: the leader of its partition of
 `__consumer_offsets`. So all brokers are asked at once which groups they have, or, for groups that
@@ -21,7 +21,9 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
+from kgroup.model.offset import OffsetChange
 from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import EVERYTHING, Capability, OffsetReading, Question, Reading
 from kgroup.source.broker.client import BrokerClient
@@ -53,7 +55,10 @@ _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class Cluster:
-    """A source of groups; implements `GroupSource`. A context manager."""
+    """A source of groups, and a store of what they commit; a context manager.
+
+    Implements `GroupSource` and `WritableOffsetStore`.
+    """
 
     capabilities = frozenset(
         {
@@ -178,6 +183,56 @@ class Cluster:
         """
         client = self._connected()
         return client.run(read_offsets(client, group_ids, regex, log_budget=log_budget))
+
+    # --- what changes something ---
+
+    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+        """Commit and delete offsets; see `WritableOffsetStore.write_offsets`.
+
+        A group's commits go into one request, which the coordinator takes as a whole. More than
+        5,000 partitions, or 900,000 bytes of records, are several requests, and deletions one more,
+        behind the commits: an error between them leaves a part, and is told partition by partition.
+        So are errors that are about one partition: the others of the group are committed then.
+
+        Deletions alone are sent for groups with members too: the broker refuses them for topics
+        that members subscribe to. Kafka before 2.4 cannot delete single offsets.
+        """
+        from kgroup.source.broker.write.offset_writer import write_offsets
+
+        client = self._connected()
+        return client.run(write_offsets(client, changes))
+
+    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+        """Delete groups of any type (Kafka 1.1 and later); see `WritableOffsetStore`."""
+        from kgroup.source.broker.write.group_remover import delete_groups
+
+        client = self._connected()
+        return client.run(delete_groups(client, group_ids))
+
+    def remove_members(
+        self,
+        group_id: str,
+        member_ids: Collection[str] = (),
+        instance_ids: Collection[str] = (),
+        reason: str | None = None,
+    ) -> tuple[Problem, ...]:
+        """Remove members from a group, by their ids or, static ones, by `group.instance.id`.
+
+        A dynamic member that still runs joins again at once. Before 2.4 there is a request for each
+        member, and no instance ids; the reason, for the broker's log, is told to 3.2 and later.
+
+        Returns:
+            Who was not removed, and why.
+
+        Raises:
+            BrokerError: no broker answers; nobody was removed.
+        """
+        from kgroup.source.broker.write.group_remover import remove_members
+
+        client = self._connected()
+        return client.run(remove_members(client, group_id, member_ids, instance_ids, reason))
+
+    # --- what only the log tells ---
 
     def offsets_log(
         self, folder: Path, on_progress: "Callable[[LiveLog], None]" = lambda log: None

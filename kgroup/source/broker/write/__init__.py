@@ -1,0 +1,1 @@
+"""All that changes something on brokers: offsets and groups, and only those that are named."""

@@ -1,0 +1,211 @@
+"""Writing of groups' offsets: compared and set, a group at a time, many groups side by side.
+
+For each hundred groups of a coordinator: their members and offsets are asked for, what is not as
+it was planned is refused, and the rest is committed at once, by a request for each group. Between
+the answer and the commit lie milliseconds in which others may commit all the same: no API of Kafka
+compares and sets.
+
+A coordinator that moves refuses; then the group is looked for, and read, and compared, again. So it
+is where a connection broke before the answer: what the group has by then tells whether the commit
+was taken, and nothing is sent twice that was.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kafka.protocol.consumer.group import OffsetDeleteRequest
+
+from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.offset import CommittedOffset, OffsetChange
+from kgroup.model.offset_change import At, by_partition, conflict, place_of, remaining, unwritten
+from kgroup.model.problem import Problem
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.source.broker.client import BrokerClient, Window
+from kgroup.source.broker.connection_error import BROKEN
+from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
+from kgroup.source.broker.error_code import COORDINATOR_MOVES
+from kgroup.source.broker.group_reader import GroupReader
+from kgroup.source.broker.offset_fetch import OffsetFetcher
+from kgroup.source.broker.write.offset_request import commit_offsets, delete_offsets, requests_of
+from kgroup.source.broker.write.outcome import UNKNOWN_END, Outcome, change_groups, sentence
+from kgroup.source.broker.write.refused import OF_PARTITIONS, refused
+
+__all__ = ["write_offsets"]
+
+_SIDE_BY_SIDE = 2
+"""Hundreds of groups: one is read while the other is written, and none waits long in between."""
+_NOT_YET = COORDINATOR_MOVES | {ErrorCode.REQUEST_TIMED_OUT}
+_CANNOT_DELETE = (
+    "Kafka before 2.4 cannot delete offsets of single partitions; nothing of the group was "
+    "changed: delete the whole group and write the rest anew, or commit an offset there."
+)
+
+Offsets = Sequence[CommittedOffset]
+
+
+async def write_offsets(
+    client: BrokerClient, changes: Mapping[str, Sequence[OffsetChange]]
+) -> tuple[Problem, ...]:
+    """Write offsets; see `Cluster.write_offsets`.
+
+    Raises:
+        BrokerError: no broker answers; nothing was changed.
+    """
+    wanted = {group_id: each for group_id, each in changes.items() if each}
+    if not wanted:
+        return ()
+    await client.metadata([])
+    return await change_groups(client, wanted, _Writer(client, wanted).write)
+
+
+class _Writer:
+    """Writes groups whose coordinators are known."""
+
+    def __init__(self, client: BrokerClient, changes: Mapping[str, Sequence[OffsetChange]]) -> None:
+        self._client = client
+        self._changes = changes
+        self._was_sent: set[str] = set()
+        self._reader = GroupReader(client, Coordinators(client, named=True), None)
+        self._fetcher = OffsetFetcher(client)
+        self._window = Window(_SIDE_BY_SIDE)
+
+    async def write(
+        self, node: int, coordinators: list[GroupCoordinator]
+    ) -> dict[str, Outcome | Refusal]:
+        """Write some groups of one coordinator; see `Change`."""
+        async with self._window:
+            described, fetched = await self._read(node, coordinators)
+            deletes = await self._client.version(node, OffsetDeleteRequest) is not None
+            results: dict[str, Outcome | Refusal] = {}
+            ready: dict[str, list[OffsetChange]] = {}
+            for group_id in (each.group_id for each in coordinators):
+                group, offsets = described[group_id], fetched[group_id]
+                if isinstance(group, Refusal):
+                    results[group_id] = group
+                    continue
+                if isinstance(offsets, Refusal):
+                    results[group_id] = offsets
+                    continue
+                verdict = self._verdict(group_id, group, offsets, deletes)
+                if isinstance(verdict, Outcome):
+                    results[group_id] = verdict
+                else:
+                    ready[group_id] = verdict
+            written = await self._client.gather_all(
+                self._write(node, group_id, rest) for group_id, rest in ready.items()
+            )
+            results.update(zip(ready, written, strict=True))
+        return results
+
+    async def _read(
+        self, node: int, coordinators: list[GroupCoordinator]
+    ) -> tuple[Mapping[str, Group | Refusal | None], Mapping[str, Offsets | Refusal]]:
+        """Ask for members and offsets side by side."""
+        describing = self._client.start(self._reader.describe(node, coordinators))
+        try:
+            fetched = await self._fetcher.fetch(node, coordinators)
+        finally:
+            described = await describing
+        return described, fetched
+
+    def _verdict(
+        self, group_id: str, group: Group | None, offsets: Offsets, deletes: bool
+    ) -> Outcome | list[OffsetChange]:
+        """Decide what is still to be done for a group, or why nothing is."""
+        changes = self._changes[group_id]
+        now = {place_of(each): each for each in offsets}
+        rest = list(changes)
+        if group_id in self._was_sent:
+            rest = remaining(changes, now)
+        obstacle = self._obstacle(group, rest, deletes)
+        if obstacle is None:
+            changed = conflict(rest, now)
+            if changed is None:
+                return [each for each in rest if each.after or each.before]
+            obstacle = ProblemKind.CHANGED, changed
+        return Outcome(unwritten(*obstacle, group_id, rest, changes) if rest else ())
+
+    def _obstacle(
+        self, group: Group | None, changes: Collection[OffsetChange], deletes: bool
+    ) -> tuple[ProblemKind, str] | None:
+        """Say what keeps a group from being changed at all."""
+        if group is not None and group.type is GroupType.SHARE:
+            text = "It is a share group, which commits no offsets."
+            return ProblemKind.UNSUPPORTED, text
+        if not deletes and any(change.before and not change.after for change in changes):
+            return ProblemKind.UNSUPPORTED, _CANNOT_DELETE
+        # Whether offsets may be deleted while there are members, the broker rules by partition.
+        commits = any(change.after for change in changes)
+        if group is None or not commits:
+            return None
+        if group.members or group.state not in (GroupState.EMPTY, GroupState.DEAD, None):
+            count = len(group.members)
+            text = (
+                f"The group is {group.state}, with {count} member{'' if count == 1 else 's'}; only "
+                "they may commit. Nothing of it was changed: stop or remove them first."
+            )
+            return ProblemKind.ACTIVE, text
+        return None
+
+    async def _write(
+        self, node: int, group_id: str, changes: list[OffsetChange]
+    ) -> Outcome | Refusal:
+        """Send what one group needs, in as few requests as may be, one after the other."""
+        commits = [change.after for change in changes if change.after is not None]
+        deletions = [place_of(change) for change in changes if change.after is None]
+        problems: list[Problem] = []
+        done: set[At] = set()
+        self._was_sent.add(group_id)
+        try:
+            for part in requests_of(group_id, commits):
+                codes = await commit_offsets(self._client, node, group_id, part)
+                end = _problems(group_id, codes, "READ", problems, done)
+                if end is not None:
+                    return self._ended(end, "READ", group_id, changes, problems, done)
+            if deletions:
+                codes = await delete_offsets(self._client, node, group_id, deletions)
+                end = _problems(group_id, codes, "READ", problems, done)
+                if end is not None:
+                    return self._ended(end, "DELETE", group_id, changes, problems, done)
+        except BrokerError as error:
+            if error.kind in BROKEN:
+                return Refusal(ErrorCode.NETWORK_EXCEPTION, f"{error}; {UNKNOWN_END}")
+            reason = f"{sentence(error)}; {UNKNOWN_END}."
+            return Outcome((Problem(error.kind, reason, group_id, broker=error.broker_id),))
+        return Outcome(tuple(problems))
+
+    def _ended(
+        self,
+        code: int,
+        operation: str,
+        group_id: str,
+        changes: Collection[OffsetChange],
+        problems: list[Problem],
+        done: Collection[At],
+    ) -> Outcome | Refusal:
+        """Tell of an error that ended the writing of a group, and what had been done before."""
+        if code in _NOT_YET:
+            return Refusal(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE if code not in COORDINATOR_MOVES else code
+            )
+        kind, reason = refused(code, operation)
+        if not done:
+            return Outcome((Problem(kind, reason, group_id=group_id),))
+        told = {(problem.topic, problem.partition) for problem in problems}
+        left = [at for at in map(place_of, changes) if at not in done and at not in told]
+        return Outcome((*problems, *by_partition(kind, reason, group_id, left)))
+
+
+def _problems(
+    group_id: str, codes: Mapping[At, int], operation: str, problems: list[Problem], done: set[At]
+) -> int | None:
+    """Sort out an answer; return the code that is of the whole group, None without."""
+    for (topic, partition), code in codes.items():
+        if not code:
+            done.add((topic, partition))
+        elif code in OF_PARTITIONS:
+            kind, reason = refused(code, operation)
+            problems.append(
+                Problem(kind, reason, group_id=group_id, topic=topic, partition=partition)
+            )
+    return next((code for code in codes.values() if code and code not in OF_PARTITIONS), None)

@@ -1,0 +1,72 @@
+"""How changes of groups end, each with what was not done; a broker that is lost ends none of it."""
+
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.errors import BrokerError
+from kgroup.model.problem import Problem
+from kgroup.source.broker.client import BrokerClient
+from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
+
+__all__ = ["UNKNOWN_END", "Change", "Outcome", "change_groups", "sentence"]
+
+UNKNOWN_END = "whether the group was changed is not known: read it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was not done of a group; never false, which would stand for nothing there."""
+
+    problems: tuple[Problem, ...] = ()
+
+
+Change = Callable[
+    [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, Outcome | Refusal]]
+]
+"""Changes some groups of one coordinator; see `Coordinators.ask`."""
+
+
+async def change_groups(
+    client: BrokerClient, group_ids: Collection[str], change: Change
+) -> tuple[Problem, ...]:
+    """Have all coordinators change their groups; return what was not done, in the order of groups.
+
+    `client.metadata` has been asked for.
+
+    Raises:
+        BrokerError: no broker answers, before anything was changed.
+    """
+    outcomes: dict[str, Outcome] = {}
+
+    async def noted(
+        node: int, coordinators: list[GroupCoordinator]
+    ) -> Mapping[str, Outcome | Refusal]:
+        results = await change(node, coordinators)
+        outcomes.update(
+            (group_id, each) for group_id, each in results.items() if isinstance(each, Outcome)
+        )
+        return results
+
+    coordinators = Coordinators(client, named=True)
+    found = await coordinators.find(group_ids)
+    problems = coordinators.problems
+    try:
+        await coordinators.ask(found, noted)
+    except BrokerError as error:  # nobody answers any more
+        told = outcomes.keys() | {each.group_id for each in problems}
+        left = [group_id for group_id in group_ids if group_id not in told]
+        text = f"{sentence(error)}; {UNKNOWN_END}."
+        problems += [Problem(error.kind, text, group_id=group_id) for group_id in left]
+    by_group: dict[str | None, list[Problem]] = {}
+    for problem in problems:
+        by_group.setdefault(problem.group_id, []).append(problem)
+    for group_id, outcome in outcomes.items():
+        by_group[group_id] = list(outcome.problems)
+    return tuple(each for group_id in group_ids for each in by_group.get(group_id, ()))
+
+
+def sentence(error: BrokerError) -> str:
+    """Begin a sentence with what a broker did."""
+    text = str(error)
+    return text[:1].upper() + text[1:]

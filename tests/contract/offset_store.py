@@ -85,8 +85,10 @@ class OffsetStoreContract:
         changes = [OffsetChange(o.topic, o.partition, None, o) for o in (offset, plain)]
         assert store.write_offsets({group_id: changes}) == ()
         first, second = store.read_offsets([group_id]).offsets[group_id]
-        assert first.metadata == (offset.metadata if self.keeps_metadata else None)
-        assert first.leader_epoch == (2 if self.keeps_leader_epochs else None)
+        kept = offset.metadata if self.keeps_metadata else None
+        assert first.metadata == kept
+        epoch = 2 if self.keeps_leader_epochs else None
+        assert first.leader_epoch == epoch
         assert not second.metadata
         assert second.leader_epoch is None
 

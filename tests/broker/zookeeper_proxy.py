@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 
@@ -30,12 +31,14 @@ class ZookeeperProxy:
         opcodes: of all requests so far.
         watches: requests that asked for a watch, by path.
         sessions: how many were opened.
+        before: what is called before a request of an opcode is passed on.
     """
 
     def __init__(self, port: int) -> None:
         self.opcodes: list[int] = []
         self.watches: list[bytes] = []
         self.sessions = 0
+        self.before: dict[int, Callable[[], object]] = {}
         self._port = port
         self._listener = socket.create_server((HOST, 0))
         self._open: list[socket.socket] = []
@@ -57,7 +60,7 @@ class ZookeeperProxy:
 
     def break_connections(self) -> None:
         """Close all that are open."""
-        for end in self._open:
+        for end in list(self._open):  # whoever comes again meanwhile may stay
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
@@ -89,6 +92,7 @@ class ZookeeperProxy:
     def _note(self, message: bytes) -> None:
         _, opcode = struct.unpack_from(">ii", message)
         self.opcodes.append(opcode)
+        self.before.get(opcode, lambda: None)()
         if opcode in (4, 12) and message[-1]:  # string path, bool watch
             self.watches.append(message[12:-1])
 

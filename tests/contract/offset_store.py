@@ -8,7 +8,7 @@ groups it may have some, none of which is called as those here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -52,12 +52,14 @@ class OffsetStoreContract:
         keeps_leader_epochs: whether it keeps leader epochs, likewise.
         removes_offsets: whether it can forget one partition of a group.
         deletes_groups: whether it can forget a whole one.
+        refused_names: names of groups, among those that are tried, that it cannot have.
     """
 
     keeps_metadata = True
     keeps_leader_epochs = True
     removes_offsets = True
     deletes_groups = True
+    refused_names: Collection[str] = ()
 
     @pytest.fixture
     def group_id(self) -> str:
@@ -106,7 +108,12 @@ class OffsetStoreContract:
     def test_takes_any_name_of_a_group(
         self, store: WritableOffsetStore, group_id: str, name: str
     ) -> None:
+        is_refused = name in self.refused_names
         name = f"{group_id} {name}"
+        if is_refused:
+            (problem,) = store.write_offsets({name: changes_to({("orders", 0): 5})})
+            assert (problem.kind, problem.group_id) == (ProblemKind.UNSUPPORTED, name)
+            return
         assert store.write_offsets({name: changes_to({("orders", 0): 5})}) == ()
         reading = store.read_offsets([name])
         assert {key: essence(found) for key, found in reading.offsets.items()} == {

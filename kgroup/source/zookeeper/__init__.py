@@ -1,1 +1,1 @@
-"""A live ZooKeeper; nothing is written there."""
+"""A live ZooKeeper: read and, where offsets of groups are to be changed, written."""

@@ -1,4 +1,4 @@
-"""Reads of ZooKeeper, hundreds in flight on one connection; nothing else can be asked.
+"""Reads of ZooKeeper, hundreds in flight on one connection; nothing else is asked here.
 
 kazoo's messages are used and its hosts' rules, not its client: that waits for each answer on
 another thread, which takes minutes for what is read here in seconds, and can write.
@@ -25,7 +25,7 @@ from kgroup.model.zookeeper import Stat
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
 
-__all__ = ["DENIED", "Children", "Content", "Link", "ZookeeperClient"]
+__all__ = ["DENIED", "Children", "Content", "Link", "ServerError", "ZookeeperClient"]
 
 _WINDOW = 256
 """Requests in flight: ZooKeeper stops reading from its clients at 1000 (globalOutstandingLimit)."""
@@ -61,7 +61,7 @@ class _Denied:
 DENIED = _Denied()
 
 
-class _ServerError(Exception):
+class ServerError(Exception):
     """Why one server cannot be used; `kind` as of `BrokerError`."""
 
     def __init__(self, kind: ProblemKind, reason: str) -> None:
@@ -133,24 +133,24 @@ class ZookeeperClient:
         waiting, flying = deque(range(len(paths))), deque[int]()
         losses = 0
         while waiting or flying:
-            link = self._connected()
+            link = self.connected()
             try:
                 if waiting and len(flying) <= _WINDOW // 2:
                     numbers = [waiting.popleft() for _ in range(min(len(waiting), _WINDOW))]
                     flying.extend(numbers)
-                    link.send([request(self._path(paths[number]), False) for number in numbers])
+                    link.send([request(self.full_path(paths[number]), False) for number in numbers])
                 error, body = link.answer()
                 answers[flying[0]] = self._result(error, body, request, result, link)
                 flying.popleft()
                 losses = 0
                 self.deadline.heard()
-            except _ServerError as trouble:
+            except ServerError as trouble:
                 waiting.extendleft(reversed(flying))
                 flying.clear()
-                self._drop()
+                self.drop()
                 losses += 1
                 if losses > len(self.address.servers) or not self.deadline.left_s:
-                    raise self._error([trouble]) from None
+                    raise self.error([trouble]) from None
         return answers
 
     def _result(self, error: int, body: bytes, request: Any, result: Any, link: "Link") -> Any:
@@ -159,19 +159,24 @@ class ZookeeperClient:
         if error == _NO_AUTH:
             return DENIED
         if error:
-            raise _ServerError(ProblemKind.UNUSABLE, f"{link.who} answers with error {error}")
+            raise ServerError(ProblemKind.UNUSABLE, f"{link.who} answers with error {error}")
         try:
             return result(request.deserialize(body, _HEADER.size))
         except (struct.error, UnicodeDecodeError, IndexError):
-            raise _ServerError(
+            raise ServerError(
                 ProblemKind.UNUSABLE, f"{link.who} gives an answer that cannot be read"
             ) from None
 
-    def _path(self, path: str) -> str:
+    def full_path(self, path: str) -> str:
+        """Put the chroot before a path."""
         return f"{self.address.chroot}{path}".rstrip("/") or "/"
 
-    def _connected(self) -> "Link":
-        """Return the connection that there is, or open one to the first server that answers."""
+    def connected(self) -> "Link":
+        """Return the connection that there is, or open one to the first server that answers.
+
+        Raises:
+            BrokerError: none does.
+        """
         if self._link is not None:
             return self._link
         troubles = []
@@ -180,22 +185,24 @@ class ZookeeperClient:
             host, port = servers[self._next % len(servers)]
             try:
                 self._link = Link(host, port, self.deadline, self._context, self._digest)
-            except _ServerError as trouble:
+            except ServerError as trouble:
                 troubles.append(trouble)
                 self._next += 1
             else:
                 return self._link
             if not self.deadline.left_s:
                 break
-        raise self._error(troubles)
+        raise self.error(troubles)
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Give a connection up, and try the next server."""
         if self._link is not None:
             self._link.close()
             self._link = None
         self._next += 1
 
-    def _error(self, troubles: Sequence[_ServerError]) -> BrokerError:
+    def error(self, troubles: Sequence[ServerError]) -> BrokerError:
+        """Make one error of what kept each server from being used."""
         return BrokerError(troubles[0].kind, "; ".join(map(str, troubles)))
 
 
@@ -217,7 +224,7 @@ class Link:
         """Connect, open a session, show who we are.
 
         Raises:
-            _ServerError: that fails.
+            ServerError: that fails.
         """
         from kazoo.protocol.serialization import Auth, Connect
 
@@ -242,7 +249,7 @@ class Link:
                 error, _ = self.answer()
                 if error:
                     what = "refuses the digest" if error == _AUTH_FAILED else f"answers {error}"
-                    raise _ServerError(ProblemKind.REFUSED, f"{self.who} {what} (zookeeper.digest)")
+                    raise ServerError(ProblemKind.REFUSED, f"{self.who} {what} (zookeeper.digest)")
         except BaseException:
             self.close()
             raise
@@ -273,7 +280,7 @@ class Link:
         """Close the session, so that the server need not keep it until it times out."""
         from kazoo.protocol.serialization import Close
 
-        with suppress(_ServerError):
+        with suppress(ServerError):
             self._write(_frame(struct.pack(">ii", self._xid + 1, Close.type)))
         self.close()
 
@@ -329,7 +336,7 @@ class Link:
             except OSError as error:
                 raise self._trouble(error) from None
             if not data:
-                raise _ServerError(ProblemKind.DISCONNECTED, f"{self.who} closes the connection")
+                raise ServerError(ProblemKind.DISCONNECTED, f"{self.who} closes the connection")
             self._buffer += data
 
     def _patience(self) -> float:
@@ -338,32 +345,32 @@ class Link:
             raise TimeoutError
         return left
 
-    def _trouble(self, error: OSError) -> _ServerError:
+    def _trouble(self, error: OSError) -> ServerError:
         if isinstance(error, socket.gaierror):
-            return _ServerError(ProblemKind.UNREACHABLE, f"{self.who}: the name cannot be resolved")
+            return ServerError(ProblemKind.UNREACHABLE, f"{self.who}: the name cannot be resolved")
         if isinstance(error, ssl.SSLCertVerificationError):
             reason = f"shows a certificate that is not trusted: {error.verify_message}"
-            return _ServerError(ProblemKind.REFUSED, f"{self.who} {reason}")
+            return ServerError(ProblemKind.REFUSED, f"{self.who} {reason}")
         if isinstance(error, ssl.SSLError):
             reason = (error.reason or "TLS failed").replace("_", " ").lower()
-            return _ServerError(ProblemKind.REFUSED, f"{self.who} does not agree on TLS: {reason}")
+            return ServerError(ProblemKind.REFUSED, f"{self.who} does not agree on TLS: {reason}")
         if isinstance(error, TimeoutError):
             limit = f"{self._deadline.timeout_s:g} s (--timeout)"
-            return _ServerError(
+            return ServerError(
                 ProblemKind.SILENT, f"{self.who} gave no answer within its part of {limit}"
             )
         if isinstance(error, ConnectionRefusedError):
-            return _ServerError(
+            return ServerError(
                 ProblemKind.UNREACHABLE, f"{self.who} cannot be reached: connection refused"
             )
         if isinstance(error, (ConnectionResetError, BrokenPipeError)):
-            return _ServerError(ProblemKind.DISCONNECTED, f"{self.who} closes the connection")
+            return ServerError(ProblemKind.DISCONNECTED, f"{self.who} closes the connection")
         reason = (error.strerror or str(error)).lower()
-        return _ServerError(ProblemKind.UNREACHABLE, f"{self.who} cannot be reached: {reason}")
+        return ServerError(ProblemKind.UNREACHABLE, f"{self.who} cannot be reached: {reason}")
 
-    def _strange(self) -> _ServerError:
+    def _strange(self) -> ServerError:
         hint = "" if self._is_encrypted else "; perhaps it wants TLS (zookeeper.ssl.client.enable)"
-        return _ServerError(
+        return ServerError(
             ProblemKind.UNUSABLE,
             f"{self.who} answers with something else than ZooKeeper's protocol{hint}",
         )

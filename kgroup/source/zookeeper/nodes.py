@@ -12,7 +12,7 @@ from kgroup.source.base import Question
 from kgroup.source.zookeeper.client import Children, Content, ZookeeperClient
 from kgroup.source.zookeeper.view import OFFSETS_TOPIC
 
-__all__ = ["read_group_ids", "read_subtree", "read_topics", "read_tree"]
+__all__ = ["is_name", "read_group_ids", "read_subtree", "read_topics", "read_tree"]
 
 _CONSUMERS, _BROKERS, _TOPICS = "/consumers", "/brokers/ids", "/brokers/topics"
 _CLUSTER = (
@@ -57,7 +57,7 @@ def read_tree(
     if group_ids is None or question.regex is not None:
         names = [name for name in base[_CONSUMERS] if question.names(name, group_ids)]
     else:
-        names = [name for name in dict.fromkeys(group_ids) if _is_name(name)]
+        names = [name for name in dict.fromkeys(group_ids) if is_name(name)]
     reader.groups(names, question)
     reader.contents(f"{_BROKERS}/{name}" for name in base[_BROKERS])
     reader.topics(base[_TOPICS], question)
@@ -73,7 +73,7 @@ def read_topics(client: ZookeeperClient, names: Collection[str]) -> ZookeeperTre
     """
     reader = _Reader(client)
     reader.contents(f"{_BROKERS}/{name}" for name in reader.base()[_BROKERS])
-    reader.about_topics(filter(_is_name, names))
+    reader.about_topics(filter(is_name, names))
     return reader.tree()
 
 
@@ -268,7 +268,7 @@ def _repeated(chroot: str) -> str:
     return "; the servers come first, and the chroot once behind the last: a:2181,b:2181/kafka"
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
     """Tell whether there can be a node of this name."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 

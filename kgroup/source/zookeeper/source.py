@@ -1,4 +1,4 @@
-"""Groups of the ZooKeeper consumer, from a live ZooKeeper; nothing is written there.
+"""Groups of the ZooKeeper consumer, from a live ZooKeeper; reading writes nothing there.
 
 The ends of partitions, and records, are asked of the brokers that are registered there; where they
 do not answer, what ZooKeeper says is told all the same.
@@ -6,7 +6,7 @@ do not answer, what ZooKeeper says is told all the same.
 
 import ssl
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,10 +16,12 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
+from kgroup.model.offset import OffsetChange
+from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
-from kgroup.source.base import EVERYTHING, KafkaOffsets, Question, Reading
+from kgroup.source.base import EVERYTHING, KafkaOffsets, OffsetReading, Question, Reading
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
 from kgroup.source.zookeeper.client import ZookeeperClient
@@ -43,7 +45,10 @@ _GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
 
 
 class Zookeeper:
-    """A source of groups; implements `GroupSource` and `NodeSource`. A context manager."""
+    """A source of groups, and a store of what they commit; a context manager.
+
+    Implements `GroupSource`, `NodeSource` and `WritableOffsetStore`.
+    """
 
     capabilities = ZOOKEEPER_CAPABILITIES
 
@@ -173,6 +178,48 @@ class Zookeeper:
         """Tell which groups there are, and nothing else of them."""
         names = [name for name in read_group_ids(self._client) if question.names(name, group_ids)]
         return Reading(Image({name: Group(name, GroupType.ZOOKEEPER, None) for name in names}))
+
+    def read_offsets(
+        self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+    ) -> OffsetReading:
+        """Read what is committed to ZooKeeper; see `OffsetStore.read_offsets`.
+
+        Raises:
+            BrokerError: no server answers.
+            InputError: there is nothing of Kafka.
+        """
+        question = Question(regex=regex, state=False, members=False)
+        reading = reading_of(read_tree(self._client, group_ids, question), group_ids, question)
+        offsets = {
+            group_id: group.offsets
+            for group_id, group in sorted(reading.image.groups.items())
+            if group.offsets
+        }
+        return OffsetReading(offsets, reading.problems, reading.notes)
+
+    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+        """Set, make and remove nodes, a group in a transaction; see `WritableOffsetStore`.
+
+        Only offsets can be kept there: no metadata, no leader epochs. A group of more than some
+        6,000 partitions is several transactions.
+
+        Raises:
+            BrokerError: no server answers, before anything was changed.
+            InputError: there is nothing of Kafka.
+        """
+        from kgroup.source.zookeeper.writer import write_offsets
+
+        return write_offsets(self._client, changes)
+
+    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+        """Remove groups with all their nodes; see `WritableOffsetStore`.
+
+        Raises:
+            BrokerError: no server answers, before anything was deleted.
+        """
+        from kgroup.source.zookeeper.remover import delete_groups
+
+        return delete_groups(self._client, group_ids)
 
     def _of_brokers(
         self, loss: str, ask: "Callable[[Cluster], T]"

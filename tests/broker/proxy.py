@@ -23,9 +23,18 @@ from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import Any
 
-from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.admin.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
 from kafka.protocol.consumer.fetch import FetchRequest
-from kafka.protocol.consumer.group import OffsetFetchRequest
+from kafka.protocol.consumer.group import (
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
@@ -34,7 +43,7 @@ from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, describe_share_offs
 from tests.broker.maven import version_tuple
 from tests.broker.process import HOST
 
-__all__ = ["RecordingProxy", "Request", "why_not_harmless"]
+__all__ = ["WRITES", "RecordingProxy", "Request", "groups_written", "why_not_harmless"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +77,13 @@ class RecordingProxy:
 
     Attributes:
         requests: all so far, in the order in which they came.
+        before: by api key, what is called before a request is passed on; OSError in it breaks the
+            connection instead.
     """
 
     def __init__(self, ports: Iterable[int]) -> None:
         self.requests: list[Request] = []
+        self.before: dict[int, Callable[[Request], object]] = {}
         self._listeners = {port: socket.create_server((HOST, 0)) for port in ports}
         host = HOST.encode()
         self._changes = [
@@ -127,8 +139,11 @@ class RecordingProxy:
         Thread(target=_pump, args=(source, target, passed), daemon=True).start()
 
     def _asked(self, port: int, message: bytes) -> bytes:
+        request = Request.read(port, message)
         with self._lock:
-            self.requests.append(Request.read(port, message))
+            self.requests.append(request)
+        if request.api_key in self.before:
+            self.before[request.api_key](request)
         return message
 
     def _answered(self, message: bytes) -> bytes:
@@ -206,7 +221,33 @@ _READS: Mapping[int, _Read] = {
         _Read(describe_share_offsets_request(), "4.1"),
     )
 }
-"""Everything that kgroup may send, by api key."""
+"""Everything that what only reads may send, by api key."""
+
+WRITES: Mapping[int, tuple[Any, Callable[[Any], list[str]]]] = {
+    kind.API_KEY: (kind, groups)
+    for kind, groups in (
+        (OffsetCommitRequest, lambda request: [request.group_id]),
+        (OffsetDeleteRequest, lambda request: [request.group_id]),
+        (DeleteGroupsRequest, lambda request: request.groups_names),
+        (LeaveGroupRequest, lambda request: [request.group_id]),
+    )
+}
+"""Everything that changes something, by api key, with the groups that a request names.
+
+None of it is for a command that was not told to change anything.
+"""
+
+
+def groups_written(requests: Iterable[Request]) -> dict[str, set[str]]:
+    """Tell which groups requests change, by the name of the API; others change none."""
+    found: dict[str, set[str]] = {}
+    for request in requests:
+        if request.api_key in WRITES:
+            kind, groups = WRITES[request.api_key]
+            sent = kind.decode(request.message, version=request.version, header=True)
+            name = kind.__name__.removesuffix("Request")
+            found.setdefault(name, set()).update(groups(sent))
+    return found
 
 
 def why_not_harmless(request: Request, version: str) -> str | None:

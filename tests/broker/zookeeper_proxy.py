@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from threading import Thread
 
 from tests.broker.process import HOST
 
-__all__ = ["READS", "ZookeeperProxy"]
+__all__ = ["READS", "READS_OF_WRITERS", "WRITES", "ZookeeperProxy", "groups_written"]
 
 READS = {4: "getData", 12: "getChildren2", 100: "auth", -11: "closeSession"}
-"""Opcodes that kgroup may send; none of them changes a node (`org.apache.zookeeper.ZooDefs`)."""
+"""Opcodes that what only reads may send: none changes a node (`org.apache.zookeeper.ZooDefs`)."""
+
+WRITES = {1: "create", 2: "delete", 5: "setData", 14: "multi"}
+"""Opcodes that change nodes; none is for a command that was not told to change anything."""
+READS_OF_WRITERS = {6: "getACL"}
+"""What those ask besides who write: what ACL a new node shall have."""
 
 
 class ZookeeperProxy:
@@ -29,6 +34,7 @@ class ZookeeperProxy:
 
     Attributes:
         opcodes: of all requests so far.
+        writes: those requests of them that change nodes, from the xid on.
         watches: requests that asked for a watch, by path.
         sessions: how many were opened.
         before: what is called before a request of an opcode is passed on.
@@ -36,6 +42,7 @@ class ZookeeperProxy:
 
     def __init__(self, port: int) -> None:
         self.opcodes: list[int] = []
+        self.writes: list[bytes] = []
         self.watches: list[bytes] = []
         self.sessions = 0
         self.before: dict[int, Callable[[], object]] = {}
@@ -92,6 +99,8 @@ class ZookeeperProxy:
     def _note(self, message: bytes) -> None:
         _, opcode = struct.unpack_from(">ii", message)
         self.opcodes.append(opcode)
+        if opcode in WRITES:
+            self.writes.append(message)
         self.before.get(opcode, lambda: None)()
         if opcode in (4, 12) and message[-1]:  # string path, bool watch
             self.watches.append(message[12:-1])
@@ -107,3 +116,46 @@ def _shut(*ends: socket.socket) -> None:
     for end in ends:
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
+
+
+def groups_written(writes: Iterable[bytes]) -> set[str]:
+    """Tell which groups requests change nodes of; a path elsewhere is given whole.
+
+    A request is int32 xid, int32 opcode, fields. A multi has int32 opcode, byte done, int32 error
+    before the fields of each operation, and ends with one that is done.
+    """
+    groups = set()
+    for message in writes:
+        _, opcode = struct.unpack_from(">ii", message)
+        for path in _paths(message[8:]) if WRITES[opcode] == "multi" else [_text(message, 8)[0]]:
+            _, is_consumers, name = path.partition("/consumers/")
+            groups.add(name.partition("/")[0] if is_consumers else path)
+    return groups
+
+
+def _paths(operations: bytes) -> Iterator[str]:
+    """Name the nodes of a multi's operations."""
+    at = 0
+    while True:
+        opcode, is_done, _ = struct.unpack_from(">ibi", operations, at)
+        if is_done:
+            return
+        path, at = _text(operations, at + 9)
+        yield path
+        name = WRITES.get(opcode)
+        if name in ("create", "setData"):
+            _, at = _text(operations, at)  # the data
+        if name == "create":
+            (count,) = struct.unpack_from(">i", operations, at)
+            at += 4
+            for _ in range(count):
+                _, at = _text(operations, at + 4)  # scheme, behind what is permitted
+                _, at = _text(operations, at)  # id
+        at += 4  # flags or version
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    """Read an int32 length, -1 for none, and so many bytes; return where they end."""
+    (length,) = struct.unpack_from(">i", data, at)
+    end = at + 4 + max(length, 0)
+    return data[at + 4 : end].decode(), end

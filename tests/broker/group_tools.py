@@ -5,8 +5,16 @@ from __future__ import annotations
 import re
 
 from tests.broker.maven import run_java, version_tuple
+from tests.broker.servers import Broker
 
-__all__ = ["Table", "consumer_groups", "number", "share_groups", "streams_groups"]
+__all__ = [
+    "Table",
+    "consumer_groups",
+    "number",
+    "offsets_by_kafka",
+    "share_groups",
+    "streams_groups",
+]
 
 Table = list[dict[str, str]]
 """Rows by the heads of their columns, in lower case: ``current-offset``."""
@@ -32,6 +40,16 @@ def streams_groups(version: str, bootstrap: str, *arguments: str) -> Table:
     """Run `kafka-streams-groups`."""
     main = "org.apache.kafka.tools.streams.StreamsGroupCommand"
     return _run(version, main, ["--bootstrap-server", bootstrap, *arguments])
+
+
+def offsets_by_kafka(server: Broker, group_id: str) -> dict[tuple[str, int], int]:
+    """Have Kafka's own tool say what a group has committed."""
+    rows = consumer_groups(server.version, server.bootstrap, "--describe", "--group", group_id)
+    return {
+        (row["topic"], int(row["partition"])): offset
+        for row in rows
+        if (offset := number(row["current-offset"])) is not None
+    }
 
 
 def number(text: str) -> int | None:

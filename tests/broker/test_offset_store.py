@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from kgroup.errors import ProblemKind
+from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.source.broker.source import Cluster
+from tests.broker.group_tools import consumer_groups, offsets_by_kafka
 from tests.broker.maven import version_tuple
+from tests.broker.process import HOST
+from tests.broker.proxy import RecordingProxy, Request, groups_written, why_not_harmless
 from tests.broker.servers import Broker, broker
-from tests.contract.offset_store import OffsetStoreContract
-from tests.record.raw import await_coordinator, create_topics
+from tests.contract.offset_store import LARGEST, OffsetStoreContract, changes_to, essence
+from tests.record.raw import (
+    RawMember,
+    await_coordinator,
+    commit,
+    consumer_protocol,
+    create_topics,
+    join,
+)
 from tests.record.wire import Wire
 
 VERSIONS = ("1.1.1", "2.8.2", "3.9.2", "4.3.1")
+AT = ("orders", 0)
+OFFSET_COMMIT = 8
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -40,3 +58,214 @@ class TestContract(OffsetStoreContract):
         number = version_tuple(server.version)
         self.keeps_leader_epochs = number >= (2, 1)
         self.removes_offsets = number >= (2, 4)
+
+
+def test_kafkas_own_tool_reads_what_was_written(server: Broker, store: Cluster) -> None:
+    wanted = {("orders", 0): 0, ("orders", 2): 5, ("payments", 0): LARGEST}
+    assert store.write_offsets({"told": changes_to(wanted)}) == ()
+    assert offsets_by_kafka(server, "told") == wanted
+    (problem,) = store.delete_groups(["told", "nobody"])
+    assert (problem.kind, problem.group_id) == (ProblemKind.NOT_FOUND, "nobody")
+    groups = consumer_groups(server.version, server.bootstrap, "--list")
+    assert "told" not in {row["group"] for row in groups}
+
+
+def test_what_kafkas_own_tool_wrote_is_what_was_there(server: Broker, store: Cluster) -> None:
+    store.write_offsets({"moved": changes_to({("orders", 0): 7, ("orders", 1): 8})})
+    consumer_groups(
+        server.version,
+        server.bootstrap,
+        *("--group", "moved", "--topic", "orders:0", "--reset-offsets", "--to-earliest"),
+        "--execute",
+    )
+    found = essence(store.read_offsets(["moved"]).offsets["moved"])
+    assert found == {("orders", 0): 0, ("orders", 1): 8}
+    changes = changes_to({("orders", 0): 1, ("orders", 1): 2}, {("orders", 0): 7, ("orders", 1): 8})
+    (problem,) = store.write_offsets({"moved": changes})
+    assert problem.kind is ProblemKind.CHANGED
+    assert problem.reason == (
+        "The group has changed since that was planned: orders-0: expected offset 7, found offset 0."
+    )
+    assert offsets_by_kafka(server, "moved") == found, "nothing was written"
+
+
+def test_members_alone_commit(server: Broker, store: Cluster) -> None:
+    """A classic group, whose broker would refuse too."""
+    member = RawMember(server.version, server.bootstrap, "member")
+    names = ["orders"]
+    join(member, "busy", {"range": consumer_protocol(names)}, consumer_protocol(names, 0))
+    who = member.member_id, member.generation
+    commit(member.wire, "busy", {("orders", 0): 3, ("payments", 0): 4}, member=who)
+    there = {("orders", 0): 3, ("payments", 0): 4}
+    problems = store.write_offsets({"busy": changes_to({("orders", 0): 9}, there)})
+    problems += store.delete_groups(["busy"])
+    assert [each.kind for each in problems] == [ProblemKind.ACTIVE] * 2
+    assert problems[0].reason.startswith("The group is Stable, with 1 member; only they may commit")
+    assert "NON_EMPTY_GROUP" in problems[1].reason
+    assert essence(store.read_offsets(["busy"]).offsets["busy"]) == there
+
+    if version_tuple(server.version) >= (2, 4):
+        gone = changes_to({("orders", 0): None, ("payments", 0): None}, there)
+        (problem,) = store.write_offsets({"busy": gone})
+        assert (problem.kind, problem.topic, problem.partition) == (ProblemKind.ACTIVE, *AT)
+        assert "GROUP_SUBSCRIBED_TO_TOPIC" in problem.reason
+        del there[("payments", 0)]
+        assert essence(store.read_offsets(["busy"]).offsets["busy"]) == there
+
+    (problem,) = store.remove_members("busy", ["nobody"])
+    assert (problem.kind, problem.reason) == (
+        ProblemKind.NOT_FOUND,
+        "nobody: The group has no such member.",
+    )
+    reason = "kgroup takes over " + "." * 300
+    assert store.remove_members("busy", [member.member_id], reason=reason) == ()
+    if version_tuple(server.version) >= (3, 2):
+        assert "kgroup takes over" in server.server_log.read_text()
+    assert store.write_offsets({"busy": changes_to({("orders", 0): 9}, there)}) == ()
+    member.close()
+
+
+def test_static_members_are_removed_by_their_instance_id(server: Broker, store: Cluster) -> None:
+    if version_tuple(server.version) < (2, 4):
+        (problem,) = store.remove_members("static", instance_ids=["pod-1"])
+        assert problem.kind is ProblemKind.UNSUPPORTED
+        return
+    member = RawMember(server.version, server.bootstrap, "member")
+    subscription = {"range": consumer_protocol(["orders"])}
+    assignment = consumer_protocol(["orders"], 0)
+    join(member, "static", subscription, assignment, instance_id="pod-1")
+    (problem,) = store.remove_members("static", instance_ids=["pod-1", "pod-2"])
+    assert problem.reason == "pod-2: The group has no such member."
+    rows = consumer_groups(server.version, server.bootstrap, "--describe", "--group", "static")
+    assert all(row.get("consumer-id", "-") == "-" for row in rows)
+    assert store.write_offsets({"static": changes_to({("orders", 0): 1})}) == ()
+    member.close()
+
+
+def test_who_joins_between_the_look_and_the_commit(server: Broker) -> None:
+    """The broker refuses, since the group has a member by then."""
+    member = RawMember(server.version, server.bootstrap, "member")
+    subscription = {"range": consumer_protocol(["orders"])}
+
+    def joins(_: Request) -> None:
+        join(member, "late", subscription, consumer_protocol(["orders"], 0))
+
+    with _interfered(server, OFFSET_COMMIT, joins) as (store, _):
+        (problem,) = store.write_offsets({"late": changes_to({("orders", 0): 1})})
+        assert (problem.kind, problem.topic) == (ProblemKind.ACTIVE, None)
+        assert "UNKNOWN_MEMBER_ID (it has members" in problem.reason
+        assert store.read_offsets(["late"]).offsets == {}
+    member.close()
+
+
+@pytest.mark.parametrize("is_passed_on", [False, True], ids=["request lost", "answer lost"])
+def test_a_connection_that_breaks_in_a_commit(server: Broker, is_passed_on: bool) -> None:
+    """What became of it is looked for; if it was done, it is not done again."""
+    group = f"broken-{is_passed_on}"
+    broken: list[Request] = []
+
+    def breaks(request: Request) -> None:
+        if broken:
+            return
+        broken.append(request)
+        if is_passed_on:
+            _passed_on(server, request)
+        raise ConnectionError
+
+    with _interfered(server, OFFSET_COMMIT, breaks) as (store, proxy):
+        wanted = {("orders", 0): 5, ("orders", 1): 6}
+        assert store.write_offsets({group: changes_to(wanted)}) == ()
+        assert essence(store.read_offsets([group]).offsets[group]) == wanted
+        sent = [request for request in proxy.requests if request.api_key == OFFSET_COMMIT]
+        assert len(sent) == (1 if is_passed_on else 2)
+
+
+def test_what_is_wrong_with_a_partition_is_told_of_it(server: Broker, store: Cluster) -> None:
+    """The others of the group are committed. 1.1.1 does not ask how many partitions there are."""
+
+    def wanted(topic: str, partition: int, metadata: str = "") -> OffsetChange:
+        offset = CommittedOffset(topic, partition, 1, metadata=metadata)
+        return OffsetChange(topic, partition, None, offset)
+
+    changes = [wanted("nowhere", 0), wanted("orders", 99), wanted("orders", 0)]
+    changes.append(wanted("orders", 1, "m" * 5000))
+    problems = store.write_offsets({"mixed": changes})
+    done = {("orders", 0): 1}
+    expected = {
+        ("nowhere", 0): ProblemKind.TOPIC_GONE,
+        ("orders", 99): ProblemKind.TOPIC_GONE,
+        ("orders", 1): ProblemKind.DENIED,
+    }
+    if version_tuple(server.version) < (2,):
+        del expected["orders", 99]
+        done["orders", 99] = 1
+    assert {(each.topic, each.partition): each.kind for each in problems} == expected
+    assert all("(" in each.reason and each.group_id == "mixed" for each in problems)
+    assert essence(store.read_offsets(["mixed"]).offsets["mixed"]) == done
+
+
+def test_a_group_too_large_for_one_request(server: Broker) -> None:
+    """Its records would not fit into a batch of `__consumer_offsets`, 1 MiB."""
+    with Wire(server.version, server.bootstrap) as wire:
+        create_topics(wire, {"wide": 300})
+    changes = [
+        OffsetChange("wide", each, None, CommittedOffset("wide", each, each, metadata="m" * 4000))
+        for each in range(300)
+    ]
+    with _interfered(server, OFFSET_COMMIT, lambda _: None) as (store, proxy):
+        assert store.write_offsets({"large": changes}) == ()
+        assert len(store.read_offsets(["large"]).offsets["large"]) == 300
+        sent = [request for request in proxy.requests if request.api_key == OFFSET_COMMIT]
+        assert len(sent) == 2
+
+
+def test_only_named_groups_are_written(server: Broker) -> None:
+    """And reading sends nothing but questions."""
+    with _interfered(server, OFFSET_COMMIT, lambda _: None) as (store, proxy):
+        there = {("orders", 0): 1, ("orders", 1): 1}
+        store.write_offsets({"named": changes_to(there), "too": changes_to(there)})
+        sent = {"OffsetCommit": {"named", "too"}}
+        assert groups_written(proxy.requests) == sent
+        if version_tuple(server.version) >= (2, 4):
+            assert store.write_offsets({"too": changes_to({("orders", 0): None}, there)}) == ()
+            sent["OffsetDelete"] = {"too"}
+        store.delete_groups(["named"])
+        store.remove_members("too", ["nobody"])
+        sent |= {"DeleteGroups": {"named"}, "LeaveGroup": {"too"}}
+        assert groups_written(proxy.requests) == sent
+        count = len(proxy.requests)
+        assert "too" in store.read_offsets().offsets
+        store.read_offsets(["too", "nobody"], log_budget=1 << 20)
+        later = proxy.requests[count:]
+        assert [why_not_harmless(each, server.version) for each in later] == [None] * len(later)
+
+
+def test_times_of_commits_are_in_the_log(store: Cluster) -> None:
+    before = time.time_ns() // 1_000_000
+    store.write_offsets({"timed": changes_to({("orders", 0): 1})})
+    (offset,) = store.read_offsets(["timed"], log_budget=32 << 20).offsets["timed"]
+    assert offset.commit_timestamp_ms is not None
+    assert before <= offset.commit_timestamp_ms <= time.time_ns() // 1_000_000
+    (offset,) = store.read_offsets(["timed"]).offsets["timed"]
+    assert offset.commit_timestamp_ms is None
+
+
+# --- helpers ---
+
+
+@contextmanager
+def _interfered(
+    server: Broker, api_key: int, happens: Callable[[Request], object]
+) -> Iterator[tuple[Cluster, RecordingProxy]]:
+    """Have something happen before requests of a kind reach the broker."""
+    with RecordingProxy([server.port]) as proxy:
+        proxy.before[api_key] = happens
+        with Cluster(proxy.bootstrap, of_silence=True) as store:
+            yield store, proxy
+
+
+def _passed_on(server: Broker, request: Request) -> None:
+    """Send a request over a connection of its own, and wait for the answer."""
+    with socket.create_connection((HOST, server.port), timeout=60) as connection:
+        connection.sendall(struct.pack(">i", len(request.message)) + request.message)
+        assert connection.recv(4)

@@ -20,7 +20,13 @@ from kgroup.source.zookeeper.source import Zookeeper
 from tests.broker.maven import run_java
 from tests.broker.old_consumers import OldConsumers, Streams, old_consumers
 from tests.broker.servers import Broker, broker
-from tests.broker.zookeeper_proxy import ZookeeperProxy
+from tests.broker.zookeeper_proxy import (
+    READS,
+    READS_OF_WRITERS,
+    WRITES,
+    ZookeeperProxy,
+    groups_written,
+)
 from tests.contract.offset_store import OffsetStoreContract, changes_to, essence
 
 VERSION = "0.8.2.2"
@@ -290,6 +296,25 @@ def test_nodes_that_may_be_read_and_not_written(live: Live, store: Zookeeper) ->
     (problem,) = store.write_offsets({"shown": changes_to({("orders", 0): 2}, {("orders", 0): 1})})
     assert problem.kind is ProblemKind.DENIED_NODE
     assert live.data(path) == b"1"
+
+
+def test_only_named_groups_are_written(live: Live) -> None:
+    """And by transactions alone; reading sends nothing but reads."""
+    with _interfered(live, lambda _: None) as (store, proxy):
+        assert store.write_offsets(changes_of("named", 1) | changes_of("too", 2)) == ()
+        assert groups_written(proxy.writes) == {"named", "too"}
+        assert set(proxy.opcodes) & WRITES.keys() == {MULTI}
+        assert set(proxy.opcodes) <= READS.keys() | READS_OF_WRITERS.keys() | {MULTI}
+        proxy.writes.clear()
+        (offset,) = store.read_offsets(["named"]).offsets["named"]
+        moved = CommittedOffset("orders", 0, 2)
+        assert store.write_offsets({"named": [OffsetChange("orders", 0, offset, moved)]}) == ()
+        assert store.delete_groups(["too"]) == ()
+        assert groups_written(proxy.writes) == {"named", "too"}
+        proxy.opcodes.clear()
+        store.read_offsets()
+        store.read_offsets(["named"])
+        assert set(proxy.opcodes) <= READS.keys()
 
 
 def test_chroot(live: Live) -> None:

@@ -18,7 +18,7 @@ from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.source.base import WritableOffsetStore
 
-__all__ = ["OffsetStoreContract", "changes_to", "essence"]
+__all__ = ["LARGEST", "OffsetStoreContract", "changes_to", "essence"]
 
 LARGEST = 2**63 - 1
 At = tuple[str, int]

@@ -28,6 +28,7 @@ __all__ = [
     "GroupSource",
     "KafkaOffsetSource",
     "KafkaOffsets",
+    "MemberRemover",
     "NextRecordSource",
     "NodeSource",
     "OffsetReading",
@@ -323,5 +324,27 @@ class WritableOffsetStore(OffsetStore, Protocol):
 
         Raises:
             BrokerError: nobody answers, before anything was deleted.
+        """
+        ...
+
+
+@runtime_checkable
+class MemberRemover(Protocol):
+    """Where members can be removed from groups by others than themselves."""
+
+    def remove_members(
+        self,
+        group_id: str,
+        member_ids: Collection[str] = (),
+        instance_ids: Collection[str] = (),
+        reason: str | None = None,
+    ) -> tuple[Problem, ...]:
+        """Remove members by their ids or, static ones, by `group.instance.id`.
+
+        Returns:
+            Who was not removed, and why; the reason begins with the id.
+
+        Raises:
+            BrokerError: nobody answers; no member was removed.
         """
         ...

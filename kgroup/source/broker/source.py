@@ -57,7 +57,7 @@ _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 class Cluster:
     """A source of groups, and a store of what they commit; a context manager.
 
-    Implements `GroupSource` and `WritableOffsetStore`.
+    Implements `GroupSource`, `WritableOffsetStore` and `MemberRemover`, among others.
     """
 
     capabilities = frozenset(
@@ -216,16 +216,10 @@ class Cluster:
         instance_ids: Collection[str] = (),
         reason: str | None = None,
     ) -> tuple[Problem, ...]:
-        """Remove members from a group, by their ids or, static ones, by `group.instance.id`.
+        """Remove members from a group; see `MemberRemover`.
 
         A dynamic member that still runs joins again at once. Before 2.4 there is a request for each
         member, and no instance ids; the reason, for the broker's log, is told to 3.2 and later.
-
-        Returns:
-            Who was not removed, and why.
-
-        Raises:
-            BrokerError: no broker answers; nobody was removed.
         """
         from kgroup.source.broker.write.group_remover import remove_members
 

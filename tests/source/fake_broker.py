@@ -9,9 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.admin.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
 from kafka.protocol.consumer.fetch import FetchRequest
-from kafka.protocol.consumer.group import OffsetFetchRequest
+from kafka.protocol.consumer.group import (
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -31,6 +40,7 @@ _REQUESTS = {
     for request in (
         *(ApiVersionsRequest, FetchRequest, FindCoordinatorRequest, ListGroupsRequest),
         *(ListOffsetsRequest, MetadataRequest, OffsetFetchRequest),
+        *(OffsetCommitRequest, OffsetDeleteRequest, DeleteGroupsRequest, LeaveGroupRequest),
         *(SaslAuthenticateRequest, SaslHandshakeRequest, DescribeGroupsRequest),
         *(api.request for api in DESCRIBE_BY_TYPE.values()),
         describe_share_offsets_request(),

@@ -1,0 +1,223 @@
+"""Answers to requests that write which no broker can be made to give at will; brokers are fakes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kgroup.errors import ProblemKind
+from kgroup.model.offset import OffsetChange
+from kgroup.source.base import MemberRemover
+from kgroup.source.broker import client
+from kgroup.source.broker.source import Cluster
+from tests.contract.offset_store import changes_to
+from tests.source.broker_answers import committed, coordinator, described
+from tests.source.fake_broker import FakeBroker
+
+LOADING, NOT_AVAILABLE, NOT_COORDINATOR, TIMED_OUT, UNKNOWN = 14, 15, 16, 7, -1
+NOT_FOUND, UNKNOWN_MEMBER, FENCED_INSTANCE = 69, 25, 82
+THERE, WANTED = {("orders", 0): 7}, {("orders", 0): 9}
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker of this process is what it will be at once."""
+    monkeypatch.setattr(client, "FIRST_BACKOFF_S", 0.01)
+
+
+class State:
+    """A group without members that has committed orders-0, and how writes of it end.
+
+    Attributes:
+        offset: None where nothing is committed.
+        errors: codes of the next answers; None breaks the connection in the place of an answer.
+        takes: whether what is answered with an error is done all the same.
+    """
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.offset: int | None = 7
+        self.errors: list[int | None] = []
+        self.takes = False
+        broker.handlers |= {
+            "DescribeGroups": lambda request: {
+                "groups": [described(group_id, "Empty") for group_id in request.groups]
+            },
+            "OffsetFetch": lambda _: committed(
+                *([] if self.offset is None else [("orders", 0, self.offset)])
+            ),
+            "OffsetCommit": self.commit,
+            "OffsetDelete": self.delete,
+            "DeleteGroups": self.delete_groups,
+        }
+        broker.newest |= {"OffsetCommit": 6, "DeleteGroups": 1}
+
+    def error(self) -> int | None:
+        return self.errors.pop(0) if self.errors else 0
+
+    def commit(self, request: Any) -> dict[str, Any] | None:
+        ((row,),) = (topic.partitions for topic in request.topics)
+        error = self.error()
+        if not error or self.takes:
+            self.offset = row.committed_offset
+        if error is None:
+            return None
+        partition = {"partition_index": row.partition_index, "error_code": error}
+        return {"topics": [{"name": "orders", "partitions": [partition]}]}
+
+    def delete(self, request: Any) -> dict[str, Any] | None:
+        error = self.error()
+        if error is None:
+            return None
+        partitions = [{"partition_index": 0, "error_code": 0}]
+        self.offset = None if not error else self.offset
+        return {"error_code": error, "topics": [{"name": "orders", "partitions": partitions}]}
+
+    def delete_groups(self, request: Any) -> dict[str, Any] | None:
+        error = self.error()
+        if error is None:
+            return None
+        return {
+            "results": [{"group_id": name, "error_code": error} for name in request.groups_names]
+        }
+
+
+@pytest.fixture
+def state(broker: FakeBroker) -> State:
+    return State(broker)
+
+
+def write(broker: FakeBroker, changes: list[OffsetChange], timeout_s: float = 5) -> Any:
+    with Cluster(broker.bootstrap, timeout_s=timeout_s) as store:
+        assert isinstance(store, MemberRemover)
+        return store.write_offsets({"g": changes})
+
+
+@pytest.mark.parametrize("error", [LOADING, NOT_AVAILABLE, NOT_COORDINATOR, TIMED_OUT])
+@pytest.mark.parametrize("takes", [False, True])
+def test_a_commit_that_is_put_off_is_compared_before_it_is_sent_again(
+    broker: FakeBroker, state: State, error: int, takes: bool
+) -> None:
+    """`COORDINATOR_NOT_AVAILABLE` may be of a write that too few replicas had in time."""
+    state.errors, state.takes = [error], takes
+    assert write(broker, changes_to(WANTED, THERE)) == ()
+    assert state.offset == 9
+    assert broker.names.count("OffsetCommit") == (1 if takes else 2)
+    assert broker.names.count("OffsetFetch") == 2
+
+
+def test_who_commits_meanwhile_is_not_written_over(broker: FakeBroker, state: State) -> None:
+    state.errors = [NOT_COORDINATOR]
+
+    def moved(_: Any) -> dict[str, Any]:
+        if broker.names.count("OffsetCommit"):
+            state.offset = 8
+        return coordinator(broker)
+
+    broker.handlers["FindCoordinator"] = moved
+    (problem,) = write(broker, changes_to(WANTED, THERE))
+    assert problem.kind is ProblemKind.CHANGED
+    assert "orders-0: expected offset 7, found offset 8" in problem.reason
+    assert broker.names.count("OffsetCommit") == 1
+
+
+def test_a_coordinator_that_never_loads(broker: FakeBroker, state: State) -> None:
+    state.errors = [LOADING] * 1000
+    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=0.5)
+    assert (problem.kind, problem.group_id) == (ProblemKind.NO_COORDINATOR, "g")
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in problem.reason
+    assert state.offset == 7
+
+
+def test_an_error_that_nobody_knows(broker: FakeBroker, state: State) -> None:
+    state.errors = [UNKNOWN]
+    (problem,) = write(broker, changes_to(WANTED, THERE))
+    assert (problem.kind, problem.topic) == (ProblemKind.DENIED, None)
+    assert problem.reason == "The cluster says UNKNOWN."
+
+
+def test_deletions_behind_a_commit_that_fail_are_told_by_partition(
+    broker: FakeBroker, state: State
+) -> None:
+    """For a problem of the group says that nothing of it was done."""
+    rows = [("orders", 0, 7), ("orders", 1, 8)]
+    broker.handlers["OffsetFetch"] = lambda _: committed(*rows)
+    there = {(topic, partition): offset for topic, partition, offset in rows}
+    state.errors = [0, NOT_FOUND]
+    (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
+    assert (problem.kind, problem.topic, problem.partition) == (ProblemKind.NOT_FOUND, "orders", 1)
+    assert state.offset == 9
+
+
+def test_an_answer_that_leaves_a_partition_out(broker: FakeBroker, state: State) -> None:
+    broker.handlers["OffsetCommit"] = lambda _: {"topics": []}
+    (problem,) = write(broker, changes_to(WANTED, THERE))
+    assert problem.kind is ProblemKind.UNUSABLE
+    assert "answered OffsetCommit without orders-0" in problem.reason
+
+
+def test_a_broker_that_falls_silent_in_a_commit(broker: FakeBroker, state: State) -> None:
+    over = threading.Event()
+
+    def silent(_: Any) -> None:
+        over.wait(60)
+
+    broker.handlers["OffsetCommit"] = silent
+    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=0.6)
+    over.set()
+    assert problem.kind is ProblemKind.SILENT
+    assert "whether the group was changed is not known" in problem.reason
+    assert broker.names.count("OffsetCommit") == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "kinds"),
+    [
+        ([NOT_FOUND], [ProblemKind.NOT_FOUND]),
+        ([None, NOT_FOUND], []),
+        ([NOT_COORDINATOR, 0], []),
+        ([LOADING, NOT_FOUND], [ProblemKind.NOT_FOUND]),
+    ],
+    ids=["never there", "gone, though nobody heard", "moved", "loaded, and not there"],
+)
+def test_a_group_that_is_gone(
+    broker: FakeBroker, state: State, errors: list[int | None], kinds: list[ProblemKind]
+) -> None:
+    state.errors = errors
+    with Cluster(broker.bootstrap) as store:
+        assert [each.kind for each in store.delete_groups(["g"])] == kinds
+
+
+def test_a_static_member_whose_place_was_taken(broker: FakeBroker) -> None:
+    def left(request: Any) -> dict[str, Any]:
+        rows = [
+            {
+                "member_id": each.member_id,
+                "group_instance_id": each.group_instance_id,
+                "error_code": FENCED_INSTANCE if each.group_instance_id else 0,
+            }
+            for each in request.members
+        ]
+        return {"error_code": 0, "members": rows}
+
+    broker.handlers["LeaveGroup"] = left
+    broker.newest["LeaveGroup"] = 3
+    with Cluster(broker.bootstrap) as store:
+        (problem,) = store.remove_members("g", ["m"], ["pod-1"])
+    assert problem.kind is ProblemKind.CHANGED
+    assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
+
+
+def test_a_member_that_is_gone_though_nobody_heard(broker: FakeBroker) -> None:
+    errors: list[int | None] = [None, UNKNOWN_MEMBER, UNKNOWN_MEMBER]
+
+    def left(_: Any) -> dict[str, Any] | None:
+        error = errors.pop(0)
+        return None if error is None else {"error_code": error}
+
+    broker.handlers["LeaveGroup"] = left
+    with Cluster(broker.bootstrap) as store:
+        assert store.remove_members("g", ["m"]) == ()
+        (problem,) = store.remove_members("g", ["m"])
+    assert problem.kind is ProblemKind.NOT_FOUND

@@ -25,10 +25,10 @@ from kazoo.protocol.serialization import Create, Delete, SetData
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
-from kgroup.model.offset_change import At, conflict, place_of, remaining, unwritten
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.source.base import Question
+from kgroup.source.offset_change import At, conflict, place_of, remaining, unwritten
 from kgroup.source.zookeeper.client import ZookeeperClient
 from kgroup.source.zookeeper.nodes import is_name, read_tree
 from kgroup.source.zookeeper.remover import ATTEMPTS, CONSUMERS, active

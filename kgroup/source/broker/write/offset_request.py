@@ -12,9 +12,9 @@ from typing import Any
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetDeleteRequest
 
 from kgroup.model.offset import CommittedOffset
-from kgroup.model.offset_change import At
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
+from kgroup.source.offset_change import At
 
 __all__ = ["commit_offsets", "delete_offsets", "requests_of"]
 

@@ -17,7 +17,6 @@ from kafka.protocol.consumer.group import OffsetDeleteRequest
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, OffsetChange
-from kgroup.model.offset_change import At, by_partition, conflict, place_of, remaining, unwritten
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import BrokerClient, Window
@@ -29,6 +28,7 @@ from kgroup.source.broker.offset_fetch import OffsetFetcher
 from kgroup.source.broker.write.offset_request import commit_offsets, delete_offsets, requests_of
 from kgroup.source.broker.write.outcome import UNKNOWN_END, Outcome, change_groups, sentence
 from kgroup.source.broker.write.refused import OF_PARTITIONS, refused
+from kgroup.source.offset_change import At, by_partition, conflict, place_of, remaining, unwritten
 
 __all__ = ["write_offsets"]
 

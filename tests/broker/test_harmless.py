@@ -22,9 +22,11 @@ from kazoo.client import KazooClient
 
 from kgroup.cli.main import COMMANDS, kgroup
 from kgroup.source.broker import client
+from tests.broker import zookeeper_proxy
 from tests.broker.maven import version_tuple
-from tests.broker.proxy import RecordingProxy, why_not_harmless
+from tests.broker.proxy import WRITES, RecordingProxy, Request, why_not_harmless
 from tests.broker.servers import Broker, broker
+from tests.broker.zookeeper_proxy import READS
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.default_signals import default_signals
 from tests.record.raw import (
@@ -109,6 +111,12 @@ def test_every_live_command_and_option_is_tried() -> None:
             if option.name not in ELSEWHERE and not used.intersection(option.opts)
         ]
         assert untried == [], f"kgroup {name}: add a line of arguments with each of these"
+
+
+def test_nothing_that_writes_passes_for_a_question() -> None:
+    for api_key in WRITES:
+        assert why_not_harmless(Request(0, api_key, 0, None, b""), "4.3.1") is not None
+    assert not READS.keys() & zookeeper_proxy.WRITES.keys()
 
 
 @dataclass(frozen=True)

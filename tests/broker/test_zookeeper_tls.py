@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
+from kgroup.source.zookeeper.address import parse_address
+from kgroup.source.zookeeper.source import Zookeeper
 from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 from tests.broker.process import HOST, free_port, running
 from tests.broker.servers import ZooKeeper
 from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.contract.offset_store import changes_to, essence
 
 TRUST = {
     "zookeeper.ssl.client.enable": "true",
@@ -82,6 +86,16 @@ def test_certificates_both_ways(
     result = run(cli, tmp_path, {**trust, **KEY}, f"{HOST}:{server.secure_port}")
     assert (result.status, result.err) == (0, "")
     assert result.out.splitlines()[1].split()[:2] == ["g", "zookeeper"]
+
+
+def test_offsets_are_written_over_tls(server: SecureZooKeeper) -> None:
+    context = ssl.create_default_context(cafile=FOLDER / "ca.pem")
+    context.load_cert_chain(FOLDER / "client.pem", password=KEY_PASSWORD)
+    address = parse_address(f"{HOST}:{server.secure_port}")
+    with Zookeeper(address, context=context) as store:
+        assert store.write_offsets({"secure": changes_to({("t", 0): 7})}) == ()
+        assert essence(store.read_offsets(["secure"]).offsets["secure"]) == {("t", 0): 7}
+        assert store.delete_groups(["secure"]) == ()
 
 
 def test_what_is_said_where_it_fails(server: SecureZooKeeper, cli: Cli, tmp_path: Path) -> None:  # noqa: F811

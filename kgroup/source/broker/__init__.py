@@ -1,1 +1,1 @@
-"""A live cluster, asked of its brokers; nothing but questions is sent."""
+"""A live cluster, asked of its brokers; all that changes something is in `write`."""

@@ -278,10 +278,13 @@ class BrokerClient:
     ) -> Any:
         """Send a request likewise, but never again: one that changes something.
 
+        All the time that is left is waited for the answer, since without it nobody knows the end;
+        coordinators wait 5 s for replicas themselves (`offsets.commit.timeout.ms`).
+
         Raises:
             BrokerError: there is no answer; the broker may have done what was asked all the same.
         """
-        return await self._ask(self._link(node), kind, highest, fields, attempts=1)
+        return await self._ask(self._link(node), kind, highest, fields, once=True)
 
     async def ask_any(self, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
         """Ask any broker that can be reached, those first to which there are connections."""
@@ -310,16 +313,18 @@ class BrokerClient:
         kind: Any,
         highest: int | None,
         fields: Mapping[str, Any],
-        attempts: int = ATTEMPTS,
+        *,
+        once: bool = False,
     ) -> Any:
         backoff = Backoff(self)
+        attempts = 1 if once else ATTEMPTS
         for attempt in range(attempts):
             try:
                 await link.open(self.deadline.patience_s)
                 version = link.version(kind, highest)
                 if version is None:
                     raise link.error(ProblemKind.UNSUPPORTED, f"has no {_api_name(kind)} API")
-                return await link.send(kind, version, fields)
+                return await link.send(kind, version, fields, patiently=once)
             except BrokerError as error:
                 if error.kind not in BROKEN:
                     raise
@@ -485,11 +490,15 @@ class _Link:
             return None
         return version
 
-    async def send(self, kind: Any, version: int, fields: Mapping[str, Any]) -> Any:
+    async def send(
+        self, kind: Any, version: int, fields: Mapping[str, Any], *, patiently: bool = False
+    ) -> Any:
         """Send one request over the open connection."""
         async with self._window:
             deadline = self._client.deadline
-            patience = min(deadline.patience_s, deadline.left_s)
+            patience = deadline.left_s
+            if not patiently:
+                patience = min(deadline.patience_s, patience)
             request = kind(version=version, **fields)
             sent = self.connection.send_request(request, request_timeout_ms=1000 * patience)
             try:

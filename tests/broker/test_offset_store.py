@@ -202,6 +202,8 @@ def test_what_is_wrong_with_a_partition_is_told_of_it(server: Broker, store: Clu
     assert {(each.topic, each.partition): each.kind for each in problems} == expected
     assert all("(" in each.reason and each.group_id == "mixed" for each in problems)
     assert essence(store.read_offsets(["mixed"]).offsets["mixed"]) == done
+    (problem,) = store.write_offsets({"mixed": [wanted("nowhere", 1)]})
+    assert (problem.topic, problem.partition) == ("nowhere", 1), "not of the group"
 
 
 def test_a_group_too_large_for_one_request(server: Broker) -> None:

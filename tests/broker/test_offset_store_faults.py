@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from kgroup.source.broker.source import Cluster
 from tests.broker.process import HOST, running
 from tests.broker.proxy import RecordingProxy, Request
 from tests.broker.secure_broker import PASSWORD, VERSION, SecureBroker
-from tests.broker.servers import broker
+from tests.broker.servers import broker, cluster
 from tests.contract.offset_store import changes_to, essence
 from tests.record.raw import (
     RawMember,
@@ -86,6 +87,38 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
             assert {name: essence(each) for name, each in there.items()} == dict.fromkeys(
                 names, wanted
             )
+
+
+def test_a_coordinator_that_dies_hands_its_groups_over(tmp_path: Path) -> None:
+    """Those that were on their way to it are looked for at the next one, and compared again."""
+    names = [f"import-{number:03}" for number in range(GROUPS)]
+    wanted = {("orders", number): number for number in range(PARTITIONS)}
+    config = {"offsets.topic.replication.factor": "3", "offsets.topic.num.partitions": "12"}
+    with ExitStack() as stack:
+        servers = stack.enter_context(cluster("2.8.2", 3, tmp_path, config=config))
+        proxy = stack.enter_context(RecordingProxy([each.port for each in servers]))
+        servers[0].create_topic("orders", PARTITIONS, 3)
+        with Wire("2.8.2", servers[0].bootstrap) as wire:
+            await_coordinator(wire)
+        commits: list[Request] = []
+        alive = list(servers)
+
+        def kills(request: Request) -> None:
+            commits.append(request)
+            if len(commits) == KILLED_AT:
+                (victim,) = (each for each in servers if each.port == request.port)
+                alive.remove(victim)
+                victim.kill()
+
+        proxy.before[OFFSET_COMMIT] = kills
+        with Cluster(proxy.bootstrap, timeout_s=60, of_silence=True) as store:
+            assert store.write_offsets(dict.fromkeys(names, changes_to(wanted))) == ()
+        assert len(commits) > GROUPS, "some were sent again"
+        with Cluster(alive[0].bootstrap, timeout_s=60, of_silence=True) as store:
+            offsets = store.read_offsets(names).offsets
+        assert {name: essence(each) for name, each in offsets.items()} == dict.fromkeys(
+            names, wanted
+        )
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,7 @@ COMMANDS: CommandTable = {
         "Run a group's assignor dry: what would move, and how balanced it is.",
     ),
     "simulate": ("command.simulate", "Play a scenario of joins, leaves, crashes and commits."),
+    "offsets": ("command.offsets", "Show, compare and change what groups have committed."),
     "snapshot": ("command.snapshot", "Save what a source says, to work on it offline."),
     "decode-offsets": ("command.decode_offsets", "Read the records of __consumer_offsets."),
     "zk": ("command.zk", "Show what only the ZooKeeper consumer has: its nodes and fetchers."),
@@ -72,7 +73,7 @@ kgroup = click.version_option(__version__, "-V", "--version", message="%(prog)s 
 
         Groups come from a cluster (--bootstrap-server), from a broker's log directory (--log-dir),
         from ZooKeeper (--zookeeper), from a file (--snapshot) or from recorded data inside the
-        package (--sample). Nothing here ever joins a group or writes to a cluster.
+        package (--sample). Nothing here ever joins a group; only --execute writes anything.
 
         \b
         Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,

@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["CommitStore", "CommittedOffset", "OffsetChange", "PendingOffset", "ShareOffset"]
+__all__ = [
+    "CommitStore",
+    "CommittedOffset",
+    "OffsetChange",
+    "PendingOffset",
+    "ShareOffset",
+    "StoredOffset",
+]
 
 
 class CommitStore(StrEnum):
@@ -42,6 +49,23 @@ class CommittedOffset:
     expire_timestamp_ms: int | None = None
     topic_id: str | None = None
     log_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffset:
+    """A commit as files and `kgroup offsets show` have it; attributes as in `CommittedOffset`.
+
+    Attributes:
+        committed_offset: None where a backup says that nothing was committed.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    committed_offset: int | None
+    leader_epoch: int | None = None
+    metadata: str | None = None
+    commit_timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

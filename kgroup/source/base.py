@@ -36,6 +36,7 @@ __all__ = [
     "Question",
     "Reading",
     "RenewableSource",
+    "TimedSource",
     "TopicSource",
     "WritableOffsetStore",
 ]
@@ -148,6 +149,7 @@ class KafkaOffsets:
     problems: tuple[Problem, ...] = ()
 
 
+@runtime_checkable
 class GroupSource(Protocol):
     """Where groups come from."""
 
@@ -204,6 +206,22 @@ class NextRecordSource(Protocol):
         """Find the first record at or behind each of these positions.
 
         With `committed`, the first one that readers of committed records get.
+        """
+        ...
+
+
+@runtime_checkable
+class TimedSource(Protocol):
+    """What can tell which offsets the records of a time have."""
+
+    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
+        """Find the first record of a time or later, by epoch milliseconds: each range begins there.
+
+        Its start is None where there is no such record; partitions whose log tells no times are
+        left out, with a problem.
+
+        Raises:
+            BrokerError: no broker answers.
         """
         ...
 
@@ -273,11 +291,13 @@ class OffsetReading:
         offsets: by group, sorted by topic and partition; groups without any are left out.
         problems: what could not be read.
         notes: what was assumed or chosen, for people.
+        absent: topics and partitions, by group, for which nothing was committed, as a backup says.
     """
 
     offsets: Mapping[str, tuple[CommittedOffset, ...]]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    absent: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
 @runtime_checkable

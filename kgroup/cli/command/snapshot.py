@@ -64,8 +64,8 @@ def command(
     one is whole.
     """
     check_choice(groups, regex, every=every)
+    from kgroup.atomic_file import atomic_file
     from kgroup.operation.take_snapshot import take_snapshot
-    from kgroup.render.atomic_file import atomic_file
     from kgroup.source.snapshot.file import snapshot_lines, write_gzip
 
     def save(unfinished: Path | None) -> ExitStatus:

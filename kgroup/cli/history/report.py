@@ -41,8 +41,8 @@ def command(
     """
     if path == Path("-"):
         raise click.UsageError("--html needs the name of a file, not - (standard output)")
+    from kgroup.atomic_file import atomic_file
     from kgroup.history.query.group_page import group_page
-    from kgroup.render.atomic_file import atomic_file
     from kgroup.render.history.page import group_html
 
     with warehouse.open() as engine:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgroup.atomic_file import atomic_file
 from kgroup.columnar.schema import DECODED
-from kgroup.render.atomic_file import atomic_file
 from kgroup.render.record.record import RECORD_COLUMNS, Rows
 from kgroup.render.sheet import choose
 

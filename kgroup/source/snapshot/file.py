@@ -6,7 +6,6 @@ fit them. Fields that this version does not know are passed over; their order do
 
 import gzip
 import json
-import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import msgspec
 from kgroup.errors import InputError
 from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
+from kgroup.source.json_fault import json_fault
 
 __all__ = ["LARGEST_SNAPSHOT", "is_snapshot", "read_snapshot", "snapshot_lines", "write_gzip"]
 
@@ -28,14 +28,6 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_SIZE = 1 << 12
 LARGEST_SNAPSHOT = 1 << 30
 """Bytes of JSON that are read at most; a cluster of 50,000 groups has some hundred million."""
-
-_SENTENCES = (
-    (r"^Expected (.*), got ", r"expected \1, found "),
-    (r"^Invalid enum value ", "expected a word that is known, found "),
-    (r"^Object missing required field (.*)", r"expected a field \1, found none"),
-    (r"^JSON is malformed: ", "expected JSON, found "),
-    (r"^Input data was truncated", "expected more, found the end of the file"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +132,9 @@ def _decode(data: bytes) -> Snapshot:
         _check_head(_convert(data, _Head))
         snapshot: Snapshot = _convert(data, Snapshot)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        raise InputError(f"{where.strip('`') or '$'}: {_sentence(what)}") from None
+        raise InputError(json_fault(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(_sentence(str(error))) from None
+        raise InputError(json_fault(error)) from None
     except UnicodeEncodeError as error:  # see `_convert`: it stands where no name of a file does
         found = ascii(error.object[:60])
         raise InputError(f"expected a field, a word or a number, found {found}") from None
@@ -195,14 +186,6 @@ def _check_head(head: _Head) -> None:
             f"$.schema_version: expected at most {SNAPSHOT_VERSION}, found {version}: written by a "
             "newer version of kgroup, which can read it"
         )
-
-
-def _sentence(text: str) -> str:
-    """Say what msgspec says, such as "Expected `int`, got `str`", as other messages here do."""
-    text = text.replace("`", "")
-    for pattern, ours in _SENTENCES:
-        text = re.sub(pattern, ours, text, flags=re.DOTALL)
-    return text
 
 
 def _short(value: Any) -> str:

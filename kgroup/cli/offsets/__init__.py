@@ -1,0 +1,1 @@
+"""The commands of `kgroup offsets`, a module each."""

@@ -1,0 +1,76 @@
+"""`kgroup offsets copy`."""
+
+from collections.abc import Sequence
+
+import click
+
+from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
+from kgroup.cli.option.connection import Connection, connection_options
+from kgroup.cli.option.store import parse_store
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.execution import Execution, execution_options
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+from kgroup.model.pattern import Pattern
+
+__all__ = ["command"]
+
+
+@click.command(
+    "copy",
+    epilog=examples(
+        "kgroup offsets copy zookeeper:zk-1:2181/kafka kafka:kafka-1:9092 --group billing",
+        "kgroup offsets copy sample kafka:kafka-1:9092 --all",
+        "kgroup offsets copy kafka kafka -b kafka-1:9092 --group billing --as billing-2 --execute",
+    ),
+)
+@click.argument("origin", metavar="FROM")
+@click.argument("goal", metavar="TO")
+@click.option(
+    "--group", "groups", metavar="NAME", multiple=True, type=ID, help="Of this group. Repeatable."
+)
+@click.option("--all", "every", is_flag=True, help="Of every group.")
+@regex_option
+@click.option(
+    "--topic", "topics", metavar="NAME", multiple=True, type=ID, help="Only of this topic."
+)
+@click.option(
+    "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
+)
+@connection_options
+@execution_options
+@output_options
+def command(
+    origin: str,
+    goal: str,
+    groups: Sequence[str],
+    every: bool,
+    regex: Pattern | None,
+    topics: Sequence[str],
+    new_id: str | None,
+    connection: Connection,
+    execution: Execution,
+    output: Output,
+) -> ExitStatus:
+    """Commit in one store what another one has.
+
+    A store is kafka:HOST:PORT (or kafka: the cluster of -b, -C or the environment),
+    zookeeper:HOST:PORT/CHROOT, sql:URL (or sql: of the profile or the environment), a file, or, to
+    copy from, log-dir:PATH, snapshot:FILE or sample. Epochs of leaders stay behind: they are the
+    cluster's. What only the second store has stays.
+    """
+    check_choice(groups, regex, every=every)
+    if new_id is not None and len(groups) != 1:
+        raise click.UsageError("--as gives one group another name: choose it with one --group")
+    from kgroup.operation.offsets.transfer import plan_transfer
+
+    name = "offsets copy"
+    with (
+        documented(name, output),
+        parse_store(origin, connection).open(tuple(groups)) as source,
+        parse_store(goal, connection).open_writable() as target,
+    ):
+        plan = plan_transfer(
+            source, target, groups, regex, new_id=new_id, topics=topics, leader_epochs=False
+        )
+        return execution.run(name, plan, target, output)

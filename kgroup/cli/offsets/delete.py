@@ -1,0 +1,53 @@
+"""`kgroup offsets delete`."""
+
+from collections.abc import Sequence
+
+import click
+
+from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.store import Store, store_options
+from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.execution import Execution, execution_options
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "delete",
+    epilog=examples(
+        "kgroup offsets delete -b kafka-1:9092 billing --topic orders",
+        "kgroup offsets delete -b kafka-1:9092 billing --execute",
+    ),
+)
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
+)
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME",
+    multiple=True,
+    type=ID,
+    shell_complete=suggest_topics,
+    help="Only what is committed for this topic. Repeat it for more.  [default: the whole group]",
+)
+@store_options
+@execution_options
+@output_options
+def command(
+    groups: Sequence[str], topics: Sequence[str], store: Store, execution: Execution, output: Output
+) -> ExitStatus:
+    """Delete groups, or what they have committed for topics.
+
+    Groups with members are left alone; of one of the consumer protocol the broker lets topics be
+    deleted that no member reads. Without --execute only the plan is shown.
+    """
+    from kgroup.operation.offsets.transfer import plan_deletion
+
+    name = "offsets delete"
+    with documented(name, output), store.open_writable() as target:
+        plan = plan_deletion(target, groups, topics)
+        return execution.run(name, plan, target, output)

@@ -1,0 +1,79 @@
+"""`kgroup offsets diff`."""
+
+from collections.abc import Sequence
+
+import click
+
+from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
+from kgroup.cli.option.connection import Connection, connection_options
+from kgroup.cli.option.store import parse_store
+from kgroup.cli.output.context import documented, show
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+from kgroup.model.pattern import Pattern
+
+__all__ = ["command"]
+
+
+@click.command(
+    "diff",
+    epilog=examples(
+        "kgroup offsets diff zookeeper:zk-1:2181/kafka kafka:kafka-1:9092 --group billing",
+        "kgroup offsets diff offsets.json kafka -b kafka-1:9092 --all",
+        "kgroup offsets diff kafka kafka -b kafka-1:9092 --group billing --as billing-2",
+    ),
+)
+@click.argument("first", metavar="STORE")
+@click.argument("second", metavar="STORE")
+@click.option(
+    "--group", "groups", metavar="NAME", multiple=True, type=ID, help="Of this group. Repeatable."
+)
+@click.option("--all", "every", is_flag=True, help="Every group of both.")
+@regex_option
+@click.option(
+    "--as", "second_id", metavar="GROUP", type=ID, help="What the group is called in the second."
+)
+@click.option(
+    "--times",
+    is_flag=True,
+    help="Find out when the records were made that would be read next, where one is a cluster.",
+)
+@connection_options
+@output_options
+def command(
+    first: str,
+    second: str,
+    groups: Sequence[str],
+    every: bool,
+    regex: Pattern | None,
+    second_id: str | None,
+    times: bool,
+    connection: Connection,
+    output: Output,
+) -> ExitStatus:
+    """Compare two stores.
+
+    A row for each partition for which they have not the same offset; the exit status is 5 where
+    there are any. Stores are named as for 'kgroup offsets copy'.
+    """
+    check_choice(groups, regex, every=every)
+    if second_id is not None and len(groups) != 1:
+        raise click.UsageError("--as gives one group another name: choose it with one --group")
+    from kgroup.operation.offsets.diff import diff_offsets
+    from kgroup.render.group.offsets import difference_sheet
+    from kgroup.source.base import NextRecordSource
+
+    name = "offsets diff"
+    named = tuple(groups)
+    with (
+        documented(name, output),
+        parse_store(first, connection).open(named) as one,
+        parse_store(second, connection).open(named) as other,
+    ):
+        clusters = [each for each in (one, other) if isinstance(each, NextRecordSource)]
+        if times and not clusters:
+            raise click.UsageError("--times asks a cluster, and neither of the two is one")
+        report = diff_offsets(
+            one, other, groups, regex, second_id=second_id, times=clusters[0] if times else None
+        )
+    return show(name, report, output, difference_sheet)

@@ -1,0 +1,72 @@
+"""`kgroup offsets export`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_option
+from kgroup.cli.option.store import Store, store_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import warn_notes, warn_of, write
+from kgroup.cli.output.execution import FORM_OPTION, save_offsets
+from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.model.pattern import Pattern
+
+__all__ = ["command"]
+
+
+@click.command(
+    "export",
+    epilog=examples(
+        "kgroup offsets export --sample order-service -f -",
+        "kgroup offsets export -b kafka-1:9092 --all -f offsets.json",
+        "kgroup offsets export -b kafka-1:9092 billing -f plan.csv",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--all", "every", is_flag=True, help="Every group.")
+@regex_option
+@click.option(
+    "-f",
+    "--to",
+    "path",
+    metavar="FILE",
+    type=PATH,
+    required=True,
+    help="File to write; - is standard output.",
+)
+@FORM_OPTION
+@store_options
+def command(
+    groups: Sequence[str],
+    every: bool,
+    regex: Pattern | None,
+    path: Path,
+    form: str | None,
+    store: Store,
+) -> ExitStatus:
+    """Write what groups have committed to a file.
+
+    JSON and JSON lines have all of it. CSV is that of kafka-consumer-groups --reset-offsets:
+    topic,partition,offset of one group, and the group before that of several. An existing file is
+    replaced when the new one is whole.
+    """
+    check_choice(groups, regex, every=every)
+    from kgroup.operation.offsets.read import show_offsets
+    from kgroup.render.group.offsets import file_form, file_lines
+
+    form = form or ("json" if path == Path("-") else file_form(path))
+    with store.open(tuple(groups)) as found:
+        report = show_offsets(found, groups, regex)
+    warn_notes(report.notes)
+    warn_of(report.errors)
+    status = report.exit_status
+    if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
+        error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
+        raise error(f"nothing to export; {path} is not written")
+    if path == Path("-"):
+        write(file_lines(report.data, form))
+    else:
+        save_offsets(path, report.data, form)
+    return status

@@ -1,0 +1,84 @@
+"""`kgroup offsets import`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kgroup.cli.option.common import ID, PATH, examples, output_options, regex_option
+from kgroup.cli.option.store import Store, store_options
+from kgroup.cli.option.suggestion import suggest_topics
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.execution import Execution, execution_options
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+from kgroup.model.pattern import Pattern
+
+__all__ = ["command"]
+
+
+@click.command(
+    "import",
+    epilog=examples(
+        "kgroup offsets import -b kafka-1:9092 offsets.json",
+        "kgroup offsets import -b kafka-1:9092 plan.csv billing --execute",
+        "kgroup offsets import --zookeeper zk-1:2181/kafka offsets.json billing --execute --yes",
+    ),
+)
+@click.argument("path", metavar="FILE", type=PATH)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID)
+@regex_option
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME",
+    multiple=True,
+    type=ID,
+    shell_complete=suggest_topics,
+    help="Offsets of this topic only. Repeat it for more.",
+)
+@click.option(
+    "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
+)
+@click.option(
+    "--without-epochs",
+    is_flag=True,
+    help="Leave out epochs of leaders: for a file that comes from another cluster.",
+)
+@store_options
+@execution_options
+@output_options
+def command(
+    path: Path,
+    groups: Sequence[str],
+    regex: Pattern | None,
+    topics: Sequence[str],
+    new_id: str | None,
+    without_epochs: bool,
+    store: Store,
+    execution: Execution,
+    output: Output,
+) -> ExitStatus:
+    """Commit what a file has, or undo a change by its backup.
+
+    The file is JSON, JSON lines or CSV as 'kgroup offsets export' writes them, or a plan of
+    kafka-consumer-groups. One without groups (topic,partition,offset) wants the name of one. - is
+    standard input. Without groups, those of the file. Groups with members are left alone.
+    """
+    if new_id is not None and len(groups) != 1:
+        raise click.UsageError("--as gives one group another name: name just that one")
+    from kgroup.operation.offsets.transfer import plan_transfer
+    from kgroup.source.offset_file import OffsetFile
+
+    name = "offsets import"
+    with documented(name, output), store.open_writable() as target:
+        plan = plan_transfer(
+            OffsetFile(path),
+            target,
+            groups,
+            regex,
+            new_id=new_id,
+            topics=topics,
+            leader_epochs=not without_epochs,
+        )
+        return execution.run(name, plan, target, output)

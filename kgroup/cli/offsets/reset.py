@@ -1,0 +1,186 @@
+"""`kgroup offsets reset`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgroup.cli.option.common import ID, PATH, add_options, examples, output_options, parsed
+from kgroup.cli.option.parameter import parse_time
+from kgroup.cli.option.store import Store, store_options
+from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.execution import Execution, execution_options
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+from kgroup.model.pattern import Pattern, parse_regex
+
+if TYPE_CHECKING:
+    from kgroup.operation.offsets.read import AnyStore
+    from kgroup.operation.offsets.reset import ResetTo
+
+__all__ = ["command"]
+
+_MOST = (1 << 63) - 1
+_GOALS: Mapping[str, Callable[[Any], Any]] = {
+    "to_earliest": click.option(
+        "--to-earliest", is_flag=True, help="To the first record that there is."
+    ),
+    "to_latest": click.option("--to-latest", is_flag=True, help="Behind the last record."),
+    "to_offset": click.option(
+        "--to-offset", metavar="N", type=click.IntRange(0, _MOST), help="To an offset."
+    ),
+    "to_time": click.option(
+        "--to-time",
+        metavar="TIME",
+        callback=parsed(parse_time),
+        help="To the first record of a time or later: RFC 3339, epoch milliseconds, or how long "
+        "ago (2h).",
+    ),
+    "shift_by": click.option(
+        "--shift-by", metavar="N", type=click.IntRange(-_MOST, _MOST), help="N on, or back with -N."
+    ),
+    "to_current": click.option(
+        "--to-current",
+        is_flag=True,
+        help="To what is committed, and behind the last record where nothing is.",
+    ),
+    "to_group": click.option(
+        "--to-group", metavar="GROUP", type=ID, help="To where another group is."
+    ),
+    "to_file": click.option("--to-file", metavar="FILE", type=PATH, help="To what a file has."),
+}
+"""Where to, by the names of the parameters; one of them is given."""
+
+
+def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add where to; the command takes ``goal: tuple[str, value]``."""
+
+    @wraps(command)
+    def with_goal(**given: Any) -> Any:
+        said = {name: given.pop(name) for name in _GOALS}
+        chosen = [(name, value) for name, value in said.items() if value not in (None, False)]
+        if len(chosen) != 1:
+            names = ", ".join("--" + name.replace("_", "-") for name in _GOALS)
+            found = " and ".join("--" + name.replace("_", "-") for name, _ in chosen) or "none"
+            raise click.UsageError(f"where to? Choose one of {names}; found {found}")
+        return command(goal=chosen[0], **given)
+
+    return add_options(with_goal, *_GOALS.values())
+
+
+def _topic(text: str) -> tuple[str, frozenset[int] | None]:
+    """Read a topic, perhaps with numbers of partitions: ``orders``, ``orders:0,2``."""
+    name, colon, rest = text.partition(":")
+    numbers = rest.split(",") if colon else []
+    if not name or not all(each.isascii() and each.isdigit() for each in numbers):
+        raise ValueError(f"expected TOPIC or TOPIC:0,2, found {text!r}")
+    if any(len(each) > 10 or int(each) >= 1 << 31 for each in numbers):
+        raise ValueError(f"expected partitions below {1 << 31}, found {text!r}")
+    return name, frozenset(map(int, numbers)) if colon else None
+
+
+def _topics(texts: Sequence[str]) -> dict[str, frozenset[int] | None]:
+    found: dict[str, frozenset[int] | None] = {}
+    for name, numbers in map(_topic, texts):
+        before = found.get(name, frozenset())
+        found[name] = None if numbers is None or before is None else before | numbers
+    return found
+
+
+@click.command(
+    "reset",
+    epilog=examples(
+        "kgroup offsets reset -b kafka-1:9092 billing --to-earliest",
+        "kgroup offsets reset -b kafka-1:9092 billing --topic orders:0,2 --to-time 2h --times",
+        "kgroup offsets reset -b kafka-1:9092 billing --topic orders --shift-by -100 --execute",
+        "kgroup offsets reset -b kafka-1:9092 billing-2 --to-group billing --execute --yes",
+    ),
+)
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
+)
+@_goal_options
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME[:P,...]",
+    multiple=True,
+    callback=lambda ctx, param, values: parsed(_topics)(ctx, param, values),
+    shell_complete=suggest_topics,
+    help="All partitions of this topic, or those of these numbers. Repeat it for more.  "
+    "[default: what is committed]",
+)
+@click.option(
+    "--topic-regex",
+    metavar="RE",
+    callback=parsed(parse_regex),
+    help="Topics that the group has committed whose whole name matches.",
+)
+@click.option("--uncommitted", is_flag=True, help="Only partitions without a commit.")
+@click.option(
+    "--times",
+    is_flag=True,
+    help="Find out when the records were made that would be read next, before and after.",
+)
+@store_options
+@execution_options
+@output_options
+def command(
+    groups: Sequence[str],
+    goal: tuple[str, Any],
+    topics: dict[str, frozenset[int] | None],
+    topic_regex: Pattern | None,
+    uncommitted: bool,
+    times: bool,
+    store: Store,
+    execution: Execution,
+    output: Output,
+) -> ExitStatus:
+    """Let groups go on to read somewhere else.
+
+    Without --topic, all partitions that the group has committed. What is out of a partition's range
+    becomes its start or end, and is marked. Groups with members are left alone: stop them first.
+    Without --execute only the plan is shown.
+    """
+    from kgroup.operation.offsets.reset import Selection, plan_reset
+    from kgroup.source.base import GroupSource
+
+    name = "offsets reset"
+    selection = Selection(topics, topic_regex, uncommitted)
+    with documented(name, output), store.open_writable() as target:
+        to = _reset_to(goal, groups, target)
+        cluster = target if isinstance(target, GroupSource) else None
+        plan = plan_reset(target, cluster, groups, to, selection, with_times=times)
+        return execution.run(name, plan, target, output)
+
+
+def _reset_to(goal: tuple[str, Any], groups: Sequence[str], store: "AnyStore") -> "ResetTo":
+    """Give where to, with the offsets of another group or a file."""
+    from kgroup.operation.offsets.read import read_stored
+    from kgroup.operation.offsets.reset import Goal, ResetTo
+    from kgroup.source.offset_file import OffsetFile
+
+    name, value = goal
+    simple = {"to_earliest": Goal.EARLIEST, "to_latest": Goal.LATEST, "to_current": Goal.CURRENT}
+    if name in simple:
+        return ResetTo(simple[name])
+    if name == "to_file":
+        found = read_stored(OffsetFile(value), groups)
+        _refuse(found.problems)
+        return ResetTo(Goal.OTHER, offsets=found.offsets)
+    if name == "to_group":
+        found = read_stored(store, [value])
+        _refuse(found.problems)
+        return ResetTo(Goal.OTHER, offsets=dict.fromkeys(groups, found.offsets.get(value, ())))
+    numbers = {"to_offset": Goal.OFFSET, "to_time": Goal.TIME, "shift_by": Goal.SHIFT}
+    return ResetTo(numbers[name], value)
+
+
+def _refuse(problems: Sequence[Any]) -> None:
+    """Raise what is missing of what a reset goes by."""
+    from kgroup.errors import NotFoundError
+
+    for problem in problems:
+        raise NotFoundError(f"{problem.group_id}: {problem.reason}", group_id=problem.group_id)

@@ -1,0 +1,130 @@
+"""Changes: their plan is shown, and carried out where that is wanted; what was is saved first."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgroup.cli.option.common import NEW_FILE, add_options
+from kgroup.cli.output.context import show, warn
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus, InputError
+
+if TYPE_CHECKING:
+    from kgroup.model.offset import StoredOffset
+    from kgroup.operation.offsets.plan import OffsetPlan
+    from kgroup.source.base import WritableOffsetStore
+
+__all__ = ["FORM_OPTION", "Execution", "execution_options", "save_offsets"]
+
+
+class Execution:
+    """Whether a plan is carried out, and what is asked and saved before.
+
+    Args:
+        wanted: --execute.
+        is_sure: --yes.
+        backup: file for what was there; None: one that is named by the time.
+    """
+
+    def __init__(self, wanted: bool, is_sure: bool, backup: Path | None) -> None:
+        self._wanted = wanted
+        self._is_sure = is_sure
+        self._backup = backup
+
+    def run(
+        self, command: str, plan: "OffsetPlan", store: "WritableOffsetStore", output: Output
+    ) -> ExitStatus:
+        """Show the plan, or carry it out and show what became of it.
+
+        Raises:
+            InputError: what was there could not be saved; nothing was changed.
+            BrokerError: nobody answers; likewise.
+        """
+        from kgroup.operation.offsets.plan import carry_out
+        from kgroup.render.group.offsets import plan_sheet
+
+        if not self._wanted or plan.is_empty:
+            status = show(command, plan.report, output, plan_sheet)
+            if not plan.is_empty:
+                warn("note: nothing was changed; --execute does what is planned")
+            return status
+        self._ask(plan)
+        backup = self._save(plan)
+        report = carry_out(store, plan)
+        status = show(command, report, output, plan_sheet)
+        warn(f"note: what was committed before is in {backup}: 'kgroup offsets import' undoes this")
+        return status
+
+    def _ask(self, plan: "OffsetPlan") -> None:
+        """Show the plan and ask, on a terminal."""
+        if self._is_sure or not sys.stdin.isatty():
+            return
+        from kgroup.render.group.offsets import plan_sheet
+        from kgroup.render.sheet import sheet_text
+
+        sheet = plan_sheet(plan.rows).without_blank()
+        for block in sheet_text(sheet, "table", headers=True, terminal=sys.stderr.isatty()):
+            click.echo(block, nl=False, err=True)
+        count, groups = sum(map(len, plan.changes.values())), len(plan.deleted or plan.changes)
+        offsets = f"{count} offset{'' if count == 1 else 's'}"
+        what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
+        click.confirm(f"{what}{'' if groups == 1 else 's'}?", abort=True, err=True)
+
+    def _save(self, plan: "OffsetPlan") -> Path:
+        path = self._backup
+        if path is None:
+            path = Path(f"kgroup-offsets-{datetime.now(UTC):%Y%m%dT%H%M%S}.json")
+        if path.exists():
+            raise InputError(f"{path}: expected a new file for what is committed now, found one")
+        save_offsets(path, plan.backup, "json")
+        return path
+
+
+def execution_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--execute`, `--yes` and `--backup`; the command takes ``execution: Execution``."""
+
+    @wraps(command)
+    def with_execution(*, execute: bool, yes: bool, backup: Path | None, **rest: Any) -> Any:
+        return command(execution=Execution(execute, yes, backup), **rest)
+
+    return add_options(
+        with_execution,
+        click.option("--execute", is_flag=True, help="Do it; otherwise the plan is shown."),
+        click.option("--yes", is_flag=True, help="Do not ask on a terminal."),
+        click.option(
+            "--backup",
+            metavar="FILE",
+            type=NEW_FILE,
+            help="New file for what is committed now (JSON).  [default: kgroup-offsets-TIME.json]",
+        ),
+    )
+
+
+FORM_OPTION = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["kafka-csv", "json", "jsonl"]),
+    help="Form of the file.  [default: what its name ends in]",
+)
+
+
+def save_offsets(path: Path, rows: "Sequence[StoredOffset]", form: str) -> None:
+    """Write offsets to a file that is there when it is whole.
+
+    Raises:
+        UsageError: the file is none, or the form cannot hold a name.
+        InputError: it cannot be written.
+    """
+    from kgroup.atomic_file import atomic_file
+    from kgroup.render.group.offsets import file_lines
+
+    with atomic_file(path) as unfinished, unfinished.open("wb") as file:
+        file.writelines(file_lines(rows, form))
+        file.flush()
+        os.fsync(file.fileno())

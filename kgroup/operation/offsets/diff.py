@@ -1,0 +1,122 @@
+"""Compare what two stores have of the same groups."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from kgroup.errors import ExitStatus
+from kgroup.model.next_record import Position
+from kgroup.model.pattern import Pattern
+from kgroup.operation.offsets.read import AnyStore, read_stored
+from kgroup.operation.report import Report, outcome
+from kgroup.source.base import NextRecordSource, OffsetReading
+
+__all__ = ["OffsetDifference", "diff_offsets"]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDifference:
+    """A partition for which two stores have not the same.
+
+    Attributes:
+        first_offset: in the first one; None: nothing.
+        second_offset: likewise in the second.
+        difference: of offsets, the second less the first; None where one has none.
+        first_ms: time of the first record at or behind the first offset; None where that is not
+            known.
+        second_ms: likewise of the second.
+        time_difference_ms: the second less the first.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    first_offset: int | None
+    second_offset: int | None
+    difference: int | None
+    first_ms: int | None
+    second_ms: int | None
+    time_difference_ms: int | None
+
+
+def diff_offsets(
+    first: AnyStore,
+    second: AnyStore,
+    group_ids: Collection[str] = (),
+    regex: Pattern | None = None,
+    *,
+    second_id: str | None = None,
+    times: NextRecordSource | None = None,
+) -> Report[OffsetDifference]:
+    """Compare groups of these ids, those whose whole id matches, or all of both stores.
+
+    Args:
+        first: a store.
+        second: another one, or the same.
+        group_ids: names.
+        regex: matches whole group ids.
+        second_id: what the only group that is named is called in the second store.
+        times: knows the times of records; None where they do not matter.
+
+    Returns:
+        Partitions that differ, sorted; the verdict is `PROBLEM` where there are any.
+
+    Raises:
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    one = read_stored(first, group_ids, regex)
+    other = read_stored(second, group_ids if second_id is None else (second_id,), regex)
+    a = _by_partition(one, None)
+    b = _by_partition(other, None if second_id is None else (second_id, next(iter(group_ids))))
+    differing = [at for at in sorted(a.keys() | b.keys()) if a.get(at) != b.get(at)]
+    positions: set[Position] = {
+        (topic, partition, offset)
+        for at in differing
+        for _, topic, partition in (at,)
+        for offset in (a.get(at), b.get(at))
+        if offset is not None
+    }
+    known: Mapping[Position, int | None] = {}
+    problems = (*one.problems, *other.problems)
+    if times is not None and positions:
+        reading = times.next_records(positions)
+        problems += reading.problems
+        known = {at: record.timestamp_ms for at, record in reading.records.items()}
+    rows = tuple(_difference(at, a.get(at), b.get(at), known) for at in differing)
+    missing = {each.group_id for each in problems} - {row.group_id for row in rows}
+    problems = tuple(each for each in problems if each.group_id is None or each.group_id in missing)
+    verdict = outcome(rows, problems)
+    if rows and verdict in (ExitStatus.DONE, ExitStatus.PARTLY):
+        verdict = ExitStatus.PROBLEM
+    return Report(rows, problems, (*one.notes, *other.notes), verdict)
+
+
+def _by_partition(
+    reading: OffsetReading, renamed: tuple[str, str] | None
+) -> dict[tuple[str, str, int], int]:
+    """Give offsets by group, topic and partition; one group perhaps under another name."""
+    found = {}
+    for group_id, offsets in reading.offsets.items():
+        name = renamed[1] if renamed is not None and group_id == renamed[0] else group_id
+        for each in offsets:
+            found[name, each.topic, each.partition] = each.committed_offset
+    return found
+
+
+def _difference(
+    at: tuple[str, str, int],
+    first: int | None,
+    second: int | None,
+    times: Mapping[Position, int | None],
+) -> OffsetDifference:
+    first_ms = None if first is None else times.get((*at[1:], first))
+    second_ms = None if second is None else times.get((*at[1:], second))
+    return OffsetDifference(
+        *at,
+        first_offset=first,
+        second_offset=second,
+        difference=None if first is None or second is None else second - first,
+        first_ms=first_ms,
+        second_ms=second_ms,
+        time_difference_ms=None if first_ms is None or second_ms is None else second_ms - first_ms,
+    )

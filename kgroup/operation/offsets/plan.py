@@ -1,0 +1,256 @@
+"""What a change of offsets would do, partition by partition, and doing it.
+
+A plan is made of what is committed now and what shall be. Nothing is written by it. When it is
+carried out, the store writes a group's part only if what is committed is still what the plan says.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kgroup.errors import ProblemKind
+from kgroup.model.group import GroupState
+from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
+from kgroup.model.problem import Problem
+from kgroup.operation.offsets.read import stored
+from kgroup.operation.report import Report
+from kgroup.source.base import GroupSource, Question, WritableOffsetStore
+from kgroup.word import Word
+
+__all__ = [
+    "OffsetPlan",
+    "PlannedOffset",
+    "Result",
+    "Target",
+    "active_groups",
+    "carry_out",
+    "make_plan",
+]
+
+At = tuple[str, int]
+_INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
+
+
+class Result(Word):
+    """What became of a planned change."""
+
+    PLANNED = ("planned", "It was not carried out: --execute does that.")
+    UNCHANGED = ("unchanged", "There is nothing to do: it is committed already.")
+    DONE = ("done", "It was carried out.")
+    REFUSED = ("refused", "It was not carried out; `errors` says why.")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOffset:
+    """What a plan does to one partition.
+
+    Attributes:
+        committed_offset: what is committed; None: nothing.
+        target_offset: what shall be; None: nothing.
+        skipped: records between the two that the group would not read; None where that is not
+            known: nothing is committed, or shall be. Offsets are counted of which the log may have
+            fewer records: compaction and transactions leave holes.
+        read_again: likewise that it would read once more.
+        log_start_offset: where the partition begins; None where that is not known.
+        log_end_offset: likewise where it ends.
+        committed_ms: time of the first record at or behind `committed_offset`; None where it is not
+            known, or was not asked for.
+        target_ms: likewise of `target_offset`.
+        mark: what is wrong with the partition; or "past-end" or "before-start" where what was asked
+            for is out of the log's range and its end or start is taken.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    committed_offset: int | None
+    target_offset: int | None
+    skipped: int | None
+    read_again: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
+    committed_ms: int | None
+    target_ms: int | None
+    mark: OffsetMark | None
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetPlan:
+    """A plan.
+
+    Attributes:
+        rows: what it does, sorted by group, topic and partition.
+        changes: what a store is told to do, by group; what is committed already is left out.
+        problems: what is missing from the plan.
+        notes: what was assumed or chosen, for people.
+        deleted: groups that go as a whole; `changes` are what they have committed.
+    """
+
+    rows: tuple[PlannedOffset, ...]
+    changes: Mapping[str, tuple[OffsetChange, ...]]
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.changes or self.deleted)
+
+    @property
+    def report(self) -> Report[PlannedOffset]:
+        """The plan as it is shown."""
+        return Report(self.rows, self.problems, self.notes)
+
+    @property
+    def backup(self) -> tuple[StoredOffset, ...]:
+        """What is committed where something is to be changed, in the form of files."""
+        return tuple(
+            StoredOffset(group_id, each.topic, each.partition, None)
+            if each.before is None
+            else stored(group_id, each.before)
+            for group_id, of_group in self.changes.items()
+            for each in of_group
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What shall be committed for a partition.
+
+    Attributes:
+        offset: with its metadata; None: nothing.
+        mark: see `PlannedOffset`.
+    """
+
+    offset: CommittedOffset | None
+    mark: OffsetMark | None = None
+
+
+def make_plan(
+    committed: Mapping[str, Iterable[CommittedOffset]],
+    targets: Mapping[str, Mapping[At, Target]],
+    *,
+    logs: Mapping[At, LogRange] = {},
+    times: Mapping[tuple[str, int, int], int | None] = {},
+    problems: Iterable[Problem] = (),
+    notes: Iterable[str] = (),
+) -> OffsetPlan:
+    """Plan what it takes to have the targets committed.
+
+    Args:
+        committed: what is, by group.
+        targets: what shall be, by group, topic and partition; others stay as they are.
+        logs: where partitions begin and end, as far as that is known.
+        times: of the first records at or behind offsets, by topic, partition and offset, likewise.
+        problems: what is missing from the targets.
+        notes: what was assumed for them.
+    """
+    rows: list[PlannedOffset] = []
+    changes: dict[str, tuple[OffsetChange, ...]] = {}
+    for group_id in sorted(targets):
+        now = {(each.topic, each.partition): each for each in committed.get(group_id, ())}
+        of_group = []
+        for at, target in sorted(targets[group_id].items()):
+            before, after = now.get(at), target.offset
+            row = _row(group_id, at, before, target, logs.get(at, LogRange()), times)
+            rows.append(row)
+            if row.result is Result.PLANNED:
+                of_group.append(OffsetChange(*at, before, after))
+        if of_group:
+            changes[group_id] = tuple(of_group)
+    return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))
+
+
+def _row(
+    group_id: str,
+    at: At,
+    before: CommittedOffset | None,
+    target: Target,
+    log: LogRange,
+    times: Mapping[tuple[str, int, int], int | None],
+) -> PlannedOffset:
+    now = None if before is None else before.committed_offset
+    then = None if target.offset is None else target.offset.committed_offset
+    skipped = read_again = None
+    if now is not None and then is not None:
+        first, last = (_within(each, log) for each in (now, then))
+        skipped, read_again = max(last - first, 0), max(first - last, 0)
+    same = target.offset is None if before is None else _is_same(before, target.offset)
+    return PlannedOffset(
+        group_id,
+        *at,
+        committed_offset=now,
+        target_offset=then,
+        skipped=skipped,
+        read_again=read_again,
+        log_start_offset=log.start,
+        log_end_offset=log.end,
+        committed_ms=None if now is None else times.get((*at, now)),
+        target_ms=None if then is None else times.get((*at, then)),
+        mark=target.mark or log.mark,
+        result=Result.UNCHANGED if same else Result.PLANNED,
+    )
+
+
+def _within(offset: int, log: LogRange) -> int:
+    """Take an offset for the nearest one that the log has: no other records can be read."""
+    offset = offset if log.start is None else max(offset, log.start)
+    return offset if log.end is None else min(offset, log.end)
+
+
+def _is_same(before: CommittedOffset, after: CommittedOffset | None) -> bool:
+    """Tell whether a commit would change nothing; what the new one does not say stays open."""
+    if after is None or before.committed_offset != after.committed_offset:
+        return False
+    return (after.metadata is None or (before.metadata or "") == after.metadata) and (
+        after.leader_epoch is None or before.leader_epoch == after.leader_epoch
+    )
+
+
+def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    """Tell which of these groups have members, as far as a source knows groups at all.
+
+    Raises:
+        BrokerError: nobody answers.
+    """
+    if not group_ids or not isinstance(source, GroupSource):
+        return ()
+    reading = source.read(group_ids, Question(offsets=False, log_budget=0))
+    return tuple(
+        Problem(
+            ProblemKind.ACTIVE,
+            f"The group is {group.state or 'in no state that is known'}"
+            f"{' and' if group.members else ', but'} has {len(group.members)} members; "
+            "stop them first: others may only change offsets of a group without members.",
+            group_id=group_id,
+        )
+        for group_id, group in reading.image.groups.items()
+        if group.members or (group.state is not None and group.state not in _INACTIVE)
+    )
+
+
+def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOffset]:
+    """Write what a plan says; see `WritableOffsetStore` for what is left out.
+
+    Returns:
+        The rows of the plan with what became of them, and the problems met.
+
+    Raises:
+        BrokerError: nobody answers, before anything was written.
+    """
+    if plan.deleted:
+        problems = store.delete_groups(plan.deleted)
+    else:
+        problems = store.write_offsets(plan.changes) if plan.changes else ()
+    refused = {(each.group_id, each.topic, each.partition) for each in problems}
+
+    def outcome(row: PlannedOffset) -> PlannedOffset:
+        if row.result is not Result.PLANNED:
+            return row
+        keys = ((row.group_id, None, None), (row.group_id, row.topic, row.partition))
+        is_refused = any(key in refused for key in keys)
+        return replace(row, result=Result.REFUSED if is_refused else Result.DONE)
+
+    return Report(tuple(map(outcome, plan.rows)), (*plan.problems, *problems), plan.notes)

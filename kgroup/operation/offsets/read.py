@@ -1,0 +1,89 @@
+"""Read what groups have committed, from whatever knows it."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from kgroup.errors import ProblemKind
+from kgroup.model.offset import CommittedOffset, StoredOffset
+from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
+from kgroup.operation.report import Report
+from kgroup.operation.select_groups import select_groups
+from kgroup.source.base import GroupSource, OffsetReading, OffsetStore, Question
+
+__all__ = ["AnyStore", "read_stored", "show_offsets", "stored"]
+
+AnyStore = GroupSource | OffsetStore
+"""What has offsets: a store of them, or a source of groups."""
+
+
+def show_offsets(
+    store: AnyStore, group_ids: Collection[str] = (), regex: Pattern | None = None
+) -> Report[StoredOffset]:
+    """Give what groups of these ids, or whose whole id matches, have committed; or all.
+
+    Returns:
+        Rows sorted by group, topic and partition; those of a backup without a commit too. A group
+        that was named and of which nothing is known is an error in the report.
+
+    Raises:
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    reading = read_stored(store, group_ids, regex)
+    rows = [
+        stored(group_id, each) for group_id, offsets in reading.offsets.items() for each in offsets
+    ]
+    rows += [
+        StoredOffset(group_id, topic, partition, None)
+        for group_id, ats in reading.absent.items()
+        for topic, partition in ats
+    ]
+    rows.sort(key=lambda row: (row.group_id, row.topic, row.partition))
+    return Report(tuple(rows), reading.problems, reading.notes)
+
+
+def read_stored(
+    store: AnyStore, group_ids: Collection[str] = (), regex: Pattern | None = None
+) -> OffsetReading:
+    """Read offsets; what was named and not found is among the problems.
+
+    Raises:
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    if not isinstance(store, OffsetStore):
+        found, missing = select_groups(store, group_ids, Question(regex=regex, log_budget=0))
+        groups = found.image.groups.values()
+        return OffsetReading(
+            {group.group_id: group.offsets for group in groups if group.offsets},
+            (*missing, *found.problems),
+            found.notes,
+        )
+    chosen = group_ids or (None if regex is None else ())
+    reading = store.read_offsets(chosen, regex)
+    known = {*reading.offsets, *reading.absent, *(each.group_id for each in reading.problems)}
+    missing = ()
+    if None not in known:
+        missing = tuple(
+            Problem(ProblemKind.NOT_FOUND, "Nothing is committed by this group.", group_id=group_id)
+            for group_id in dict.fromkeys(group_ids)
+            if group_id not in known
+        )
+    if regex is not None and not known:
+        text = f"Nothing is committed by a group that matches {regex.pattern!r}."
+        missing += (Problem(ProblemKind.NOT_FOUND, text),)
+    return replace(reading, problems=(*missing, *reading.problems))
+
+
+def stored(group_id: str, offset: CommittedOffset) -> StoredOffset:
+    """Give a commit with its group, as it is shown and kept in files."""
+    return StoredOffset(
+        group_id,
+        offset.topic,
+        offset.partition,
+        offset.committed_offset,
+        offset.leader_epoch,
+        offset.metadata,
+        offset.commit_timestamp_ms,
+    )

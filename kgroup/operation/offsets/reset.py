@@ -1,0 +1,286 @@
+"""Plan where groups shall go on to read: another place of the log, a time, as another group does.
+
+Source of what each target means: `ConsumerGroupCommand` of Kafka 4.3.1 (`prepareOffsetsToReset`),
+which takes the end where no record is as late as a time, and the nearest offset that the log has.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kgroup.errors import ProblemKind, UsageError
+from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.model.next_record import Position
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
+from kgroup.operation.offsets.plan import At, OffsetPlan, Target, active_groups, make_plan
+from kgroup.operation.offsets.read import AnyStore, read_stored
+from kgroup.source.base import (
+    ClusterSource,
+    GroupSource,
+    NextRecordSource,
+    OffsetReading,
+    TimedSource,
+)
+from kgroup.word import Word
+
+__all__ = ["Goal", "ResetTo", "Selection", "plan_reset"]
+
+_Offsets = Mapping[At, int]
+_GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
+
+
+class Goal(Word):
+    """Where a group shall go on to read."""
+
+    EARLIEST = ("earliest", "At the first record that each partition has.")
+    LATEST = ("latest", "Behind the last one.")
+    OFFSET = ("offset", "At an offset.")
+    TIME = ("time", "At the first record of a time or later; behind the last where there is none.")
+    SHIFT = ("shift", "So many offsets behind, or before, what is committed.")
+    CURRENT = ("current", "At what is committed; behind the last record where nothing is.")
+    OTHER = ("other", "Where another group does, or a file says.")
+
+
+@dataclass(frozen=True, slots=True)
+class ResetTo:
+    """Where to.
+
+    Attributes:
+        goal: what kind of place.
+        number: the offset, the epoch milliseconds, or how far to shift.
+        offsets: of another group or a file, by group that is reset.
+    """
+
+    goal: Goal
+    number: int = 0
+    offsets: Mapping[str, tuple[CommittedOffset, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which partitions.
+
+    Attributes:
+        topics: names, each with the numbers of partitions, or None for all that it has.
+        regex: also topics that a group has committed whose whole name matches; where no topics are
+            named, these only.
+        only_uncommitted: only partitions without a commit.
+    """
+
+    topics: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    regex: Pattern | None = None
+    only_uncommitted: bool = False
+
+
+EVERYTHING = Selection()
+"""What groups have committed."""
+
+
+def plan_reset(
+    store: AnyStore,
+    cluster: GroupSource | None,
+    group_ids: Collection[str],
+    to: ResetTo,
+    selection: Selection = EVERYTHING,
+    *,
+    with_times: bool = False,
+) -> OffsetPlan:
+    """Plan a reset.
+
+    Args:
+        store: where the offsets are.
+        cluster: knows where partitions begin and end; None: nobody does.
+        group_ids: of groups, which need not exist if topics are named.
+        to: where to.
+        selection: of which partitions.
+        with_times: find out when the records were made that would be read next, before and after.
+
+    Raises:
+        UsageError: the goal hangs on what nobody knows here.
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    reading = read_stored(store, group_ids)
+    problems = list(reading.problems)
+    if selection.topics:
+        problems = [each for each in problems if each.kind is not ProblemKind.NOT_FOUND]
+    chosen = _chosen(reading, cluster, group_ids, to, selection, problems)
+    every = {at for ats in chosen.values() for at in ats}
+    logs = LogReading({}) if cluster is None else cluster.log_ranges(every)
+    problems += logs.problems
+    starts = _starts_at(cluster, every, to, problems)
+    committed = {
+        group_id: {(each.topic, each.partition): each.committed_offset for each in offsets}
+        for group_id, offsets in reading.offsets.items()
+    }
+    targets: dict[str, dict[At, Target]] = {}
+    for group_id, ats in chosen.items():
+        others = {(e.topic, e.partition): e.committed_offset for e in to.offsets.get(group_id, ())}
+        for at in ats:
+            log = logs.ranges.get(at, LogRange())
+            now = committed.get(group_id, {}).get(at)
+            if to.goal is Goal.TIME and at not in starts:
+                continue  # a problem says why
+            wanted = _wanted(to, now, others.get(at), log, starts.get(at))
+            if wanted is None:
+                problems.append(_no_target(group_id, at, to, log))
+            else:
+                targets.setdefault(group_id, {})[at] = _clamped(at, wanted, log)
+    return make_plan(
+        reading.offsets,
+        targets,
+        logs=logs.ranges,
+        times=_times(cluster, committed, targets, problems) if with_times else {},
+        problems=(*active_groups(store, targets.keys()), *problems),
+        notes=(*reading.notes, *_new_groups(reading, targets)),
+    )
+
+
+def _chosen(
+    reading: OffsetReading,
+    cluster: GroupSource | None,
+    group_ids: Collection[str],
+    to: ResetTo,
+    selection: Selection,
+    problems: list[Problem],
+) -> dict[str, set[At]]:
+    """Choose the partitions of each group; topics that do not exist are problems."""
+    committed = {
+        group_id: {(each.topic, each.partition) for each in reading.offsets.get(group_id, ())}
+        for group_id in group_ids
+    }
+    topics = {group_id: _topics(ats, selection) for group_id, ats in committed.items()}
+    counted = _partitions(cluster, {name for names in topics.values() for name in names}, problems)
+    chosen: dict[str, set[At]] = {}
+    for group_id, own in committed.items():
+        ats = {at for at in own if at[0] in topics[group_id]} if topics[group_id] else set(own)
+        if to.goal is Goal.OTHER and not topics[group_id]:
+            ats = {(each.topic, each.partition) for each in to.offsets.get(group_id, ())}
+        for topic in topics[group_id]:
+            numbers = selection.topics.get(topic)
+            if numbers is not None:
+                ats = {at for at in ats if at[0] != topic}
+            ats |= {(topic, n) for n in (counted.get(topic, ()) if numbers is None else numbers)}
+        chosen[group_id] = ats - own if selection.only_uncommitted else ats
+    return chosen
+
+
+def _topics(committed: Collection[At], selection: Selection) -> frozenset[str]:
+    """Name the topics of which partitions are chosen; none: all that is committed is."""
+    read = frozenset(topic for topic, _ in committed)
+    names = frozenset(selection.topics)
+    if selection.regex is not None:
+        return names | {topic for topic in read if selection.regex.fullmatch(topic)}
+    return read if selection.only_uncommitted and not names else names
+
+
+def _partitions(
+    cluster: GroupSource | None, topics: Collection[str], problems: list[Problem]
+) -> Mapping[str, Collection[int]]:
+    """Tell the partitions of topics; those that do not exist are problems."""
+    if not topics or not isinstance(cluster, ClusterSource):
+        return {}
+    found = cluster.view(topics).topics
+    for topic in sorted(topics):
+        if topic not in found or not found[topic].partitions:
+            error = found[topic].error if topic in found else None
+            text = "The topic does not exist." if error is None else f"The cluster says {error}."
+            problems.append(Problem(ProblemKind.NOT_FOUND, text, topic=topic))
+    return {topic: sorted(each.partitions) for topic, each in found.items()}
+
+
+def _starts_at(
+    cluster: GroupSource | None, ats: Collection[At], to: ResetTo, problems: list[Problem]
+) -> Mapping[At, LogRange]:
+    """Find where a time begins.
+
+    Raises:
+        UsageError: nobody knows that here, or where partitions begin and end.
+    """
+    if to.goal in (Goal.EARLIEST, Goal.LATEST, Goal.CURRENT, Goal.TIME) and cluster is None:
+        raise UsageError(
+            f"a reset to {to.goal} needs to know the log: name the cluster (--bootstrap-server)"
+        )
+    if to.goal is not Goal.TIME:
+        return {}
+    if not isinstance(cluster, TimedSource):
+        raise UsageError("a reset to a time needs a live cluster (--bootstrap-server)")
+    reading = cluster.offsets_at(ats, to.number)
+    problems += reading.problems
+    return reading.ranges
+
+
+def _wanted(
+    to: ResetTo, now: int | None, other: int | None, log: LogRange, at_time: LogRange | None
+) -> int | None:
+    """Give the offset that is asked for; None where it hangs on what is not known."""
+    match to.goal:
+        case Goal.EARLIEST:
+            return log.start
+        case Goal.LATEST:
+            return log.end
+        case Goal.OFFSET:
+            return to.number
+        case Goal.TIME:
+            return log.end if at_time is None or at_time.start is None else at_time.start
+        case Goal.SHIFT:
+            return None if now is None else now + to.number
+        case Goal.CURRENT:
+            return log.end if now is None else now
+        case Goal.OTHER:
+            return other
+
+
+def _clamped(at: At, wanted: int, log: LogRange) -> Target:
+    """Take the nearest offset that the log has."""
+    mark, offset = None, wanted
+    if log.end is not None and wanted > log.end:
+        mark, offset = OffsetMark.PAST_END, log.end
+    elif wanted < (log.start or 0):
+        mark, offset = OffsetMark.BEFORE_START, log.start or 0
+    return Target(CommittedOffset(*at, offset), mark)
+
+
+def _no_target(group_id: str, at: At, to: ResetTo, log: LogRange) -> Problem:
+    """Say why there is nowhere to go."""
+    topic, partition = at
+    if log.mark is not None:
+        kind, text = ProblemKind(log.mark), log.mark.sentence
+    elif to.goal is Goal.SHIFT:
+        kind, text = ProblemKind.NOT_FOUND, "Nothing is committed that could be shifted."
+    elif to.goal is Goal.OTHER:
+        kind, text = ProblemKind.NOT_FOUND, "The other group, or the file, has no offset of it."
+    else:
+        kind, text = ProblemKind.NO_LEADER, "Nobody told where the partition begins and ends."
+    return Problem(kind, f"{topic}-{partition}: {text}", group_id, topic=topic, partition=partition)
+
+
+def _times(
+    cluster: GroupSource | None,
+    committed: Mapping[str, _Offsets],
+    targets: Mapping[str, Mapping[At, Target]],
+    problems: list[Problem],
+) -> Mapping[Position, int | None]:
+    """Find out when the records at what is and what shall be committed were made."""
+    if not isinstance(cluster, NextRecordSource):
+        return {}
+    positions = {
+        (*at, offset)
+        for group_id, of_group in targets.items()
+        for at, target in of_group.items()
+        for offset in (
+            committed.get(group_id, {}).get(at),
+            target.offset and target.offset.committed_offset,
+        )
+        if offset is not None
+    }
+    reading = cluster.next_records(positions)
+    problems += reading.problems
+    return {position: record.timestamp_ms for position, record in reading.records.items()}
+
+
+def _new_groups(reading: OffsetReading, targets: Iterable[str]) -> Iterable[str]:
+    for group_id in targets:
+        if group_id not in reading.offsets:
+            yield f"{group_id}: nothing is committed yet; the group comes into being by this."

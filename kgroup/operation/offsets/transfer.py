@@ -1,0 +1,123 @@
+"""Plan to have in one store what another one has: copies, imports, and the undoing of a change."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from kgroup.errors import ProblemKind
+from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
+from kgroup.operation.offsets.plan import At, OffsetPlan, Target, active_groups, make_plan
+from kgroup.operation.offsets.read import AnyStore, read_stored
+from kgroup.source.base import GroupSource, OffsetReading, Question
+
+__all__ = ["plan_deletion", "plan_transfer"]
+
+
+def plan_transfer(
+    origin: AnyStore,
+    store: AnyStore,
+    group_ids: Collection[str] = (),
+    regex: Pattern | None = None,
+    *,
+    new_id: str | None = None,
+    topics: Collection[str] = (),
+    leader_epochs: bool = True,
+    logs: GroupSource | None = None,
+) -> OffsetPlan:
+    """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
+
+    What only the store has stays, but for partitions for which a backup says that nothing was
+    committed.
+
+    Args:
+        origin: where offsets come from.
+        store: where they go to.
+        group_ids: names.
+        regex: matches whole group ids.
+        new_id: what the only group that is named shall be called in the store.
+        topics: only these.
+        leader_epochs: whether epochs of leaders go with the offsets; in another cluster they would
+            be wrong.
+        logs: knows where partitions of the store begin and end.
+
+    Raises:
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    reading = read_stored(origin, group_ids, regex)
+    targets: dict[str, dict[At, Target]] = {}
+    for group_id, offsets in reading.offsets.items():
+        of_group = targets.setdefault(new_id or group_id, {})
+        for each in offsets:
+            if not topics or each.topic in topics:
+                offset = each if leader_epochs else replace(each, leader_epoch=None)
+                of_group[each.topic, each.partition] = Target(offset)
+    for group_id, ats in reading.absent.items():
+        of_group = targets.setdefault(new_id or group_id, {})
+        of_group.update({at: Target(None) for at in ats if not topics or at[0] in topics})
+    there = _there(store, targets)
+    known = logs.log_ranges({at for each in targets.values() for at in each}) if logs else None
+    return make_plan(
+        there.offsets,
+        targets,
+        logs={} if known is None else known.ranges,
+        problems=(
+            *active_groups(store, targets.keys()),
+            *reading.problems,
+            *there.problems,
+            *(known.problems if known else ()),
+        ),
+        notes=(*reading.notes, *there.notes),
+    )
+
+
+def plan_deletion(
+    store: AnyStore, group_ids: Collection[str], topics: Collection[str] = ()
+) -> OffsetPlan:
+    """Plan to delete what groups have committed for these topics, or the groups as a whole.
+
+    Raises:
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    reading = read_stored(store, group_ids)
+    targets = {
+        group_id: {
+            (each.topic, each.partition): Target(None)
+            for each in offsets
+            if not topics or each.topic in topics
+        }
+        for group_id, offsets in reading.offsets.items()
+    }
+    plan = make_plan(reading.offsets, targets, problems=reading.problems, notes=reading.notes)
+    if topics:
+        return replace(plan, problems=(*plan.problems, *_not_committed(targets)))
+    there = set(reading.offsets)
+    if isinstance(store, GroupSource):  # which knows of groups that have committed nothing, too
+        there |= store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups.keys()
+    problems = [each for each in plan.problems if each.group_id not in there]
+    return replace(
+        plan,
+        problems=(*active_groups(store, there), *problems),
+        notes=(
+            *plan.notes,
+            *(f"{name}: has committed nothing" for name in sorted(there - set(reading.offsets))),
+        ),
+        deleted=tuple(sorted(there)),
+    )
+
+
+def _not_committed(targets: Mapping[str, Mapping[At, Target]]) -> Iterable[Problem]:
+    for group_id, ats in targets.items():
+        if not ats:
+            reason = "Nothing is committed for these topics."
+            yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
+
+
+def _there(store: AnyStore, group_ids: Collection[str]) -> OffsetReading:
+    """Read what the store has; that it has nothing of a group is no problem."""
+    if not group_ids:
+        return OffsetReading({})
+    reading = read_stored(store, group_ids)
+    problems = tuple(each for each in reading.problems if each.kind is not ProblemKind.NOT_FOUND)
+    return replace(reading, problems=problems)

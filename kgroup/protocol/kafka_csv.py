@@ -1,0 +1,93 @@
+r"""Offsets as `kafka-consumer-groups --reset-offsets --export` writes and `--from-file` reads them.
+
+    topic,partition,offset            of one group
+    group,topic,partition,offset      of several
+
+A line each, without a head. A text is quoted where it is longer than 24 characters or has one below
+"-", as Jackson does it, which Kafka's tool uses since 2.8; before, nothing was.
+
+Source: `ConsumerGroupCommand` and `CsvUtils` of Kafka 4.3.1; `CsvEncoder` of Jackson 2.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator
+
+from kgroup.errors import InputError, UsageError
+from kgroup.model.offset import StoredOffset
+
+__all__ = ["kafka_csv_lines", "read_kafka_csv"]
+
+_UNQUOTED = 24
+"""Characters of a text that Jackson looks at to see whether it needs quotes."""
+_LEAST = "-"
+_MOST_PARTITION, _MOST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
+
+
+def kafka_csv_lines(rows: Iterable[StoredOffset], *, with_group: bool) -> Iterator[bytes]:
+    """Write offsets; partitions without any are left out, as there is no way to say that.
+
+    Raises:
+        UsageError: a name has a line break, at which Kafka's tool would cut the line.
+    """
+    for row in rows:
+        if row.committed_offset is None:
+            continue
+        texts = (row.group_id, row.topic) if with_group else (row.topic,)
+        for text in texts:
+            if "\n" in text:
+                raise UsageError(
+                    f"{text!r}: expected a name without a line break, which Kafka's CSV cannot "
+                    "hold; choose --format json"
+                )
+        names = ",".join(map(_quoted, texts))
+        yield f"{names},{row.partition},{row.committed_offset}\n".encode()
+
+
+def read_kafka_csv(text: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]:
+    """Read offsets, each with its place: "line 1".
+
+    Args:
+        text: of the file.
+        group_id: of offsets that name none.
+
+    Raises:
+        InputError: a line is none of the two forms; it has its number, not the file's name.
+    """
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip("\r"):
+            continue
+        where = f"line {number}"
+        try:
+            fields = next(csv.reader([line.removesuffix("\r")], strict=True))
+        except csv.Error as error:
+            raise InputError(f"{where}: expected CSV, found {line[:80]!r}: {error}") from None
+        if len(fields) not in (3, 4):
+            raise InputError(
+                f"{where}: expected topic,partition,offset or group,topic,partition,offset; "
+                f"found {len(fields)} fields: {line[:80]!r}"
+            )
+        group = fields[0] if len(fields) == 4 else group_id
+        if group is None:
+            raise InputError(
+                f"{where}: expected group,topic,partition,offset, found three fields: name the "
+                "group whose offsets these are"
+            )
+        topic, partition, offset = fields[-3:]
+        numbers = (
+            _number(partition, _MOST_PARTITION, f"{where}: partition"),
+            _number(offset, _MOST_OFFSET, f"{where}: offset"),
+        )
+        yield where, StoredOffset(group, topic, *numbers)
+
+
+def _quoted(text: str) -> str:
+    if len(text.encode("utf-16-le")) // 2 <= _UNQUOTED and all(each >= _LEAST for each in text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _number(text: str, most: int, where: str) -> int:
+    digits = text.strip()
+    if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(digits) <= most:
+        return int(digits)
+    raise InputError(f"{where}: expected a whole number from 0 to {most}, found {text[:80]!r}")

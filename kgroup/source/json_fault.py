@@ -1,0 +1,26 @@
+"""What is wrong with JSON, in the words of other messages."""
+
+import re
+
+import msgspec
+
+__all__ = ["json_fault"]
+
+_SENTENCES = (
+    (r"^Expected (.*), got ", r"expected \1, found "),
+    (r"^Invalid enum value ", "expected a word that is known, found "),
+    (r"^Object missing required field (.*)", r"expected a field \1, found none"),
+    (r"^JSON is malformed: ", "expected JSON, found "),
+    (r"^Input data was truncated", "expected more, found the end of the file"),
+)
+
+
+def json_fault(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
+    """Say what msgspec says, such as "Expected `int`, got `str` - at `$.a`", place first."""
+    what, _, where = str(error).partition(" - at ")
+    text = what.replace("`", "")
+    for pattern, ours in _SENTENCES:
+        text = re.sub(pattern, ours, text, flags=re.DOTALL)
+    if isinstance(error, msgspec.ValidationError):
+        return f"{where.strip('`') or '$'}: {text}"
+    return text

@@ -1,0 +1,169 @@
+"""Offsets in a file: Kafka's CSV plans, and what `kgroup offsets show` writes as JSON, or by line.
+
+Kafka's CSV has offsets and nothing else of them; JSON has all.
+"""
+
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import msgspec
+
+from kgroup.errors import InputError
+from kgroup.model.offset import CommittedOffset, StoredOffset
+from kgroup.model.pattern import Pattern
+from kgroup.protocol.kafka_csv import read_kafka_csv
+from kgroup.source.base import OffsetReading
+from kgroup.source.json_fault import json_fault
+
+__all__ = ["LARGEST", "OffsetFile"]
+
+LARGEST = 1 << 30
+"""Bytes that are read at most; ten million offsets have less."""
+
+_STDIN = Path("-")
+_BOM = "\ufeff"
+_MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
+
+
+class _Document(msgspec.Struct):
+    """What is read of a document."""
+
+    schema_version: int
+    data: list[StoredOffset]
+
+
+class OffsetFile:
+    """A store of offsets that is read only; implements `OffsetStore`.
+
+    Args:
+        path: of the file; - is standard input.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read_offsets(
+        self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+    ) -> OffsetReading:
+        """Read the file; see `OffsetStore`.
+
+        Offsets that name no group are those of the group that is named, if it is one.
+        """
+        names = None if group_ids is None and regex is None else set(group_ids or ())
+        only = next(iter(names)) if names is not None and len(names) == 1 else None
+        offsets: dict[str, list[CommittedOffset]] = {}
+        absent: dict[str, list[tuple[str, int]]] = {}
+        for row in self._rows(only):
+            wanted = names is None or row.group_id in names
+            if not wanted and (regex is None or not regex.fullmatch(row.group_id)):
+                continue
+            if row.committed_offset is None:
+                absent.setdefault(row.group_id, []).append((row.topic, row.partition))
+                continue
+            offset = CommittedOffset(
+                row.topic,
+                row.partition,
+                row.committed_offset,
+                row.leader_epoch,
+                row.metadata,
+                row.commit_timestamp_ms,
+            )
+            offsets.setdefault(row.group_id, []).append(offset)
+        for of_group in offsets.values():
+            of_group.sort(key=lambda each: (each.topic, each.partition))
+        return OffsetReading(
+            {group_id: tuple(offsets[group_id]) for group_id in sorted(offsets)},
+            absent={group_id: tuple(sorted(absent[group_id])) for group_id in sorted(absent)},
+        )
+
+    def _rows(self, group_id: str | None) -> Iterator[StoredOffset]:
+        """Read all rows; the same partition twice is an error."""
+        name = "standard input" if self._path == _STDIN else str(self._path)
+        seen: dict[tuple[str, str, int], str] = {}
+        try:
+            for where, row in _read(self._contents(), group_id):
+                at = (row.group_id, row.topic, row.partition)
+                if at in seen:
+                    raise InputError(
+                        f"{where}: expected each partition once, found {row.topic}-{row.partition} "
+                        f"of group {row.group_id!r} again, which is at {seen[at]}"
+                    )
+                seen[at] = where
+                yield row
+        except OSError as error:
+            raise InputError(f"{name}: {error.strerror or error}", path=str(self._path)) from None
+        except InputError as error:
+            raise InputError(f"{name}: {error}", path=str(self._path)) from None
+
+    def _contents(self) -> str:
+        if self._path == _STDIN:
+            data = sys.stdin.buffer.read(LARGEST + 1)
+        else:
+            with self._path.open("rb") as file:
+                data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise InputError(f"expected offsets of at most {LARGEST:,} bytes, found more than that")
+        try:
+            return data.decode().removeprefix(_BOM)
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"expected UTF-8, found byte 0x{data[error.start]:02x} at {error.start}"
+            ) from None
+
+
+def _read(text: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]:
+    """Read offsets in whichever form they are, each with its place."""
+    if not text.lstrip().startswith("{"):
+        yield from read_kafka_csv(text, group_id)
+        return
+    if not _has_lines(text):
+        try:
+            document = msgspec.json.decode(text, type=_Document)
+        except msgspec.DecodeError as error:
+            raise InputError(json_fault(error)) from None
+        if document.schema_version != 1:
+            raise InputError(
+                f"$.schema_version: expected 1, found {document.schema_version}: written by a "
+                "newer version of kgroup, which can read it"
+            )
+        for number, row in enumerate(document.data):
+            where = f"$.data[{number}]"
+            yield where, _checked(row, where)
+        return
+    decoder = msgspec.json.Decoder(StoredOffset)
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            where = f"line {number}"
+            try:
+                row = decoder.decode(line)
+            except msgspec.DecodeError as error:
+                raise InputError(f"{where}: {json_fault(error)}") from None
+            yield where, _checked(row, where)
+
+
+def _has_lines(text: str) -> bool:
+    """Tell whether JSON is an offset a line, and not one document."""
+    first, _, _ = text.lstrip().partition("\n")
+    try:
+        head = msgspec.json.decode(first)
+    except msgspec.DecodeError:
+        return False
+    return isinstance(head, dict) and "data" not in head
+
+
+def _checked(row: StoredOffset, where: str) -> StoredOffset:
+    """See that numbers are what Kafka can have.
+
+    Raises:
+        InputError: one is not.
+    """
+    for name, value, most in (
+        ("partition", row.partition, _MOST_INT),
+        ("committed_offset", row.committed_offset, _MOST_LONG),
+        ("leader_epoch", row.leader_epoch, _MOST_INT),
+        ("commit_timestamp_ms", row.commit_timestamp_ms, _MOST_LONG),
+    ):
+        if value is not None and not 0 <= value <= most:
+            raise InputError(f"{where}.{name}: expected a number from 0 to {most}, found {value}")
+    return row

@@ -20,7 +20,7 @@ __all__ = ["command"]
     "copy",
     epilog=examples(
         "kgroup offsets copy zookeeper:zk-1:2181/kafka kafka:kafka-1:9092 --group billing",
-        "kgroup offsets copy sample kafka:kafka-1:9092 --all",
+        "kgroup offsets copy sample sample --group order-service --as order-service-2",
         "kgroup offsets copy kafka kafka -b kafka-1:9092 --group billing --as billing-2 --execute",
     ),
 )
@@ -68,7 +68,7 @@ def command(
     with (
         documented(name, output),
         parse_store(origin, connection).open(tuple(groups)) as source,
-        parse_store(goal, connection).open_writable() as target,
+        parse_store(goal, connection).open() as target,
     ):
         plan = plan_transfer(
             source, target, groups, regex, new_id=new_id, topics=topics, leader_epochs=False

@@ -18,7 +18,7 @@ __all__ = ["command"]
 @click.command(
     "delete",
     epilog=examples(
-        "kgroup offsets delete -b kafka-1:9092 billing --topic orders",
+        "kgroup offsets delete --sample order-service --topic orders",
         "kgroup offsets delete -b kafka-1:9092 billing --execute",
     ),
 )
@@ -48,6 +48,6 @@ def command(
     from kgroup.operation.offsets.transfer import plan_deletion
 
     name = "offsets delete"
-    with documented(name, output), store.open_writable() as target:
+    with documented(name, output), store.open(tuple(groups)) as target:
         plan = plan_deletion(target, groups, topics)
         return execution.run(name, plan, target, output)

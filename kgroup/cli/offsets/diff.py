@@ -19,6 +19,7 @@ __all__ = ["command"]
     "diff",
     epilog=examples(
         "kgroup offsets diff zookeeper:zk-1:2181/kafka kafka:kafka-1:9092 --group billing",
+        "kgroup offsets diff sample sample --group order-service --as shipping",
         "kgroup offsets diff offsets.json kafka -b kafka-1:9092 --all",
         "kgroup offsets diff kafka kafka -b kafka-1:9092 --group billing --as billing-2",
     ),

@@ -71,7 +71,7 @@ def command(
     from kgroup.source.offset_file import OffsetFile
 
     name = "offsets import"
-    with documented(name, output), store.open_writable() as target:
+    with documented(name, output), store.open(tuple(groups)) as target:
         plan = plan_transfer(
             OffsetFile(path),
             target,

@@ -92,7 +92,7 @@ def _topics(texts: Sequence[str]) -> dict[str, frozenset[int] | None]:
 @click.command(
     "reset",
     epilog=examples(
-        "kgroup offsets reset -b kafka-1:9092 billing --to-earliest",
+        "kgroup offsets reset --sample order-service --to-earliest",
         "kgroup offsets reset -b kafka-1:9092 billing --topic orders:0,2 --to-time 2h --times",
         "kgroup offsets reset -b kafka-1:9092 billing --topic orders --shift-by -100 --execute",
         "kgroup offsets reset -b kafka-1:9092 billing-2 --to-group billing --execute --yes",
@@ -149,7 +149,7 @@ def command(
 
     name = "offsets reset"
     selection = Selection(topics, topic_regex, uncommitted)
-    with documented(name, output), store.open_writable() as target:
+    with documented(name, output), store.open(tuple(groups)) as target:
         to = _reset_to(goal, groups, target)
         cluster = target if isinstance(target, GroupSource) else None
         plan = plan_reset(target, cluster, groups, to, selection, with_times=times)

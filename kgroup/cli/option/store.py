@@ -15,7 +15,6 @@ from kgroup.cli.option.source import Source, missing_source, source_options
 
 if TYPE_CHECKING:
     from kgroup.operation.offsets.read import AnyStore
-    from kgroup.source.base import WritableOffsetStore
 
 __all__ = ["Store", "parse_store", "store_options"]
 
@@ -55,24 +54,6 @@ class Store:
         else:
             with self.source.that_has(group_ids).open(of_silence=True) as source:
                 yield source
-
-    @contextmanager
-    def open_writable(self) -> "Iterator[WritableOffsetStore]":
-        """Likewise, one that can be changed.
-
-        Raises:
-            UsageError: nobody can change it.
-        """
-        from kgroup.errors import UsageError
-        from kgroup.source.base import WritableOffsetStore
-
-        with self.open() as store:
-            if not isinstance(store, WritableOffsetStore):
-                raise UsageError(
-                    "expected offsets that can be changed, those of a cluster, ZooKeeper or a SQL "
-                    "table; found a file, a log directory or a snapshot"
-                )
-            yield store
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,12 +13,12 @@ import click
 from kgroup.cli.option.common import NEW_FILE, add_options
 from kgroup.cli.output.context import show, warn
 from kgroup.cli.output.form import Output
-from kgroup.errors import ExitStatus, InputError
+from kgroup.errors import ExitStatus, InputError, UsageError
 
 if TYPE_CHECKING:
     from kgroup.model.offset import StoredOffset
     from kgroup.operation.offsets.plan import OffsetPlan
-    from kgroup.source.base import WritableOffsetStore
+    from kgroup.operation.offsets.read import AnyStore
 
 __all__ = ["FORM_OPTION", "Execution", "execution_options", "save_offsets"]
 
@@ -38,22 +38,29 @@ class Execution:
         self._backup = backup
 
     def run(
-        self, command: str, plan: "OffsetPlan", store: "WritableOffsetStore", output: Output
+        self, command: str, plan: "OffsetPlan", store: "AnyStore", output: Output
     ) -> ExitStatus:
         """Show the plan, or carry it out and show what became of it.
 
         Raises:
+            UsageError: the store cannot be changed.
             InputError: what was there could not be saved; nothing was changed.
             BrokerError: nobody answers; likewise.
         """
         from kgroup.operation.offsets.plan import carry_out
         from kgroup.render.group.offsets import plan_sheet
+        from kgroup.source.base import WritableOffsetStore
 
         if not self._wanted or plan.is_empty:
             status = show(command, plan.report, output, plan_sheet)
             if not plan.is_empty:
                 warn("note: nothing was changed; --execute does what is planned")
             return status
+        if not isinstance(store, WritableOffsetStore):
+            raise UsageError(
+                "--execute changes offsets of a cluster, ZooKeeper or a SQL table; files, log "
+                "directories and snapshots are only read"
+            )
         self._ask(plan)
         backup = self._save(plan)
         report = carry_out(store, plan)

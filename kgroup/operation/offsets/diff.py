@@ -85,9 +85,7 @@ def diff_offsets(
     rows = tuple(_difference(at, a.get(at), b.get(at), known) for at in differing)
     missing = {each.group_id for each in problems} - {row.group_id for row in rows}
     problems = tuple(each for each in problems if each.group_id is None or each.group_id in missing)
-    verdict = outcome(rows, problems)
-    if rows and verdict in (ExitStatus.DONE, ExitStatus.PARTLY):
-        verdict = ExitStatus.PROBLEM
+    verdict = ExitStatus.PROBLEM if rows else outcome((*a, *b), problems)
     return Report(rows, problems, (*one.notes, *other.notes), verdict)
 
 

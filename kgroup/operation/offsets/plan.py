@@ -37,7 +37,7 @@ class Result(Word):
     PLANNED = ("planned", "It was not carried out: --execute does that.")
     UNCHANGED = ("unchanged", "There is nothing to do: it is committed already.")
     DONE = ("done", "It was carried out.")
-    REFUSED = ("refused", "It was not carried out; `errors` says why.")
+    REFUSED = ("refused", "It was not, or would not be, carried out; `errors` says why.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,12 @@ def make_plan(
         targets: what shall be, by group, topic and partition; others stay as they are.
         logs: where partitions begin and end, as far as that is known.
         times: of the first records at or behind offsets, by topic, partition and offset, likewise.
-        problems: what is missing from the targets.
+        problems: what is missing from the targets, and groups that are active: they stay as they
+            are.
         notes: what was assumed for them.
     """
+    problems = tuple(problems)
+    active = {each.group_id for each in problems if each.kind is ProblemKind.ACTIVE}
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
     for group_id in sorted(targets):
@@ -155,12 +158,14 @@ def make_plan(
         for at, target in sorted(targets[group_id].items()):
             before, after = now.get(at), target.offset
             row = _row(group_id, at, before, target, logs.get(at, LogRange()), times)
+            if row.result is Result.PLANNED and group_id in active:
+                row = replace(row, result=Result.REFUSED)
             rows.append(row)
             if row.result is Result.PLANNED:
                 of_group.append(OffsetChange(*at, before, after))
         if of_group:
             changes[group_id] = tuple(of_group)
-    return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))
+    return OffsetPlan(tuple(rows), changes, problems, tuple(notes))
 
 
 def _row(

@@ -117,7 +117,7 @@ def plan_reset(
     targets: dict[str, dict[At, Target]] = {}
     for group_id, ats in chosen.items():
         others = {(e.topic, e.partition): e.committed_offset for e in to.offsets.get(group_id, ())}
-        for at in ats:
+        for at in sorted(ats):
             log = logs.ranges.get(at, LogRange())
             now = committed.get(group_id, {}).get(at)
             if to.goal is Goal.TIME and at not in starts:
@@ -151,28 +151,36 @@ def _chosen(
         for group_id in group_ids
     }
     topics = {group_id: _topics(ats, selection) for group_id, ats in committed.items()}
-    counted = _partitions(cluster, {name for names in topics.values() for name in names}, problems)
+    counted = _partitions(
+        cluster, {name for own in topics.values() for name in own or ()}, problems
+    )
     chosen: dict[str, set[At]] = {}
     for group_id, own in committed.items():
-        ats = {at for at in own if at[0] in topics[group_id]} if topics[group_id] else set(own)
-        if to.goal is Goal.OTHER and not topics[group_id]:
-            ats = {(each.topic, each.partition) for each in to.offsets.get(group_id, ())}
-        for topic in topics[group_id]:
-            numbers = selection.topics.get(topic)
-            if numbers is not None:
-                ats = {at for at in ats if at[0] != topic}
-            ats |= {(topic, n) for n in (counted.get(topic, ()) if numbers is None else numbers)}
+        names = topics[group_id]
+        if names is None:
+            others = {(each.topic, each.partition) for each in to.offsets.get(group_id, ())}
+            ats = others if to.goal is Goal.OTHER else own
+        else:
+            ats = set()
+            for topic in names:
+                numbers = selection.topics.get(topic)
+                if numbers is None:
+                    ats |= {at for at in own if at[0] == topic}
+                    numbers = frozenset(counted.get(topic, ()))
+                ats |= {(topic, number) for number in numbers}
         chosen[group_id] = ats - own if selection.only_uncommitted else ats
     return chosen
 
 
-def _topics(committed: Collection[At], selection: Selection) -> frozenset[str]:
-    """Name the topics of which partitions are chosen; none: all that is committed is."""
+def _topics(committed: Collection[At], selection: Selection) -> frozenset[str] | None:
+    """Name the topics of which partitions are chosen; None: all that is committed is."""
     read = frozenset(topic for topic, _ in committed)
     names = frozenset(selection.topics)
     if selection.regex is not None:
         return names | {topic for topic in read if selection.regex.fullmatch(topic)}
-    return read if selection.only_uncommitted and not names else names
+    if names or not selection.only_uncommitted:
+        return names or None
+    return read
 
 
 def _partitions(
@@ -252,7 +260,10 @@ def _no_target(group_id: str, at: At, to: ResetTo, log: LogRange) -> Problem:
     elif to.goal is Goal.OTHER:
         kind, text = ProblemKind.NOT_FOUND, "The other group, or the file, has no offset of it."
     else:
-        kind, text = ProblemKind.NO_LEADER, "Nobody told where the partition begins and ends."
+        kind, text = (
+            ProblemKind.UNREADABLE,
+            "This source does not know where the log begins or ends.",
+        )
     return Problem(kind, f"{topic}-{partition}: {text}", group_id, topic=topic, partition=partition)
 
 

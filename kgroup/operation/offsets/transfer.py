@@ -89,22 +89,24 @@ def plan_deletion(
         }
         for group_id, offsets in reading.offsets.items()
     }
-    plan = make_plan(reading.offsets, targets, problems=reading.problems, notes=reading.notes)
     if topics:
-        return replace(plan, problems=(*plan.problems, *_not_committed(targets)))
+        problems = (*reading.problems, *_not_committed(targets))
+        return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
     there = set(reading.offsets)
     if isinstance(store, GroupSource):  # which knows of groups that have committed nothing, too
         there |= store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups.keys()
-    problems = [each for each in plan.problems if each.group_id not in there]
-    return replace(
-        plan,
-        problems=(*active_groups(store, there), *problems),
+    active = active_groups(store, there)
+    plan = make_plan(
+        reading.offsets,
+        targets,
+        problems=(*active, *(each for each in reading.problems if each.group_id not in there)),
         notes=(
-            *plan.notes,
-            *(f"{name}: has committed nothing" for name in sorted(there - set(reading.offsets))),
+            *reading.notes,
+            *(f"{name} has committed nothing" for name in sorted(there - set(reading.offsets))),
         ),
-        deleted=tuple(sorted(there)),
     )
+    idle = there - {each.group_id for each in active}
+    return replace(plan, deleted=tuple(sorted(idle)))
 
 
 def _not_committed(targets: Mapping[str, Mapping[At, Target]]) -> Iterable[Problem]:

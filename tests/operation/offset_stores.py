@@ -1,0 +1,134 @@
+"""A store of offsets in memory, beside a cluster that knows topics, records and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kgroup.errors import ProblemKind
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
+from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.log_range import LogRange, LogReading
+from kgroup.model.next_record import NextReading, NextRecord, Position
+from kgroup.model.offset import CommittedOffset, OffsetChange
+from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
+from kgroup.source.base import OffsetReading
+from tests.operation.sources import FakeSource
+
+__all__ = ["Cluster", "Store", "commits"]
+
+At = tuple[str, int]
+
+
+def commits(offsets: Mapping[At, int]) -> tuple[CommittedOffset, ...]:
+    """Give commits, sorted."""
+    return tuple(CommittedOffset(*at, offset) for at, offset in sorted(offsets.items()))
+
+
+class Store:
+    """Implements `WritableOffsetStore`.
+
+    Attributes:
+        offsets: by group.
+        written: groups that were written, in order.
+        deleted: likewise.
+        refuses: problems that are given in the place of writing.
+    """
+
+    def __init__(self, offsets: Mapping[str, Mapping[At, int]]) -> None:
+        self.offsets = {group_id: commits(each) for group_id, each in offsets.items()}
+        self.written: list[str] = []
+        self.deleted: list[str] = []
+        self.refuses: tuple[Problem, ...] = ()
+
+    def read_offsets(
+        self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+    ) -> OffsetReading:
+        def wanted(group_id: str) -> bool:
+            if group_ids is None and regex is None:
+                return True
+            return group_id in (group_ids or ()) or bool(regex and regex.fullmatch(group_id))
+
+        return OffsetReading(
+            {each: self.offsets[each] for each in sorted(self.offsets) if wanted(each)}
+        )
+
+    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+        refused = {each.group_id for each in self.refuses if each.topic is None}
+        for group_id, of_group in changes.items():
+            if group_id in refused:
+                continue
+            self.written.append(group_id)
+            now = {(each.topic, each.partition): each for each in self.offsets.get(group_id, ())}
+            for each in of_group:
+                assert now.get((each.topic, each.partition)) == each.before
+                now.pop((each.topic, each.partition), None)
+                if each.after is not None:
+                    now[each.topic, each.partition] = each.after
+            self.offsets[group_id] = tuple(now[at] for at in sorted(now))
+        return self.refuses
+
+    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+        self.deleted += group_ids
+        return self.refuses
+
+
+class Cluster(FakeSource, Store):
+    """Implements all that a live cluster does, as far as offsets are concerned.
+
+    Args:
+        offsets: by group.
+        ranges: of all partitions that there are.
+        members: how many each group has; 0 by default.
+        times: the offset of the first record of a time or later, by partition and time; None where
+            there is none.
+    """
+
+    def __init__(
+        self,
+        offsets: Mapping[str, Mapping[At, int]],
+        ranges: Mapping[At, LogRange],
+        members: Mapping[str, int] = {},
+        times: Mapping[tuple[str, int, int], int | None] = {},
+    ) -> None:
+        Store.__init__(self, offsets)
+        groups = (_group(each, members.get(each, 0)) for each in {**offsets, **members})
+        FakeSource.__init__(self, *groups, ranges=ranges)
+        self._times = times
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        return {}
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        found: dict[str, dict[int, Partition]] = {}
+        for topic, partition in self._ranges:
+            if topic in topics:
+                found.setdefault(topic, {})[partition] = Partition(1, (1,), (1,))
+        return ClusterView("c", 1, {}, {n: Topic(n, None, each) for n, each in found.items()})
+
+    def offsets_at(self, partitions: Collection[At], time_ms: int) -> LogReading:
+        ranges, problems = {}, []
+        for at in partitions:
+            if (*at, time_ms) in self._times:
+                ranges[at] = LogRange(self._times[*at, time_ms])
+            else:
+                text = f"{at[0]}-{at[1]}: its log tells no times."
+                problems.append(Problem(ProblemKind.UNSUPPORTED, text))
+        return LogReading(ranges, tuple(problems))
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        return NextReading({at: NextRecord(at[2], 1000 * at[2]) for at in positions})
+
+
+def _group(group_id: str, members: int) -> Group:
+    state = GroupState.STABLE if members else GroupState.EMPTY
+    return Group(
+        group_id,
+        GroupType.CLASSIC,
+        state,
+        members=tuple(Member(f"m-{n}", "c", "/h") for n in range(members)),
+    )

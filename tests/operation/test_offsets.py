@@ -1,0 +1,342 @@
+"""Plans over offsets: what each goal means, what is refused, what is written, what is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kgroup.errors import ExitStatus, ProblemKind, UsageError
+from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
+from kgroup.model.pattern import parse_regex
+from kgroup.model.problem import Problem
+from kgroup.operation.offsets.diff import OffsetDifference, diff_offsets
+from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out
+from kgroup.operation.offsets.read import show_offsets
+from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
+from kgroup.operation.offsets.transfer import plan_deletion, plan_transfer
+from tests.operation.offset_stores import At, Cluster, Store, commits
+from tests.operation.sources import FakeSource
+
+RANGES = {
+    ("orders", 0): LogRange(10, 100),
+    ("orders", 1): LogRange(0, 50),
+    ("orders", 2): LogRange(5, 5),
+    ("gone", 0): LogRange(mark=OffsetMark.TOPIC_GONE),
+    ("payments", 0): LogRange(0, 8),
+}
+COMMITTED = {("orders", 0): 40, ("orders", 1): 50}
+
+
+def reset(to: ResetTo, selection: Selection = Selection(), **more: object) -> OffsetPlan:  # noqa: B008
+    cluster = Cluster({"g": COMMITTED, **more.pop("offsets", {})}, RANGES, **more)  # type: ignore[arg-type, dict-item]
+    return plan_reset(cluster, cluster, ["g"], to, selection)
+
+
+def targets(plan: OffsetPlan) -> dict[At, int | None]:
+    return {(row.topic, row.partition): row.target_offset for row in plan.rows}
+
+
+GOALS: Mapping[ResetTo, Mapping[At, int]] = {}
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        (ResetTo(Goal.EARLIEST), {0: 10, 1: 0}),
+        (ResetTo(Goal.LATEST), {0: 100, 1: 50}),
+        (ResetTo(Goal.OFFSET, 45), {0: 45, 1: 45}),
+        (ResetTo(Goal.OFFSET, 60), {0: 60, 1: 50}),
+        (ResetTo(Goal.OFFSET, 3), {0: 10, 1: 3}),
+        (ResetTo(Goal.SHIFT, -35), {0: 10, 1: 15}),
+        (ResetTo(Goal.SHIFT, 20), {0: 60, 1: 50}),
+        (ResetTo(Goal.CURRENT), {0: 40, 1: 50}),
+    ],
+)
+def test_goals(to: ResetTo, expected: Mapping[int, int]) -> None:
+    assert targets(reset(to)) == {("orders", number): n for number, n in expected.items()}
+
+
+def test_what_is_out_of_range_is_marked() -> None:
+    rows = reset(ResetTo(Goal.OFFSET, 60)).rows
+    assert [row.mark for row in rows] == [None, OffsetMark.PAST_END]
+    rows = reset(ResetTo(Goal.SHIFT, -35)).rows
+    assert [row.mark for row in rows] == [OffsetMark.BEFORE_START, None]
+
+
+def test_records_skipped_and_read_again() -> None:
+    """Only those count that the log has."""
+    rows = reset(ResetTo(Goal.OFFSET, 45)).rows
+    assert [(row.skipped, row.read_again) for row in rows] == [(5, 0), (0, 5)]
+    old = reset(ResetTo(Goal.OFFSET, 20), offsets={"g": {("orders", 0): 4}})
+    assert [(row.committed_offset, row.skipped, row.read_again) for row in old.rows] == [(4, 10, 0)]
+    new = reset(ResetTo(Goal.LATEST), Selection({"payments": None}))
+    assert [(row.committed_offset, row.skipped, row.read_again) for row in new.rows] == [
+        (None, None, None)
+    ]
+
+
+def test_a_time() -> None:
+    times = {("orders", 0, 7_000): 77, ("orders", 1, 7_000): None}
+    assert targets(reset(ResetTo(Goal.TIME, 7_000), times=times)) == {
+        ("orders", 0): 77,
+        ("orders", 1): 50,
+    }
+
+
+def test_a_partition_that_tells_no_times_is_left_alone() -> None:
+    plan = reset(ResetTo(Goal.TIME, 7_000), times={("orders", 1, 7_000): 3})
+    assert targets(plan) == {("orders", 1): 3}
+    assert [each.reason for each in plan.problems] == ["orders-0: its log tells no times."]
+
+
+def test_where_another_group_is() -> None:
+    to = ResetTo(Goal.OTHER, offsets={"g": commits({("orders", 1): 7, ("payments", 0): 2})})
+    assert targets(reset(to)) == {("orders", 1): 7, ("payments", 0): 2}
+    plan = reset(to, Selection({"orders": None}))
+    assert targets(plan) == {("orders", 1): 7}
+    assert [(each.topic, each.partition) for each in plan.problems] == [
+        ("orders", 0),
+        ("orders", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(), [("orders", 0), ("orders", 1)]),
+        (Selection({"orders": None}), [("orders", 0), ("orders", 1), ("orders", 2)]),
+        (Selection({"orders": frozenset({2, 1})}), [("orders", 1), ("orders", 2)]),
+        (Selection({"payments": None}), [("payments", 0)]),
+        (Selection({"orders": None}, only_uncommitted=True), [("orders", 2)]),
+        (Selection(only_uncommitted=True), [("orders", 2)]),
+        (Selection(regex=parse_regex("o.*")), [("orders", 0), ("orders", 1), ("orders", 2)]),
+        (Selection(regex=parse_regex("p.*")), [("orders", 0), ("orders", 1)][:0]),
+        (
+            Selection({"payments": None}, parse_regex("o.*"), only_uncommitted=True),
+            [("orders", 2), ("payments", 0)],
+        ),
+    ],
+)
+def test_selections(selection: Selection, expected: list[At]) -> None:
+    assert list(targets(reset(ResetTo(Goal.LATEST), selection))) == expected
+
+
+def test_a_topic_that_does_not_exist_is_a_problem() -> None:
+    plan = reset(ResetTo(Goal.LATEST), Selection({"nosuch": None, "payments": None}))
+    assert list(targets(plan)) == [("payments", 0)]
+    assert [(each.kind, each.topic) for each in plan.problems] == [
+        (ProblemKind.NOT_FOUND, "nosuch")
+    ]
+
+
+def test_a_topic_that_has_gone_is_left_alone() -> None:
+    plan = reset(ResetTo(Goal.EARLIEST), offsets={"g": {("gone", 0): 4}})
+    assert plan.rows == ()
+    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.TOPIC_GONE, "g")]
+
+
+def test_groups_that_do_not_exist() -> None:
+    """They come into being where topics are named, and are not found otherwise."""
+    cluster = Cluster({}, RANGES)
+    plan = plan_reset(cluster, cluster, ["new"], ResetTo(Goal.LATEST))
+    assert [each.kind for each in plan.problems] == [ProblemKind.NOT_FOUND]
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
+    named = Selection({"payments": None})
+    plan = plan_reset(cluster, cluster, ["new"], ResetTo(Goal.LATEST), named)
+    assert plan.problems == ()
+    assert plan.notes == ("new: nothing is committed yet; the group comes into being by this.",)
+    assert carry_out(cluster, plan).exit_status is ExitStatus.DONE
+    assert cluster.offsets == {"new": commits({("payments", 0): 8})}
+
+
+def test_active_groups_are_left_alone() -> None:
+    cluster = Cluster({"g": COMMITTED, "idle": COMMITTED}, RANGES, {"g": 2})
+    plan = plan_reset(cluster, cluster, ["g", "idle"], ResetTo(Goal.LATEST))
+    assert [(row.group_id, row.result) for row in plan.rows] == [
+        ("g", Result.REFUSED),
+        ("g", Result.UNCHANGED),
+        ("idle", Result.PLANNED),
+        ("idle", Result.UNCHANGED),
+    ]
+    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.ACTIVE, "g")]
+    carry_out(cluster, plan)
+    assert cluster.written == ["idle"]
+
+
+def test_times_of_records() -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES)
+    to = ResetTo(Goal.OFFSET, 45)
+    plan = plan_reset(cluster, cluster, ["g"], to, with_times=True)
+    assert [(row.committed_ms, row.target_ms) for row in plan.rows] == [
+        (40_000, 45_000),
+        (50_000, 45_000),
+    ]
+
+
+@pytest.mark.parametrize("goal", [Goal.EARLIEST, Goal.LATEST, Goal.CURRENT, Goal.TIME])
+def test_some_goals_need_a_cluster(goal: Goal) -> None:
+    with pytest.raises(UsageError, match="name the cluster"):
+        plan_reset(Store({"g": COMMITTED}), None, ["g"], ResetTo(goal))
+    plan = plan_reset(Store({"g": COMMITTED}), None, ["g"], ResetTo(Goal.SHIFT, -45))
+    assert targets(plan) == {("orders", 0): 0, ("orders", 1): 5}
+
+
+def test_carrying_out() -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 50))
+    report = carry_out(cluster, plan)
+    assert [row.result for row in report.data] == [Result.DONE, Result.UNCHANGED]
+    assert cluster.offsets["g"] == commits({("orders", 0): 50, ("orders", 1): 50})
+
+
+def test_what_the_store_refuses_is_said_by_partition() -> None:
+    cluster = Cluster({"a": COMMITTED, "b": COMMITTED, "c": COMMITTED}, RANGES)
+    plan = plan_reset(cluster, cluster, ["a", "b", "c"], ResetTo(Goal.OFFSET, 45))
+    cluster.refuses = (
+        Problem(ProblemKind.CHANGED, "Others have committed.", "a"),
+        Problem(ProblemKind.DENIED, "No.", "b", topic="orders", partition=1),
+    )
+    report = carry_out(cluster, plan)
+    assert [row.result for row in report.data] == [
+        *(Result.REFUSED, Result.REFUSED),
+        *(Result.DONE, Result.REFUSED),
+        *(Result.DONE, Result.DONE),
+    ]
+    assert report.exit_status is ExitStatus.PARTLY
+    assert report.errors == cluster.refuses
+
+
+def test_a_backup_undoes_a_change() -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES)
+    before = dict(cluster.offsets)
+    named = Selection({"orders": None})
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 5), named)
+    assert plan.backup == (
+        StoredOffset("g", "orders", 0, 40),
+        StoredOffset("g", "orders", 1, 50),
+        StoredOffset("g", "orders", 2, None),
+    )
+    carry_out(cluster, plan)
+    assert cluster.offsets != before
+
+    class Backup(Store):
+        def read_offsets(self, *_: object) -> object:  # type: ignore[override]
+            from kgroup.source.base import OffsetReading
+
+            return OffsetReading({"g": before["g"]}, absent={"g": (("orders", 2),)})
+
+    undo = plan_transfer(Backup({}), cluster)
+    assert carry_out(cluster, undo).exit_status is ExitStatus.DONE
+    assert cluster.offsets == before
+
+
+def test_transfer() -> None:
+    one = Store({"g": {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}, "h": {("t", 0): 1}})
+    other = Store({"g": {("t", 0): 5, ("t", 1): 1, ("t", 2): 9}})
+    plan = plan_transfer(one, other, ["g"], topics=["t"])
+    assert [(row.partition, row.result) for row in plan.rows] == [
+        (0, Result.UNCHANGED),
+        (1, Result.PLANNED),
+    ]
+    carry_out(other, plan)
+    assert other.offsets == {"g": commits({("t", 0): 5, ("t", 1): 6, ("t", 2): 9})}
+
+
+def test_transfer_under_another_name() -> None:
+    one, other = Store({"g": {("t", 0): 5}}), Store({})
+    carry_out(other, plan_transfer(one, other, ["g"], new_id="h"))
+    assert other.offsets == {"h": commits({("t", 0): 5})}
+
+
+def test_epochs_of_leaders_stay_behind_if_so_wanted() -> None:
+    one, other = Store({}), Store({})
+    one.offsets["g"] = (CommittedOffset("t", 0, 5, 3, "m", 1),)
+    assert plan_transfer(one, other).changes["g"] == (
+        OffsetChange("t", 0, None, CommittedOffset("t", 0, 5, 3, "m", 1)),
+    )
+    assert plan_transfer(one, other, leader_epochs=False).changes["g"] == (
+        OffsetChange("t", 0, None, CommittedOffset("t", 0, 5, None, "m", 1)),
+    )
+
+
+def test_metadata_are_part_of_a_commit() -> None:
+    one, other = Store({}), Store({})
+    one.offsets["g"] = (CommittedOffset("t", 0, 5, 3, "m"),)
+    for there, result in (
+        (CommittedOffset("t", 0, 5, 3, "m", 8), Result.UNCHANGED),
+        (CommittedOffset("t", 0, 5, 3, "n"), Result.PLANNED),
+        (CommittedOffset("t", 0, 5, 2, "m"), Result.PLANNED),
+    ):
+        other.offsets["g"] = (there,)
+        assert [row.result for row in plan_transfer(one, other).rows] == [result]
+
+
+def test_deletion_of_topics() -> None:
+    store = Store({"g": {("t", 0): 5, ("u", 0): 7}})
+    plan = plan_deletion(store, ["g"], ["t", "nosuch"])
+    assert carry_out(store, plan).exit_status is ExitStatus.DONE
+    assert store.offsets == {"g": commits({("u", 0): 7})}
+    assert plan_deletion(store, ["g"], ["t"]).report.exit_status is ExitStatus.NOT_FOUND
+
+
+def test_deletion_of_groups() -> None:
+    cluster = Cluster({"g": COMMITTED, "bare": {}, "busy": COMMITTED}, RANGES, {"busy": 1})
+    cluster.offsets.pop("bare")
+    plan = plan_deletion(cluster, ["g", "bare", "busy", "nosuch"])
+    assert plan.deleted == ("bare", "g")
+    assert plan.notes == ("bare has committed nothing",)
+    assert {(each.kind, each.group_id) for each in plan.problems} == {
+        (ProblemKind.ACTIVE, "busy"),
+        (ProblemKind.NOT_FOUND, "nosuch"),
+    }
+    carry_out(cluster, plan)
+    assert cluster.deleted == ["bare", "g"]
+    assert cluster.written == []
+
+
+def test_show() -> None:
+    store = Store({"b": {("t", 1): 6, ("t", 0): 5}, "a": {("t", 0): 1}})
+    report = show_offsets(store)
+    assert [(row.group_id, row.partition, row.committed_offset) for row in report.data] == [
+        ("a", 0, 1),
+        ("b", 0, 5),
+        ("b", 1, 6),
+    ]
+    assert show_offsets(store, ["a", "x"]).exit_status is ExitStatus.PARTLY
+    assert show_offsets(store, ["x"]).exit_status is ExitStatus.NOT_FOUND
+    assert show_offsets(store, regex=parse_regex("x.*")).exit_status is ExitStatus.NOT_FOUND
+    assert len(show_offsets(store, regex=parse_regex("b|x")).data) == 2
+
+
+def test_groups_of_other_sources_are_shown_too() -> None:
+    source = Cluster({}, {})
+    plain = FakeSource(*source.read().image.groups.values())
+    assert show_offsets(plain, ["x"]).exit_status is ExitStatus.NOT_FOUND
+
+
+def test_difference() -> None:
+    one = Store({"g": {("t", 0): 5, ("t", 1): 6, ("t", 2): 7}})
+    other = Cluster({"g": {("t", 0): 5, ("t", 1): 4, ("t", 3): 8}}, {})
+    report = diff_offsets(one, other, ["g"], times=other)
+    assert report.data == (
+        OffsetDifference("g", "t", 1, 6, 4, -2, 6_000, 4_000, -2_000),
+        OffsetDifference("g", "t", 2, 7, None, None, 7_000, None, None),
+        OffsetDifference("g", "t", 3, None, 8, None, None, 8_000, None),
+    )
+    assert report.exit_status is ExitStatus.PROBLEM
+
+
+def test_no_difference() -> None:
+    one, other = Store({"g": {("t", 0): 5}}), Store({"g": {("t", 0): 5}})
+    assert diff_offsets(one, other).exit_status is ExitStatus.DONE
+    assert diff_offsets(one, other, ["g", "x"]).exit_status is ExitStatus.PARTLY
+    assert diff_offsets(one, other, ["x"]).exit_status is ExitStatus.NOT_FOUND
+
+
+def test_a_group_that_one_side_has_not_differs() -> None:
+    one, other = Store({"g": {("t", 0): 5}}), Store({"h": {("t", 0): 5}})
+    assert diff_offsets(one, other, ["g"]).exit_status is ExitStatus.PROBLEM
+    assert [row.group_id for row in diff_offsets(one, other).data] == ["g", "h"]
+    assert diff_offsets(one, other, ["g"], second_id="h").exit_status is ExitStatus.DONE

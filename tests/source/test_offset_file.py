@@ -1,0 +1,143 @@
+"""Files of offsets: each form is read as what it says, and what is none is told with its place."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from kgroup.errors import InputError
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.pattern import parse_regex
+from kgroup.source.offset_file import OffsetFile
+
+ROW = {
+    "group_id": "g",
+    "topic": "t",
+    "partition": 1,
+    "committed_offset": 7,
+    "leader_epoch": 2,
+    "metadata": "é",
+    "commit_timestamp_ms": 1700000000000,
+}
+WHOLE = CommittedOffset("t", 1, 7, 2, "é", 1700000000000)
+
+
+def document(*rows: object) -> str:
+    return json.dumps({"command": "offsets show", "schema_version": 1, "data": rows, "errors": []})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "offsets"
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_document(file: Path, indent: int | None) -> None:
+    file.write_text(json.dumps(json.loads(document(ROW)), indent=indent))
+    assert OffsetFile(file).read_offsets().offsets == {"g": (WHOLE,)}
+
+
+def test_json_lines(file: Path) -> None:
+    other = {**ROW, "group_id": "data", "topic": "data"}
+    file.write_text(f"{json.dumps(other)}\n\n{json.dumps(ROW)}\n")
+    found = OffsetFile(file).read_offsets().offsets
+    assert {group: [each.topic for each in own] for group, own in found.items()} == {
+        "data": ["data"],
+        "g": ["t"],
+    }
+
+
+def test_what_a_row_need_not_have(file: Path) -> None:
+    names = ("group_id", "topic", "partition", "committed_offset")
+    file.write_text(json.dumps({name: ROW[name] for name in names}))
+    assert OffsetFile(file).read_offsets().offsets == {"g": (CommittedOffset("t", 1, 7),)}
+
+
+def test_what_was_not_committed_is_told(file: Path) -> None:
+    file.write_text(document({**ROW, "committed_offset": None}, {**ROW, "partition": 0}))
+    found = OffsetFile(file).read_offsets()
+    assert found.absent == {"g": (("t", 1),)}
+    assert [each.partition for each in found.offsets["g"]] == [0]
+
+
+def test_offsets_are_sorted_and_groups_chosen(file: Path) -> None:
+    file.write_text("b,t,1,5\na,t,0,4\nb,t,0,3\nab,u,0,1\n")
+    store = OffsetFile(file)
+    every = store.read_offsets().offsets
+    assert list(every) == ["a", "ab", "b"]
+    assert [each.partition for each in every["b"]] == [0, 1]
+    assert list(store.read_offsets(["b", "x"]).offsets) == ["b"]
+    assert list(store.read_offsets((), parse_regex("a.*")).offsets) == ["a", "ab"]
+    assert list(store.read_offsets(["b"], parse_regex("ab")).offsets) == ["ab", "b"]
+    assert store.read_offsets(()).offsets == {}
+
+
+def test_offsets_without_a_group_are_those_of_the_only_one_named(file: Path) -> None:
+    file.write_text("t,0,4\n")
+    assert OffsetFile(file).read_offsets(["g"]).offsets == {"g": (CommittedOffset("t", 0, 4),)}
+    with pytest.raises(InputError, match="name the group whose offsets these are"):
+        OffsetFile(file).read_offsets(["g", "h"])
+
+
+def test_a_byte_order_mark_is_none_of_the_text(file: Path) -> None:
+    file.write_text("g,t,0,4\n", "utf-8-sig")
+    assert list(OffsetFile(file).read_offsets().offsets) == ["g"]
+
+
+def test_an_empty_file_has_none(file: Path) -> None:
+    file.touch()
+    assert OffsetFile(file).read_offsets().offsets == {}
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"g,t,0,x\n")))
+    with pytest.raises(InputError, match=r"^standard input: line 1: offset: expected a whole"):
+        OffsetFile(Path("-")).read_offsets()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("g,t,0,1\ng,u,0,1\ng,t,0,2", "line 3: expected each partition once, found t-0 of group "),
+        ("{", "expected more, found the end of the file"),
+        ('{"a": 1}', "line 1: "),
+        (
+            '{"data": [], "schema_version": 2}',
+            r"\$.schema_version: expected 1, found 2: written by",
+        ),
+        ('{"data": {}, "schema_version": 1}', r"\$.data: expected array, found object"),
+        ('{"data": []}', r"expected a field schema_version, found none"),
+        (document({**ROW, "partition": "1"}), r"\$.data\[0\].partition: expected int, found str"),
+        (document(ROW, {**ROW, "partition": -1}), r"\$.data\[1\].partition: expected a number fro"),
+        (
+            document({**ROW, "committed_offset": -1}),
+            r"\$.data\[0\].committed_offset: expected a nu",
+        ),
+        (document({**ROW, "committed_offset": 1 << 63}), r"committed_offset: expected a number"),
+        (document({**ROW, "leader_epoch": -1}), r"leader_epoch: expected a number"),
+        (document({"group_id": "g"}), r"\$.data\[0\]: expected a field topic, found none"),
+        (json.dumps(ROW) + "\n{", "line 2: expected more, found the end of the file"),
+        (json.dumps(ROW) + "\n[]", "line 2: "),
+    ],
+)
+def test_what_is_none(file: Path, text: str, error: str) -> None:
+    file.write_text(text)
+    with pytest.raises(InputError, match=error) as caught:
+        OffsetFile(file).read_offsets()
+    assert str(caught.value).startswith(f"{file}: ")
+    assert caught.value.path == str(file)
+
+
+def test_bytes_that_are_no_text(file: Path) -> None:
+    file.write_bytes(b"g,t,0,1\n\xff")
+    with pytest.raises(InputError, match="expected UTF-8, found byte 0xff at 8"):
+        OffsetFile(file).read_offsets()
+
+
+def test_no_such_file(file: Path) -> None:
+    with pytest.raises(InputError, match="No such file or directory"):
+        OffsetFile(file).read_offsets()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +19,7 @@ from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
 from kgroup.operation.offsets.transfer import plan_deletion, plan_transfer
+from kgroup.source.offset_file import OffsetFile
 from tests.operation.offset_stores import At, Cluster, Store, commits
 from tests.operation.sources import FakeSource
 
@@ -36,9 +40,6 @@ def reset(to: ResetTo, selection: Selection = Selection(), **more: object) -> Of
 
 def targets(plan: OffsetPlan) -> dict[At, int | None]:
     return {(row.topic, row.partition): row.target_offset for row in plan.rows}
-
-
-GOALS: Mapping[ResetTo, Mapping[At, int]] = {}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_what_the_store_refuses_is_said_by_partition() -> None:
     assert report.errors == cluster.refuses
 
 
-def test_a_backup_undoes_a_change() -> None:
+def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
     before = dict(cluster.offsets)
     named = Selection({"orders": None})
@@ -221,13 +222,9 @@ def test_a_backup_undoes_a_change() -> None:
     carry_out(cluster, plan)
     assert cluster.offsets != before
 
-    class Backup(Store):
-        def read_offsets(self, *_: object) -> object:  # type: ignore[override]
-            from kgroup.source.base import OffsetReading
-
-            return OffsetReading({"g": before["g"]}, absent={"g": (("orders", 2),)})
-
-    undo = plan_transfer(Backup({}), cluster)
+    file = tmp_path / "backup.jsonl"
+    file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in plan.backup))
+    undo = plan_transfer(OffsetFile(file), cluster)
     assert carry_out(cluster, undo).exit_status is ExitStatus.DONE
     assert cluster.offsets == before
 

@@ -41,6 +41,7 @@ COMMANDS: CommandTable = {
     ),
     "simulate": ("command.simulate", "Play a scenario of joins, leaves, crashes and commits."),
     "offsets": ("command.offsets", "Show, compare and change what groups have committed."),
+    "members": ("command.members", "Remove members from groups."),
     "snapshot": ("command.snapshot", "Save what a source says, to work on it offline."),
     "decode-offsets": ("command.decode_offsets", "Read the records of __consumer_offsets."),
     "zk": ("command.zk", "Show what only the ZooKeeper consumer has: its nodes and fetchers."),

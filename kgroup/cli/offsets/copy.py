@@ -38,7 +38,7 @@ __all__ = ["command"]
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
 )
 @connection_options
-@execution_options
+@execution_options()
 @output_options
 def command(
     origin: str,

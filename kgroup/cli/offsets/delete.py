@@ -35,7 +35,7 @@ __all__ = ["command"]
     help="Only what is committed for this topic. Repeat it for more.  [default: the whole group]",
 )
 @store_options
-@execution_options
+@execution_options()
 @output_options
 def command(
     groups: Sequence[str], topics: Sequence[str], store: Store, execution: Execution, output: Output

@@ -46,7 +46,7 @@ __all__ = ["command"]
     help="Leave out epochs of leaders: for a file that comes from another cluster.",
 )
 @store_options
-@execution_options
+@execution_options()
 @output_options
 def command(
     path: Path,

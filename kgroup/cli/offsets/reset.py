@@ -125,7 +125,7 @@ def _topics(texts: Sequence[str]) -> dict[str, frozenset[int] | None]:
     help="Find out when the records were made that would be read next, before and after.",
 )
 @store_options
-@execution_options
+@execution_options()
 @output_options
 def command(
     groups: Sequence[str],

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from kgroup.model.offset import StoredOffset
     from kgroup.operation.offsets.plan import OffsetPlan
     from kgroup.operation.offsets.read import AnyStore
+    from kgroup.render.sheet import Sheet
 
-__all__ = ["FORM_OPTION", "Execution", "execution_options", "save_offsets"]
+__all__ = ["FORM_OPTION", "PLANNED", "Execution", "execution_options", "save_offsets"]
+
+PLANNED = "note: nothing was changed; --execute does what is planned"
 
 
 class Execution:
@@ -30,10 +33,13 @@ class Execution:
         wanted: --execute.
         is_sure: --yes.
         backup: file for what was there; None: one that is named by the time.
+
+    Attributes:
+        is_wanted: whether to do more than to show the plan.
     """
 
     def __init__(self, wanted: bool, is_sure: bool, backup: Path | None) -> None:
-        self._wanted = wanted
+        self.is_wanted = wanted
         self._is_sure = is_sure
         self._backup = backup
 
@@ -51,37 +57,36 @@ class Execution:
         from kgroup.render.group.offsets import plan_sheet
         from kgroup.source.base import WritableOffsetStore
 
-        if not self._wanted or plan.is_empty:
+        if not self.is_wanted or plan.is_empty:
             status = show(command, plan.report, output, plan_sheet)
             if not plan.is_empty:
-                warn("note: nothing was changed; --execute does what is planned")
+                warn(PLANNED)
             return status
         if not isinstance(store, WritableOffsetStore):
             raise UsageError(
                 "--execute changes offsets of a cluster, ZooKeeper or a SQL table; files, log "
                 "directories and snapshots are only read"
             )
-        self._ask(plan)
+        count, groups = sum(map(len, plan.changes.values())), len(plan.deleted or plan.changes)
+        offsets = f"{count} offset{'' if count == 1 else 's'}"
+        what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
+        self.ask(plan_sheet(plan.rows), f"{what}{'' if groups == 1 else 's'}?")
         backup = self._save(plan)
         report = carry_out(store, plan)
         status = show(command, report, output, plan_sheet)
         warn(f"note: what was committed before is in {backup}: 'kgroup offsets import' undoes this")
         return status
 
-    def _ask(self, plan: "OffsetPlan") -> None:
-        """Show the plan and ask, on a terminal."""
+    def ask(self, sheet: "Sheet", question: str) -> None:
+        """Show a plan and ask whether to do it, on a terminal; who says no ends the command."""
         if self._is_sure or not sys.stdin.isatty():
             return
-        from kgroup.render.group.offsets import plan_sheet
         from kgroup.render.sheet import sheet_text
 
-        sheet = plan_sheet(plan.rows).without_blank()
-        for block in sheet_text(sheet, "table", headers=True, terminal=sys.stderr.isatty()):
+        terminal = sys.stderr.isatty()
+        for block in sheet_text(sheet.without_blank(), "table", headers=True, terminal=terminal):
             click.echo(block, nl=False, err=True)
-        count, groups = sum(map(len, plan.changes.values())), len(plan.deleted or plan.changes)
-        offsets = f"{count} offset{'' if count == 1 else 's'}"
-        what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
-        click.confirm(f"{what}{'' if groups == 1 else 's'}?", abort=True, err=True)
+        click.confirm(question, abort=True, err=True)
 
     def _save(self, plan: "OffsetPlan") -> Path:
         path = self._backup
@@ -93,25 +98,35 @@ class Execution:
         return path
 
 
-def execution_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--execute`, `--yes` and `--backup`; the command takes ``execution: Execution``."""
+def execution_options(*, saves: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--execute` and `--yes`; the command takes ``execution: Execution``.
 
-    @wraps(command)
-    def with_execution(*, execute: bool, yes: bool, backup: Path | None, **rest: Any) -> Any:
-        return command(execution=Execution(execute, yes, backup), **rest)
+    Args:
+        saves: also `--backup`: what is changed can be saved.
+    """
 
-    return add_options(
-        with_execution,
-        click.option("--execute", is_flag=True, help="Do it; otherwise the plan is shown."),
-        click.option("--yes", is_flag=True, help="Do not ask on a terminal."),
-        click.option(
-            "--backup",
-            metavar="FILE",
-            type=NEW_FILE,
-            help="New file for what is committed now (JSON).  [default: kgroup-offsets-TIME.json]",
-        ),
-    )
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_execution(
+            *, execute: bool, yes: bool, backup: Path | None = None, **rest: Any
+        ) -> Any:
+            return command(execution=Execution(execute, yes, backup), **rest)
 
+        return add_options(with_execution, *_OPTIONS, *([_BACKUP_OPTION] if saves else []))
+
+    return decorate
+
+
+_OPTIONS = (
+    click.option("--execute", is_flag=True, help="Do it; otherwise the plan is shown."),
+    click.option("--yes", is_flag=True, help="Do not ask on a terminal."),
+)
+_BACKUP_OPTION = click.option(
+    "--backup",
+    metavar="FILE",
+    type=NEW_FILE,
+    help="New file for what is committed now (JSON).  [default: kgroup-offsets-TIME.json]",
+)
 
 FORM_OPTION = click.option(
     "--format",

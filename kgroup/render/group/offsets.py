@@ -18,11 +18,13 @@ __all__ = [
     "DIFFERENCE_COLUMNS",
     "FILE_FORMS",
     "PLAN_COLUMNS",
+    "REMOVAL_COLUMNS",
     "STORED_COLUMNS",
     "difference_sheet",
     "file_form",
     "file_lines",
     "plan_sheet",
+    "removal_sheet",
     "stored_sheet",
 ]
 
@@ -71,6 +73,17 @@ DIFFERENCE_COLUMNS = (
     Column("time_difference_ms", Kind.AGE, "the second time less the first"),
 )
 difference_sheet = partial(Sheet.of, DIFFERENCE_COLUMNS)  # one row a partition that differs
+
+REMOVAL_COLUMNS = (
+    _GROUP,
+    Column("member_id", Kind.NAME, "id of the member"),
+    Column("instance_id", Kind.NAME, "its group.instance.id"),
+    Column("client_id", Kind.NAME, "what the client calls itself"),
+    Column("client_host", Kind.TEXT, "its machine"),
+    Column("partition_count", Kind.NUMBER, "partitions that it has"),
+    Column("result", Kind.TEXT, "planned, done or refused"),
+)
+removal_sheet = partial(Sheet.of, REMOVAL_COLUMNS)  # one row a member
 
 FILE_FORMS = ("kafka-csv", "json", "jsonl")
 _SUFFIXES = {".csv": "kafka-csv", ".json": "json", ".jsonl": "jsonl"}

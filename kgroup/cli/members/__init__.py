@@ -1,0 +1,1 @@
+"""The commands of `kgroup members`, a module each."""

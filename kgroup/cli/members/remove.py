@@ -1,0 +1,85 @@
+"""`kgroup members remove`."""
+
+from collections.abc import Sequence
+
+import click
+
+from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups, suggest_members
+from kgroup.cli.output.context import documented, show, warn
+from kgroup.cli.output.execution import PLANNED, Execution, execution_options
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus, UsageError
+
+__all__ = ["command"]
+
+
+@click.command(
+    "remove",
+    epilog=examples(
+        "kgroup members remove --sample order-service --all",
+        "kgroup members remove -b kafka-1:9092 billing --instance billing-pod-3",
+        "kgroup members remove -b kafka-1:9092 billing --all --reason 'moved to eu-1' --execute",
+    ),
+)
+@click.argument("group", metavar="GROUP", type=ID, shell_complete=suggest_groups)
+@click.option(
+    "--member",
+    "member_ids",
+    metavar="ID",
+    multiple=True,
+    type=ID,
+    shell_complete=suggest_members,
+    help="The member of this id. Repeat it for more.",
+)
+@click.option(
+    "--instance",
+    "instance_ids",
+    metavar="ID",
+    multiple=True,
+    type=ID,
+    help="The static member of this group.instance.id. Repeat it for more.",
+)
+@click.option("--all", "every", is_flag=True, help="All members.")
+@click.option("--reason", metavar="TEXT", help="For the broker's log.")
+@source_options(required=True)
+@execution_options(saves=False)
+@output_options
+def command(
+    group: str,
+    member_ids: Sequence[str],
+    instance_ids: Sequence[str],
+    every: bool,
+    reason: str | None,
+    source: Source,
+    execution: Execution,
+    output: Output,
+) -> ExitStatus:
+    """Remove members from a group.
+
+    For members that are gone and whose session is long: static ones, say. One that still runs joins
+    again at once. Without --execute only the plan is shown.
+    """
+    if every == bool(member_ids or instance_ids):
+        raise click.UsageError("whom? Choose --member ID, --instance ID, or --all")
+    from kgroup.operation.remove_members import carry_out_removal, plan_removal
+    from kgroup.render.group.offsets import removal_sheet
+    from kgroup.source.base import MemberRemover
+
+    name = "members remove"
+    with documented(name, output), source.open() as found:
+        plan = plan_removal(found, group, member_ids, instance_ids, every=every)
+        if execution.is_wanted and plan.data:
+            if not isinstance(found, MemberRemover):
+                raise UsageError("--execute needs a live cluster (--bootstrap-server)")
+            count = len(plan.data)
+            execution.ask(
+                removal_sheet(plan.data),
+                f"Remove {count} member{'' if count == 1 else 's'} of group {group}?",
+            )
+            plan = carry_out_removal(found, plan, reason)
+    status = show(name, plan, output, removal_sheet)
+    if plan.data and not execution.is_wanted:
+        warn(PLANNED)
+    return status

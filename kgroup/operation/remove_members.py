@@ -1,0 +1,118 @@
+"""Remove members from a group: those that are gone and keep their partitions, or all."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from kgroup.errors import ProblemKind
+from kgroup.model.group import Group, Member
+from kgroup.model.problem import Problem
+from kgroup.operation.offsets.plan import Result
+from kgroup.operation.report import Report
+from kgroup.operation.select_groups import select_groups
+from kgroup.source.base import GroupSource, MemberRemover, Question
+
+__all__ = ["RemovedMember", "carry_out_removal", "plan_removal"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedMember:
+    """A member that is removed; attributes as in `Member`.
+
+    Attributes:
+        partition_count: how many partitions it has; None where its assignment is not known.
+    """
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    partition_count: int | None
+    result: Result
+
+
+def plan_removal(
+    source: GroupSource,
+    group_id: str,
+    member_ids: Collection[str] = (),
+    instance_ids: Collection[str] = (),
+    *,
+    every: bool = False,
+) -> Report[RemovedMember]:
+    """Find the members that are named, or all, of a group.
+
+    Returns:
+        Members sorted by id; those that were named and do not exist are errors.
+
+    Raises:
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    reading, missing = select_groups(source, [group_id], Question(offsets=False, log_budget=0))
+    group = reading.image.groups.get(group_id)
+    members = () if group is None else group.members
+    rows = tuple(
+        _row(group_id, each)
+        for each in members
+        if every or each.member_id in member_ids or each.instance_id in instance_ids
+    )
+    problems = [*missing, *reading.problems]
+    if group is not None:
+        problems += _not_there(group, member_ids, instance_ids)
+        if every and not members:
+            text = "The group has no members."
+            problems.append(Problem(ProblemKind.NOT_FOUND, text, group_id=group_id))
+    return Report(rows, tuple(problems), reading.notes)
+
+
+def carry_out_removal(
+    cluster: MemberRemover, plan: Report[RemovedMember], reason: str | None
+) -> Report[RemovedMember]:
+    """Remove the members of a plan, static ones by their instances, and look who is there then.
+
+    Who runs on joins again, under another id.
+
+    Raises:
+        BrokerError: nobody answers.
+    """
+    if not plan.data:
+        return plan
+    (group_id,) = {row.group_id for row in plan.data}
+    problems = cluster.remove_members(
+        group_id,
+        [row.member_id for row in plan.data if row.instance_id is None],
+        [row.instance_id for row in plan.data if row.instance_id is not None],
+        reason,
+    )
+    question = Question(offsets=False, log_budget=0)
+    group = cluster.read([group_id], question).image.groups.get(group_id)
+    left = {each.member_id for each in (group.members if group is not None else ())}
+    rows = tuple(
+        replace(row, result=Result.REFUSED if row.member_id in left else Result.DONE)
+        for row in plan.data
+    )
+    return replace(plan, data=rows, errors=(*plan.errors, *problems))
+
+
+def _row(group_id: str, member: Member) -> RemovedMember:
+    return RemovedMember(
+        group_id,
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        None if member.assignment is None else len(member.assignment),
+        Result.PLANNED,
+    )
+
+
+def _not_there(
+    group: Group, member_ids: Collection[str], instance_ids: Collection[str]
+) -> Iterable[Problem]:
+    ids = {each.member_id for each in group.members}
+    instances = {each.instance_id for each in group.members}
+    for kind, wanted, known in (("member", member_ids, ids), ("instance", instance_ids, instances)):
+        for name in wanted:
+            if name not in known:
+                reason = f"The group has no {kind} {name!r}."
+                yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group.group_id)

@@ -37,6 +37,8 @@ def can_run(line: str) -> bool:
             "kgroup decode-offsets --key",
             "kgroup completion",
             "kgroup simulate",
+            "kgroup offsets copy sample",
+            "kgroup offsets diff sample",
         )
     )
     alone = alone and not needs_server(line) and "--install" not in line
@@ -55,7 +57,8 @@ def test_example(cli: Cli, line: str, tmp_path: Path, monkeypatch: pytest.Monkey
     program, *args = shlex.split(line, comments=True)
     assert program == "kgroup"
     result = cli(*args)
-    finds = line.startswith("kgroup zk check")  # the sample has groups that are not as they should
+    # The sample has groups that are not as they should, and not two that are the same.
+    finds = line.startswith(("kgroup zk check", "kgroup offsets diff"))
     assert result.status == (5 if finds else 0), result.err
     assert len(result.out.splitlines()) >= 2 or "--no-headers" in args
 
@@ -82,8 +85,13 @@ def test_examples_show_how_to_ask_a_cluster(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",  # examples of questions to a warehouse are run in test_history_examples
-    [name for name in EVERY_COMMAND if not name.startswith("history ") or name == "history build"],
+    "name",  # questions to a warehouse are run in test_history_examples, imports in test_offsets
+    [
+        name
+        for name in EVERY_COMMAND
+        if not name.startswith("history ") or name == "history build"
+        if name != "offsets import"
+    ],
 )
 def test_every_command_has_an_example_that_runs(name: str) -> None:
     assert any(map(can_run, help_examples(name)))

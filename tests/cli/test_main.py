@@ -13,7 +13,7 @@ import pytest
 import kgroup.__main__
 import kgroup.cli.main
 from kgroup import __version__
-from kgroup.cli.command import zk
+from kgroup.cli.command import members, offsets, zk
 from kgroup.cli.lazy_group import CommandTable
 from kgroup.cli.main import COMMANDS
 from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
@@ -56,7 +56,7 @@ def test_help_of_a_group_of_commands(cli: Cli) -> None:
     assert "No such command 'owner'. Did you mean owners?" in result.err
 
 
-@pytest.mark.parametrize("table", [COMMANDS, zk.COMMANDS])
+@pytest.mark.parametrize("table", [COMMANDS, zk.COMMANDS, offsets.COMMANDS, members.COMMANDS])
 def test_the_line_in_the_list_is_the_first_of_the_command_s_own_help(table: CommandTable) -> None:
     for name, (module, text) in table.items():
         command = import_module(f"kgroup.cli.{module}").command

@@ -6,12 +6,16 @@ import pytest
 
 from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.model.log_range import OffsetMark
+from kgroup.model.offset import StoredOffset
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.change import Change, ChangeKind
 from kgroup.operation.decode.statistics import Count
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
+from kgroup.operation.offsets.diff import OffsetDifference
+from kgroup.operation.offsets.plan import PlannedOffset, Result
+from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fault import FaultKind, Finding
 from kgroup.operation.zookeeper.fetcher import Fetch, FetchState, ResetCause
@@ -35,6 +39,10 @@ ROOTS = (
     Finding,
     Simulation,
     ShippedScenario,
+    StoredOffset,
+    PlannedOffset,
+    OffsetDifference,
+    RemovedMember,
 )
 
 
@@ -66,6 +74,7 @@ def test_every_set_of_columns_has_its_table() -> None:
         "record.statistics",
         "group.zookeeper",
         "group.simulation",
+        "group.offsets",
     ):
         module = f"kgroup.render.{part}"
         sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}
@@ -95,6 +104,11 @@ def test_states_of_fetching() -> None:
 def test_codes_of_findings() -> None:
     written = rows_under("| code of a finding | meaning |")
     assert written == {kind.value: kind.sentence for kind in FaultKind}
+
+
+def test_results_of_plans() -> None:
+    written = rows_under("| result | meaning |")
+    assert written == {result.value: result.sentence for result in Result}
 
 
 def test_kinds_of_change() -> None:

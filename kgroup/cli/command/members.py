@@ -9,7 +9,7 @@ COMMANDS: CommandTable = {"remove": ("members.remove", "Remove members from a gr
 
 command = LazyGroup(
     "kgroup members",
-    """Change who is in a group.
+    """Remove members from groups.
 
     'kgroup describe' shows the members. What changes anything shows its plan, and does it with
     --execute only.

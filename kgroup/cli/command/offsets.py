@@ -6,7 +6,7 @@ __all__ = ["COMMANDS", "command"]
 
 COMMANDS: CommandTable = {
     "show": ("offsets.show", "Show what groups have committed."),
-    "export": ("offsets.export", "Write it to a file."),
+    "export": ("offsets.export", "Write what groups have committed to a file."),
     "import": ("offsets.import_file", "Commit what a file has, or undo a change by its backup."),
     "diff": ("offsets.diff", "Compare two stores."),
     "copy": ("offsets.copy", "Commit in one store what another one has."),

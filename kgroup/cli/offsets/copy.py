@@ -7,6 +7,7 @@ import click
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.store import parse_store
+from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.execution import Execution, execution_options
 from kgroup.cli.output.form import Output
@@ -27,12 +28,24 @@ __all__ = ["command"]
 @click.argument("origin", metavar="FROM")
 @click.argument("goal", metavar="TO")
 @click.option(
-    "--group", "groups", metavar="NAME", multiple=True, type=ID, help="Of this group. Repeatable."
+    "--group",
+    "groups",
+    metavar="NAME",
+    multiple=True,
+    type=ID,
+    shell_complete=suggest_groups,
+    help="Of this group. Repeat it for more.",
 )
 @click.option("--all", "every", is_flag=True, help="Of every group.")
 @regex_option
 @click.option(
-    "--topic", "topics", metavar="NAME", multiple=True, type=ID, help="Only of this topic."
+    "--topic",
+    "topics",
+    metavar="NAME",
+    multiple=True,
+    type=ID,
+    shell_complete=suggest_topics,
+    help="Only of this topic. Repeat it for more.",
 )
 @click.option(
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."

@@ -18,7 +18,7 @@ __all__ = ["command"]
 @click.command(
     "delete",
     epilog=examples(
-        "kgroup offsets delete --sample order-service --topic orders",
+        "kgroup offsets delete --sample invoice-batch --topic payments",
         "kgroup offsets delete -b kafka-1:9092 billing --execute",
     ),
 )

@@ -7,6 +7,7 @@ import click
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.store import parse_store
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -27,7 +28,13 @@ __all__ = ["command"]
 @click.argument("first", metavar="STORE")
 @click.argument("second", metavar="STORE")
 @click.option(
-    "--group", "groups", metavar="NAME", multiple=True, type=ID, help="Of this group. Repeatable."
+    "--group",
+    "groups",
+    metavar="NAME",
+    multiple=True,
+    type=ID,
+    shell_complete=suggest_groups,
+    help="Of this group. Repeat it for more.",
 )
 @click.option("--all", "every", is_flag=True, help="Every group of both.")
 @regex_option

@@ -7,7 +7,7 @@ import click
 
 from kgroup.cli.option.common import ID, PATH, examples, output_options, regex_option
 from kgroup.cli.option.store import Store, store_options
-from kgroup.cli.option.suggestion import suggest_topics
+from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.execution import Execution, execution_options
 from kgroup.cli.output.form import Output
@@ -26,7 +26,7 @@ __all__ = ["command"]
     ),
 )
 @click.argument("path", metavar="FILE", type=PATH)
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
 @regex_option
 @click.option(
     "--topic",

@@ -92,7 +92,7 @@ def _topics(texts: Sequence[str]) -> dict[str, frozenset[int] | None]:
 @click.command(
     "reset",
     epilog=examples(
-        "kgroup offsets reset --sample order-service --to-earliest",
+        "kgroup offsets reset --sample invoice-batch --to-latest",
         "kgroup offsets reset -b kafka-1:9092 billing --topic orders:0,2 --to-time 2h --times",
         "kgroup offsets reset -b kafka-1:9092 billing --topic orders --shift-by -100 --execute",
         "kgroup offsets reset -b kafka-1:9092 billing-2 --to-group billing --execute --yes",

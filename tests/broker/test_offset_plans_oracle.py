@@ -1,0 +1,149 @@
+"""Plans of `kgroup offsets` beside those of `kafka-consumer-groups --reset-offsets`, on one broker.
+
+Each goal is asked of both, as a plan, and what both would commit is compared partition by
+partition. Plans in files go both ways: what Kafka's tool exports is ours line by line, and it
+carries out what we export.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from tests.broker.maven import run_java, version_tuple
+from tests.broker.servers import Broker, broker
+from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.record.raw import await_coordinator, commit, create_topics
+from tests.record.wire import Wire
+
+VERSIONS = ("1.1.1", "2.8.2", "3.9.2", "4.3.1")
+NAMES = ("billing", "a group, with a comma", "group-of-more-than-24-characters", 'say "hi"')
+"""Of groups; only the first can be asked of the tool of 1.1.1, which quotes nothing."""
+
+
+@dataclass(frozen=True)
+class Logs:
+    """A broker whose topic "orders" has records of several times, three partitions of four.
+
+    Attributes:
+        server: the broker.
+        middle_ms: epoch milliseconds between the older and the newer ones.
+    """
+
+    server: Broker
+    middle_ms: int
+
+    def plan(self, *goal: str, group: str = "billing", topics: str = "--all-topics") -> set[str]:
+        """Ask Kafka's tool what it would commit: lines of its CSV."""
+        line = ["--reset-offsets", "--group", group, *topics.split(), *goal]
+        return set(self.tool(*line, "--export", "--dry-run").splitlines())
+
+    def tool(self, *arguments: str) -> str:
+        """Run `kafka-consumer-groups`."""
+        main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        if version_tuple(self.server.version) < (3, 8):
+            main = "kafka.admin.ConsumerGroupCommand"
+        line = ["--bootstrap-server", self.server.bootstrap, *arguments]
+        text = run_java(self.server.version, main, line).stdout.decode()
+        return "\n".join(each for each in text.splitlines() if each)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def logs(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Logs]:
+    version: str = request.param
+    with broker(version, tmp_path_factory.mktemp(f"plans-{version}")) as server:
+        with Wire(version, server.bootstrap) as wire:
+            create_topics(wire, {"orders": 4, "a-topic-of-26-characters_": 1})
+            await_coordinator(wire)
+            old_ms = (time.time_ns() // 1_000_000) - 3_600_000
+            producer = KafkaProducer(bootstrap_servers=server.bootstrap)
+            for partition in range(3):
+                for number in range(10 + partition):
+                    at_ms = old_ms + number * (500 if partition == 2 else 400_000)
+                    producer.send("orders", b"x", partition=partition, timestamp_ms=at_ms)
+            producer.flush()
+            producer.close()
+            for name in NAMES:
+                commit(wire, name, {("orders", 0): 4, ("orders", 1): 11, ("orders", 2): 99})
+                commit(wire, name, {("a-topic-of-26-characters_", 0): 0})
+        yield Logs(server, old_ms + 1_800_000)
+
+
+def ours(cli: Cli, logs: Logs, *arguments: str) -> set[str]:  # noqa: F811
+    """Ask kgroup for the same: what it would commit, in the form of Kafka's lines."""
+    line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", *arguments, "-o", "json"]
+    result = cli(*line)
+    rows = json.loads(result.out)["data"]
+    assert result.status == 0, result.err
+    return {
+        f"{name if len(name) < 25 else json.dumps(name)},{row['partition']},{row['target_offset']}"
+        for row in rows
+        for name in (row["topic"],)
+    }
+
+
+GOALS = {
+    "--to-earliest": "--to-earliest",
+    "--to-latest": "--to-latest",
+    "--to-current": "--to-current",
+    "--to-offset 7": "--to-offset 7",
+    "--to-offset 500": "--to-offset 500",
+    "--shift-by 3": "--shift-by 3",
+    "--shift-by -6": "--shift-by -6",
+    "--by-duration PT40M": "--to-time 40m",
+}
+
+
+@pytest.mark.parametrize("theirs", GOALS)
+def test_goals_over_what_is_committed(cli: Cli, logs: Logs, theirs: str) -> None:  # noqa: F811
+    found = logs.plan(*theirs.split())
+    assert len(found) == 4
+    assert unquoted(ours(cli, logs, *GOALS[theirs].split())) == unquoted(found)
+
+
+@pytest.mark.parametrize("topic", ["orders", "orders:0,3"])
+def test_goals_over_topics(cli: Cli, logs: Logs, topic: str) -> None:  # noqa: F811
+    for theirs in ("--to-earliest", "--to-current", "--to-offset 11"):
+        found = logs.plan(*theirs.split(), topics=f"--topic {topic}")
+        assert ours(cli, logs, *theirs.split(), "--topic", topic) == found
+
+
+def test_a_time(cli: Cli, logs: Logs) -> None:  # noqa: F811
+    text = datetime.fromtimestamp(logs.middle_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    theirs = logs.plan("--to-datetime", text.removesuffix("+00:00"))
+    if version_tuple(logs.server.version) < (2, 5):  # takes it for the local time
+        theirs = logs.plan("--to-datetime", text.replace("+00:00", "+0000"))
+    assert unquoted(ours(cli, logs, "--to-time", text)) == unquoted(theirs)
+
+
+@pytest.mark.parametrize("group", NAMES)
+def test_lines_are_those_of_the_tool(
+    cli: Cli,  # noqa: F811
+    logs: Logs,
+    tmp_path: Path,
+    group: str,
+) -> None:
+    if version_tuple(logs.server.version) < (2, 8):
+        pytest.skip("quotes nothing")
+    path = tmp_path / "plan.csv"
+    shown = cli("offsets", "export", "-b", logs.server.bootstrap, group, "-f", path)
+    assert (shown.status, shown.err) == (0, "")
+    committed = set(path.read_text("utf-8").splitlines())
+    # The tool takes what is beyond the end back to it.
+    assert {line.replace(",99", ",12") for line in committed} == logs.plan(
+        "--from-file", str(path), group=group
+    )
+
+
+def unquoted(lines: set[str]) -> set[str]:
+    """Take the quotes away that older versions do not write."""
+    return {line.replace('"', "") for line in lines}

@@ -66,6 +66,11 @@ def test_what_is_out_of_range_is_marked() -> None:
     assert [row.mark for row in rows] == [OffsetMark.BEFORE_START, None]
 
 
+def test_what_is_committed_stays_wherever_it_is() -> None:
+    plan = reset(ResetTo(Goal.CURRENT), offsets={"g": {("orders", 0): 999, ("orders", 1): 2}})
+    assert [(row.target_offset, row.mark) for row in plan.rows] == [(999, None), (2, None)]
+
+
 def test_records_skipped_and_read_again() -> None:
     """Only those count that the log has."""
     rows = reset(ResetTo(Goal.OFFSET, 45)).rows

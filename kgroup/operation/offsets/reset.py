@@ -27,7 +27,6 @@ from kgroup.word import Word
 __all__ = ["Goal", "ResetTo", "Selection", "plan_reset"]
 
 _Offsets = Mapping[At, int]
-_GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
 
 
 class Goal(Word):
@@ -120,13 +119,15 @@ def plan_reset(
         for at in sorted(ats):
             log = logs.ranges.get(at, LogRange())
             now = committed.get(group_id, {}).get(at)
-            if to.goal is Goal.TIME and at not in starts:
+            if log.mark is None and to.goal is Goal.TIME and at not in starts:
                 continue  # a problem says why
             wanted = _wanted(to, now, others.get(at), log, starts.get(at))
-            if wanted is None:
+            if wanted is None or log.mark is not None:
                 problems.append(_no_target(group_id, at, to, log))
             else:
-                targets.setdefault(group_id, {})[at] = _clamped(at, wanted, log)
+                # What is committed stays, wherever that is.
+                known = LogRange() if to.goal is Goal.CURRENT else log
+                targets.setdefault(group_id, {})[at] = _clamped(at, wanted, known)
     return make_plan(
         reading.offsets,
         targets,

@@ -138,6 +138,13 @@ class Cluster:
         client = self._connected()
         return client.run(read_log_ranges(client, partitions, committed=committed))
 
+    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
+        """Ask the leaders; see `TimedSource`."""
+        from kgroup.source.broker.topic_offset import read_offsets_at
+
+        client = self._connected()
+        return client.run(read_offsets_at(client, partitions, time_ms))
+
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
     ) -> NextReading:

@@ -15,7 +15,7 @@ from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 
-__all__ = ["ask_log_ranges", "ask_offsets_at", "read_log_ranges"]
+__all__ = ["ask_log_ranges", "ask_offsets_at", "read_log_ranges", "read_offsets_at"]
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST = -1, -2
@@ -86,6 +86,27 @@ async def ask_offsets_at(
         }
 
     return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
+
+
+async def read_offsets_at(
+    client: BrokerClient, partitions: Collection[At], time_ms: int
+) -> LogReading:
+    """Ask for the first records of a time; see `TimedSource.offsets_at`.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+
+    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
+        if not await client.version(leader, ListOffsetsRequest):
+            return dict.fromkeys(ats, int(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT))
+        offsets = await _offsets(client, leader, ats, time_ms, False)
+        return {at: code or LogRange(offset) for at, (code, offset) in offsets.items()}
+
+    size = PARTITIONS_PER_REQUEST
+    answers = await ask_leaders(client, partitions, ask, partitions_per_request=size)
+    failures = answers.failures("The leader of {} says {}.", "the times of partitions")
+    return LogReading(answers.found, (*failures, *answers.mark_problems()))
 
 
 async def _offsets(

@@ -1,0 +1,187 @@
+"""`kgroup offsets` and `kgroup members` on recorded data and files; clusters are in tests/broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli, Result
+
+ORDERS = {0: 10, 1: 11, 2: 12, 3: 9, 4: 4, 5: 15}
+"""What order-service has committed, as the sample's manifest says."""
+
+
+def rows(result: Result) -> list[Any]:
+    found: list[Any] = json.loads(result.out)["data"]
+    return found
+
+
+def test_show(cli: Cli) -> None:
+    result = cli("offsets", "show", "--sample", "order-service", "-o", "json")
+    assert (result.status, result.err) == (0, "")
+    document = json.loads(result.out)
+    assert (document["command"], document["schema_version"]) == ("offsets show", 1)
+    assert {row["partition"]: row["committed_offset"] for row in rows(result)} == ORDERS
+    assert {row["topic"] for row in rows(result)} == {"orders"}
+
+
+def test_what_is_exported_is_shown_the_same(cli: Cli, tmp_path: Path) -> None:
+    everything = cli("offsets", "show", "--sample", "--all", "-o", "jsonl").out
+    for name in ("all.json", "all.jsonl"):
+        path = tmp_path / name
+        assert cli("offsets", "export", "--sample", "--all", "-f", path).status == 0
+        assert cli("offsets", "show", "--file", path, "--all", "-o", "jsonl").out == everything
+        assert cli("offsets", "diff", "sample", path, "--all").status == 0
+    path = tmp_path / "all.csv"
+    assert cli("offsets", "export", "--sample", "--all", "-f", path).status == 0
+    assert path.read_text().splitlines()[0] == "fraud-check,payments,0,9"
+    assert cli("offsets", "diff", "sample", path, "--all").status == 0
+
+
+def test_kafka_s_csv_of_one_group_names_none(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "plan"
+    options = ["--format", "kafka-csv", "-f", path]
+    assert cli("offsets", "export", "--sample", "order-service", *options).status == 0
+    lines = [f"orders,{partition},{offset}" for partition, offset in ORDERS.items()]
+    assert path.read_text() == "\n".join([*lines, ""])
+    assert cli("offsets", "show", "--file", path, "order-service").status == 0
+    shown = cli("offsets", "show", "--file", path, "--all")
+    assert (shown.status, "name the group whose offsets these are" in shown.err) == (1, True)
+
+
+def test_what_a_file_is_called_tells_its_form(cli: Cli, tmp_path: Path) -> None:
+    result = cli("offsets", "export", "--sample", "--all", "-f", tmp_path / "offsets.txt")
+    assert result.status == 2
+    assert "expected a name that ends in .csv, .json, .jsonl, or --format" in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_written_where_there_is_nothing(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "none.json"
+    result = cli("offsets", "export", "--sample", "nosuch", "-f", path)
+    assert (result.status, path.exists()) == (3, False)
+
+
+def test_differences_end_with_5(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "plan.csv"
+    path.write_text("order-service,orders,0,10\norder-service,orders,1,7\n")
+    result = cli("offsets", "diff", "sample", path, "--group", "order-service", "-o", "json")
+    assert result.status == 5
+    found = {row["partition"]: (row["second_offset"], row["difference"]) for row in rows(result)}
+    assert found == {1: (7, -4), 2: (None, None), 3: (None, None), 4: (None, None), 5: (None, None)}
+
+
+def test_a_plan_of_a_reset(cli: Cli) -> None:
+    line = ["offsets", "reset", "--sample", "invoice-batch", "--to-offset", "9", "-o", "json"]
+    result = cli(*line)
+    assert result.status == 0
+    assert result.err == "kgroup: note: nothing was changed; --execute does what is planned\n"
+    assert [
+        (row["committed_offset"], row["target_offset"], row["skipped"], row["result"])
+        for row in rows(result)
+    ] == [(8, 9, 1, "planned")] * 3
+
+
+def test_active_groups_are_refused(cli: Cli) -> None:
+    result = cli("offsets", "reset", "--sample", "order-service", "--to-latest", "-o", "json")
+    assert result.status == 4
+    (error,) = json.loads(result.out)["errors"]
+    assert (error["kind"], error["group_id"]) == ("active", "order-service")
+    assert {row["result"] for row in rows(result)} == {"refused", "unchanged"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            "reset --sample g",
+            "where to? Choose one of --to-earliest, --to-latest, --to-offset, --to",
+        ),
+        ("reset --sample g --to-latest --to-offset 3", "found --to-latest and --to-offset"),
+        ("reset --sample g --to-offset -3", "-3 is not in the range"),
+        ("reset --sample g --to-latest --topic :3", "expected TOPIC or TOPIC:0,2, found ':3'"),
+        ("reset --sample g --to-latest --topic t:", "expected TOPIC or TOPIC:0,2, found 't:'"),
+        ("reset --sample g --to-latest --topic t:a", "expected TOPIC or TOPIC:0,2, found 't:a'"),
+        (
+            "reset --sample g --to-latest --topic t:9999999999",
+            "expected partitions below 2147483648",
+        ),
+        ("reset g --to-latest", "where do the groups come from?"),
+        ("reset --sample --to-latest", "Missing argument 'GROUP...'"),
+        ("reset --sample invoice-batch --to-time 2h", "a reset to a time needs a live cluster"),
+        (
+            "reset --sample invoice-batch --to-offset 1 --execute",
+            "--execute changes offsets of a cl",
+        ),
+        ("show --sample", "which groups? Name them, or choose --regex RE, or --all"),
+        ("show --sample --file f --all", "--file and where groups come from are two stores"),
+        ("copy sample sample", "which groups?"),
+        ("copy sample sample --all --as g", "--as gives one group another name"),
+        ("diff sample sample --group a --group b --as c", "--as gives one group another name"),
+        ("diff sample '' --all", "expected a store, found an empty text"),
+        ("diff sample sample --all --times", "--times asks a cluster, and neither of the two is"),
+        ("import --sample", "Missing argument 'FILE'"),
+        ("delete --sample", "Missing argument 'GROUP...'"),
+        ("shwo", "Did you mean show?"),
+    ],
+)
+def test_wrong_usage(cli: Cli, arguments: str, text: str) -> None:
+    words = [word if word != "''" else "" for word in arguments.split()]
+    result = cli("offsets", *words)
+    assert (result.status, text in result.err) == (2, True), result.err
+
+
+def test_files_that_are_none(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("g,t,0,1\ng,t,x,1\n")
+    result = cli("offsets", "import", "--sample", path)
+    assert result.status == 1
+    assert f"{path}: line 2: partition: expected a whole number" in result.err
+    result = cli("offsets", "import", "--sample", path, "-o", "json")
+    assert json.loads(result.out)["errors"][0]["path"] == str(path)
+
+
+def test_a_plan_of_an_import(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "plan.csv"
+    path.write_text("payments,0,8\npayments,1,3\nother,0,1\n")
+    line = ["offsets", "import", "--sample", path, "invoice-batch", "-o", "json"]
+    assert [(row["topic"], row["partition"], row["result"]) for row in rows(cli(*line))] == [
+        ("other", 0, "planned"),
+        ("payments", 0, "unchanged"),
+        ("payments", 1, "planned"),
+    ]
+    line += ["--topic", "payments", "--as", "new"]
+    assert [(row["group_id"], row["result"]) for row in rows(cli(*line))] == [
+        ("new", "planned"),
+        ("new", "planned"),
+    ]
+
+
+def test_a_plan_of_a_removal(cli: Cli) -> None:
+    result = cli("members", "remove", "--sample", "order-service", "--all", "-o", "json")
+    assert result.status == 0
+    assert [(row["client_id"], row["partition_count"]) for row in rows(result)] == [
+        ("order-service-1", 2),
+        ("order-service-2", 2),
+        ("order-service-3", 2),
+    ]
+    member_id = rows(result)[1]["member_id"]
+    some = cli(
+        "members", "remove", "--sample", "order-service", "--member", member_id, "-o", "json"
+    )
+    assert [row["member_id"] for row in rows(some)] == [member_id]
+    missing = cli("members", "remove", "--sample", "order-service", "--instance", "x", "-o", "json")
+    assert missing.status == 3
+    assert cli("members", "remove", "--sample", "nosuch", "--all").status == 3
+    assert cli("members", "remove", "--sample", "invoice-batch", "--all").status == 3
+
+
+def test_whom_to_remove_has_to_be_said(cli: Cli) -> None:
+    for options in ((), ("--all", "--member", "m")):
+        result = cli("members", "remove", "--sample", "order-service", *options)
+        assert (result.status, "whom? Choose --member ID" in result.err) == (2, True)
+    result = cli("members", "remove", "--sample", "order-service", "--all", "--execute")
+    assert (result.status, "--execute needs a live cluster" in result.err) == (2, True)

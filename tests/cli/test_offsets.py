@@ -1,4 +1,4 @@
-"""`kgroup offsets` and `kgroup members` on recorded data and files; clusters are in tests/broker."""
+"""`kgroup offsets` and `kgroup members` on recorded data and files."""
 
 from __future__ import annotations
 

@@ -301,28 +301,6 @@ class OffsetReading:
 
 
 @runtime_checkable
-class MemberRemover(GroupSource, Protocol):
-    """A live cluster, whose groups can be rid of members."""
-
-    def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
-    ) -> tuple[Problem, ...]:
-        """Remove members from a group, by their ids or, static ones, by `group.instance.id`.
-
-        Returns:
-            Who was not removed, and why.
-
-        Raises:
-            BrokerError: no broker answers; nobody was removed.
-        """
-        ...
-
-
-@runtime_checkable
 class OffsetStore(Protocol):
     """Where groups keep offsets, and what can be asked for nothing else."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, Member
@@ -11,7 +12,11 @@ from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, MemberRemover, Question
 
-__all__ = ["RemovedMember", "carry_out_removal", "plan_removal"]
+__all__ = ["LiveGroups", "RemovedMember", "carry_out_removal", "plan_removal"]
+
+
+class LiveGroups(GroupSource, MemberRemover, Protocol):
+    """A live cluster: its groups can be asked for, and be rid of members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +71,9 @@ def plan_removal(
 
 
 def carry_out_removal(
-    cluster: MemberRemover, plan: Report[RemovedMember], reason: str | None
+    cluster: LiveGroups, plan: Report[RemovedMember], reason: str | None
 ) -> Report[RemovedMember]:
     """Remove the members of a plan, static ones by their instances, and look who is there then.
-
     Who runs on joins again, under another id.
 
     Raises:

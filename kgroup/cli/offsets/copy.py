@@ -6,10 +6,10 @@ import click
 
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
+from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.store import parse_store
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
-from kgroup.cli.output.execution import Execution, execution_options
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern

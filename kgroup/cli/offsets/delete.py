@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.store import Store, store_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
-from kgroup.cli.output.execution import Execution, execution_options
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_option
+from kgroup.cli.option.execution import FORM_OPTION, save_offsets
 from kgroup.cli.option.store import Store, store_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn_notes, warn_of, write
-from kgroup.cli.output.execution import FORM_OPTION, save_offsets
 from kgroup.errors import ExitStatus, InputError, NotFoundError
 from kgroup.model.pattern import Pattern
 

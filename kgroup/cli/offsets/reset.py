@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import ID, PATH, add_options, examples, output_options, parsed
+from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.parameter import parse_time
 from kgroup.cli.option.store import Store, store_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
-from kgroup.cli.output.execution import Execution, execution_options
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern, parse_regex

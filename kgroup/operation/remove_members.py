@@ -74,6 +74,7 @@ def carry_out_removal(
     cluster: LiveGroups, plan: Report[RemovedMember], reason: str | None
 ) -> Report[RemovedMember]:
     """Remove the members of a plan, static ones by their instances, and look who is there then.
+
     Who runs on joins again, under another id.
 
     Raises:

@@ -7,7 +7,7 @@ import click
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.store import parse_store
+from kgroup.cli.option.store import SqlNames, names_options, parse_store
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
@@ -51,6 +51,7 @@ __all__ = ["command"]
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
 )
 @connection_options
+@names_options
 @execution_options()
 @output_options
 def command(
@@ -62,6 +63,7 @@ def command(
     topics: Sequence[str],
     new_id: str | None,
     connection: Connection,
+    names: SqlNames,
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
@@ -80,8 +82,8 @@ def command(
     name = "offsets copy"
     with (
         documented(name, output),
-        parse_store(origin, connection).open(tuple(groups)) as source,
-        parse_store(goal, connection).open() as target,
+        parse_store(origin, connection, names).open(tuple(groups)) as source,
+        parse_store(goal, connection, names).open() as target,
     ):
         plan = plan_transfer(
             source, target, groups, regex, new_id=new_id, topics=topics, leader_epochs=False

@@ -6,7 +6,7 @@ import click
 
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
-from kgroup.cli.option.store import parse_store
+from kgroup.cli.option.store import SqlNames, names_options, parse_store
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
@@ -47,6 +47,7 @@ __all__ = ["command"]
     help="Find out when the records were made that would be read next, where one is a cluster.",
 )
 @connection_options
+@names_options
 @output_options
 def command(
     first: str,
@@ -57,6 +58,7 @@ def command(
     second_id: str | None,
     times: bool,
     connection: Connection,
+    names: SqlNames,
     output: Output,
 ) -> ExitStatus:
     """Compare two stores.
@@ -75,8 +77,8 @@ def command(
     named = tuple(groups)
     with (
         documented(name, output),
-        parse_store(first, connection).open(named) as one,
-        parse_store(second, connection).open(named) as other,
+        parse_store(first, connection, names).open(named) as one,
+        parse_store(second, connection, names).open(named) as other,
     ):
         clusters = [each for each in (one, other) if isinstance(each, NextRecordSource)]
         if times and not clusters:

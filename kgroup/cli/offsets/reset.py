@@ -145,13 +145,15 @@ def command(
     Without --execute only the plan is shown.
     """
     from kgroup.operation.offsets.reset import Selection, plan_reset
-    from kgroup.source.base import GroupSource
 
     name = "offsets reset"
     selection = Selection(topics, topic_regex, uncommitted)
-    with documented(name, output), store.open(tuple(groups)) as target:
+    with (
+        documented(name, output),
+        store.open(tuple(groups)) as target,
+        store.open_cluster(target) as cluster,
+    ):
         to = _reset_to(goal, groups, target)
-        cluster = target if isinstance(target, GroupSource) else None
         plan = plan_reset(target, cluster, groups, to, selection, with_times=times)
         return execution.run(name, plan, target, output)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kgroup.source.zookeeper.address import ZookeeperAddress
     from kgroup.source.zookeeper.source import Zookeeper
 
-__all__ = ["Connection", "connection_options"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Connection", "connection_options"]
 
 DEFAULT_TIMEOUT_S = 10.0
 

@@ -1,5 +1,6 @@
 """Where offsets are kept: what a source of groups is, and also a SQL table or a file."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import PATH, add_options
-from kgroup.cli.option.connection import Connection
+from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection
 from kgroup.cli.option.source import Source, missing_source, source_options
 
 if TYPE_CHECKING:
     from kgroup.operation.offsets.read import AnyStore
+    from kgroup.source.base import GroupSource
+    from kgroup.source.sql.store import SqlOffsetStore
 
-__all__ = ["Store", "parse_store", "store_options"]
+__all__ = ["SqlNames", "Store", "names_options", "parse_store", "store_options"]
+
+
+PROFILE = "profile"
+"""What stands for the URL of a database where the environment or a profile has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlNames:
+    """What options say of a table: its name, columns by what they hold, whether it is made."""
+
+    table: str | None = None
+    columns: tuple[str, ...] = ()
+    creates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +40,17 @@ class Store:
     """One of the three.
 
     Attributes:
-        source: of groups.
-        sql: URL of a database, @ and a file that has it, or empty: the profile or the environment
-            has it.
+        source: of groups; beside a database the cluster that the groups read from, if it has a
+            connection.
+        sql: URL of a database, @ and a file that has it, or `PROFILE`.
         file: of offsets.
+        names: of the table.
     """
 
     source: Source = field(default_factory=Source)
-    sql: str | None = None
+    sql: str | None = field(default=None, repr=False)
     file: Path | None = None
-
-    @property
-    def has_cluster(self) -> bool:
-        """Whether it is a cluster that can tell about records, too."""
-        return self.source.connection is not None
+    names: SqlNames = field(default_factory=SqlNames)
 
     @contextmanager
     def open(self, group_ids: tuple[str, ...] = ()) -> "Iterator[AnyStore]":
@@ -51,34 +64,103 @@ class Store:
             from kgroup.source.offset_file import OffsetFile
 
             yield OffsetFile(self.file)
+        elif self.sql is not None:
+            yield self._open_sql(self.sql)
         else:
             with self.source.that_has(group_ids).open(of_silence=True) as source:
                 yield source
+
+    @contextmanager
+    def open_cluster(self, store: "AnyStore") -> "Iterator[GroupSource | None]":
+        """Give what knows where partitions begin and end: the store itself, or the cluster beside.
+
+        Raises:
+            UsageError: the cluster's configuration is not as it should be.
+        """
+        from kgroup.source.base import GroupSource
+
+        connection = self.source.connection
+        if isinstance(store, GroupSource):
+            yield store
+        elif connection is None or not _names_server(connection):
+            yield None
+        else:
+            with connection.open(of_silence=True) as cluster:
+                yield cluster
+
+    def _open_sql(self, text: str) -> "SqlOffsetStore":
+        from kgroup.errors import UsageError
+        from kgroup.source.config.profile import config_file, read_sql_profile
+        from kgroup.source.sql.layout import renamed
+        from kgroup.source.sql.setting import parse_sql_profile, sql_settings
+        from kgroup.source.sql.store import SqlOffsetStore
+
+        environment = dict(os.environ)
+        connection = self.source.connection
+        name = (connection and connection.profile) or environment.get("KGROUP_PROFILE")
+        file = config_file(environment)
+        said = read_sql_profile(name, file) if name else None
+        profile = None if said is None else parse_sql_profile(*said, file.parent, environment)
+        settings = sql_settings(None if text == PROFILE else text, environment, profile)
+        if settings.url is None:
+            raise UsageError(
+                "which database? Expected --sql URL, $KGROUP_SQL_URL, or a profile (-C) with a "
+                "table [profiles.NAME.sql]"
+            )
+        layout = renamed(settings.layout, self.names.table, self.names.columns)
+        timeout_s = DEFAULT_TIMEOUT_S if connection is None else connection.timeout_s
+        store = SqlOffsetStore(settings.url, layout, timeout_s=timeout_s)
+        if self.names.creates:
+            store.create_table()
+        return store
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the choice of a store; the command takes ``store: Store``."""
 
     @wraps(command)
-    def with_store(
-        *, source: Source, sql: str | None = None, file: Path | None, **rest: Any
-    ) -> Any:
-        chosen = ["--sql"] if sql is not None else []
-        chosen += ["--file"] if file is not None else []
-        if len(chosen) > 1 or (chosen and source.is_named):
-            raise click.UsageError(
-                f"{' and '.join(chosen)} and where groups come from are two stores; choose one"
-                if len(chosen) == 1
-                else "--sql and --file are two stores; choose one"
-            )
-        if not chosen and source == Source():
+    def with_store(*, source: Source, sql: str | None, file: Path | None, **rest: Any) -> Any:
+        names = _names(rest)
+        if sql is not None and file is not None:
+            raise click.UsageError("--sql and --file are two stores; choose one of them")
+        if sql is None and file is None and source == Source():
             raise missing_source()
-        return command(store=Store(source if not chosen else Source(), sql, file), **rest)
+        is_cluster = source.connection is not None and source.zookeeper is None
+        if (sql is not None and source != Source() and not is_cluster) or (
+            file is not None and source.is_named
+        ):
+            option = "--file" if sql is None else "--sql"
+            raise click.UsageError(
+                f"{option} and where groups come from are two stores; choose one"
+            )
+        return command(store=Store(source, sql, file, names), **rest)
 
-    return source_options(required=False)(add_options(with_store, *_OPTIONS))
+    return source_options(required=False)(add_options(sql_options(with_store), _FILE_OPTION))
 
 
-def parse_store(text: str, connection: Connection) -> Store:
+def sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--sql` and what goes with it; the command takes ``sql`` and the names' parts."""
+    return add_options(command, _SQL_OPTION, *NAME_OPTIONS)
+
+
+def _names(given: dict[str, Any]) -> SqlNames:
+    """Take the names' parts out of a command's arguments."""
+    return SqlNames(
+        given.pop("sql_table", None), given.pop("sql_columns", ()), given.pop("create_table", False)
+    )
+
+
+def names_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what a table is called; the command takes ``names: SqlNames``."""
+
+    @wraps(command)
+    def with_names(**given: Any) -> Any:
+        return command(names=_names(given), **given)
+
+    return add_options(with_names, *NAME_OPTIONS)
+
+
+def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
     """Read how a store is named where two are.
 
     Args:
@@ -86,6 +168,7 @@ def parse_store(text: str, connection: Connection) -> Store:
             ``zookeeper:HOST:PORT/CHROOT``, ``sql`` (of profile or environment), ``sql:URL``,
             ``log-dir:PATH``, ``snapshot:FILE``, ``sample``, or the path of a file.
         connection: with which to ask a cluster.
+        names: of the table of a database.
 
     Raises:
         click.UsageError: it is none of these.
@@ -108,18 +191,45 @@ def parse_store(text: str, connection: Connection) -> Store:
 
             return Store(Source(paths=(sample_log_dir(),)))
         case "sql":
-            return Store(sql=rest)
+            return _beside(connection, rest if colon else PROFILE, names)
         case "file" if colon:
             return Store(file=Path(rest))
     if "://" in text:
-        return Store(sql=text)
+        return _beside(connection, text, names)
     if not text:
         raise click.UsageError("expected a store, found an empty text")
     return Store(file=Path(text))
 
 
-_OPTIONS = (
+def _names_server(connection: Connection) -> bool:
+    return bool(connection.client_config(needs_server=False).bootstrap_servers)
+
+
+def _beside(connection: Connection, sql: str, names: SqlNames) -> Store:
+    """Give a database, with the connection's profile."""
+    return Store(Source(connection=connection), sql, names=names)
+
+
+_FILE_OPTION = click.option(
+    "--file", metavar="FILE", type=PATH, help="A file of offsets; - is standard input."
+)
+_SQL_OPTION = click.option(
+    "--sql",
+    metavar="URL",
+    help="A table of a database: postgresql://…, mysql://…, sqlite:///FILE, the path of an SQLite "
+    "file, @FILE that has the URL, or 'profile' ($KGROUP_SQL_URL or the profile's).",
+)
+NAME_OPTIONS = (
     click.option(
-        "--file", metavar="FILE", type=PATH, help="A file of offsets; - is standard input."
+        "--sql-table", metavar="NAME", help="Its name, perhaps with schema.  [default: t_offset]"
     ),
+    click.option(
+        "--sql-column",
+        "sql_columns",
+        metavar="WHAT=NAME",
+        multiple=True,
+        help="Name of a column: group-id, topic, partition, offset, and those that it need not "
+        "have: metadata, leader-epoch, updated-at, generation. Repeat it for more.",
+    ),
+    click.option("--create-table", is_flag=True, help="Make the table if there is none."),
 )

@@ -1,0 +1,203 @@
+"""Where a database is: SQLAlchemy's URLs, whose secrets are never shown."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
+
+from kgroup.errors import InputError, UsageError
+from kgroup.source.config.client_setting import HIDDEN, Secret
+from kgroup.source.config.user_file import read_user_file, user_path
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+__all__ = ["INSTALL", "SqlAddress", "check_file", "parse_address", "read_url_file", "sql_url"]
+
+INSTALL = "install what kgroup needs for it: pip install 'kgroup[sql]'"
+
+_DRIVERS = {
+    "sqlite": ("sqlite", "pysqlite"),
+    "postgresql": ("postgresql", "psycopg"),
+    "postgres": ("postgresql", "psycopg"),
+    "mysql": ("mysql", "pymysql"),
+    "mariadb": ("mysql", "pymysql"),
+}
+"""The dialect and the driver of each name that a URL may begin with."""
+
+_OPEN = re.compile(
+    "application_name|charset|client_encoding|connect_timeout|gssencmode|host|hostaddr|keepalives|"
+    "load_balance_hosts|mode|port|ssl_ca|sslmode|sslrootcert|target_session_attrs|"
+    "tcp_user_timeout|unix_socket",
+    re.IGNORECASE,
+)
+"""Parameters in a URL's query that may be shown; who knows what others are."""
+
+_EXAMPLES = "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://…, sqlite:///FILE or a file's path"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlAddress:
+    """Where a database is.
+
+    Attributes:
+        url: with the driver that is used.
+        backend: ``sqlite``, ``postgresql`` or ``mysql``, which MariaDB is too.
+        shown: for people, without secrets.
+        path: of SQLite: the file.
+        read_only: of SQLite: whether the URL asks for that.
+        secrets: texts that no message may have.
+    """
+
+    url: "URL" = field(repr=False)
+    backend: str
+    shown: str
+    path: Path | None = None
+    read_only: bool = False
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    def hide(self, text: str) -> str:
+        """Take the secrets out of a text that others wrote."""
+        for secret in self.secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def sql_url(text: str | None, environment: Mapping[str, str]) -> Secret | None:
+    """Give the URL that a flag or the environment names: ``URL``, ``PATH`` or ``@FILE``.
+
+    Args:
+        text: what was written; None: what `KGROUP_SQL_URL` says, where that is set.
+        environment: of the process.
+
+    Raises:
+        InputError: the file cannot be read.
+        UsageError: it holds something else than one line.
+    """
+    written = text if text is not None else environment.get("KGROUP_SQL_URL") or None
+    if written is None:
+        return None
+    where = "--sql" if text is not None else "$KGROUP_SQL_URL"
+    if written.startswith("@"):
+        return read_url_file(user_path(written[1:], where), where)
+    return Secret(written)
+
+
+def read_url_file(path: Path, where: str) -> Secret:
+    """Give the URL that a file holds, alone; errors as of `sql_url`."""
+    data = read_user_file(path, f"{where}: {path}")
+    try:
+        lines = data.decode().split()
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"{where}: {path}: expected a URL, found bytes that are no UTF-8"
+        ) from None
+    if len(lines) != 1:
+        raise UsageError(f"{where}: {path}: expected one line with a URL, found {len(lines)} words")
+    return Secret(lines[0])
+
+
+def parse_address(text: str) -> SqlAddress:
+    """Read a URL or the path of an SQLite file. Nothing of a text that is neither is shown.
+
+    Raises:
+        UsageError: it is neither, names a database that is not known, or SQLAlchemy is missing.
+    """
+    text = "".join(text)  # a Secret shows itself to whoever joins it
+    name = re.match(r"([A-Za-z0-9_]+)(?:\+([A-Za-z0-9_]+))?:", text)
+    if "://" not in text:
+        if re.search(r"pass(word|wd)\s*=", text, re.IGNORECASE) or (name and name[1] in _DRIVERS):
+            raise UsageError(f"the database's URL: expected {_EXAMPLES}; found none of them")
+        return _sqlite_address(text, {})
+    known = ", ".join(_DRIVERS)
+    if name is None or name[1] not in _DRIVERS:
+        raise UsageError(f"the database's URL: expected it to begin with one of {known}")
+    backend, driver = _DRIVERS[name[1]]
+    if name[2] not in (None, driver):
+        raise UsageError(
+            f"the database's URL: expected {name[1]}:// or {name[1]}+{driver}://, "
+            f"found {name[1]}+{name[2]}://: kgroup uses no other driver"
+        )
+    url = _parsed(text)
+    if backend == "sqlite":
+        if url.host or url.username or url.port:
+            raise UsageError(
+                "the database's URL: expected sqlite:///FILE, or sqlite:////FILE for a path from "
+                "the root on; found a host"
+            )
+        return _sqlite_address(url.database or "", {key: str(url.query[key]) for key in url.query})
+    if "@" in (url.host or ""):
+        raise UsageError(
+            "the database's URL: expected one @, between the password and the host; "
+            "write one in the password as %40"
+        )
+    if not url.database:
+        raise UsageError(f"the database's URL: expected {_EXAMPLES}; found no name of a database")
+    return SqlAddress(
+        url=url.set(drivername=f"{backend}+{driver}"),
+        backend=backend,
+        shown=_shown(url),
+        secrets=_secrets(url),
+    )
+
+
+def _parsed(text: str) -> "URL":
+    try:
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+    except ImportError:
+        raise UsageError(f"SQL databases need SQLAlchemy, which is missing; {INSTALL}") from None
+    try:
+        return make_url(text)
+    except (ArgumentError, ValueError):  # whose texts have parts of the URL
+        raise UsageError(
+            f"the database's URL: expected {_EXAMPLES}; found something else. Write characters of "
+            "the password that a URL has another use for as %40 (@), %3A (:), %2F (/), %25 (%)"
+        ) from None
+
+
+def _sqlite_address(database: str, query: Mapping[str, str]) -> SqlAddress:
+    if database in ("", ":memory:") or database.startswith("file:"):
+        raise UsageError(
+            "the database's URL: expected a file of SQLite, sqlite:///FILE or its path; found "
+            + (repr(database) if database else "none")
+        )
+    mode = query.get("mode", "rw")
+    if set(query) - {"mode"} or mode not in ("ro", "rw"):
+        raise UsageError(
+            "the database's URL: expected nothing behind the file of SQLite, ?mode=ro or ?mode=rw"
+        )
+    path = user_path(database, "the database's URL")
+    url = _parsed("sqlite+pysqlite://").set(database=str(path))
+    return SqlAddress(url, "sqlite", f"sqlite:///{path}", path, read_only=mode == "ro")
+
+
+def _shown(url: "URL") -> str:
+    shown = url.set(query={}).render_as_string(hide_password=True)
+    query = [
+        f"{key}={value if _OPEN.fullmatch(key) else '***'}" for key, value in url.query.items()
+    ]
+    return f"{shown}?{'&'.join(query)}" if query else shown
+
+
+def _secrets(url: "URL") -> tuple[str, ...]:
+    found: list[str] = []
+    if url.password:
+        found.append(str(url.password))
+    for key, value in url.query.items():
+        if not _OPEN.fullmatch(key):
+            found += [value] if isinstance(value, str) else value
+    coded = [form(secret) for secret in found for form in (quote, quote_plus, str)]
+    return tuple(sorted({text for text in coded if text}, key=len, reverse=True))
+
+
+def check_file(address: SqlAddress) -> None:
+    """Raise an InputError where SQLite's file is not there: to open it would make it."""
+    if address.path is not None and not address.path.exists():
+        raise InputError(
+            f"{address.shown}: expected a database, found no such file; create the table, which "
+            "makes it, or correct the path",
+            path=str(address.path),
+        )

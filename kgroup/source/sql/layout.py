@@ -1,0 +1,95 @@
+"""What the table of offsets and its columns are called."""
+
+import re
+from dataclasses import dataclass, fields
+
+from kgroup.errors import UsageError
+
+__all__ = ["KEY_ROLES", "ROLES", "TableLayout", "parse_table_name"]
+
+KEY_ROLES = ("group_id", "topic", "partition")
+"""Columns of the unique key."""
+
+ROLES = (*KEY_ROLES, "offset", "metadata", "leader_epoch", "updated_at", "generation")
+"""All columns; those after `offset` need not be there."""
+
+_PART = r'(?:"((?:[^"]|"")+)"|([^".]+))'
+_NAME = re.compile(rf"(?:{_PART}\.)?{_PART}")
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """Names, as they are in the database: with their case, without quotes.
+
+    Attributes:
+        table: of one row for each group, topic and partition.
+        schema: PostgreSQL's, or MySQL's database; None: that of the connection.
+        offset: of the next record to read; 64 bits. NULL in a row that `claim` made for a
+            partition of which nothing is stored yet.
+        metadata: text stored with the offset; None: the table has no such column, as of the rest.
+        leader_epoch: NULL where it is not known.
+        updated_at: when it was committed, in epoch milliseconds (64 bits): what Kafka has, and no
+            time zone can change.
+        generation: the youngest generation of the group that may store; see `OffsetStore.claim`.
+
+    Raises:
+        UsageError: two columns have one name, or a name is none.
+    """
+
+    table: str = "t_offset"
+    schema: str | None = None
+    group_id: str = "group_id"
+    topic: str = "topic"
+    partition: str = "partition"
+    offset: str = "offset"
+    metadata: str | None = None
+    leader_epoch: str | None = None
+    updated_at: str | None = None
+    generation: str | None = None
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            name = getattr(self, entry.name)
+            if name is not None and (not name or "\0" in name):
+                what = entry.name.replace("_", "-")
+                raise UsageError(f"{what}: expected a name in the database, found {name!r}")
+        roles: dict[str, str] = {}
+        for role, name in self.columns.items():
+            other = roles.setdefault(name.casefold(), role)
+            if other != role:
+                raise UsageError(
+                    f"expected columns of different names, found {name!r} for both "
+                    f"{other.replace('_', '-')} and {role.replace('_', '-')}"
+                )
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The name of each column that the table has, by role."""
+        names = ((role, getattr(self, role)) for role in ROLES)
+        return {role: name for role, name in names if name is not None}
+
+    @property
+    def shown(self) -> str:
+        """The table's name for people."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+
+def parse_table_name(text: str, where: str) -> tuple[str | None, str]:
+    """Give schema and table of ``table``, ``schema.table`` or ``"a.b"."c"``.
+
+    Args:
+        text: what was written; a part in double quotes may have dots, and quotes by two.
+        where: where, to begin a message with.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"{where}: expected TABLE or SCHEMA.TABLE, a part with a dot in double quotes; "
+            f"found {text!r}"
+        )
+    quoted_schema, schema, quoted_table, table = match.groups()
+    plain = quoted_schema.replace('""', '"') if quoted_schema else schema
+    return plain, quoted_table.replace('""', '"') if quoted_table else table

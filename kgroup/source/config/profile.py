@@ -6,6 +6,8 @@ command-config = "prod.properties"     # beside this file, or an absolute path
 
 [profiles.prod.properties]             # Kafka's own names; stronger than command-config
 "client.id" = "night-shift"
+
+[profiles.prod.sql]                    # where offsets are kept, see kgroup.source.sql.setting
 """
 
 from collections.abc import Mapping
@@ -18,11 +20,11 @@ from kgroup.source.config.number import MOST_LONG
 from kgroup.source.config.properties_file import read_properties
 from kgroup.source.config.user_file import read_user_file, user_path
 
-__all__ = ["config_file", "profile_names", "read_profile"]
+__all__ = ["config_file", "profile_names", "read_profile", "read_sql_profile"]
 
 _CONFIG_FILE = "~/.config/kgroup/config.toml"
 
-_KEYS = ("bootstrap-server", "command-config", "properties")
+_KEYS = ("bootstrap-server", "command-config", "properties", "sql")
 
 
 def config_file(environment: Mapping[str, str]) -> Path:
@@ -45,18 +47,8 @@ def read_profile(name: str, file: Path) -> list[Setting]:
         InputError: a file cannot be read.
         UsageError: there is no such profile, or something in it is not as it should be.
     """
-    profiles = _profiles(file, name)
-    if name not in profiles:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, profiles) or sorted(profiles)
-        known = f"; it has {', '.join(close)}" if close else ""
-        raise UsageError(f"{file}: expected a profile {name!r}, found none{known}")
-    origin = f"profile {name!r} of {file}"
-    profile = _table(profiles[name], f"{origin}: expected a table")
-    for key in profile:
-        if key not in _KEYS:
-            raise UsageError(f"{origin}: expected {', '.join(_KEYS)}; found {key!r}")
+    origin = _origin(name, file)
+    profile = _profile(name, file)
     settings = []
     command_config = profile.get("command-config")
     if command_config is not None:
@@ -73,9 +65,40 @@ def read_profile(name: str, file: Path) -> list[Setting]:
     return settings
 
 
+def read_sql_profile(name: str, file: Path) -> tuple[Mapping[str, Any], str] | None:
+    """Give what a profile says about an SQL database, as it stands there, and its origin.
+
+    None where it says nothing about one; arguments and errors as of `read_profile`.
+    """
+    origin = _origin(name, file)
+    table = _profile(name, file).get("sql")
+    return None if table is None else (_table(table, f"{origin}: sql: expected a table"), origin)
+
+
 def profile_names(file: Path) -> list[str]:
     """Give the names of all profiles, sorted; errors as of `read_profile`."""
     return sorted(_profiles(file, "NAME"))
+
+
+def _origin(name: str, file: Path) -> str:
+    return f"profile {name!r} of {file}"
+
+
+def _profile(name: str, file: Path) -> Mapping[str, Any]:
+    """Give a profile, whose keys are known."""
+    profiles = _profiles(file, name)
+    if name not in profiles:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, profiles) or sorted(profiles)
+        known = f"; it has {', '.join(close)}" if close else ""
+        raise UsageError(f"{file}: expected a profile {name!r}, found none{known}")
+    origin = _origin(name, file)
+    profile = _table(profiles[name], f"{origin}: expected a table")
+    for key in profile:
+        if key not in _KEYS:
+            raise UsageError(f"{origin}: expected {', '.join(_KEYS)}; found {key!r}")
+    return profile
 
 
 def _profiles(file: Path, name: str) -> Mapping[str, Any]:

@@ -3,20 +3,24 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kgroup.source.sql.application import FencedError, OffsetStore, generation_of
+    from kgroup.source.sql.application import OffsetStore
+    from kgroup.source.sql.fencing import FencedError, generation_of
     from kgroup.source.sql.layout import TableLayout
 
 __all__ = ["FencedError", "OffsetStore", "TableLayout", "generation_of"]
 
+_HOMES = {
+    "FencedError": "fencing",
+    "OffsetStore": "application",
+    "TableLayout": "layout",
+    "generation_of": "fencing",
+}
+
 
 def __getattr__(name: str) -> Any:
     """Import what an application asks for only then."""
-    if name in ("FencedError", "OffsetStore", "generation_of"):
-        from kgroup.source.sql import application
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(application, name)
-    if name == "TableLayout":
-        from kgroup.source.sql.layout import TableLayout
-
-        return TableLayout
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -113,9 +113,13 @@ def _execute_many(
 ) -> None:
     """Run a statement for each row; SQLAlchemy, given dictionaries, takes longer than SQLite."""
     compiled = statement.compile(dialect=connection.dialect)
-    names = [name.removeprefix("given_") for name in compiled.positiontup or ()]
-    value = itemgetter(*names)
-    connection.exec_driver_sql(str(compiled), [value(row) for row in batch])
+    given: list[Any]
+    if compiled.positiontup:
+        value = itemgetter(*(name.removeprefix("given_") for name in compiled.positiontup))
+        given = [value(row) for row in batch]
+    else:
+        given = [{f"given_{name}": value for name, value in row.items()} for row in batch]
+    connection.exec_driver_sql(str(compiled), given)
 
 
 def _key(connection: "Connection", table: "Table") -> list["ColumnElement[bool]"]:

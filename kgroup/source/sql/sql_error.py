@@ -26,6 +26,8 @@ _KEY = (ProblemKind.CHANGED, "others write the same rows; repeat when they are d
 _CUT = (ProblemKind.UNREADABLE, "expected values that fit the columns; nothing was written")
 _NO_TABLE = (ProblemKind.UNREADABLE, "expected the table with its columns")
 
+_OTHER = (ProblemKind.FAILED, "expected the statement to succeed")
+
 _Meaning = tuple[ProblemKind, str]
 
 _SQLITE: Mapping[str, _Meaning] = {
@@ -41,9 +43,11 @@ _SQLITE: Mapping[str, _Meaning] = {
     "SQLITE_PERM": _PERMISSION,
     "SQLITE_AUTH": _PERMISSION,
     "SQLITE_FULL": _FULL,
-    "SQLITE_CONSTRAINT": _KEY,
+    "SQLITE_CONSTRAINT": _CUT,
+    "SQLITE_CONSTRAINT_UNIQUE": _KEY,
+    "SQLITE_CONSTRAINT_PRIMARYKEY": _KEY,
 }
-"""By the primary result code, which the name of an extended one begins with."""
+"""By the extended result code, or the primary one that its name begins with."""
 
 _POSTGRESQL: Mapping[str, _Meaning] = {
     "28": _LOGIN,
@@ -131,20 +135,17 @@ def _meant(error: "DBAPIError", address: SqlAddress, where: str) -> KgroupError:
 def _meaning(error: Any) -> _Meaning:
     code = getattr(error, "sqlite_errorname", None)
     if code is not None:
-        return _SQLITE.get("_".join(code.split("_")[:2]), (ProblemKind.FAILED, "expected success"))
+        primary = "_".join(code.split("_")[:2])
+        return _SQLITE.get(code) or _SQLITE.get(primary) or _OTHER
     if type(error).__module__.startswith("psycopg"):
         state = getattr(error, "sqlstate", None)
         if state is None:
             text = str(error).lower()
             return next(value for part, value in _POSTGRESQL_TEXT.items() if part in text)
         known = [code for code in _POSTGRESQL if state.startswith(code)]
-        return _POSTGRESQL[max(known, key=len)] if known else _other(error)
+        return _POSTGRESQL[max(known, key=len)] if known else _OTHER
     number = error.args[0] if getattr(error, "args", None) else None
-    return _MYSQL.get(number, _other(error)) if isinstance(number, int) else _other(error)
-
-
-def _other(error: object) -> _Meaning:
-    return ProblemKind.FAILED, "expected the statement to succeed"
+    return _MYSQL.get(number, _OTHER) if isinstance(number, int) else _OTHER
 
 
 def _text(error: Any) -> str:

@@ -1,0 +1,261 @@
+"""Offsets beside an application's results: stored in its own transaction, fenced by generation.
+
+    store = OffsetStore(engine, table="t_offset", generation="generation")
+    listener = store.listener(consumer, "orders")
+    consumer.subscribe(["orders"], listener=listener)
+    while True:
+        for partition, records in consumer.poll(timeout_ms=1000).items():
+            with engine.begin() as connection:
+                ...                                                     # results
+                listener.save({partition: records[-1].offset + 1}, connection)
+
+Results and offset are committed together or not at all, so a record counts once, whatever dies.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from time import time_ns
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kgroup.errors import UsageError
+from kgroup.source.sql.address import parse_address
+from kgroup.source.sql.engine import open_engine, transaction
+from kgroup.source.sql.fencing import Partition
+from kgroup.source.sql.layout import KEY_ROLES, TableLayout, parse_table_name
+from kgroup.source.sql.owned_row import check_owned, fenced, guard_rows, holder_of, update_row
+from kgroup.source.sql.table import sql_table
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+    from kgroup.source.sql.listener import OffsetListener
+
+__all__ = ["OffsetStore"]
+
+_ATTEMPTS = 5
+
+_T = TypeVar("_T")
+
+
+class OffsetStore:
+    """Offsets of an application's consumers, in a table that `kgroup offsets` understands.
+
+    Errors of the database leave as SQLAlchemy's own, for the application knows its transaction.
+
+    Args:
+        engine_or_url: the application's engine, or the URL of its database.
+        table: its name, perhaps with a schema: `"app.t_offset"`; or all names.
+        generation: the column that fences, where the table has one; see `claim`.
+        timeout_s: the longest that a connection made from a URL waits.
+
+    Raises:
+        UsageError: the URL is none, or its driver is missing.
+    """
+
+    def __init__(
+        self,
+        engine_or_url: "Engine | str",
+        table: str | TableLayout = "t_offset",
+        *,
+        generation: str | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        if isinstance(table, str):
+            schema, name = parse_table_name(table, "table")
+            table = TableLayout(name, schema)
+        self._layout = table if generation is None else replace(table, generation=generation)
+        self._owns_engine = isinstance(engine_or_url, str)
+        self._engine = (
+            open_engine(parse_address(engine_or_url), timeout_s)
+            if isinstance(engine_or_url, str)
+            else engine_or_url
+        )
+        self._table = sql_table(self._layout)
+        self._is_checked = False
+
+    @property
+    def fences(self) -> bool:
+        """Whether the table has a column for the generation."""
+        return self._layout.generation is not None
+
+    def listener(
+        self, consumer: Any, group: str, pending: "Callable[[], Mapping[Any, Any]] | None" = None
+    ) -> "OffsetListener":
+        """Make a listener for `consumer.subscribe`, which seeks on assign and stores on revoke.
+
+        Args:
+            consumer: of kafka-python 3 or later.
+            group: its group.
+            pending: gives the offsets whose results are safe already and that nobody has stored,
+                by partition; asked when partitions are revoked. None: there never are any, as
+                where each transaction stores results and offsets.
+        """
+        from kgroup.source.sql.listener import OffsetListener
+
+        return OffsetListener(self, consumer, group, pending)
+
+    def load(
+        self, group: str, partitions: Collection[Partition], connection: "Connection | None" = None
+    ) -> dict[Partition, int]:
+        """Give what is stored, by partition: the offset of the next record to process.
+
+        Partitions of which nothing is stored are left out.
+        """
+        from sqlalchemy import select
+
+        table = self._table
+        wanted = {(topic, partition): (topic, partition) for topic, partition in partitions}
+        topics = sorted({topic for topic, _ in wanted})
+        statement = select(
+            table.c.group_id, table.c.topic, table.c.partition, table.c.offset
+        ).where(table.c.group_id == group, table.c.topic.in_(topics), table.c.offset.is_not(None))
+
+        def read(connection: "Connection") -> dict[Partition, int]:
+            return {
+                wanted[topic, partition]: int(offset)
+                for group_id, topic, partition, offset in connection.execute(statement)
+                if group_id == group and (topic, partition) in wanted
+            }
+
+        return self._run(read, connection, write=False)
+
+    def save(
+        self,
+        group: str,
+        offsets: Mapping[Partition, Any],
+        connection: "Connection | None" = None,
+        generation: int | None = None,
+    ) -> None:
+        """Store the offsets of the next records to process.
+
+        Args:
+            group: the consumer's.
+            offsets: by partition: whole numbers, or kafka-python's `OffsetAndMetadata`.
+            connection: with the application's transaction, which commits it or takes it back;
+                None: it is committed at once.
+            generation: that the partitions were claimed with; in a table that fences.
+
+        Raises:
+            FencedError: a younger generation has claimed one of the partitions, or nobody has;
+                nothing was stored.
+            UsageError: a generation for a table without the column, or none for one with it.
+        """
+        if self.fences != (generation is not None):
+            raise UsageError(
+                "expected the generation that the partitions were claimed with, found none"
+                if self.fences
+                else "expected a table with a column for the generation, found none; name it: "
+                "OffsetStore(…, generation='generation')"
+            )
+        rows = [self._row(group, key, offsets[key]) for key in sorted(offsets)]
+        if not rows:
+            return
+
+        def write(connection: "Connection") -> None:
+            if generation is None:
+                for row in rows:
+                    if not update_row(connection, self._table, row, None):
+                        connection.execute(self._table.insert().values(row))
+                return
+            lost = guard_rows(connection, self._table, group, sorted(offsets), generation)
+            if lost is not None:
+                raise fenced(self._layout.shown, group, lost[0], generation, lost[1])
+            for row in rows:
+                update_row(connection, self._table, row | {"generation": generation}, generation)
+
+        self._run(write, connection, write=True)
+
+    def claim(
+        self,
+        group: str,
+        partitions: Collection[Partition],
+        generation: int,
+        connection: "Connection | None" = None,
+    ) -> dict[Partition, int]:
+        """Write the generation into the rows of partitions just assigned, and load their offsets.
+
+        From then on no older generation can store there. In a table without the column it only
+        loads: who owned the partitions before can still overwrite what is stored.
+
+        Raises:
+            FencedError: a younger generation has one of them; nothing was written.
+        """
+        ordered = sorted((topic, partition) for topic, partition in partitions)
+
+        def take(connection: "Connection") -> dict[Partition, int]:
+            for key in ordered:
+                row = dict(zip(KEY_ROLES, (group, *key), strict=True)) | {"generation": generation}
+                if update_row(connection, self._table, row, generation):
+                    continue
+                holder = holder_of(connection, self._table, group, key)
+                if holder is not None:
+                    raise fenced(self._layout.shown, group, key, generation, holder)
+                connection.execute(self._table.insert().values(row))
+            return self.load(group, ordered, connection)
+
+        if not self.fences:
+            return self.load(group, ordered, connection)
+        return self._run(take, connection, write=True)
+
+    def forget_generations(self, group: str) -> None:
+        """Let a group begin anew whose generations count from 1 again; its offsets stay.
+
+        Kafka forgets a group, and its generation, when it was empty for some minutes and has
+        committed nothing to Kafka; then each `claim` is fenced. Stop all consumers before.
+        """
+        if not self.fences:
+            return
+
+        def forget(connection: "Connection") -> None:
+            table = self._table
+            statement = table.update().where(table.c.group_id == group).values(generation=0)
+            connection.execute(statement)
+
+        self._run(forget, None, write=True)
+
+    def _run(
+        self, work: "Callable[[Connection], _T]", connection: "Connection | None", *, write: bool
+    ) -> _T:
+        """Run in the application's transaction, or in one of our own, which may be repeated."""
+        if connection is not None:
+            self._check(connection)
+            return work(connection)
+        from sqlalchemy.exc import DBAPIError
+
+        from kgroup.source.sql.sql_error import is_conflict
+
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                with self._transaction(write=write) as own:
+                    self._check(own)
+                    return work(own)
+            except DBAPIError as error:
+                if not is_conflict(error):
+                    raise
+        with self._transaction(write=write) as own:
+            return work(own)
+
+    def _check(self, connection: "Connection") -> None:
+        if not self._is_checked:
+            check_owned(connection, self._layout)
+            self._is_checked = True
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> "Iterator[Connection]":
+        opened = transaction(self._engine, write=write) if self._owns_engine else None
+        with opened or self._engine.begin() as connection:
+            yield connection
+
+    def _row(self, group: str, key: Partition, value: Any) -> dict[str, Any]:
+        topic, partition = key
+        row: dict[str, Any] = {"group_id": group, "topic": topic, "partition": partition}
+        row["offset"] = getattr(value, "offset", value)
+        if self._layout.metadata is not None:
+            row["metadata"] = getattr(value, "metadata", None) or ""
+        if self._layout.leader_epoch is not None:
+            epoch = getattr(value, "leader_epoch", None)
+            row["leader_epoch"] = None if epoch is None or epoch < 0 else epoch
+        if self._layout.updated_at is not None:
+            row["updated_at"] = time_ns() // 1_000_000
+        return row

@@ -1,0 +1,117 @@
+"""A listener of kafka-python's that keeps positions in a table, and knows when they are lost."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafka import ConsumerRebalanceListener
+
+from kgroup.source.sql.fencing import FencedError, Partition, generation_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["OffsetListener"]
+
+
+class _Store(Protocol):
+    """What is needed of an `OffsetStore`."""
+
+    @property
+    def fences(self) -> bool: ...
+
+    def claim(
+        self, group: str, partitions: Collection[Partition], generation: int
+    ) -> dict[Partition, int]: ...
+
+    def save(
+        self,
+        group: str,
+        offsets: Mapping[Partition, Any],
+        connection: "Connection | None" = None,
+        generation: int | None = None,
+    ) -> None: ...
+
+
+class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Seeks to what is stored when partitions are assigned; stores when they are revoked.
+
+    kafka-python calls it from the thread that also sends heartbeats, while `poll` or `close` of
+    the consumer waits: the database must answer well within the session's timeout.
+    """
+
+    def __init__(
+        self,
+        store: _Store,
+        consumer: Any,
+        group: str,
+        pending: Callable[[], Mapping[Any, Any]] | None,
+    ) -> None:
+        self._store = store
+        self._consumer = consumer
+        self._group = group
+        self._pending = pending
+        self._generations: dict[Partition, int] = {}
+
+    def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
+        """Claim the partitions, and go on where the table says.
+
+        One without a stored offset begins where the consumer's own settings say.
+
+        Raises:
+            FencedError: a younger generation has them already.
+        """
+        if not assigned:
+            return
+        generation = generation_of(self._consumer)
+        stored = self._store.claim(self._group, assigned, generation)
+        for partition in assigned:
+            self._generations[tuple(partition)] = generation
+            if tuple(partition) in stored:
+                self._consumer.seek(partition, stored[tuple(partition)])
+
+    def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
+        """Store what `pending` gives of these partitions: they are still ours.
+
+        Raises:
+            FencedError: they are not.
+        """
+        try:
+            if self._pending is not None:
+                given = {tuple(partition): value for partition, value in self._pending().items()}
+                gone = {tuple(partition) for partition in revoked}
+                self.save({key: value for key, value in given.items() if key in gone})
+        finally:
+            self._forget(revoked)
+
+    def on_partitions_lost(self, lost: Collection[Any]) -> None:
+        """Store nothing: others may own these partitions."""
+        self._forget(lost)
+
+    def save(self, offsets: Mapping[Any, Any], connection: "Connection | None" = None) -> None:
+        """Store offsets with the generations that claimed them; see `OffsetStore.save`.
+
+        Raises:
+            FencedError: a partition is not ours; nothing was stored.
+        """
+        if not offsets:
+            return
+        plain = {tuple(partition): value for partition, value in offsets.items()}
+        foreign = [key for key in plain if key not in self._generations]
+        if foreign:
+            topic, partition = foreign[0]
+            raise FencedError(
+                f"group {self._group}, topic {topic}, partition {partition}: expected a partition "
+                "that this consumer owns, found one that it has given up",
+                group_id=self._group,
+                topic=topic,
+            )
+        generation = None
+        if self._store.fences:
+            # A cooperative rebalance tells nothing of partitions that stay: they were claimed
+            # earlier, and are ours in the youngest of these generations too.
+            generation = max(self._generations[key] for key in plain)
+        self._store.save(self._group, plain, connection, generation)
+
+    def _forget(self, partitions: Collection[Any]) -> None:
+        for partition in partitions:
+            self._generations.pop(tuple(partition), None)

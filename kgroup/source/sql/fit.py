@@ -152,28 +152,33 @@ def check_collisions(
         found: those that the table has, of groups that it takes for one of these.
         where: the table, for people.
     """
-    group_column, topic_column = facts.columns["group_id"], facts.columns["topic"]
-    if group_column.collation is None and topic_column.collation is None:
-        return
-    fold_group, fold_topic = _fold(group_column.collation), _fold(topic_column.collation)
-    pairs = sorted(
-        ((fold_group(group), fold_topic(topic)), (group, topic))
-        for group, topic in {*wanted, *found}
+    names = {*wanted, *found}
+    _check_distinct(
+        connection, facts.columns["group_id"], {(group, "") for group, _ in names}, where
     )
-    for (folded, one), (other_folded, other) in pairwise(pairs):
-        if folded != other_folded or not _equal(connection, facts, one, other):
-            continue
-        column, a, b = (
-            (group_column, one[0], other[0])
-            if one[0] != other[0]
-            else (topic_column, one[1], other[1])
-        )
-        raise InputError(
-            f"{where}: expected column {column.name} to tell {_short(a)} from {_short(b)}; its "
-            f"collation {column.collation} takes them for one. Give the column a collation that "
-            "compares bytes (MySQL: utf8mb4_0900_bin, MariaDB: utf8mb4_nopad_bin, SQLite: BINARY)",
-            group_id=one[0],
-        )
+    _check_distinct(
+        connection, facts.columns["topic"], {(topic, group) for group, topic in names}, where
+    )
+
+
+def _check_distinct(
+    connection: "Connection", column: ColumnFacts, names: Collection[tuple[str, str]], where: str
+) -> None:
+    """Raise an InputError where two ids that share a place, the second text, are one."""
+    if column.collation is None:
+        return
+    fold = _fold(column.collation)
+    for (place, folded, a), (other, other_folded, b) in pairwise(
+        sorted((place, fold(name), name) for name, place in names)
+    ):
+        if (place, folded) == (other, other_folded) and _equal(connection, column, a, b):
+            raise InputError(
+                f"{where}: expected column {column.name} to tell {_short(a)} from {_short(b)}; its "
+                f"collation {column.collation} takes them for one. Give the column a collation "
+                "that compares bytes (MySQL: utf8mb4_0900_bin, MariaDB: utf8mb4_nopad_bin, SQLite: "
+                "BINARY)",
+                group_id=place or a,
+            )
 
 
 def _fold(collation: str | None) -> Callable[[str], str]:
@@ -192,17 +197,12 @@ def _plain(text: str) -> str:
     return "".join(c for c in parts if not unicodedata.combining(c)).rstrip(" ")
 
 
-def _equal(
-    connection: "Connection", facts: TableFacts, one: tuple[str, str], other: tuple[str, str]
-) -> bool:
-    """Ask MySQL whether its collations take both for one; SQLite's are known."""
-    for role, a, b in zip(("group_id", "topic"), one, other, strict=True):
-        column = facts.columns[role]
-        if a != b and column.charset is not None and column.collation is not None:
-            text = f"CONVERT(%s USING {column.charset}) COLLATE {column.collation}"
-            if not connection.exec_driver_sql(f"SELECT {text} = {text}", (a, b)).scalar():
-                return False
-    return True
+def _equal(connection: "Connection", column: ColumnFacts, a: str, b: str) -> bool:
+    """Ask MySQL whether its collation takes both for one; SQLite's are known."""
+    if column.charset is None:
+        return True
+    text = f"CONVERT(%s USING {column.charset}) COLLATE {column.collation}"
+    return bool(connection.exec_driver_sql(f"SELECT {text} = {text}", (a, b)).scalar())
 
 
 def _short(text: str) -> str:

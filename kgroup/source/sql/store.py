@@ -14,7 +14,7 @@ from kgroup.source.sql.address import SqlAddress, check_file, parse_address
 from kgroup.source.sql.compare import work_of
 from kgroup.source.sql.engine import open_engine, transaction
 from kgroup.source.sql.fit import check_collisions, check_table, check_values
-from kgroup.source.sql.layout import TableLayout
+from kgroup.source.sql.layout import KEY_ROLES, TableLayout
 from kgroup.source.sql.row_reader import Found, read_rows
 from kgroup.source.sql.rows import delete_rows, insert_rows, select_rows, update_rows
 from kgroup.source.sql.sql_error import is_conflict, sql_errors
@@ -141,7 +141,7 @@ class SqlOffsetStore:
         def delete(connection: "Connection") -> tuple[Problem, ...]:
             self._facts(connection, write=True)
             rows = select_rows(connection, self._table, sorted(wanted), lock=True)
-            gone = [row._asdict() for row in rows if row.group_id in wanted]
+            gone = [dict(zip(KEY_ROLES, row[:3], strict=True)) for row in rows if row[0] in wanted]
             delete_rows(connection, self._table, gone)
             absent = wanted - {row["group_id"] for row in gone}
             return tuple(

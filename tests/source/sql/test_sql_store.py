@@ -1,0 +1,437 @@
+"""The store on SQLite: what is read, what is written, and what is left as it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kgroup.errors import InputError, ProblemKind, UsageError
+from kgroup.model.offset import CommittedOffset, OffsetChange
+from kgroup.model.pattern import parse_regex
+from kgroup.source.base import OffsetStore, WritableOffsetStore
+from kgroup.source.sql.layout import TableLayout
+from kgroup.source.sql.store import SqlOffsetStore
+from tests.source.sql.stored import change, execute, new, query
+from tests.waiting import until
+
+EVERY_COLUMN = TableLayout(
+    metadata="metadata", leader_epoch="leader_epoch", updated_at="updated_at"
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "offsets.db"
+
+
+@pytest.fixture
+def store(file: Path) -> SqlOffsetStore:
+    store = SqlOffsetStore(str(file))
+    store.create_table()
+    return store
+
+
+def test_it_is_a_store_that_can_be_written(store: SqlOffsetStore) -> None:
+    assert isinstance(store, OffsetStore)
+    assert isinstance(store, WritableOffsetStore)
+
+
+def test_what_is_written_is_in_the_table_and_is_read(store: SqlOffsetStore, file: Path) -> None:
+    assert store.write_offsets({"b": new({("t", 10): 5, ("t", 9): 2**63 - 1}), "a": []}) == ()
+    assert query(file) == [("b", "t", 9, 2**63 - 1), ("b", "t", 10, 5)]
+    reading = store.read_offsets()
+    assert reading.problems == ()
+    assert reading.offsets == {
+        "b": (CommittedOffset("t", 9, 2**63 - 1), CommittedOffset("t", 10, 5))
+    }
+
+
+def test_groups_are_asked_for_by_id_and_by_regex(store: SqlOffsetStore) -> None:
+    groups = ("g-1", "g-2", "G-1", "other", "g-1 ")
+    store.write_offsets({group: new({("t", 0): 1}) for group in groups})
+    asked = [
+        (None, None, sorted(groups)),
+        (["g-1", "none"], None, ["g-1"]),
+        (None, parse_regex("g-."), ["g-1", "g-2"]),
+        (["other"], parse_regex("g-2"), ["g-2", "other"]),
+        ([], None, []),
+    ]
+    for ids, regex, expected in asked:
+        assert list(store.read_offsets(ids, regex).offsets) == expected
+
+
+def test_more_groups_than_a_statement_names(store: SqlOffsetStore) -> None:
+    groups = [f"group-{number}" for number in range(1201)]
+    assert store.write_offsets({group: new({("t", 0): 1}) for group in groups}) == ()
+    assert set(store.read_offsets(groups).offsets) == set(groups)
+
+
+def test_a_group_that_differs_is_left_out_as_a_whole(store: SqlOffsetStore, file: Path) -> None:
+    store.write_offsets({"a": new({("t", 0): 1, ("t", 1): 1}), "b": new({("t", 0): 1})})
+    problems = store.write_offsets(
+        {
+            "a": [change("t", 0, 1, 7), change("t", 1, 2, 7), change("t", 2, 4, None)],
+            "b": [change("t", 0, 1, 7), change("t", 1, None, 8)],
+            "c": [change("t", 3, 5, 7)],
+        }
+    )
+    assert query(file) == [("a", "t", 0, 1), ("a", "t", 1, 1), ("b", "t", 0, 7), ("b", "t", 1, 8)]
+    assert [(p.kind, p.group_id, p.topic) for p in problems] == [
+        (ProblemKind.CHANGED, "a", None),
+        (ProblemKind.CHANGED, "c", None),
+    ]
+    assert "Group a left out: of topic t, partition 1, expected offset 2, found offset 1" in (
+        problems[0].reason
+    )
+    assert "likewise 1 more" in problems[0].reason
+    assert "partition 3, expected offset 5, found nothing" in problems[1].reason
+
+
+def test_a_row_that_was_expected_absent_and_is_there_is_kept(
+    store: SqlOffsetStore, file: Path
+) -> None:
+    store.write_offsets({"a": new({("t", 0): 1})})
+    (problem,) = store.write_offsets({"a": new({("t", 0): 9})})
+    assert "expected nothing, found offset 1" in problem.reason
+    assert query(file) == [("a", "t", 0, 1)]
+
+
+def test_nothing_after_deletes_the_row(store: SqlOffsetStore, file: Path) -> None:
+    store.write_offsets({"a": new({("t", 0): 1, ("t", 1): 1})})
+    changes = [change("t", 0, 1, None), change("t", 5, None, None), change("t", 1, 1, 1)]
+    assert store.write_offsets({"a": changes}) == ()
+    assert query(file) == [("a", "t", 1, 1)]
+
+
+def test_groups_are_deleted_and_absent_ones_named(store: SqlOffsetStore, file: Path) -> None:
+    store.write_offsets({g: new({("t", 0): 1, ("u", 0): 1}) for g in ("a", "A", "b")})
+    (problem,) = store.delete_groups(["a", "none"])
+    assert (problem.kind, problem.group_id) == (ProblemKind.NOT_FOUND, "none")
+    assert [row[0] for row in query(file)] == ["A", "A", "b", "b"]
+
+
+def test_all_columns(file: Path) -> None:
+    store = SqlOffsetStore(f"sqlite:///{file}", EVERY_COLUMN)
+    store.create_table()
+    full = CommittedOffset("t", 0, 5, 3, "näh 🜚", 1_700_000_000_123)
+    bare = CommittedOffset("t", 1, 6)
+    changes = [OffsetChange("t", 0, None, full), OffsetChange("t", 1, None, bare)]
+    assert store.write_offsets({"g": changes}) == ()
+    rows = query(file)
+    assert rows[0] == ("g", "t", 0, 5, "näh 🜚", 3, 1_700_000_000_123)
+    assert rows[1][:6] == ("g", "t", 1, 6, None, None)
+    assert rows[1][6] > 1_700_000_000_123  # the time of writing
+    assert store.read_offsets().offsets["g"][0] == full
+    other = CommittedOffset("t", 0, 5, 4, "näh 🜚", 1)
+    (problem,) = store.write_offsets({"g": [OffsetChange("t", 0, other, None)]})
+    assert (
+        "expected offset 5, leader epoch 4, metadata 'näh 🜚', found offset 5, leader epoch 3"
+        in (problem.reason)
+    )
+
+
+@pytest.mark.parametrize("name", ["partition", "group", 'a"b', "order by", "%s", ":x", "ä b"])
+def test_any_name_of_table_and_columns(name: str, file: Path) -> None:
+    layout = TableLayout(
+        name, "main", name, f"{name}2", f"{name}3", f"{name}4", f"{name}5", f"{name}6", f"{name}7"
+    )
+    store = SqlOffsetStore(str(file), layout)
+    store.create_table()
+    store.create_table()
+    assert store.write_offsets({"g": new({("t", 0): 1})}) == ()
+    assert store.write_offsets({"g": [change("t", 0, 1, 2), change("t", 1, None, 3)]}) == ()
+    assert [o.committed_offset for o in store.read_offsets().offsets["g"]] == [2, 3]
+    assert store.delete_groups(["g"]) == ()
+    assert store.read_offsets().offsets == {}
+
+
+def test_any_id(store: SqlOffsetStore) -> None:
+    groups = ["", " ", "g", "g ", "G", "ß", "SS", "é", "é", "\0", "a\nb", "😀" * 3, "x" * 32767]
+    changes = {group: new({(group, 0): index}) for index, group in enumerate(groups)}
+    assert store.write_offsets(changes) == ()
+    stored = store.read_offsets(groups).offsets
+    assert {group: stored[group][0].committed_offset for group in groups} == {
+        group: index for index, group in enumerate(groups)
+    }
+
+
+def test_ids_that_are_no_unicode_are_an_error_before_anything(
+    store: SqlOffsetStore, file: Path
+) -> None:
+    with pytest.raises(InputError, match="half of a surrogate pair in 'a\\\\ud800'") as caught:
+        store.write_offsets({"fine": new({("t", 0): 1}), "a\ud800": new({("t", 0): 1})})
+    assert caught.value.group_id == "a\ud800"
+    assert query(file) == []
+
+
+def test_one_partition_is_changed_once(store: SqlOffsetStore) -> None:
+    with pytest.raises(InputError, match="expected one change of each partition, found two of t 0"):
+        store.write_offsets({"g": [change("t", 0, None, 1), change("t", 0, None, 2)]})
+
+
+def test_rows_that_are_no_offsets_are_problems(store: SqlOffsetStore, file: Path) -> None:
+    execute(
+        file,
+        "INSERT INTO t_offset VALUES ('g','t',0,'x'),('g','t',1,-1),('g','t',2,1.5),('g','t',-1,1),"
+        "('g','t',3,7),(x'00','t',0,1)",
+    )
+    reading = store.read_offsets()
+    assert reading.offsets == {"g": (CommittedOffset("t", 3, 7),)}
+    assert len(reading.problems) == 5
+    assert {problem.kind for problem in reading.problems} == {ProblemKind.UNUSABLE}
+    assert any("as offset, found 'x'" in problem.reason for problem in reading.problems)
+    (problem,) = store.write_offsets({"g": [change("t", 0, None, 5)]})
+    assert problem.kind is ProblemKind.CHANGED
+    assert ("g", "t", 0, "x") in query(file)
+
+
+def test_a_table_that_is_missing(file: Path) -> None:
+    store = SqlOffsetStore(str(file))
+    for call in (
+        store.read_offsets,
+        lambda: store.write_offsets({}),
+        lambda: store.delete_groups([]),
+    ):
+        with pytest.raises(InputError, match="found no such file; create the table"):
+            call()
+    assert not file.exists()
+    execute(file, "CREATE TABLE other (x)")
+    with pytest.raises(InputError, match="expected the table t_offset, found none; have it made"):
+        store.read_offsets()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("group_id TEXT, topic TEXT, part INT", "a column partition and offset; it has group_id"),
+        (
+            'group_id TEXT, topic TEXT, partition INT, "offset" INT',
+            r'found none: two .* CREATE UNIQUE INDEX "t_offset_key" ON "t_offset" '
+            r'\("group_id", "topic", "partition"\)',
+        ),
+        (
+            'group_id TEXT, topic TEXT, partition INT, "offset" INT, UNIQUE (group_id, topic)',
+            "expected a unique key",
+        ),
+        (
+            'group_id INT, topic TEXT, partition INT, "offset" INT, '
+            "UNIQUE (group_id, topic, partition)",
+            "expected column group_id to hold texts as they are .* found INTEGER",
+        ),
+        (
+            'group_id TEXT, topic TEXT, partition INT, "offset" TEXT, '
+            "UNIQUE (group_id, topic, partition)",
+            "expected column offset to hold whole numbers .* found TEXT",
+        ),
+        (
+            'group_id TEXT, topic TEXT, partition INT, "offset" INT, x TEXT NOT NULL, '
+            "UNIQUE (group_id, topic, partition)",
+            "found x: kgroup does not know what to write",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_written(columns: str, message: str, file: Path) -> None:
+    execute(file, f"CREATE TABLE t_offset ({columns})")
+    store = SqlOffsetStore(str(file))
+    for call in (lambda: store.write_offsets({"g": new({("t", 0): 1})}), store.create_table):
+        with pytest.raises(InputError, match=message):
+            call()
+    assert query(file) == []
+
+
+def test_the_statement_that_is_said_makes_the_key(file: Path) -> None:
+    execute(file, 'CREATE TABLE t_offset (group_id TEXT, topic TEXT, partition INT, "offset" INT)')
+    store = SqlOffsetStore(str(file))
+    with pytest.raises(InputError) as caught:
+        store.write_offsets({})
+    execute(file, str(caught.value).split("Add it: ")[1])
+    assert store.write_offsets({"g": new({("t", 0): 1})}) == ()
+
+
+def test_a_key_of_some_rows_is_none(file: Path) -> None:
+    execute(
+        file,
+        'CREATE TABLE t_offset (group_id TEXT, topic TEXT, partition INT, "offset" INT)',
+        "CREATE UNIQUE INDEX k ON t_offset (group_id, topic, partition) WHERE partition > 5",
+    )
+    with pytest.raises(InputError, match="expected a unique key"):
+        SqlOffsetStore(str(file)).write_offsets({})
+
+
+def test_a_table_of_somebody_else(file: Path) -> None:
+    execute(
+        file,
+        "CREATE TABLE t_offset (id INTEGER PRIMARY KEY, GROUP_ID VARCHAR(3), topic TEXT NOT NULL, "
+        "partition SMALLINT, \"offset\" INT, note TEXT DEFAULT 'x')",
+        "CREATE UNIQUE INDEX k ON t_offset (topic, partition, group_id)",
+    )
+    store = SqlOffsetStore(str(file))
+    assert store.write_offsets({"longer": new({("t", 70_000): 2**62})}) == ()
+    assert query(file) == [(1, "longer", "t", 70_000, 2**62, "x")]
+    assert store.write_offsets({"longer": [change("t", 70_000, 2**62, 1)]}) == ()
+    assert query(file) == [(1, "longer", "t", 70_000, 1, "x")]
+
+
+def test_ids_that_a_collation_takes_for_one(file: Path) -> None:
+    execute(
+        file,
+        "CREATE TABLE t_offset (group_id TEXT COLLATE NOCASE, topic TEXT COLLATE RTRIM, "
+        'partition INT, "offset" INT, PRIMARY KEY (group_id, topic, partition))',
+    )
+    store = SqlOffsetStore(str(file))
+    assert store.write_offsets({"Group": new({("t", 0): 1}), "other": new({("t", 0): 1})}) == ()
+    for changes, a, b in (
+        ({"group": new({("u", 0): 1})}, "'Group'", "'group'"),
+        ({"x": new({("t", 0): 1, ("t ", 1): 1})}, "'t'", "'t '"),
+        ({"Y": new({("t", 0): 1}), "y": new({("t", 0): 1})}, "'Y'", "'y'"),
+    ):
+        with pytest.raises(InputError, match=f"to tell {a} from {b}; its collation"):
+            store.write_offsets(changes)
+    assert len(query(file)) == 2
+    assert list(store.read_offsets(["group", "OTHER", "other"]).offsets) == ["other"]
+    assert [problem.group_id for problem in store.delete_groups(["group"])] == ["group"]
+    assert len(query(file)) == 2
+
+
+def test_a_column_that_compares_otherwise_than_the_key(file: Path) -> None:
+    execute(
+        file,
+        "CREATE TABLE t_offset (group_id TEXT COLLATE NOCASE, topic TEXT, partition INT, "
+        '"offset" INT)',
+        "CREATE UNIQUE INDEX k ON t_offset (group_id COLLATE BINARY, topic, partition)",
+    )
+    store = SqlOffsetStore(str(file))
+    assert store.write_offsets({"a": new({("t", 0): 1}), "A": new({("t", 0): 2})}) == ()
+    assert store.write_offsets({"a": [change("t", 0, 1, 7)]}) == ()
+    assert sorted(query(file)) == [("A", "t", 0, 2), ("a", "t", 0, 7)]
+    assert store.delete_groups(["A"]) == ()
+    assert query(file) == [("a", "t", 0, 7)]
+
+
+def test_two_writers_at_once_count_every_step(store: SqlOffsetStore, file: Path) -> None:
+    """Each adds one to what it has read; none of these is lost."""
+    store.write_offsets({"g": new({("t", 0): 0})})
+    steps = 25
+
+    def count() -> None:
+        own = SqlOffsetStore(str(file))
+        done = 0
+        while done < steps:
+            now = own.read_offsets(["g"]).offsets["g"][0].committed_offset
+            done += not own.write_offsets({"g": [change("t", 0, now, now + 1)]})
+
+    threads = [threading.Thread(target=count) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert query(file) == [("g", "t", 0, 2 * steps)]
+
+
+def test_a_killed_writer_leaves_nothing_half_written(store: SqlOffsetStore, file: Path) -> None:
+    store.write_offsets({"old": new({("t", 0): 1})})
+    writer = (
+        "import sys, sqlite3\n"
+        "from tests.source.sql.big_import import write_slowly\n"
+        "write_slowly(sys.argv[1])\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", writer, str(file)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "half\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert query(file) == [("old", "t", 0, 1)]
+    changes = {f"g{number}": new({("t", 0): number}) for number in range(1000)}
+    assert store.write_offsets(changes) == ()
+    assert len(query(file)) == 1001
+
+
+def test_the_file_is_locked_no_longer_than_the_timeout(store: SqlOffsetStore, file: Path) -> None:
+    hasty = SqlOffsetStore(str(file), timeout_s=0.05)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Exception, match="another process has it locked") as caught:
+            hasty.write_offsets({"g": new({("t", 0): 1})})
+        assert getattr(caught.value, "kind", None) is ProblemKind.BUSY
+        assert hasty.read_offsets().offsets == {}
+        other.execute("ROLLBACK")
+    assert hasty.write_offsets({"g": new({("t", 0): 1})}) == ()
+
+
+def test_a_writer_waits_for_another(store: SqlOffsetStore, file: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO t_offset VALUES ('g', 't', 0, 3)")
+        problems: list[object] = []
+        thread = threading.Thread(
+            target=lambda: problems.extend(store.write_offsets({"g": new({("t", 0): 1})}))
+        )
+        thread.start()
+        other.execute("COMMIT")
+    thread.join()
+    assert len(problems) == 1
+    assert query(file) == [("g", "t", 0, 3)]
+    assert until(lambda: not thread.is_alive())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"no database at all, but long enough to be taken for one" * 20,
+            "database of SQLite, found",
+        ),
+        (None, "expected a file that may be opened"),
+    ],
+)
+def test_files_that_are_no_database(content: bytes | None, message: str, file: Path) -> None:
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        SqlOffsetStore(str(file)).read_offsets()
+    assert caught.value.path == str(file)
+
+
+def test_a_database_that_may_only_be_read(store: SqlOffsetStore, file: Path) -> None:
+    store.write_offsets({"g": new({("t", 0): 1})})
+    only_read = SqlOffsetStore(f"sqlite:///{file}?mode=ro")
+    assert list(only_read.read_offsets().offsets) == ["g"]
+    with pytest.raises(Exception, match="that may be written, found a read-only one") as caught:
+        only_read.write_offsets({"g": [change("t", 0, 1, 2)]})
+    assert getattr(caught.value, "kind", None) is ProblemKind.DENIED
+
+
+def test_claimed_rows_without_an_offset_are_nothing(file: Path) -> None:
+    store = SqlOffsetStore(str(file), TableLayout(generation="generation"))
+    store.create_table()
+    execute(file, "INSERT INTO t_offset VALUES ('g', 't', 0, NULL, 7), ('g', 't', 1, 5, 7)")
+    assert store.read_offsets().offsets == {"g": (CommittedOffset("t", 1, 5),)}
+    assert store.write_offsets({"g": [change("t", 0, None, 4), change("t", 1, 5, 6)]}) == ()
+    assert query(file) == [("g", "t", 0, 4, 7), ("g", "t", 1, 6, 7)]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"offset": "topic"}, "found 'topic' for both topic and offset"),
+        ({"offset": "TOPIC"}, "for both topic and offset"),
+        ({"metadata": ""}, "metadata: expected a name in the database, found ''"),
+        ({"table": "a\0"}, "table: expected a name"),
+    ],
+)
+def test_names_that_are_none(names: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        TableLayout(**names)

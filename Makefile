@@ -17,7 +17,7 @@ DEMO := 'list --sample' \
   'decode-offsets --sample --group ledger -o jsonl' \
   'decode-offsets --sample --stats'
 
-.PHONY: help venv demo test shells check lint unit kernels format oracle fuzz bench lock clean
+.PHONY: help venv demo test shells databases check lint unit kernels format oracle fuzz bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,7 +35,7 @@ demo: venv ## run the main job on the recorded data inside the package; no serve
 	@set -e; PATH="$(CURDIR)/$(BIN):$$PATH"; for command in $(DEMO); do \
 	  printf '\n$$ kgroup %s\n' "$$command"; kgroup $$command; done
 
-test: venv shells ## every test, with more random examples, and with real brokers
+test: venv shells databases ## every test, with more random examples, and with real brokers
 	$(MAKE) -j2 lint unit KGROUP_TEST_EXAMPLES=8
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m broker --durations 15
 
@@ -47,6 +47,19 @@ shells: ## install what is missing of bash, zsh, fish, jq and chromium, in which
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	else \
 	  echo "The tests of completions, scripts and pages need$$missing. Install with the system's package manager, on Debian: sudo apt-get install$$missing" >&2; exit 1; \
+	fi
+
+databases: ## install what is missing of PostgreSQL and MariaDB, whose servers the tests run; none is started
+	@missing=; packages=; \
+	if [ -z "$$(ls -d /usr/lib/postgresql/*/bin/postgres 2> /dev/null)$$(command -v postgres)" ]; then missing=postgresql; fi; \
+	for program in mariadbd mariadb-install-db my_print_defaults; do \
+	  PATH="$$PATH:/usr/sbin" command -v $$program > /dev/null || packages="mariadb-server-core mariadb-client-core"; done; \
+	missing="$$missing $$packages"; if [ "$$missing" = " " ]; then exit 0; fi; \
+	if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "The tests of SQL databases need$$missing: installing with apt-get."; \
+	  apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	else \
+	  echo "The tests of SQL databases need$$missing. Install with the system's package manager, on Debian: sudo apt-get install$$missing" >&2; exit 1; \
 	fi
 
 check: venv ## format, lint, types, import rule, unit tests; no JVM

@@ -130,7 +130,8 @@ def _mysql(timeout_s: float) -> dict[str, Any]:
 def _limits(backend: str, timeout_s: float) -> tuple[str, ...]:
     if backend == "postgresql":
         limit = math.ceil(timeout_s * 1000)
-        return (f"SET statement_timeout = {limit}", f"SET lock_timeout = {limit}")
+        # The lock's is shorter, for its error says more.
+        return (f"SET statement_timeout = {limit + 500}", f"SET lock_timeout = {limit}")
     return (
         f"SET SESSION innodb_lock_wait_timeout = {math.ceil(timeout_s)}",
         # Without it a server may cut what does not fit, and only warn.

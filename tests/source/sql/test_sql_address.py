@@ -84,6 +84,7 @@ def test_texts_that_are_no_urls(text: str, message: str) -> None:
         f"postgresql://u:{SECRET}@{NOBODY}/d?no_such_thing=1",
         f"mysql://u:{SECRET}@{NOBODY}/d?ssl_ca=/no/such/file",
         f"mysql://u:p@{NOBODY}/d?no_such_thing={SECRET}",
+        f"postgresql://u:p@{NOBODY}/d?channel_binding={SECRET}",  # which libpq then shows
     ],
 )
 def test_no_secret_is_shown_wherever_it_stands(url: str) -> None:

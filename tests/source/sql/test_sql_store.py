@@ -357,6 +357,24 @@ def test_a_killed_writer_leaves_nothing_half_written(store: SqlOffsetStore, file
     assert len(query(file)) == 1001
 
 
+def test_an_error_in_the_middle_takes_everything_back(file: Path) -> None:
+    execute(
+        file,
+        'CREATE TABLE t_offset (group_id TEXT, topic TEXT, partition INT, "offset" INT '
+        'CHECK ("offset" < 100), PRIMARY KEY (group_id, topic, partition))',
+        "INSERT INTO t_offset VALUES ('a', 't', 0, 1), ('b', 't', 0, 1)",
+    )
+    with pytest.raises(InputError, match=r"values that fit .* CHECK constraint failed"):
+        SqlOffsetStore(str(file)).write_offsets(
+            {
+                "a": [change("t", 0, 1, 7)],
+                "b": [change("t", 0, 1, None)],
+                "c": new({("t", 0): 5, ("t", 1): 100}),
+            }
+        )
+    assert query(file) == [("a", "t", 0, 1), ("b", "t", 0, 1)]
+
+
 def test_the_file_is_locked_no_longer_than_the_timeout(store: SqlOffsetStore, file: Path) -> None:
     hasty = SqlOffsetStore(str(file), timeout_s=0.05)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:

@@ -185,3 +185,124 @@ def test_whom_to_remove_has_to_be_said(cli: Cli) -> None:
         assert (result.status, "whom? Choose --member ID" in result.err) == (2, True)
     result = cli("members", "remove", "--sample", "order-service", "--all", "--execute")
     assert (result.status, "--execute needs a live cluster" in result.err) == (2, True)
+
+
+@pytest.fixture
+def database(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A table with what the sample has, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KGROUP_SQL_URL", raising=False)
+    line = ["offsets", "copy", "sample", "sql:o.db", "--all", "--create-table"]
+    done = cli(*line, "--execute", "--backup", "first.json")
+    assert done.status == 0, done.err
+    return "o.db"
+
+
+def test_a_copy_has_no_differences(cli: Cli, database: str) -> None:
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+    shown = cli("offsets", "show", "--sql", database, "order-service", "-o", "json")
+    assert {row["partition"]: row["committed_offset"] for row in rows(shown)} == ORDERS
+
+
+def test_a_change_is_carried_out_and_undone(cli: Cli, database: str, tmp_path: Path) -> None:
+    line = ["offsets", "reset", "--sql", database, "order-service", "--shift-by", "-2"]
+    planned = cli(*line, "-o", "json")
+    assert {row["result"] for row in rows(planned)} == {"planned"}
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+
+    done = cli(*line, "-o", "json", "--execute")
+    assert {row["result"] for row in rows(done)} == {"done"}
+    shown = cli("offsets", "show", "--sql", database, "order-service", "-o", "json")
+    assert {row["partition"]: row["committed_offset"] for row in rows(shown)} == {
+        partition: offset - 2 for partition, offset in ORDERS.items()
+    }
+    (backup,) = tmp_path.glob("kgroup-offsets-*.json")
+    assert f"is in {backup.name}: 'kgroup offsets import' undoes this" in done.err
+
+    undone = cli("offsets", "import", "--sql", database, backup, "--execute", "--backup", "u.json")
+    assert undone.status == 0
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+    again = cli("offsets", "import", "--sql", database, backup, "-o", "json")
+    assert {row["result"] for row in rows(again)} == {"unchanged"}
+
+
+def test_undoing_a_copy_deletes_what_was_not_there(cli: Cli, database: str) -> None:
+    done = cli("offsets", "import", "--sql", database, "first.json", "--execute", "--backup", "x")
+    assert done.status == 0
+    assert cli("offsets", "show", "--sql", database, "--all", "-o", "jsonl").out == ""
+
+
+def test_a_backup_is_never_overwritten(cli: Cli, database: str, tmp_path: Path) -> None:
+    before = (tmp_path / "first.json").read_bytes()
+    line = ["offsets", "delete", "--sql", database, "order-service", "--execute"]
+    refused = cli(*line, "--backup", "first.json")
+    assert (refused.status, "expected a new file" in refused.err) == (1, True)
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+    assert (tmp_path / "first.json").read_bytes() == before
+    refused = cli(*line, "--backup", "nosuch/first.json")
+    assert refused.status == 1
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+
+
+def test_deleting(cli: Cli, database: str) -> None:
+    line = ["offsets", "delete", "--sql", database, "--execute", "--backup"]
+    assert cli(*line, "1.json", "shipping").status == 0
+    assert cli("offsets", "show", "--sql", database, "shipping").status == 3
+    assert cli(*line, "2.json", "invoice-batch", "--topic", "nosuch").status == 3
+    assert cli(*line, "3.json", "invoice-batch", "--topic", "payments").status == 0
+    assert cli("offsets", "show", "--sql", database, "invoice-batch").status == 3
+    assert cli("offsets", "import", "--sql", database, "1.json", "--execute").status == 0
+    assert cli("offsets", "show", "--sql", database, "shipping").status == 0
+
+
+def test_names_of_the_table_and_its_columns(cli: Cli, database: str) -> None:
+    more = [
+        "--sql-table",
+        "Offsets",
+        "--sql-column",
+        "offset=next",
+        "--sql-column",
+        "metadata=meta",
+    ]
+    line = ["offsets", "copy", "sample", f"sql:{database}", "--all", *more, "--create-table"]
+    assert cli(*line, "--execute", "--backup", "names.json").status == 0
+    shown = cli("offsets", "show", "--sql", database, "--all", "-o", "jsonl", *more).out
+    assert len(shown.splitlines()) == len(
+        cli("offsets", "show", "--sample", "--all", "-o", "jsonl").out.splitlines()
+    )
+    wrong = cli("offsets", "show", "--sql", database, "--all", "--sql-column", "offst=next")
+    assert (wrong.status, "expected WHAT=NAME with WHAT one of group-id" in wrong.err) == (2, True)
+
+
+def test_the_database_of_the_environment_or_a_profile(
+    cli: Cli, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = ["offsets", "show", "--all", "-o", "jsonl"]
+    missing = cli(*line, "--sql", "profile")
+    assert (missing.status, "which database? Expected --sql URL" in missing.err) == (2, True)
+    expected = cli(*line, "--sql", database).out
+    monkeypatch.setenv("KGROUP_SQL_URL", database)
+    assert cli(*line, "--sql", "profile").out == expected
+    assert cli("offsets", "diff", "sql", "sample", "--all").status == 0
+    monkeypatch.delenv("KGROUP_SQL_URL")
+    (tmp_path / "config.toml").write_text(f'[profiles.p.sql]\nurl = "{database}"\n')
+    monkeypatch.setenv("KGROUP_CONFIG", str(tmp_path / "config.toml"))
+    assert cli(*line, "--sql", "profile", "-C", "p").out == expected
+    assert cli("offsets", "diff", "sql", "sample", "--all", "-C", "p").status == 0
+
+
+def test_a_goal_that_needs_the_log_needs_a_cluster(cli: Cli, database: str) -> None:
+    result = cli("offsets", "reset", "--sql", database, "order-service", "--to-latest")
+    assert (result.status, "name the cluster (--bootstrap-server)" in result.err) == (2, True)
+
+
+def test_passwords_are_never_shown(cli: Cli) -> None:
+    url = "postgresql://me:hunter2@127.0.0.1:1/db"
+    for line in (
+        ["show", "--sql", url, "--all"],
+        ["diff", f"sql:{url}", "sample", "--all"],
+        ["copy", "sample", url, "--all"],
+    ):
+        result = cli("offsets", *line, "--timeout", "2")
+        assert result.status == 1
+        assert "hunter2" not in result.out + result.err

@@ -1,11 +1,12 @@
 """What the table of offsets and its columns are called."""
 
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 
 from kgroup.errors import UsageError
 
-__all__ = ["KEY_ROLES", "ROLES", "TableLayout", "parse_table_name"]
+__all__ = ["KEY_ROLES", "ROLES", "TableLayout", "parse_table_name", "renamed"]
 
 KEY_ROLES = ("group_id", "topic", "partition")
 """Columns of the unique key."""
@@ -72,6 +73,32 @@ class TableLayout:
     def shown(self) -> str:
         """The table's name for people."""
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+
+def renamed(layout: TableLayout, table: str | None, columns: Iterable[str]) -> TableLayout:
+    """Give a layout other names.
+
+    Args:
+        layout: with the names so far.
+        table: as of `parse_table_name`; None: as it is.
+        columns: ``leader-epoch=epoch``: what a column holds, and its name.
+
+    Raises:
+        UsageError: a name is none, or is that of two columns.
+    """
+    names: dict[str, str | None] = {}
+    if table is not None:
+        names["schema"], names["table"] = parse_table_name(table, "--sql-table")
+    for text in columns:
+        what, equals, name = text.partition("=")
+        role = what.replace("-", "_")
+        if not equals or role not in ROLES:
+            known = ", ".join(each.replace("_", "-") for each in ROLES)
+            raise UsageError(
+                f"--sql-column: expected WHAT=NAME with WHAT one of {known}; found {text!r}"
+            )
+        names[role] = name
+    return replace(layout, **names)  # type: ignore[arg-type]
 
 
 def parse_table_name(text: str, where: str) -> tuple[str | None, str]:

@@ -6,10 +6,10 @@ Prints Markdown tables, with the machine, for the README.
 import argparse
 import sys
 
-from bench import assigning, decoding, history, live, simulating, zookeeper
+from bench import assigning, decoding, history, live, offsets, simulating, zookeeper
 from bench.measure import KAFKA, machine
 
-PARTS = ["decoding", "live", "assigning", "zookeeper", "simulating", "history"]
+PARTS = ["decoding", "live", "assigning", "zookeeper", "simulating", "offsets", "history"]
 
 
 def main() -> None:
@@ -36,6 +36,9 @@ def main() -> None:
         print()
     if options.only in (None, "simulating"):
         simulating.bench(options.runs)
+        print()
+    if options.only in (None, "offsets"):
+        offsets.bench(options.runs)
         print()
     if options.only in (None, "history"):
         history.bench()

@@ -1,5 +1,7 @@
 """A broker with many groups, to ask: each has committed every partition of one topic.
 
+    python -m bench.cluster FOLDER GROUPS PARTITIONS
+
 A process of its own, so that the one that measures others stays small: Linux counts the memory of
 a process from before the program that it runs.
 """
@@ -11,7 +13,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.protocol.consumer.group import OffsetCommitRequest
 
-from bench.live import GROUPS, PARTITIONS, group_id
+from bench.live import group_id
 from bench.measure import KAFKA
 from kgroup.errors import BrokerError
 from kgroup.source.broker.client import BrokerClient
@@ -25,15 +27,16 @@ _NO_COORDINATOR_YET = frozenset({14, 15, 16})
 
 
 def main() -> None:
-    """Run it in the folder given, print its address, and end with standard input.
+    """Run it in a folder, print its address, and end with standard input.
 
     Its defaults are Kafka's, apart from one replica.
     """
     config = {"offsets.topic.num.partitions": "50"}
+    groups, partitions = map(int, sys.argv[2:])
     with broker(KAFKA, Path(sys.argv[1]), config=config) as server:
-        _write_records(server)
+        _write_records(server, partitions)
         with BrokerClient(server.bootstrap, Deadline(60, of_silence=True)) as client:
-            client.run(_commit_all(client))
+            client.run(_commit_all(client, groups, partitions))
         print(server.bootstrap, flush=True)
         sys.stdin.read()
 
@@ -42,29 +45,30 @@ def _topic(number: int) -> str:
     return f"orders-{number % TOPICS}"
 
 
-def _write_records(server: Broker) -> None:
+def _write_records(server: Broker, partitions: int) -> None:
     admin = KafkaAdminClient(**server.client_options)
-    admin.create_topics([NewTopic(_topic(each), PARTITIONS, 1) for each in range(TOPICS)])
+    admin.create_topics([NewTopic(_topic(each), partitions, 1) for each in range(TOPICS)])
     admin.close()
     producer = KafkaProducer(**server.client_options)
     for each in range(TOPICS):
-        for partition in range(PARTITIONS):
+        for partition in range(partitions):
             for _ in range(10):
                 producer.send(_topic(each), b"record", partition=partition)
     producer.close()
 
 
-async def _commit_all(client: BrokerClient) -> None:
+async def _commit_all(client: BrokerClient, groups: int, partitions: int) -> None:
     await client.connect()
     view = await client.metadata([])
     (node,) = view.brokers
-    await _commit(client, node, 0)  # which makes __consumer_offsets
-    for answer in await client.gather(_commit(client, node, n) for n in range(1, GROUPS)):
+    await _commit(client, node, 0, partitions)  # which makes __consumer_offsets
+    rest = (_commit(client, node, number, partitions) for number in range(1, groups))
+    for answer in await client.gather(rest):
         if isinstance(answer, BrokerError):
             raise answer
 
 
-async def _commit(client: BrokerClient, node: int, number: int) -> None:
+async def _commit(client: BrokerClient, node: int, number: int, partitions: int) -> None:
     """Commit as an administrator does, without being a member."""
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = topic.OffsetCommitRequestPartition
@@ -89,7 +93,7 @@ async def _commit(client: BrokerClient, node: int, number: int) -> None:
                             committed_leader_epoch=0,
                             committed_metadata="",
                         )
-                        for each in range(PARTITIONS)
+                        for each in range(partitions)
                     ],
                 )
             ],

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from bench.measure import ENVIRONMENT, KGROUP, kafka_tool, measure, median, print_heads, print_row
 
-__all__ = ["GROUPS", "PARTITIONS", "bench", "group_id"]
+__all__ = ["GROUPS", "PARTITIONS", "TOOL", "bench", "cluster", "group_id"]
 
 GROUPS = 5_000
 PARTITIONS = 16
@@ -21,7 +21,7 @@ def group_id(number: int) -> str:
 
 
 def bench(runs: int) -> None:
-    with TemporaryDirectory() as work, _cluster(work) as bootstrap:
+    with TemporaryDirectory() as work, cluster(work, GROUPS, PARTITIONS) as bootstrap:
         print(
             f"A broker on loopback with {GROUPS:,} groups, each with {PARTITIONS} committed "
             "partitions and no members.\n"
@@ -58,9 +58,9 @@ def bench(runs: int) -> None:
 
 
 @contextmanager
-def _cluster(work: str) -> Iterator[str]:
+def cluster(work: str, groups: int, partitions: int) -> Iterator[str]:
     """Run `bench.cluster`, and give its address."""
-    command = [sys.executable, "-m", "bench.cluster", work]
+    command = [sys.executable, "-m", "bench.cluster", work, str(groups), str(partitions)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
         assert it.stdin is not None
         assert it.stdout is not None

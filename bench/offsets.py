@@ -1,0 +1,104 @@
+"""Offsets of many groups from Kafka to databases and back, beside Kafka's own CSV plans.
+
+The peer is `kafka-consumer-groups --reset-offsets` with the same groups: `--to-current --export`
+for what reads, `--from-file --execute` for what writes. All processes are whole ones.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.live import TOOL, cluster
+from bench.measure import KGROUP, Measurement, kafka_tool, measure, median, print_heads, print_row
+from tests.broker.sql_servers import postgresql
+
+__all__ = ["bench"]
+
+GROUPS = 1_000
+PARTITIONS = 100
+
+
+def bench(runs: int) -> None:
+    """Measure each job so often; Kafka's tool once, as it takes long."""
+    with (
+        TemporaryDirectory() as work,
+        TemporaryDirectory() as files,
+        cluster(work, GROUPS, PARTITIONS) as bootstrap,
+        postgresql() as server,
+    ):
+        folder = Path(files)
+        print(
+            f"A broker on loopback with {GROUPS:,} groups, each with {PARTITIONS} committed "
+            "partitions and no members; databases on loopback.\n"
+        )
+        print_heads("job", "seconds", "offsets a second", "Kafka's tool, s", "times as fast")
+        peer = ["--bootstrap-server", bootstrap, "--reset-offsets", "--all-groups", "--all-topics"]
+        export = measure(kafka_tool(TOOL, *peer, "--to-current", "--export", "--dry-run"))
+        where = ["-b", bootstrap]
+        saved = folder / "all.json"
+        _job(
+            "export to JSON",
+            runs,
+            [["offsets", "export", *where, "--all", "-f", str(saved)]],
+            export,
+        )
+        for name, url in (("SQLite", str(folder / "o.db")), ("PostgreSQL", server.url())):
+            store = f"sql:{url}"
+            both = ["--all", *where, "--execute", "--yes"]
+            _copies(f"copy from Kafka to {name}", runs, ["kafka", store], both, folder, export)
+            _job(
+                f"diff of Kafka and {name}",
+                runs,
+                [["offsets", "diff", "kafka", store, "--all", *where]],
+                export,
+            )
+        plan = folder / "plan.csv"
+        measure([*KGROUP, "offsets", "export", *where, "--all", "-f", str(plan)])
+        shifted = folder / "shifted.csv"
+        shifted.write_text(_shifted(plan.read_text()))
+        command = [*peer, "--from-file", str(shifted), "--execute"]
+        imported = measure(kafka_tool(TOOL, *command))
+        taken = []
+        for run in range(runs):
+            for file in (plan, shifted):
+                backup = folder / f"import-{run}-{file.stem}.json"
+                line = ["offsets", "import", *where, str(file), "--execute", "--yes"]
+                taken.append(measure([*KGROUP, *line, "--backup", str(backup)]))
+        _print("import to Kafka", taken, imported)
+
+
+def _copies(
+    job: str, runs: int, stores: list[str], options: list[str], folder: Path, peer: Measurement
+) -> None:
+    """Copy everything into an empty table, again and again."""
+    taken = []
+    for run in range(runs):
+        table = ["--sql-table", f"t{run}", "--create-table"]
+        backup = ["--backup", str(folder / f"{abs(hash(job))}-{run}.json")]
+        taken.append(measure([*KGROUP, "offsets", "copy", *stores, *options, *table, *backup]))
+    table = ["--create-table", "--backup", str(folder / f"{abs(hash(job))}.json")]
+    measure([*KGROUP, "offsets", "copy", *stores, *options, *table])
+    _print(job, taken, peer)
+
+
+def _job(job: str, runs: int, commands: list[list[str]], peer: Measurement) -> None:
+    _print(job, [measure([*KGROUP, *each]) for _ in range(runs) for each in commands], peer)
+
+
+def _print(job: str, taken: list[Measurement], peer: Measurement) -> None:
+    our = median(taken)
+    print_row(
+        job,
+        f"{our.wall:.2f}",
+        f"{GROUPS * PARTITIONS / our.wall:,.0f}",
+        f"{peer.wall:.1f}",
+        f"{peer.wall / our.wall:.0f}",
+    )
+
+
+def _shifted(plan: str) -> str:
+    """Put each offset one back, or on from 0: within the ten records that partitions have."""
+    lines = []
+    for line in plan.splitlines():
+        head, _, offset = line.rpartition(",")
+        lines.append(f"{head},{int(offset) - 1 if int(offset) else 1}")
+    return "\n".join(lines) + "\n"

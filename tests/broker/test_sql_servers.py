@@ -276,7 +276,7 @@ def test_a_table_without_transactions(mariadb_server: MariaDb, table: str) -> No
 def test_two_writers_at_once_count_every_step(server: SqlServer, table: str) -> None:
     """Each adds one to what it has read; none of these is lost."""
     made(server, table).write_offsets({"g": new({("t", 0): 0})})
-    steps = 20
+    steps = 10
 
     def count(_: int) -> None:
         own = SqlOffsetStore(server.url(), TableLayout(table))

@@ -232,6 +232,11 @@ def test_a_table_that_is_missing(file: Path) -> None:
             "expected column offset to hold whole numbers .* found TEXT",
         ),
         (
+            'group_id, topic STRING, partition INT, "offset" INT, '
+            "UNIQUE (group_id, topic, partition)",
+            "expected column group_id to hold texts as they are",
+        ),
+        (
             'group_id TEXT, topic TEXT, partition INT, "offset" INT, x TEXT NOT NULL, '
             "UNIQUE (group_id, topic, partition)",
             "found x: kgroup does not know what to write",

@@ -43,22 +43,23 @@ def kafka_csv_lines(rows: Iterable[StoredOffset], *, with_group: bool) -> Iterat
         yield f"{names},{row.partition},{row.committed_offset}\n".encode()
 
 
-def read_kafka_csv(text: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]:
+def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]:
     """Read offsets, each with its place: "line 1".
 
     Args:
-        text: of the file.
+        contents: of the file.
         group_id: of offsets that name none.
 
     Raises:
         InputError: a line is none of the two forms; it has its number, not the file's name.
     """
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(contents.split("\n"), 1):
         if not line.strip("\r"):
             continue
         where = f"line {number}"
+        text = line.removesuffix("\r")
         try:
-            fields = next(csv.reader([line.removesuffix("\r")], strict=True))
+            fields = next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
         except csv.Error as error:
             raise InputError(f"{where}: expected CSV, found {line[:80]!r}: {error}") from None
         if len(fields) not in (3, 4):

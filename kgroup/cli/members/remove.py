@@ -75,7 +75,7 @@ def command(
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
             count = len(plan.data)
             execution.ask(
-                removal_sheet(plan.data),
+                lambda: removal_sheet(plan.data),
                 f"Remove {count} member{'' if count == 1 else 's'} of group {group}?",
             )
             plan = carry_out_removal(found, plan, reason)

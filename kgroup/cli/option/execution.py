@@ -70,21 +70,21 @@ class Execution:
         count, groups = sum(map(len, plan.changes.values())), len(plan.deleted or plan.changes)
         offsets = f"{count} offset{'' if count == 1 else 's'}"
         what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
-        self.ask(plan_sheet(plan.rows), f"{what}{'' if groups == 1 else 's'}?")
+        self.ask(lambda: plan_sheet(plan.rows), f"{what}{'' if groups == 1 else 's'}?")
         backup = self._save(plan)
         report = carry_out(store, plan)
         status = show(command, report, output, plan_sheet)
         warn(f"note: what was committed before is in {backup}: 'kgroup offsets import' undoes this")
         return status
 
-    def ask(self, sheet: "Sheet", question: str) -> None:
+    def ask(self, sheet: "Callable[[], Sheet]", question: str) -> None:
         """Show a plan and ask whether to do it, on a terminal; who says no ends the command."""
         if self._is_sure or not sys.stdin.isatty():
             return
         from kgroup.render.sheet import sheet_text
 
         terminal = sys.stderr.isatty()
-        for block in sheet_text(sheet.without_blank(), "table", headers=True, terminal=terminal):
+        for block in sheet_text(sheet().without_blank(), "table", headers=True, terminal=terminal):
             click.echo(block, nl=False, err=True)
         click.confirm(question, abort=True, err=True)
 

@@ -50,7 +50,8 @@ def plan_transfer(
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
             if not topics or each.topic in topics:
-                offset = each if leader_epochs else replace(each, leader_epoch=None)
+                keeps = leader_epochs or each.leader_epoch is None
+                offset = each if keeps else replace(each, leader_epoch=None)
                 of_group[each.topic, each.partition] = Target(offset)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(new_id or group_id, {})

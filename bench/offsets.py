@@ -61,7 +61,7 @@ def bench(runs: int) -> None:
         for run in range(runs):
             for file in (plan, shifted):
                 backup = folder / f"import-{run}-{file.stem}.json"
-                line = ["offsets", "import", *where, str(file), "--execute", "--yes"]
+                line = ["offsets", "import", *where, str(file), "--all", "--execute", "--yes"]
                 taken.append(measure([*KGROUP, *line, "--backup", str(backup)]))
         _print("import to Kafka", taken, imported)
 

@@ -36,6 +36,7 @@ __all__ = [
     "Question",
     "Reading",
     "RenewableSource",
+    "SizedSource",
     "TimedSource",
     "TopicSource",
     "WritableOffsetStore",
@@ -219,6 +220,19 @@ class TimedSource(Protocol):
 
         Its start is None where there is no such record; partitions whose log tells no times are
         left out, with a problem.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        ...
+
+
+@runtime_checkable
+class SizedSource(Protocol):
+    """What can tell how many bytes partitions have."""
+
+    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Tell the bytes of these partitions at their leaders: of those of which it is told.
 
         Raises:
             BrokerError: no broker answers.

@@ -66,7 +66,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "offsets show": ("reader simple nobody", "--all", "--regex r.*"),
     "offsets export": ("reader simple -f {file}", "--all --format jsonl -f -", "--regex r.* -f -"),
     "offsets import": (
-        "{plan}",
+        "{plan} --all",
         "{plan} simple --topic orders --as other --without-epochs",
         "{plan} --regex r.*",
     ),

@@ -141,6 +141,17 @@ def test_lines_are_those_of_the_tool(cli: Cli, logs: Logs, tmp_path: Path) -> No
             assert unquoted(committed) == logs.plan("--to-current", group=group)
 
 
+def test_bytes_are_those_of_the_segments(cli: Cli, logs: Logs) -> None:  # noqa: F811
+    line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", "--to-earliest", "--times"]
+    found = {
+        (row["topic"], row["partition"]): row["bytes"]
+        for row in json.loads(cli(*line, "-o", "json").out)["data"]
+    }
+    segment = logs.server.log_dir / "orders-1" / f"{0:020}.log"
+    assert found["orders", 1] == segment.stat().st_size  # from the end, 11, to the begin
+    assert found["orders", 0] is None  # from 4, in the middle
+
+
 def test_a_plan_of_the_tool_is_carried_out_and_undone(
     cli: Cli,  # noqa: F811
     logs: Logs,

@@ -160,6 +160,19 @@ def test_a_plan_of_an_import(cli: Cli, tmp_path: Path) -> None:
     ]
 
 
+def test_several_groups_are_meant_only_if_that_is_said(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "plan.csv"
+    path.write_text("a,t,0,1\nb,t,0,1\n")
+    line = ["offsets", "import", "--sample", path]
+    result = cli(*line)
+    assert (result.status, "the file has 2 groups: name those" in result.err) == (2, True)
+    assert len(rows(cli(*line, "a", "-o", "json"))) == 1
+    assert len(rows(cli(*line, "--all", "-o", "json"))) == 2
+    assert len(rows(cli(*line, "--regex", "b|c", "-o", "json"))) == 1
+    result = cli(*line, "a", "--all")
+    assert (result.status, "--all is every group" in result.err) == (2, True)
+
+
 def test_a_plan_of_a_removal(cli: Cli) -> None:
     result = cli("members", "remove", "--sample", "order-service", "--all", "-o", "json")
     assert result.status == 0
@@ -227,7 +240,8 @@ def test_a_change_is_carried_out_and_undone(cli: Cli, database: str, tmp_path: P
 
 
 def test_undoing_a_copy_deletes_what_was_not_there(cli: Cli, database: str) -> None:
-    done = cli("offsets", "import", "--sql", database, "first.json", "--execute", "--backup", "x")
+    line = ["offsets", "import", "--sql", database, "first.json", "--all"]
+    done = cli(*line, "--execute", "--backup", "x")
     assert done.status == 0
     assert cli("offsets", "show", "--sql", database, "--all", "-o", "jsonl").out == ""
 

@@ -118,6 +118,9 @@ class Cluster(FakeSource, Store):
                 problems.append(Problem(ProblemKind.UNSUPPORTED, text))
         return LogReading(ranges, tuple(problems))
 
+    def log_sizes(self, partitions: Collection[At]) -> Mapping[At, int]:
+        return {at: 1_000 * (1 + at[1]) for at in partitions}
+
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
     ) -> NextReading:

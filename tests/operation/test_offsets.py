@@ -181,6 +181,14 @@ def test_times_of_records() -> None:
     ]
 
 
+def test_bytes_are_known_of_whole_partitions_only() -> None:
+    cluster = Cluster({"g": {("orders", 0): 100, ("orders", 1): 49}}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.EARLIEST), with_times=True)
+    assert [(row.read_again, row.bytes) for row in plan.rows] == [(90, 1_000), (49, None)]
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.EARLIEST))
+    assert [row.bytes for row in plan.rows] == [None, None]
+
+
 @pytest.mark.parametrize("goal", [Goal.EARLIEST, Goal.LATEST, Goal.CURRENT, Goal.TIME])
 def test_some_goals_need_a_cluster(goal: Goal) -> None:
     with pytest.raises(UsageError, match="name the cluster"):

@@ -27,6 +27,7 @@ __all__ = ["command"]
 )
 @click.argument("path", metavar="FILE", type=PATH)
 @click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--all", "every", is_flag=True, help="Every group of the file.")
 @regex_option
 @click.option(
     "--topic",
@@ -51,6 +52,7 @@ __all__ = ["command"]
 def command(
     path: Path,
     groups: Sequence[str],
+    every: bool,
     regex: Pattern | None,
     topics: Sequence[str],
     new_id: str | None,
@@ -63,8 +65,11 @@ def command(
 
     The file is JSON, JSON lines or CSV as 'kgroup offsets export' writes them, or a plan of
     kafka-consumer-groups. One without groups (topic,partition,offset) wants the name of one. - is
-    standard input. Without groups, those of the file. Groups with members are left alone.
+    standard input. A file of one group needs no name of it, one of several wants names, or --all.
+    Groups with members are left alone.
     """
+    if every and (groups or regex is not None):
+        raise click.UsageError("--all is every group; leave it out, or the names and --regex")
     if new_id is not None and len(groups) != 1:
         raise click.UsageError("--as gives one group another name: name just that one")
     from kgroup.operation.offsets.transfer import plan_transfer
@@ -81,4 +86,9 @@ def command(
             topics=topics,
             leader_epochs=not without_epochs,
         )
+        found = {row.group_id for row in plan.rows}
+        if len(found) > 1 and not (groups or every or regex is not None):
+            raise click.UsageError(
+                f"the file has {len(found)} groups: name those that are meant, or choose --all"
+            )
         return execution.run(name, plan, target, output)

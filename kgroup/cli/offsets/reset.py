@@ -122,7 +122,8 @@ def _topics(texts: Sequence[str]) -> dict[str, frozenset[int] | None]:
 @click.option(
     "--times",
     is_flag=True,
-    help="Find out when the records were made that would be read next, before and after.",
+    help="Find out when the records were made that would be read next, before and after, and how "
+    "many bytes lie between, where that is the whole partition.",
 )
 @store_options
 @execution_options()

@@ -51,6 +51,8 @@ class PlannedOffset:
             known: nothing is committed, or shall be. Offsets are counted of which the log may have
             fewer records: compaction and transactions leave holes.
         read_again: likewise that it would read once more.
+        bytes: that lie between the two, where they are all that the partition has: what brokers
+            tell; None otherwise, and where that was not asked for.
         log_start_offset: where the partition begins; None where that is not known.
         log_end_offset: likewise where it ends.
         committed_ms: time of the first record at or behind `committed_offset`; None where it is not
@@ -67,6 +69,7 @@ class PlannedOffset:
     target_offset: int | None
     skipped: int | None
     read_again: int | None
+    bytes: int | None
     log_start_offset: int | None
     log_end_offset: int | None
     committed_ms: int | None
@@ -84,6 +87,7 @@ class PlannedOffset:
             self.target_offset,
             self.skipped,
             self.read_again,
+            self.bytes,
             self.log_start_offset,
             self.log_end_offset,
             self.committed_ms,
@@ -152,6 +156,7 @@ def make_plan(
     *,
     logs: Mapping[At, LogRange] = {},
     times: Mapping[tuple[str, int, int], int | None] = {},
+    sizes: Mapping[At, int] = {},
     problems: Iterable[Problem] = (),
     notes: Iterable[str] = (),
 ) -> OffsetPlan:
@@ -162,6 +167,7 @@ def make_plan(
         targets: what shall be, by group, topic and partition; others stay as they are.
         logs: where partitions begin and end, as far as that is known.
         times: of the first records at or behind offsets, by topic, partition and offset, likewise.
+        sizes: bytes of partitions, likewise.
         problems: what is missing from the targets, and groups that are active: they stay as they
             are.
         notes: what was assumed for them.
@@ -175,7 +181,7 @@ def make_plan(
         of_group = []
         for at, target in sorted(targets[group_id].items()):
             before, after = now.get(at), target.offset
-            row = _row(group_id, at, before, target, logs.get(at, LogRange()), times)
+            row = _row(group_id, at, before, target, logs.get(at, LogRange()), times, sizes)
             if row.result is Result.PLANNED and group_id in active:
                 row = row.ended(Result.REFUSED)
             rows.append(row)
@@ -193,13 +199,16 @@ def _row(
     target: Target,
     log: LogRange,
     times: Mapping[tuple[str, int, int], int | None],
+    sizes: Mapping[At, int],
 ) -> PlannedOffset:
     now = None if before is None else before.committed_offset
     then = None if target.offset is None else target.offset.committed_offset
-    skipped = read_again = None
+    skipped = read_again = size = None
     if now is not None and then is not None:
         first, last = (_within(each, log) for each in (now, then))
         skipped, read_again = max(last - first, 0), max(first - last, 0)
+        if {first, last} == {log.start, log.end}:
+            size = sizes.get(at)
     same = target.offset is None if before is None else _is_same(before, target.offset)
     return PlannedOffset(
         group_id,
@@ -208,6 +217,7 @@ def _row(
         target_offset=then,
         skipped=skipped,
         read_again=read_again,
+        bytes=size,
         log_start_offset=log.start,
         log_end_offset=log.end,
         committed_ms=None if now is None else times.get((*at, now)),

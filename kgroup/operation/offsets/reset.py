@@ -20,6 +20,7 @@ from kgroup.source.base import (
     GroupSource,
     NextRecordSource,
     OffsetReading,
+    SizedSource,
     TimedSource,
 )
 from kgroup.word import Word
@@ -93,7 +94,8 @@ def plan_reset(
         group_ids: of groups, which need not exist if topics are named.
         to: where to.
         selection: of which partitions.
-        with_times: find out when the records were made that would be read next, before and after.
+        with_times: find out when the records were made that would be read next, before and after,
+            and how many bytes lie between.
 
     Raises:
         UsageError: the goal hangs on what nobody knows here.
@@ -133,6 +135,7 @@ def plan_reset(
         targets,
         logs=logs.ranges,
         times=_times(cluster, committed, targets, problems) if with_times else {},
+        sizes=_sizes(cluster, every) if with_times else {},
         problems=(*active_groups(store, targets.keys()), *problems),
         notes=(*reading.notes, *_new_groups(reading, targets)),
     )
@@ -290,6 +293,10 @@ def _times(
     reading = cluster.next_records(positions)
     problems += reading.problems
     return {position: record.timestamp_ms for position, record in reading.records.items()}
+
+
+def _sizes(cluster: GroupSource | None, ats: Collection[At]) -> Mapping[At, int]:
+    return cluster.log_sizes(ats) if isinstance(cluster, SizedSource) else {}
 
 
 def _new_groups(reading: OffsetReading, targets: Iterable[str]) -> Iterable[str]:

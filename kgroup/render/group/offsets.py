@@ -52,6 +52,7 @@ PLAN_COLUMNS = (
     Column("target_offset", Kind.NUMBER, "offset that it shall be"),
     Column("skipped", Kind.NUMBER, "records that the group would not read"),
     Column("read_again", Kind.NUMBER, "records that it would read once more"),
+    Column("bytes", Kind.NUMBER, "bytes between the two, where they are the whole partition"),
     Column("committed_ms", Kind.TIME, "time of the next record to read now"),
     Column("target_ms", Kind.TIME, "time of the next record to read then"),
     Column("log_start_offset", Kind.NUMBER, "first record that the partition has"),

@@ -145,6 +145,13 @@ class Cluster:
         client = self._connected()
         return client.run(read_offsets_at(client, partitions, time_ms))
 
+    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Ask the leaders; see `SizedSource`."""
+        from kgroup.source.broker.topic_offset import read_log_sizes
+
+        client = self._connected()
+        return client.run(read_log_sizes(client, partitions))
+
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
     ) -> NextReading:

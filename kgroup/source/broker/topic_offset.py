@@ -4,7 +4,7 @@ Each leader is asked for all of its partitions at once, for the first and for th
 by side.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
@@ -15,7 +15,13 @@ from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 
-__all__ = ["ask_log_ranges", "ask_offsets_at", "read_log_ranges", "read_offsets_at"]
+__all__ = [
+    "ask_log_ranges",
+    "ask_offsets_at",
+    "read_log_ranges",
+    "read_log_sizes",
+    "read_offsets_at",
+]
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST = -1, -2
@@ -107,6 +113,36 @@ async def read_offsets_at(
     answers = await ask_leaders(client, partitions, ask, partitions_per_request=size)
     failures = answers.failures("The leader of {} says {}.", "the times of partitions")
     return LogReading(answers.found, (*failures, *answers.mark_problems()))
+
+
+async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Mapping[At, int]:
+    """Ask for the bytes that partitions have at their leaders; see `SizedSource`.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    from kafka.protocol.admin.cluster import DescribeLogDirsRequest
+
+    async def ask(leader: int, ats: list[At]) -> dict[At, tuple[int] | int]:
+        if await client.version(leader, DescribeLogDirsRequest) is None:
+            return {}
+        topic_of = DescribeLogDirsRequest.DescribableLogDirTopic
+        numbers: dict[str, list[int]] = {}
+        for topic, partition in ats:
+            numbers.setdefault(topic, []).append(partition)
+        topics = [topic_of(topic=name, partitions=own) for name, own in numbers.items()]
+        answer = await client.ask(leader, DescribeLogDirsRequest, topics=topics)
+        return {
+            (topic.name, each.partition_index): (each.partition_size,)
+            for folder in answer.results
+            for topic in folder.topics
+            for each in topic.partitions
+            if not each.is_future_key
+        }
+
+    size = PARTITIONS_PER_REQUEST
+    answers = await ask_leaders(client, partitions, ask, partitions_per_request=size)
+    return {at: size for at, (size,) in answers.found.items()}
 
 
 async def _offsets(

@@ -11,16 +11,18 @@ from tempfile import TemporaryDirectory
 from bench.measure import KGROUP, measure, median, print_heads, print_row
 from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
+from kgroup.simulation.scenario.zookeeper_stage import ZookeeperStage
 
 __all__ = ["bench"]
 
 _SCENARIO = """
+{head}
 duration = "{minutes}m"
 [topics]
 orders = {partitions}
 [members]
 topics = "orders"
-group.protocol = "{protocol}"
+{settings}
 [[member]]
 name = "m"
 count = {members}
@@ -40,9 +42,16 @@ def bench(runs: int) -> None:
     """Measure whole processes, and count the events in another one."""
     print_heads("group", "events", "kgroup, s", "events a second", "peak memory, MB")
     for members, minutes in ((10, 480), (1_000, 5)):
-        for protocol in ("classic", "consumer"):
+        for protocol in ("classic", "consumer", "zookeeper"):
+            if protocol == "zookeeper" and members > 10:
+                continue  # where everybody reads everything about everybody
+            is_zookeeper = protocol == "zookeeper"
             text = _SCENARIO.format(
-                minutes=minutes, partitions=2 * members, protocol=protocol, members=members
+                head='protocol = "zookeeper"' if is_zookeeper else "",
+                settings="" if is_zookeeper else f'group.protocol = "{protocol}"',
+                minutes=60 if is_zookeeper else minutes,
+                partitions=2 * members,
+                members=members,
             )
             with TemporaryDirectory() as folder:
                 file = Path(folder) / "scenario.toml"
@@ -51,7 +60,7 @@ def bench(runs: int) -> None:
                 taken = median([measure(command) for _ in range(runs)])
             events = _count(text)
             print_row(
-                f"{members:,} members, {protocol} protocol",
+                f"{members:,} members, {protocol}" + " protocol" * (not is_zookeeper),
                 f"{events:,}",
                 f"{taken.wall:.1f}",
                 f"{events / taken.wall:,.0f}",
@@ -61,7 +70,8 @@ def bench(runs: int) -> None:
 
 def _count(text: str) -> int:
     scenario = read_scenario(text, "bench")
-    clock = CoordinatorStage(scenario, Random(0)).cluster.clock
+    make = ZookeeperStage if scenario.connectors else CoordinatorStage
+    clock = make(scenario, Random(0)).clock
     events = 0
     while (due_ms := clock.next_ms) is not None and due_ms <= scenario.duration_ms:
         clock.step()

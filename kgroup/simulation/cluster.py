@@ -110,7 +110,7 @@ class Cluster(World):
             )
             for number in range(before.partitions, count):
                 self.logs.create((topic, number))
-                self.timeline.exists((topic, number))
+                self.timeline.owners.exists((topic, number))
             topics[topic] = replace(before, partitions=count)
         self.topics = TopicImage(topics.values())
         for coordinator in self._coordinators.values():

@@ -17,28 +17,34 @@ class Process:
 
     Attributes:
         is_running: until it has ended.
+        is_paused: whether it stands still, with all threads.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.is_running = True
-        self._is_paused = False
+        self.is_paused = False
         self._deferred: list[Callable[[], None]] = []
 
     def pause(self) -> None:
         """Stand still, with all threads: a long garbage collection, a suspended machine."""
-        self._is_paused = True
+        self.is_paused = True
+        self.standing_changed()
 
     def resume(self) -> None:
         """Go on, and first do what would have been done meanwhile."""
-        self._is_paused = False
+        self.is_paused = False
+        self.standing_changed()
         deferred, self._deferred = self._deferred, []
         for action in deferred:
             self.run(action)
 
+    def standing_changed(self) -> None:
+        """Tell which partitions are not read now, as the program stands still or is too busy."""
+
     def run(self, action: Callable[[], None]) -> None:
         """Do something now; behind a pause, and not at all where the program has ended."""
-        if self._is_paused:
+        if self.is_paused:
             self._deferred.append(action)
         elif self.is_running:
             action()

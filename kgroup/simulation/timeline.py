@@ -10,16 +10,9 @@ from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.message import TopicPartition
+from kgroup.simulation.owners import Owners, Ownership, Standstill
 
-__all__ = [
-    "Event",
-    "Ownership",
-    "PartitionTotal",
-    "Rebalance",
-    "Simulation",
-    "Timeline",
-    "Transition",
-]
+__all__ = ["Event", "PartitionTotal", "Rebalance", "Simulation", "Timeline", "Transition"]
 
 _RESTING = (GroupState.STABLE, GroupState.EMPTY, GroupState.DEAD)
 """States in which no rebalance goes on."""
@@ -47,17 +40,6 @@ class Event:
     state: GroupState | None = None
     generation_id: int | None = None
     partitions: tuple[TopicPartition, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """Who read a partition, from when to when; None: to the end."""
-
-    topic: str
-    partition: int
-    owner: str
-    begin_ms: int
-    end_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +72,8 @@ class PartitionTotal:
     """What became of a partition.
 
     Attributes:
-        unowned_ms: how long nobody read it, since it was there.
+        unowned_ms: how long nobody owned it, since it was there.
+        unread_ms: how long nobody read it: nobody owned it, or its owners stood still.
         read_again: records that were read before, as the commit was older.
         skipped: records that nobody read, as the commit was newer, or there was none.
     """
@@ -98,6 +81,7 @@ class PartitionTotal:
     topic: str
     partition: int
     unowned_ms: int
+    unread_ms: int
     read_again: int
     skipped: int
 
@@ -112,7 +96,8 @@ class Simulation:
         seed: of what chance decided.
         end_ms: when it ended.
         events: in order.
-        ownerships: who read which partition when; in the order of their ends.
+        ownerships: who owned which partition when; in the order of their ends.
+        standstills: which of them did not read it when, as they stood still; likewise.
         rebalances: in order.
         state_ms: how long the group was in each state.
         transitions: between states, in the order of their first times.
@@ -127,6 +112,7 @@ class Simulation:
     end_ms: int
     events: tuple[Event, ...]
     ownerships: tuple[Ownership, ...]
+    standstills: tuple[Standstill, ...]
     rebalances: tuple[Rebalance, ...]
     state_ms: Mapping[str, int]
     transitions: tuple[Transition, ...]
@@ -143,12 +129,13 @@ class Timeline:
 
     Attributes:
         events: in order.
+        owners: of all partitions.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.events: list[Event] = []
+        self.owners = Owners(clock)
         self._clock = clock
-        self._ownerships: list[Ownership] = []
         self._rebalances: list[Rebalance] = []
         self._requests: Counter[str] = Counter()
         self._refused_commits: Counter[str] = Counter()
@@ -158,9 +145,6 @@ class Timeline:
         self._transitions: Counter[tuple[GroupState | None, GroupState]] = Counter()
         self._state: GroupState | None = None
         self._state_since_ms = 0
-        self._owners: dict[TopicPartition, dict[str, int]] = {}
-        self._unowned_ms: Counter[TopicPartition] = Counter()
-        self._unowned_since_ms: dict[TopicPartition, int] = {}
 
     def answered(self, request: str, refused_commit: ErrorCode | None = None) -> None:
         """Count a request that was answered."""
@@ -196,30 +180,6 @@ class Timeline:
             self._state_ms[self._state] += self._clock.now_ms - self._state_since_ms
         self._state_since_ms = self._clock.now_ms
 
-    def exists(self, partition: TopicPartition) -> None:
-        """Note a partition that nobody reads yet."""
-        self._unowned_since_ms[partition] = self._clock.now_ms
-        self._owners[partition] = {}
-
-    def owned(self, owner: str, partitions: tuple[TopicPartition, ...]) -> None:
-        """Note that somebody begins to read partitions."""
-        now_ms = self._clock.now_ms
-        for partition in partitions:
-            owners = self._owners.setdefault(partition, {})
-            if not owners:
-                since_ms = self._unowned_since_ms.pop(partition, now_ms)
-                self._unowned_ms[partition] += now_ms - since_ms
-            owners.setdefault(owner, now_ms)
-
-    def given_up(self, owner: str, partitions: tuple[TopicPartition, ...]) -> None:
-        """Note that somebody reads partitions no more."""
-        now_ms = self._clock.now_ms
-        for partition in partitions:
-            owners = self._owners[partition]
-            self._ownerships.append(Ownership(*partition, owner, owners.pop(owner), now_ms))
-            if not owners:
-                self._unowned_since_ms[partition] = now_ms
-
     def begun(self, partition: TopicPartition, read_again: int, skipped: int) -> None:
         """Count the records that a new owner reads again, or that nobody reads."""
         self._read_again[partition] += read_again
@@ -227,31 +187,28 @@ class Timeline:
 
     def end(self, title: str | None, about: str | None, seed: int) -> Simulation:
         """Note that the simulation is over; what goes on is counted until now."""
-        now_ms = self._clock.now_ms
         self._count_state()
-        for partition, owners in self._owners.items():
-            for owner, begin_ms in owners.items():
-                self._ownerships.append(Ownership(*partition, owner, begin_ms, None))
+        owners = self.owners
         return Simulation(
             title,
             about,
             seed,
-            now_ms,
+            self._clock.now_ms,
             tuple(self.events),
-            tuple(self._ownerships),
+            owners.ownerships,
+            owners.standstills,
             tuple(self._rebalances),
             dict(sorted(self._state_ms.items())),
             tuple(Transition(*between, n) for between, n in self._transitions.items()),
             tuple(
                 PartitionTotal(
                     *partition,
-                    self._unowned_ms[partition]
-                    + now_ms
-                    - self._unowned_since_ms.get(partition, now_ms),
+                    owners.unowned.total_ms(partition),
+                    owners.unread.total_ms(partition),
                     self._read_again[partition],
                     self._skipped[partition],
                 )
-                for partition in sorted(self._owners)
+                for partition in owners
             ),
             dict(sorted(self._refused_commits.items())),
             dict(sorted(self._requests.items())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,15 @@ def test_grid_has_a_line_for_each_partition(cli: Cli) -> None:
     assert list(drawn) == [f"orders-{number}" for number in range(6)]
     assert set(drawn["orders-0"]) == {".", "A"}
     assert drawn["orders-2"].strip(".").count(".") > 20  # nobody, until the session has expired
-    assert lines[-1] == "A m1, B m2, C m3, . nobody, * more than one"
+    legend = "A m1, B m2, C m3, . nobody, - owned, but not read, * more than one"
+    assert lines[-1] == legend
+
+
+def test_grid_tells_who_reads_from_who_stands_still(cli: Cli) -> None:
+    lines = cli("simulate", "long-pause", "--grid").out.splitlines()
+    (paused, steady) = lines[0].split()[1], lines[5].split()[1]
+    assert re.fullmatch(r"\.+A{8,}-{14,}B+\.A+\.?A+", paused)
+    assert "-" not in steady
 
 
 def test_diagram_is_mermaid(cli: Cli) -> None:

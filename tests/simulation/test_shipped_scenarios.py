@@ -33,6 +33,10 @@ def unowned_ms(found: Simulation, partition: int, topic: str = "orders") -> int:
     return total.unowned_ms
 
 
+def unread_ms(found: Simulation, partition: int) -> int:
+    return found.partitions[partition].unread_ms
+
+
 def two_members(found: Simulation) -> None:
     first, _ = found.rebalances
     assert first.end_ms is not None
@@ -85,6 +89,12 @@ def long_pause(found: Simulation) -> None:
         each for each in events(found, "assigned", "steady") if len(each.partitions or ()) == 6
     ]
     assert taken[0].time_ms < lost.time_ms  # by then another one reads there
+    for number in range(3):  # nobody read until another one had them
+        stood = [each for each in found.standstills if each.partition == number]
+        assert [each.begin_ms for each in stood] == [30_000]
+        assert taken[0].time_ms - 30_000 <= unread_ms(found, number) < 60_000
+        assert unowned_ms(found, number) < 7_000
+    assert all(unread_ms(found, each) == unowned_ms(found, each) for each in range(3, 6))
 
 
 def rolling_restart(found: Simulation) -> None:
@@ -101,6 +111,8 @@ def poison_message(found: Simulation) -> None:
     assert len({each.actor for each in events(found, "poison") if each.actor != "operator"}) > 1
     assert len(events(found, "LeaveGroup")) > 3
     assert next(each for each in found.partitions if each.partition == 3).read_again > 1_000
+    assert unread_ms(found, 3) > found.end_ms - 40_000  # but it has an owner most of the time
+    assert unowned_ms(found, 3) < 60_000
 
 
 def coordinator_fails(found: Simulation) -> None:
@@ -231,6 +243,7 @@ def zookeeper_rebalance_fails(found: Simulation) -> None:
     (failed,) = events(found, "failed")
     assert failed.actor == "new"
     assert failed.time_ms < 30_000 + 15_000  # before the other one goes on
+    assert unread_ms(found, 0) == unowned_ms(found, 0) + 15_000  # while it is paused
     alone = events(found, "assigned", "busy")[-1]
     assert len(alone.partitions or ()) == 4
 

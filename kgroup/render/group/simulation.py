@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.render.cell import Column, Kind, age, ranges, visible
 from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.simulation.owners import Ownership, Standstill
 from kgroup.simulation.timeline import Event, PartitionTotal, Rebalance, Simulation
 
 __all__ = [
@@ -53,6 +55,7 @@ _PARTITIONS = tuple(
     for name, kind in (
         ("partitions", Kind.TEXT),
         ("unowned", Kind.NUMBER),
+        ("unread", Kind.NUMBER),
         ("read again", Kind.NUMBER),
         ("skipped", Kind.NUMBER),
     )
@@ -68,7 +71,7 @@ SCENARIO_COLUMNS = (
     Column("about", Kind.TEXT, "what there is to see"),
 )
 _SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_NOBODY, _SEVERAL, _OTHER = ".", "*", "?"
+_NOBODY, _STILL, _SEVERAL, _OTHER = ".", "-", "*", "?"
 
 
 def time_text(time_ms: int) -> str:
@@ -165,12 +168,13 @@ def _rebalance(rebalance: Rebalance, end_ms: int) -> tuple[object, ...]:
 
 def _partition_rows(partitions: Iterable[PartitionTotal]) -> Iterator[tuple[object, ...]]:
     """Put partitions of one topic to which the same happened into one row."""
-    alike: dict[tuple[str, int, int, int], list[PartitionTotal]] = defaultdict(list)
+    alike: dict[PartitionTotal, list[PartitionTotal]] = defaultdict(list)
     for each in partitions:
-        alike[each.topic, each.unowned_ms, each.read_again, each.skipped].append(each)
-    for (_, unowned_ms, read_again, skipped), found in alike.items():
+        alike[replace(each, partition=0)].append(each)
+    for total, found in alike.items():
         names = ranges([(each.topic, each.partition) for each in found])
-        yield names, age(unowned_ms), read_again, skipped
+        times = age(total.unowned_ms), age(total.unread_ms)
+        yield names, *times, total.read_again, total.skipped
 
 
 def _facts(simulation: Simulation) -> Iterator[tuple[str, str]]:
@@ -231,22 +235,43 @@ def grid_text(simulation: Simulation, width: int) -> Iterator[str]:
     label_width = max(map(len, labels.values()), default=0)
     room = max(width - label_width - 2, 10)
     end_ms = max(simulation.end_ms, 1)
-    spans = defaultdict(list)
-    for each in simulation.ownerships:
-        spans[each.topic, each.partition].append(each)
+    owned, still = (
+        _columns(spans, end_ms, room) for spans in (simulation.ownerships, simulation.standstills)
+    )
     for partition, label in labels.items():
-        line = [_NOBODY] * room
-        for span in spans[partition.topic, partition.partition]:
-            last_ms = end_ms if span.end_ms is None else span.end_ms
-            first = min(max(-(-span.begin_ms * room // end_ms), 0), room - 1)
-            stop = min(max(last_ms * room // end_ms, first + 1), room)
-            for at in range(first, stop):
-                is_taken = line[at] not in (_NOBODY, signs[span.owner])
-                line[at] = _SEVERAL if is_taken else signs[span.owner]
+        at = partition.topic, partition.partition
+        line = (_sign(owned[at][column], still[at][column], signs) for column in range(room))
         yield f"{label.ljust(label_width)}  {''.join(line)}\n"
     yield f"{'':{label_width}}  {_ruler(end_ms, room)}\n"
     legend = [f"{sign} {visible(owner)}" for owner, sign in signs.items()][:60]
-    yield f"\n{', '.join([*legend, f'{_NOBODY} nobody', f'{_SEVERAL} more than one'])}\n"
+    marks = [f"{_NOBODY} nobody", f"{_STILL} owned, but not read", f"{_SEVERAL} more than one"]
+    yield f"\n{', '.join([*legend, *marks])}\n"
+
+
+_Columns: TypeAlias = Mapping[tuple[str, int], Mapping[int, Set[str]]]
+"""Who is in each column, by partition."""
+
+
+def _columns(spans: Iterable[Ownership | Standstill], end_ms: int, room: int) -> _Columns:
+    found: dict[tuple[str, int], dict[int, set[str]]]
+    found = defaultdict(lambda: defaultdict(set))
+    for span in spans:
+        last_ms = end_ms if span.end_ms is None else span.end_ms
+        first = min(max(-(-span.begin_ms * room // end_ms), 0), room - 1)
+        stop = min(max(last_ms * room // end_ms, first + 1), room)
+        for column in range(first, stop):
+            found[span.topic, span.partition][column].add(span.owner)
+    return found
+
+
+def _sign(owners: Set[str], still: Set[str], signs: Mapping[str, str]) -> str:
+    """Return what is drawn where these own a partition, and these of them stand still."""
+    if not owners:
+        return _NOBODY
+    reading = owners - still
+    if len(reading) > 1:
+        return _SEVERAL
+    return signs[min(reading)] if reading else _STILL
 
 
 def _ruler(end_ms: int, room: int) -> str:

@@ -70,6 +70,8 @@ class Consumer(Process):
         self._poison = poison
         self._is_stopping = False
         self._busy_until_ms = 0
+        self._is_late = False
+        """Whether it is busy for longer than usual."""
         self._begins: dict[TopicPartition, tuple[int, int]] = {}
         """Where it began to read, and when."""
         self._read_ms = 0
@@ -107,7 +109,14 @@ class Consumer(Process):
 
     def process(self, duration_ms: int) -> None:
         """Be busy with the records of the last poll() for so long; heartbeats go on."""
-        self._busy_until_ms = self.clock.now_ms + duration_ms
+        self._busy_until_ms = max(self._busy_until_ms, self.clock.now_ms + duration_ms)
+        self._is_late = True
+        self.standing_changed()
+
+    def standing_changed(self) -> None:
+        """Tell whether all that it owns is not read now."""
+        is_still = self.is_paused or self._is_late
+        self._cluster.timeline.owners.stand(self.name, self.client.owned, is_still=is_still)
 
     def commit(self, generation_id: int | None = None) -> None:
         """Commit what was read, even if it is too late."""
@@ -151,9 +160,13 @@ class Consumer(Process):
         if self._config.enable_auto_commit and now_ms >= self._commit_due_ms and self._begins:
             self._commit_due_ms = now_ms + self._config.auto_commit_interval_ms
             self.client.commit(self.positions(), self._committed)
-        work_ms = habits.processing_ms + (self._poison_ms(now_ms) if self._poison else 0)
+        if self._is_late and now_ms >= self._busy_until_ms:
+            self._is_late = False
+            self.standing_changed()
+        if self._poison and (slow_ms := self._poison_ms(now_ms)):
+            self.process(habits.processing_ms + slow_ms)
         self._read_ms = now_ms
-        self.after(work_ms, self._poll_again)
+        self.after(habits.processing_ms, self._poll_again)
 
     def _poison_ms(self, now_ms: int) -> int:
         """Return how much longer the next records take."""
@@ -217,7 +230,7 @@ class Consumer(Process):
             if partition in self._begins:
                 self._cluster.logs.end(partition, self.position)
                 del self._begins[partition]
-        self._cluster.timeline.given_up(self.name, partitions)
+        self._cluster.timeline.owners.end(self.name, partitions)
 
     def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Look where to begin."""
@@ -225,7 +238,8 @@ class Consumer(Process):
         if not partitions:
             return
         self._cluster.note(self.name, "assigned", partitions=partitions)
-        self._cluster.timeline.owned(self.name, partitions)
+        self._cluster.timeline.owners.begin(self.name, partitions)
+        self.standing_changed()
         if (store := self._habits.store) is not None:
             self._seek(partitions, store)
         else:

@@ -80,7 +80,7 @@ class ZookeeperCluster(World):
         for topic, count in counts.items():
             for number in range(self.topics.get(topic, 0), count):
                 self.logs.create((topic, number))
-                self.timeline.exists((topic, number))
+                self.timeline.owners.exists((topic, number))
                 self.leaders[topic, number] = self._preferred((topic, number))
             self.topics[topic] = count
             self.server.write(f"{TOPICS}/{topic}", str(count))

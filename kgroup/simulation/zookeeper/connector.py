@@ -148,7 +148,7 @@ class Connector(Process):
         self._poison = poison
         self._streams: dict[tuple[str, int], Stream] = {}
         self._checkpoints: dict[TopicPartition, int | None] = {}
-        self._reading: tuple[TopicPartition, ...] = ()
+        self._reading: dict[TopicPartition, Stream] = {}
         self.topics: list[str] = []
         self._is_stopping = False
         self._is_cut = False
@@ -215,6 +215,12 @@ class Connector(Process):
         for stream in set(self._streams.values()):
             stream.be_busy(duration_ms)
 
+    def standing_changed(self) -> None:
+        """Tell which partitions are not read now: those of a stream that is busy, or all."""
+        for at, stream in self._reading.items():
+            is_still = self.is_paused or stream.is_late
+            self._cluster.timeline.owners.stand(self.name, (at,), is_still=is_still)
+
     def commit(self) -> None:
         """Commit what was read."""
         Thread(self, self._commit())
@@ -223,7 +229,7 @@ class Connector(Process):
         """Tell whether it fetches all that is its own where these consumers are there."""
         topics = {topic: Topic(count) for topic, count in self._cluster.topics.items()}
         own = self._part_of(_ASSIGNORS[self._config.strategy](consumers, topics))
-        return self._reading == tuple(sorted(own)) and self.fetchers.is_settled
+        return self._reading.keys() == own.keys() and self.fetchers.is_settled
 
     # --- registration ---------------------------------------------------------------------------
 
@@ -407,9 +413,10 @@ class Connector(Process):
             at: PartitionTopicInfo(at, self._stream(at[0], number), offsets[at], offsets[at])
             for at, number in threads.items()
         }
-        self._reading = tuple(sorted(threads))
-        self._cluster.note(self.name, "assigned", partitions=self._reading)
-        self._cluster.timeline.owned(self.name, self._reading)
+        self._reading = {at: self.registry[at].stream for at in sorted(threads)}
+        self._cluster.note(self.name, "assigned", partitions=tuple(self._reading))
+        self._cluster.timeline.owners.begin(self.name, self._reading)
+        self.standing_changed()
         self.fetchers.start(self.registry.values())
         return ConnectorState.FETCHING
 
@@ -488,7 +495,12 @@ class Connector(Process):
         key = (topic if self._config.registration.is_static else ""), number
         if key not in self._streams:
             self._streams[key] = Stream(
-                self, self._config.queued_chunks, self._processing_ms, self._poison, self._poisoned
+                self,
+                self._config.queued_chunks,
+                self._processing_ms,
+                self._poison,
+                self._poisoned,
+                self.standing_changed,
             )
         return self._streams[key]
 
@@ -507,9 +519,9 @@ class Connector(Process):
             if topics is None or not topic or topic in topics:
                 stream.clear()
         if self._reading:
-            self._cluster.note(self.name, "revoked", partitions=self._reading)
-            self._cluster.timeline.given_up(self.name, self._reading)
-            self._reading = ()
+            self._cluster.note(self.name, "revoked", partitions=tuple(self._reading))
+            self._cluster.timeline.owners.end(self.name, self._reading)
+            self._reading = {}
 
     # --- offsets --------------------------------------------------------------------------------
 

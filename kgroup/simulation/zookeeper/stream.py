@@ -70,6 +70,10 @@ class Stream:
         processing_ms: that the program takes for a chunk.
         poison: records by partition that take longer, and how long, in milliseconds.
         on_poison: is told how long the program is busy with one.
+        on_standing: is told when `is_late` changes.
+
+    Attributes:
+        is_late: whether the program is busy for longer than it takes for a chunk.
     """
 
     def __init__(
@@ -79,7 +83,10 @@ class Stream:
         processing_ms: int,
         poison: Mapping[TopicPartition, tuple[int, int]],
         on_poison: Callable[[int], None],
+        on_standing: Callable[[], None],
     ) -> None:
+        self.is_late = False
+        self._on_standing = on_standing
         self._process = process
         self._capacity = capacity
         self._processing_ms = processing_ms
@@ -111,8 +118,7 @@ class Stream:
             info = self._chunk.info
             info.consumed_offset = self.offset_in(info)
             if info.at not in self._poison and self._busy is not None:
-                self._busy.cancel()
-                self._busy = None
+                self._end_busy()
         self._chunk = None
         self._queue.clear()
         self._blocked.clear()
@@ -122,9 +128,21 @@ class Stream:
         if self._chunk is not None:
             self._chunk.info.consumed_offset = self._chunk.end
             self._chunk = None
+        self._end_busy()
+        self._be_late()
+        self._busy = self._process.after(duration_ms, self._done)
+
+    def _be_late(self) -> None:
+        self.is_late = True
+        self._on_standing()
+
+    def _end_busy(self) -> None:
         if self._busy is not None:
             self._busy.cancel()
-        self._busy = self._process.after(duration_ms, self._done)
+            self._busy = None
+        if self.is_late:
+            self.is_late = False
+            self._on_standing()
 
     @property
     def is_idle(self) -> bool:
@@ -145,12 +163,14 @@ class Stream:
         if chunk.begin <= offset < chunk.end:
             busy_ms += slow_ms
             self._on_poison(slow_ms)
+            self._be_late()
         self._busy = self._process.after(busy_ms, self._done)
 
     def _done(self) -> None:
         if self._chunk is not None:
             self._chunk.info.consumed_offset = self._chunk.end
-        self._chunk = self._busy = None
+        self._chunk = None
+        self._end_busy()
         self._take()
 
     def offset_in(self, info: PartitionTopicInfo) -> int | None:

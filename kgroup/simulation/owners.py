@@ -1,0 +1,159 @@
+"""Who owns which partition from when to when, and who reads what is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kgroup.simulation.clock import Clock
+from kgroup.simulation.message import TopicPartition
+
+__all__ = ["Lack", "Owners", "Ownership", "Standstill"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Who owned a partition, from when to when; None: to the end."""
+
+    topic: str
+    partition: int
+    owner: str
+    begin_ms: int
+    end_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """Who owned a partition and did not read it, as it stood still; None: to the end."""
+
+    topic: str
+    partition: int
+    owner: str
+    begin_ms: int
+    end_ms: int | None
+
+
+@dataclass(slots=True)
+class _Owner:
+    """Since when somebody owns a partition, and since when it stands still; None: it does not."""
+
+    begin_ms: int
+    still_ms: int | None = None
+
+
+class Lack:
+    """How long partitions are without something.
+
+    Args:
+        clock: the time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since_ms: dict[TopicPartition, int] = {}
+        self._total_ms: dict[TopicPartition, int] = {}
+
+    def note(self, partition: TopicPartition, *, is_without: bool) -> None:
+        """Note whether a partition is without it from now on."""
+        if is_without is (partition in self._since_ms):
+            return
+        if is_without:
+            self._since_ms[partition] = self._clock.now_ms
+        else:
+            self._total_ms[partition] = self.total_ms(partition)
+            del self._since_ms[partition]
+
+    def total_ms(self, partition: TopicPartition) -> int:
+        """Return how long a partition has been without it until now."""
+        now_ms = self._clock.now_ms
+        lasts_ms = now_ms - self._since_ms.get(partition, now_ms)
+        return self._total_ms.get(partition, 0) + lasts_ms
+
+
+class Owners:
+    """All partitions with their owners.
+
+    Args:
+        clock: the time.
+
+    Attributes:
+        unowned: how long partitions have nobody who owns them.
+        unread: how long they have nobody who reads them: all their owners stand still, or there
+            are none.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.unowned = Lack(clock)
+        self.unread = Lack(clock)
+        self._clock = clock
+        self._owners: dict[TopicPartition, dict[str, _Owner]] = {}
+        self._ownerships: list[Ownership] = []
+        self._standstills: list[Standstill] = []
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        """Return the partitions, sorted."""
+        return iter(sorted(self._owners))
+
+    def exists(self, partition: TopicPartition) -> None:
+        """Note a partition that nobody owns yet."""
+        self._owners[partition] = {}
+        self._changed(partition)
+
+    def begin(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
+        """Note that somebody begins to own partitions, and to read them."""
+        for partition in partitions:
+            self._owners[partition].setdefault(owner, _Owner(self._clock.now_ms))
+            self._changed(partition)
+
+    def end(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
+        """Note that somebody owns partitions no more."""
+        now_ms = self._clock.now_ms
+        self.stand(owner, partitions, is_still=False)
+        for partition in partitions:
+            begin_ms = self._owners[partition].pop(owner).begin_ms
+            self._ownerships.append(Ownership(*partition, owner, begin_ms, now_ms))
+            self._changed(partition)
+
+    def stand(self, owner: str, partitions: Iterable[TopicPartition], *, is_still: bool) -> None:
+        """Note whether somebody stands still, with those of partitions that it owns."""
+        now_ms = self._clock.now_ms
+        for partition in partitions:
+            found = self._owners[partition].get(owner)
+            if found is None or is_still is (found.still_ms is not None):
+                continue
+            if found.still_ms is not None:
+                spent = Standstill(*partition, owner, found.still_ms, now_ms)
+                self._standstills.append(spent)
+            found.still_ms = now_ms if is_still else None
+            self._changed(partition)
+
+    def _changed(self, partition: TopicPartition) -> None:
+        owners = self._owners[partition]
+        self.unowned.note(partition, is_without=not owners)
+        is_unread = all(each.still_ms is not None for each in owners.values())
+        self.unread.note(partition, is_without=is_unread)
+
+    @property
+    def ownerships(self) -> tuple[Ownership, ...]:
+        """Who owned what until now, in the order of their ends."""
+        return (
+            *self._ownerships,
+            *(
+                Ownership(*partition, owner, found.begin_ms, None)
+                for partition, owners in self._owners.items()
+                for owner, found in owners.items()
+            ),
+        )
+
+    @property
+    def standstills(self) -> tuple[Standstill, ...]:
+        """Who stood still until now, likewise."""
+        return (
+            *self._standstills,
+            *(
+                Standstill(*partition, owner, found.still_ms, None)
+                for partition, owners in self._owners.items()
+                for owner, found in owners.items()
+                if found.still_ms is not None
+            ),
+        )

@@ -19,17 +19,18 @@ class PartitionLogs:
 
     Attributes:
         ends: offsets that partitions had when it began, where they had any.
-        readers: by partition, who reads it now: functions that say how far they have come.
+        readers: by partition, who reads it now: functions that say how far they have come, with
+            the offsets where they began.
     """
 
     def __init__(self, clock: Clock, rate: float) -> None:
         self.ends: dict[TopicPartition, int] = {}
-        self.readers: dict[TopicPartition, list[Callable[[TopicPartition], int]]] = {}
+        self.readers: dict[TopicPartition, dict[Callable[[TopicPartition], int], int]] = {}
         self._clock = clock
         self._rate = rate
         self._created_ms: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
-        self._read_to: dict[TopicPartition, int] = {}
+        self._read: dict[TopicPartition, list[tuple[int, int]]] = {}
 
     def create(self, partition: TopicPartition) -> None:
         """Note a partition that is new."""
@@ -64,11 +65,9 @@ class PartitionLogs:
         behind = offset - self.ends.get(partition, 0) + 1
         return self._created_ms[partition] + -int(-behind * 1000 // self._rate)
 
-    def read_to(self, partition: TopicPartition, offset: int = 0) -> int:
-        """Return the offset behind the last record that anybody has read; note one more."""
-        reading = (position(partition) for position in self.readers.get(partition, ()))
-        self._read_to[partition] = max(self._read_to.get(partition, 0), offset, *reading)
-        return self._read_to[partition]
+    def was_read(self, partition: TopicPartition, offset: int) -> None:
+        """Note that everything before an offset was read before it all began."""
+        self._read.setdefault(partition, []).append((0, offset))
 
     def begin(
         self,
@@ -76,8 +75,8 @@ class PartitionLogs:
         offset: int | None,
         reset: str,
         position: Callable[[TopicPartition], int],
-    ) -> tuple[int, int, int]:
-        """Let somebody begin to read.
+    ) -> int:
+        """Let somebody begin to read; who reads already goes on from elsewhere.
 
         Args:
             partition: which.
@@ -87,18 +86,33 @@ class PartitionLogs:
             position: tells how far the reader has come.
 
         Returns:
-            The offset, how many records are read again from there, and how many are skipped.
+            The offset.
         """
         if offset is None or not self.has(partition, offset):
             is_latest = reset == "latest"
             offset = self.end_offset(partition) if is_latest else self.start_offset(partition)
-        read_to = self.read_to(partition)
-        readers = self.readers.setdefault(partition, [])
-        if position not in readers:
-            readers.append(position)
-        return offset, max(read_to - offset, 0), max(offset - read_to, 0)
+        readers = self.readers.setdefault(partition, {})
+        if position in readers:
+            self.end(partition, position)
+        readers[position] = offset
+        return offset
 
     def end(self, partition: TopicPartition, position: Callable[[TopicPartition], int]) -> None:
         """Let somebody read no more."""
-        self.read_to(partition)
-        self.readers[partition].remove(position)
+        begin = self.readers[partition].pop(position)
+        self._read.setdefault(partition, []).append((begin, position(partition)))
+
+    def again_and_skipped(self, partition: TopicPartition) -> tuple[int, int]:
+        """Return how many records were read once more, and how many nobody has read until now.
+
+        Two that read the same at one time read it twice. What lies behind all that was read was not
+        skipped.
+        """
+        reading = self.readers.get(partition, {}).items()
+        spans = [*self._read.get(partition, ()), *((at, of(partition)) for of, at in reading)]
+        once = skipped = read_to = 0
+        for begin, end in sorted(spans):
+            skipped += max(begin - read_to, 0)
+            once += max(end - max(begin, read_to), 0)
+            read_to = max(read_to, end)
+        return sum(end - begin for begin, end in spans) - once, skipped

@@ -11,6 +11,7 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.owners import Owners, Ownership, Standstill
+from kgroup.simulation.partition_logs import PartitionLogs
 
 __all__ = ["Event", "PartitionTotal", "Rebalance", "Simulation", "Timeline", "Transition"]
 
@@ -74,8 +75,9 @@ class PartitionTotal:
     Attributes:
         unowned_ms: how long nobody owned it, since it was there.
         unread_ms: how long nobody read it: nobody owned it, or its owners stood still.
-        read_again: records that were read before, as the commit was older.
-        skipped: records that nobody read, as the commit was newer, or there was none.
+        read_again: records that were read once more, as the commit was older, or as two have
+            read at one time.
+        skipped: records that nobody has read, as the commit was newer, or there was none.
     """
 
     topic: str
@@ -126,21 +128,21 @@ class Timeline:
 
     Args:
         clock: the time.
+        logs: the partitions, which know what was read.
 
     Attributes:
         events: in order.
         owners: of all partitions.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, logs: PartitionLogs) -> None:
         self.events: list[Event] = []
         self.owners = Owners(clock)
         self._clock = clock
+        self._logs = logs
         self._rebalances: list[Rebalance] = []
         self._requests: Counter[str] = Counter()
         self._refused_commits: Counter[str] = Counter()
-        self._read_again: Counter[TopicPartition] = Counter()
-        self._skipped: Counter[TopicPartition] = Counter()
         self._state_ms: Counter[str] = Counter()
         self._transitions: Counter[tuple[GroupState | None, GroupState]] = Counter()
         self._state: GroupState | None = None
@@ -180,11 +182,6 @@ class Timeline:
             self._state_ms[self._state] += self._clock.now_ms - self._state_since_ms
         self._state_since_ms = self._clock.now_ms
 
-    def begun(self, partition: TopicPartition, read_again: int, skipped: int) -> None:
-        """Count the records that a new owner reads again, or that nobody reads."""
-        self._read_again[partition] += read_again
-        self._skipped[partition] += skipped
-
     def end(self, title: str | None, about: str | None, seed: int) -> Simulation:
         """Note that the simulation is over; what goes on is counted until now."""
         self._count_state()
@@ -205,8 +202,7 @@ class Timeline:
                     *partition,
                     owners.unowned.total_ms(partition),
                     owners.unread.total_ms(partition),
-                    self._read_again[partition],
-                    self._skipped[partition],
+                    *self._logs.again_and_skipped(partition),
                 )
                 for partition in owners
             ),

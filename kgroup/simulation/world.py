@@ -32,8 +32,8 @@ class World:
 
     def __init__(self, rate: float, delay_ms: tuple[int, int], random: Random) -> None:
         self.clock = Clock()
-        self.timeline = Timeline(self.clock)
         self.logs = PartitionLogs(self.clock, rate)
+        self.timeline = Timeline(self.clock, self.logs)
         self._delay_ms = delay_ms
         self._random = random
 

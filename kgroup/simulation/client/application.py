@@ -263,14 +263,13 @@ class Consumer(Process):
     def _seek(
         self, partitions: tuple[TopicPartition, ...], offsets: Mapping[TopicPartition, int]
     ) -> None:
-        """Begin where the commit is, and count what was read before, or is not read at all."""
+        """Begin where the commit is."""
         cluster, now_ms = self._cluster, self.clock.now_ms
         owned = set(self.client.owned)
         for partition in (each for each in partitions if each in owned):
-            begin, read_again, skipped = cluster.logs.begin(
+            begin = cluster.logs.begin(
                 partition, offsets.get(partition), self._habits.auto_offset_reset, self.position
             )
-            cluster.timeline.begun(partition, read_again, skipped)
             self._begins[partition] = (begin, now_ms)
 
     def positions(self) -> Mapping[TopicPartition, CommittedPartition]:

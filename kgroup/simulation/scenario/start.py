@@ -23,7 +23,7 @@ def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
     cluster.logs.ends.update(start.ends)
     cluster.names.update({member_id: name for name, (member_id, _) in start.members.items()})
     for (topic, number), offset in start.offsets.items():
-        cluster.logs.read_to((topic, number), offset)
+        cluster.logs.was_read((topic, number), offset)
         key = {"group": scenario.group_id, "topic": topic, "partition": number}
         value = {
             "offset": offset,

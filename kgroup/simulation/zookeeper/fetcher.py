@@ -149,12 +149,9 @@ class FetcherManager:
 
     def begin(self, info: PartitionTopicInfo, offset: int) -> None:
         """Note where a partition is read from."""
-        if info.is_begun:
-            self._cluster.logs.end(info.at, info.position)
+        reset = _RESETS[self._config.reset]
+        self._cluster.logs.begin(info.at, offset, reset, info.position)
         info.begin(offset)
-        logs = self._cluster.logs
-        _, again, skipped = logs.begin(info.at, offset, _RESETS[self._config.reset], info.position)
-        self._cluster.timeline.begun(info.at, again, skipped)
 
     def reset(self, info: PartitionTopicInfo, broker: int) -> Routine[int | None]:
         """Go to an end of the log (`handleOffsetOutOfRange`); None where nobody tells which."""

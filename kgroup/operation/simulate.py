@@ -73,9 +73,27 @@ def shipped_scenarios() -> Report[ShippedScenario]:
 
 def simulate(
     scenario: Scenario, *, seed: int = 0, runs: int = 1, until_stable: bool = False
-) -> tuple[Simulation, ...]:
-    """Play a scenario, once or with several seeds, of which this is the first."""
-    return tuple(play(scenario, seed + run, until_stable=until_stable) for run in range(runs))
+) -> Report[Simulation]:
+    """Play a scenario, once or with several seeds, of which this is the first.
+
+    Returns:
+        What happened in each run; notes say what was not over at the end.
+    """
+    found = tuple(play(scenario, seed + run, until_stable=until_stable) for run in range(runs))
+    unfinished = [each.rebalances[-1] for each in found if each.rebalances]
+    counts = {
+        "a rebalance was not over": sum(each.end_ms is None for each in unfinished),
+        "the group did not rest": sum(not each.is_at_rest for each in found if until_stable),
+    }
+    end = f"at the end, after {scenario.duration_ms / 1000:,g} s"
+    return Report(
+        found,
+        notes=tuple(
+            f"{end}, {what}" + (f" in {count} of {runs} runs" if runs > 1 else "")
+            for what, count in counts.items()
+            if count
+        ),
+    )
 
 
 def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:

@@ -102,6 +102,11 @@ class PartitionLogs:
         begin = self.readers[partition].pop(position)
         self._read.setdefault(partition, []).append((begin, position(partition)))
 
+    def is_read_to(self, partition: TopicPartition, offset: int) -> bool:
+        """Tell whether somebody who reads it has come to an offset, if anybody reads it."""
+        readers = self.readers.get(partition)
+        return not readers or any(position(partition) >= offset for position in readers)
+
     def again_and_skipped(self, partition: TopicPartition) -> tuple[int, int]:
         """Return how many records were read once more, and how many nobody has read until now.
 

@@ -97,6 +97,7 @@ class Simulation:
         about: what there is to see.
         seed: of what chance decided.
         end_ms: when it ended.
+        is_at_rest: whether everybody read what is theirs then, and nothing was under way.
         events: in order.
         ownerships: who owned which partition when; in the order of their ends.
         standstills: which of them did not read it when, as they stood still; likewise.
@@ -112,6 +113,7 @@ class Simulation:
     about: str | None
     seed: int
     end_ms: int
+    is_at_rest: bool
     events: tuple[Event, ...]
     ownerships: tuple[Ownership, ...]
     standstills: tuple[Standstill, ...]
@@ -182,7 +184,9 @@ class Timeline:
             self._state_ms[self._state] += self._clock.now_ms - self._state_since_ms
         self._state_since_ms = self._clock.now_ms
 
-    def end(self, title: str | None, about: str | None, seed: int) -> Simulation:
+    def end(
+        self, title: str | None, about: str | None, seed: int, *, is_at_rest: bool = False
+    ) -> Simulation:
         """Note that the simulation is over; what goes on is counted until now."""
         self._count_state()
         owners = self.owners
@@ -191,6 +195,7 @@ class Timeline:
             about,
             seed,
             self._clock.now_ms,
+            is_at_rest,
             tuple(self.events),
             owners.ownerships,
             owners.standstills,

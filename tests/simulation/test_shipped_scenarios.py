@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from kgroup.operation.simulate import scenario_names, shipped_scenario
+from kgroup.operation.simulate import scenario_names, shipped_scenario, simulate
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.timeline import Event, Simulation
@@ -335,6 +336,26 @@ def test_conflicts_are_chance() -> None:
     found = [len(events(played("zookeeper-consumers", seed), "conflict")) for seed in SEEDS]
     assert min(found) == 0
     assert max(found) > 0
+
+
+@pytest.mark.parametrize("name", sorted(CLAIMS.keys() - {"poison-message"}))
+def test_nothing_happens_behind_rest(name: str) -> None:
+    """What the last step brings about is waited for."""
+    scenario = read_scenario(shipped_scenario(name), name)
+    whole, short = play(scenario, 0), play(scenario, 0, until_stable=True)
+    assert short.is_at_rest
+    assert short.end_ms < whole.end_ms
+    assert short.events == whole.events[: len(short.events)]
+    assert whole.events[len(short.events) :] == ()
+
+
+def test_a_storm_does_not_rest() -> None:
+    scenario = read_scenario(shipped_scenario("poison-message"), "poison-message")
+    found = simulate(scenario, until_stable=True)
+    assert [each.is_at_rest for each in found.data] == [False]
+    assert found.notes == ("at the end, after 480 s, the group did not rest",)
+    short = replace(scenario, duration_ms=306_000)
+    assert "at the end, after 306 s, a rebalance was not over" in simulate(short).notes
 
 
 @pytest.mark.parametrize("name", CLAIMS)

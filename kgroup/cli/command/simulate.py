@@ -121,7 +121,7 @@ def command(
     with documented("simulate", output):
         read = _scenario(scenario, group, source, crash, stop)
         played = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
-        report = Report(played, read.errors, read.notes)
+        report = Report(played.data, read.errors, (*read.notes, *played.notes))
     if grid:
         width = get_terminal_size().columns if is_terminal() else _PIPE_WIDTH
         write(render.grid_text(report.data[0], width))

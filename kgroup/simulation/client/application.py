@@ -72,6 +72,8 @@ class Consumer(Process):
         self._busy_until_ms = 0
         self._is_late = False
         """Whether it is busy for longer than usual."""
+        self._commits = 0
+        """How many that the operator has asked for are not answered."""
         self._begins: dict[TopicPartition, tuple[int, int]] = {}
         """Where it began to read, and when."""
         self._read_ms = 0
@@ -104,8 +106,11 @@ class Consumer(Process):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it reads all that it owns, and wants nothing else."""
-        return self.client.is_settled and len(self._begins) == len(self.client.owned)
+        """Whether it reads all that it owns, wants nothing else, and knows its coordinator."""
+        is_reading = len(self._begins) == len(self.client.owned) and not self._is_late
+        knows = self.client.coordinator == self._cluster.coordinator
+        is_asking = self._is_stopping or self._commits
+        return self.client.is_settled and is_reading and knows and not is_asking
 
     def process(self, duration_ms: int) -> None:
         """Be busy with the records of the last poll() for so long; heartbeats go on."""
@@ -121,9 +126,13 @@ class Consumer(Process):
     def commit(self, generation_id: int | None = None) -> None:
         """Commit what was read, even if it is too late."""
         if offsets := self.positions():
-            self.client.commit(offsets, self._committed, generation_id)
+            self._commits += 1
+            self.client.commit(offsets, self._commit_answered, generation_id)
         else:
             self._cluster.note(self.name, "commit", "reads nothing")
+
+    def _commit_answered(self, code: ErrorCode) -> None:
+        self._commits -= 1
 
     # --- what the client needs ------------------------------------------------------------------
 

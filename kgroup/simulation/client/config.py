@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import NEWEST as NEWEST_ASSIGNORS
+from kgroup.model.pattern import parse_regex
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
@@ -81,6 +82,14 @@ class ClientConfig:
     metadata_max_age_ms: int = 300_000
     retry_backoff_ms: int = 100
     version: Version = NEWEST
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Tell whether it wants to read a topic, as soon as there is one."""
+        if self.pattern is not None:
+            return self.pattern(topic)
+        if self.regex is not None and parse_regex(self.regex).fullmatch(topic):
+            return True
+        return topic in self.topics
 
     @property
     def subscription_version(self) -> int:

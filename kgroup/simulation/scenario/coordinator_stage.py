@@ -52,15 +52,22 @@ class CoordinatorStage(Stage[Consumer]):
                 self._run(name, joined(self.cluster, scenario, start, name))
         self.schedule()
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the group is stable, or empty, of those who run; and each reads what it owns."""
-        running = self.consumers
+    def _rests(self, members: list[Consumer]) -> bool:
+        """Tell whether they are a stable group that owns all it subscribes to, or it is empty."""
         group = self.cluster.group
         if group is None or group.state is GroupState.EMPTY:
-            return not running
-        is_stable = group.state is GroupState.STABLE and len(group) == len(running)
-        return is_stable and all(each.is_settled for each in running)
+            return not members
+        is_stable = group.state is GroupState.STABLE and len(group) == len(members)
+        if not is_stable or not all(each.is_settled for each in members):
+            return False
+        wanted = {
+            (topic.name, number)
+            for topic in self.cluster.topics
+            if any(each.client.config.subscribes_to(topic.name) for each in members)
+            for number in range(topic.partitions)
+        }
+        owned = [partition for each in members for partition in each.client.owned]
+        return len(owned) == len(wanted) and wanted.issuperset(owned)
 
     def _run(self, name: str, stands: Joined | None = None) -> None:
         plan = self._plans[name]

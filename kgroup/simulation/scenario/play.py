@@ -11,6 +11,9 @@ from kgroup.simulation.timeline import Simulation
 
 __all__ = ["play"]
 
+_LOOK_MS = 10
+"""How often it is looked whether the group rests."""
+
 
 def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simulation:
     """Play a scenario to its end.
@@ -18,7 +21,7 @@ def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simula
     Args:
         scenario: what happens.
         seed: of everything that chance decides: the same seed gives the same timeline.
-        until_stable: end as soon as the last step is done and the group is stable, or empty.
+        until_stable: end as soon as the last step is done and the group rests.
 
     Returns:
         What happened.
@@ -32,8 +35,6 @@ def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simula
         clock.run(scenario.duration_ms)
     else:
         clock.run(last_ms)
-        while not stage.is_settled and (due_ms := clock.next_ms) is not None:
-            if due_ms > scenario.duration_ms:
-                break
-            clock.step()
-    return stage.timeline.end(scenario.title, scenario.about, seed)
+        while not stage.is_settled and clock.now_ms < scenario.duration_ms:
+            clock.run(min(clock.now_ms + _LOOK_MS, scenario.duration_ms))
+    return stage.timeline.end(scenario.title, scenario.about, seed, is_at_rest=stage.is_settled)

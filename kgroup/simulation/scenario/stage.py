@@ -22,6 +22,7 @@ class _Member(Protocol):
 
     name: str
     is_running: bool
+    is_paused: bool
 
     def stop(self) -> None:
         """End in order."""
@@ -58,6 +59,8 @@ class Stage(ABC, Generic[_M]):
         self._scenario = scenario
         self._running: dict[str, _M] = {}
         self._poison: dict[TopicPartition, tuple[int, int]] = {}
+        self._awaited: dict[TopicPartition, int] = {}
+        """Offsets that readers must have come to before all has happened that will."""
         self._random = random
 
     def schedule(self) -> None:
@@ -73,9 +76,21 @@ class Stage(ABC, Generic[_M]):
         return [each for each in self._running.values() if each.is_running]
 
     @property
-    @abstractmethod
     def is_settled(self) -> bool:
-        """Whether the group rests, and everybody reads what is theirs."""
+        """Whether the group rests.
+
+        Everybody reads what is theirs and is not late with it, nothing is asked that has no answer
+        yet, and whatever a step has done to partitions has been read. Who stands still for ever is
+        out of the group.
+        """
+        awake = [each for each in self.consumers if not each.is_paused]
+        return self._rests(awake) and all(
+            self._world.logs.is_read_to(*awaited) for awaited in self._awaited.items()
+        )
+
+    @abstractmethod
+    def _rests(self, members: list[_M]) -> bool:
+        """Tell whether these are the group, and each reads what is theirs."""
 
     @abstractmethod
     def _run(self, name: str) -> None:
@@ -182,6 +197,8 @@ class Stage(ABC, Generic[_M]):
         if step.action is Action.POISON:
             offset = self._world.logs.end_offset(partition)
             self._poison[partition] = (offset, step.for_ms or 0)
+            self._awaited[partition] = offset + 1
         else:
             offset = self._world.logs.delete_records(partition)
+            self._awaited[partition] = max(offset, self._awaited.get(partition, 0))
         self._world.note(OPERATOR, str(step.action), f"offset {offset}", None, (partition,))

@@ -38,15 +38,13 @@ class ZookeeperStage(Stage[Connector]):
         super().__init__(scenario, random, self.cluster)
         self.schedule()
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether everybody who is there has what is theirs, and fetches it."""
-        running = self.consumers
+    def _rests(self, members: list[Connector]) -> bool:
+        """Tell whether they are registered, and each has what is theirs and fetches it."""
         registered = self.cluster.registered()
-        if not self.cluster.is_resting or registered.keys() != {e.consumer_id for e in running}:
+        if not self.cluster.is_resting or registered.keys() != {e.consumer_id for e in members}:
             return False
         try:
-            return all(each.is_settled(registered) for each in running)
+            return all(each.is_settled(registered) for each in members)
         except AssignorError:
             return False
 

@@ -260,5 +260,7 @@ class ZookeeperCluster(World):
 
     @property
     def is_resting(self) -> bool:
-        """Whether nobody rebalances."""
-        return not self._rebalancing
+        """Whether nobody rebalances, and partitions are led by those that are to lead them."""
+        return not self._rebalancing and all(
+            leader == self._preferred(at) for at, leader in self.leaders.items()
+        )

@@ -151,6 +151,8 @@ class Connector(Process):
         self._reading: dict[TopicPartition, Stream] = {}
         self.topics: list[str] = []
         self._is_stopping = False
+        self._commits = 0
+        """How many that the operator has asked for are not done."""
         self._is_cut = False
         self._rebalance_lock = Lock()
         self._trigger: Trigger | None = None
@@ -223,13 +225,20 @@ class Connector(Process):
 
     def commit(self) -> None:
         """Commit what was read."""
-        Thread(self, self._commit())
+        self._commits += 1
+        Thread(self, self._commit_once())
+
+    def _commit_once(self) -> Routine[None]:
+        yield from self._commit()
+        self._commits -= 1
 
     def is_settled(self, consumers: Consumers) -> bool:
         """Tell whether it fetches all that is its own where these consumers are there."""
         topics = {topic: Topic(count) for topic, count in self._cluster.topics.items()}
         own = self._part_of(_ASSIGNORS[self._config.strategy](consumers, topics))
-        return self._reading.keys() == own.keys() and self.fetchers.is_settled
+        is_late = any(stream.is_late for stream in self._streams.values())
+        is_reading = self._reading.keys() == own.keys() and self.fetchers.is_settled
+        return is_reading and not is_late and not self._is_stopping and not self._commits
 
     # --- registration ---------------------------------------------------------------------------
 

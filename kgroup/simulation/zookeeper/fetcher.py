@@ -73,7 +73,11 @@ class FetcherManager:
     @property
     def is_settled(self) -> bool:
         """Whether everything is fetched from its leader."""
-        return not self._no_leader and all(info.is_begun for info in self._infos.values())
+        leaders = {
+            at: self._cluster.leaders[at] for at, info in self._infos.items() if info.is_begun
+        }
+        fetched = {at: broker for at, (broker, _) in self.fetches.items()}
+        return len(leaders) == len(self._infos) and fetched == leaders
 
     @property
     def fetches(self) -> dict[TopicPartition, tuple[int, int]]:

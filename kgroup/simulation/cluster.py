@@ -35,7 +35,7 @@ from kgroup.simulation.message import (
 )
 from kgroup.simulation.rules import Settings
 from kgroup.simulation.subscription import decode_assignment
-from kgroup.simulation.world import World
+from kgroup.simulation.world import OPERATOR, World
 
 __all__ = ["COORDINATOR", "Cluster"]
 
@@ -124,9 +124,17 @@ class Cluster(World):
 
     def move_coordinator(self, broker: int) -> None:
         """Have another broker lead the groups' partition."""
-        if self.coordinator is not None:
-            self._coordinators[self.coordinator].resign()
+        before = self._depose()
+        self.note(OPERATOR, "move_coordinator", f"to broker {broker}")
+        if before is not None:
+            before.resign()
         self._elect(broker, self._load_ms)
+
+    def _depose(self) -> GroupCoordinator | None:
+        """Have nobody know the group until another broker has read it; return who did."""
+        before, self.coordinator = self.coordinator, None
+        self.timeline.gone()
+        return None if before is None else self._coordinators[before]
 
     def another_broker(self) -> int | None:
         """Return a broker that runs and does not coordinate."""
@@ -136,12 +144,13 @@ class Cluster(World):
     def stop_broker(self, broker: int, failover_ms: int) -> None:
         """Have a broker crash; another one leads after a while, if there is one."""
         self._down.add(broker)
+        before = self._depose() if self.coordinator == broker else None
+        self.note(f"broker {broker}", "stop_broker")
         for request, (_, at, _) in list(self._waiting.items()):
             if at == broker:
                 self._break(request)
-        if self.coordinator == broker:
-            self.coordinator = None
-            self._coordinators[broker].resign()
+        if before is not None:
+            before.resign()
             self.clock.after(failover_ms, self._fail_over)
 
     def _fail_over(self) -> None:
@@ -152,6 +161,7 @@ class Cluster(World):
 
     def start_broker(self, broker: int) -> None:
         """Have a broker come back; it leads nothing, unless nobody does."""
+        self.note(f"broker {broker}", "start_broker")
         self._down.discard(broker)
         if self.coordinator is None:
             self._elect(broker, self._load_ms)
@@ -225,7 +235,9 @@ class Cluster(World):
         return uuid_text(self._random.randbytes(16))
 
     def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
-        """Note that a group has come to another state."""
+        """Note that a group has come to another state, or that it was read from the log."""
+        if self.coordinator is None:
+            return  # it is forgotten by who does not coordinate any more
         self.timeline.moved(group.state, group.generation_id, cause)
         if cause is not None:
             self.note(COORDINATOR, "rebalance", str(cause))

@@ -61,7 +61,7 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """How often the group went from one state to another; None: it was not there before."""
+    """How often the group went from one state to another; None: nobody knew it before."""
 
     before: GroupState | None
     after: GroupState
@@ -167,6 +167,11 @@ class Timeline:
             self.rebalance_begins(cause)
         if state in _RESTING:
             self.rebalance_ends(generation_id)
+
+    def gone(self) -> None:
+        """Note that nobody knows the group now."""
+        self._count_state()
+        self._state = None
 
     def rebalance_begins(self, cause: str) -> None:
         """Note that a rebalance begins, and why."""

@@ -196,3 +196,8 @@ def test_what_is_wrong_in_a_file(cli: Cli, tmp_path: Path) -> None:
     assert "line 10: member 1 colour: expected" in error["reason"]
     file.write_bytes(b"\xff")
     assert "expected UTF-8, found the byte 0xff at position 0" in cli("simulate", file).err
+
+
+def test_a_consumer_group_has_its_state_from_the_begin(cli: Cli) -> None:
+    (run,) = json.loads(cli("simulate", "--from", "shipping", "--sample", *JSON).out)["data"]
+    assert run["state_ms"] == {"Stable": run["end_ms"]}

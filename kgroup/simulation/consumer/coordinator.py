@@ -166,6 +166,7 @@ class ConsumerCoordinator:
         found = (each.version for group in self.groups.values() for each in group.regexes.values())
         self._topics_version = self._new_topics_version = 1 + max(found, default=0)
         for group in self.groups.values():
+            self._world.moved(group, None)
             for member in group.members.values():
                 self._expect(group.group_id, member.member_id)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:

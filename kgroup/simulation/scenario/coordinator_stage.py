@@ -93,7 +93,6 @@ class CoordinatorStage(Stage[Consumer]):
         if broker is None:
             self.cluster.note(OPERATOR, str(step.action), "there is no other broker")
             return
-        self.cluster.note(OPERATOR, str(step.action), f"to broker {broker}")
         self.cluster.move_coordinator(broker)
 
     def _stop_broker(self, broker: int) -> None:

@@ -141,7 +141,6 @@ class Stage(ABC, Generic[_M]):
                 self._move_coordinator(step)
             case Action.STOP_BROKER | Action.START_BROKER:
                 assert step.broker is not None
-                self._world.note(f"broker {step.broker}", str(step.action))
                 is_end = step.action is Action.STOP_BROKER
                 (self._stop_broker if is_end else self._start_broker)(step.broker)
             case _:

@@ -93,6 +93,7 @@ class ZookeeperCluster(World):
 
     def stop_broker(self, broker: int, failover_ms: int) -> None:
         """Have a broker crash; others lead its partitions when ZooKeeper has missed it."""
+        self.note(f"broker {broker}", "stop_broker")
         self._up.pop(broker, None)
         for partition, leader in self.leaders.items():
             if leader == broker:
@@ -118,6 +119,7 @@ class ZookeeperCluster(World):
 
     def start_broker(self, broker: int, failover_ms: int) -> None:
         """Have a broker come back; after a while it leads again what it is the first replica of."""
+        self.note(f"broker {broker}", "start_broker")
         self._up[broker] = None
         self.server.write(f"{BROKERS}/{broker}", "")
         self._elect()

@@ -1,0 +1,42 @@
+"""What a timeline says of a group, and what its totals come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.simulation.scenario.file import read_scenario
+from kgroup.simulation.scenario.play import play
+from kgroup.simulation.timeline import Simulation
+
+GROUP = """
+[topics]
+orders = 4
+[brokers]
+load = "2s"
+[[member]]
+name = "m"
+count = 2
+start = "0s"
+topics = "orders"
+"""
+
+
+def played(text: str) -> Simulation:
+    return play(read_scenario(GROUP + text, "test"), 0)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    ("step", "away_ms"),
+    [('do = "move_coordinator"', 2_000), ('do = "stop_broker"\nbroker = 1', 8_000)],
+)
+def test_nobody_knows_the_group_between_two_coordinators(
+    protocol: str, step: str, away_ms: int
+) -> None:
+    found = played(f'group.protocol = "{protocol}"\n[[step]]\nat = "30s"\n{step}\n')
+    away = [each for each in found.events if 30_000 <= each.time_ms < 30_000 + away_ms]
+    assert {(each.state, each.generation_id) for each in away} == {(None, None)}
+    assert "dead" not in {each.event for each in found.events}
+    begun_ms = next(each.time_ms for each in found.events if each.state is not None)
+    known_ms = found.end_ms - begun_ms - away_ms
+    assert sum(found.state_ms.values()) in range(known_ms - 10, known_ms + 10)

@@ -159,11 +159,11 @@ class Timeline:
     def moved(self, state: GroupState, generation_id: int, cause: str | None) -> None:
         """Note the state that the group has come to, and why if a rebalance begins."""
         self._count_state()
-        is_resting = self._state is None or self._state in _RESTING
+        is_over = not self._rebalances or self._rebalances[-1].end_ms is not None
         if state is not self._state:
             self._transitions[self._state, state] += 1
         self._state = state
-        if cause is not None and (is_resting or state is GroupState.PREPARING_REBALANCE):
+        if cause is not None and (is_over or state is GroupState.PREPARING_REBALANCE):
             self.rebalance_begins(cause)
         if state in _RESTING:
             self.rebalance_ends(generation_id)

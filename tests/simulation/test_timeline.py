@@ -40,3 +40,14 @@ def test_nobody_knows_the_group_between_two_coordinators(
     begun_ms = next(each.time_ms for each in found.events if each.state is not None)
     known_ms = found.end_ms - begun_ms - away_ms
     assert sum(found.state_ms.values()) in range(known_ms - 10, known_ms + 10)
+
+
+def test_a_static_member_that_does_not_come_back_is_a_rebalance() -> None:
+    """Its group has been Reconciling since it went, without a rebalance."""
+    found = played(
+        'group.protocol = "consumer"\ngroup.instance.id = "i"\n'
+        '[[step]]\nat = "30s"\ndo = "stop"\nmember = "m1"\n'
+    )
+    last = found.rebalances[-1]
+    assert (last.cause, last.generation_id) == ("session expired", 4)
+    assert 30_000 + 40_000 < last.begin_ms <= 30_000 + 45_000

@@ -7,11 +7,13 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Cli
 
+DATA = Path(__file__).parents[1] / "data"
 JSON = ("-o", "json")
 SAMPLE = ("--from", "order-service", "--sample")
 SCENARIO = """
@@ -201,3 +203,47 @@ def test_what_is_wrong_in_a_file(cli: Cli, tmp_path: Path) -> None:
 def test_a_consumer_group_has_its_state_from_the_begin(cli: Cli) -> None:
     (run,) = json.loads(cli("simulate", "--from", "shipping", "--sample", *JSON).out)["data"]
     assert run["state_ms"] == {"Stable": run["end_ms"]}
+
+
+def as_it_is(cli: Cli, group: str, *args: str) -> Any:
+    found = cli("simulate", "--from", group, "--log-dir", DATA / "kafka-4.3.1", *args, *JSON)
+    (run,) = json.loads(found.out)["data"]
+    return run
+
+
+def owners_at(run: Any, time_ms: int) -> dict[int, str]:
+    return {
+        each["partition"]: each["owner"]
+        for each in run["ownerships"]
+        if each["begin_ms"] <= time_ms and (each["end_ms"] is None or each["end_ms"] > time_ms)
+    }
+
+
+def test_a_group_goes_on_where_it_was_on_its_way(cli: Cli) -> None:
+    """One member has everything yet, and the other one waits for half of it."""
+    run = as_it_is(cli, "restocking-unfinished")
+    first, second = "restocking-1", "restocking-2"
+    assert run["state_ms"]["Reconciling"] > 0
+    assert [each["owner"] for each in run["ownerships"] if each["begin_ms"] == 0] == [first] * 6
+    last = owners_at(run, run["end_ms"] - 1)
+    assert [last[number] for number in range(6)] == [first] * 3 + [second] * 3
+
+
+def test_members_that_are_away_do_not_run(cli: Cli) -> None:
+    run = as_it_is(cli, "warehouse-static")
+    assert owners_at(run, 10_000) == {0: "warehouse-pod-1", 1: "warehouse-pod-1"}
+    (removed,) = [each for each in run["events"] if each["event"] == "member removed"]
+    assert (removed["time_ms"], removed["answer"]) == (45_000, "warehouse-pod-2: session expired")
+    assert set(owners_at(run, run["end_ms"] - 1).values()) == {"warehouse-pod-1"}
+    assert [each["cause"] for each in as_it_is(cli, "carriers-away")["rebalances"]] == [
+        "session expired"
+    ]
+
+
+def test_members_of_both_protocols_speak_theirs(cli: Cli) -> None:
+    run = as_it_is(cli, "pricing-upgrading", "--stop", "pricing-old-1")
+    said = {(each["actor"], each["event"]) for each in run["events"] if each["time_ms"] > 1_000}
+    assert ("pricing-old-1", "LeaveGroup") in said
+    assert ("pricing-old-2", "JoinGroup") in said
+    assert ("pricing-new-1", "ConsumerGroupHeartbeat") in said
+    assert owners_at(run, run["end_ms"] - 1).keys() == set(range(6))

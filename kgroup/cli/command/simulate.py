@@ -160,7 +160,8 @@ def _scenario(
 ) -> "Report[Scenario]":
     """Read what is to be played."""
     from kgroup.operation.report import Report
-    from kgroup.operation.simulate import group_as_it_is, read_scenario, with_steps
+    from kgroup.operation.running_group import group_as_it_is, with_steps
+    from kgroup.operation.simulate import read_scenario
     from kgroup.simulation.scenario.scenario import Action
 
     if group is None:

@@ -119,6 +119,7 @@ class Joined:
         topics: that it has subscribed to.
         group_topics: that all members have subscribed to, of the leader; None of others.
         heartbeat_ms: until its next heartbeat.
+        revoking: what it was told to give up; of the consumer protocol only.
     """
 
     member_id: str
@@ -128,6 +129,7 @@ class Joined:
     topics: tuple[str, ...]
     group_topics: frozenset[str] | None
     heartbeat_ms: int
+    revoking: frozenset[TopicPartition] = frozenset()
 
 
 class Application(Protocol):

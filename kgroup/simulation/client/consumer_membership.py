@@ -150,13 +150,17 @@ class ConsumerClient:
         return self.state in _URGENT
 
     def resume(self, joined: Joined, coordinator: int | None) -> None:
-        """Be in an epoch already."""
-        self.state, self.coordinator = ConsumerClientState.STABLE, coordinator
+        """Be in an epoch already, perhaps about to give up partitions."""
+        self.coordinator = coordinator
+        is_done = not joined.revoking
+        self.state = ConsumerClientState.STABLE if is_done else ConsumerClientState.RECONCILING
         self.member_id, self.epoch = joined.member_id, joined.generation_id
         self.owned, self.topics = joined.owned, joined.topics
         known = {each.name: each.topic_id for each in self._host.topics}
         owned = frozenset((known[topic], number) for topic, number in joined.owned)
-        self._current = self._target = Assignment(0, owned)
+        kept = frozenset((known[at[0]], at[1]) for at in joined.owned if at not in joined.revoking)
+        self._current = Assignment(0, owned)
+        self._target = self._current if is_done else Assignment(1, kept)
         self._assigned_ids = frozenset(topic_id for topic_id, _ in owned)
         self._metadata = self._answered(self._host.topics, self._assigned_ids)
         self._heartbeats.resume(joined.heartbeat_ms)

@@ -48,8 +48,9 @@ class CoordinatorStage(Stage[Consumer]):
         self.cluster.begin()
         super().__init__(scenario, random, self.cluster)
         if start is not None:
-            for name in start.members:
-                self._run(name, joined(self.cluster, scenario, start, name))
+            for name, member in start.members.items():
+                if not member.is_away:
+                    self._run(name, joined(self.cluster, scenario, start, name))
         self.schedule()
 
     def _rests(self, members: list[Consumer]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kgroup.model.group import MemberState
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.message import TopicPartition
@@ -12,7 +13,16 @@ from kgroup.simulation.rules import Settings
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.word import Word
 
-__all__ = ["Action", "ConnectorPlan", "MemberPlan", "Paused", "Scenario", "Start", "Step"]
+__all__ = [
+    "Action",
+    "ConnectorPlan",
+    "MemberPlan",
+    "Paused",
+    "Scenario",
+    "Start",
+    "StartMember",
+    "Step",
+]
 
 
 class Action(Word):
@@ -99,27 +109,53 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class StartMember:
+    """Where a member stands when a scenario begins; in a classic group it has all that is its own.
+
+    Attributes:
+        owned: what it may read, those included that it is to give up.
+        target: what it shall have in the end.
+        revoking: what it is to give up.
+        epoch: that it has reached.
+        previous_epoch: before.
+        state: on the way to its target.
+        is_away: whether its program does not run: a static member that may come back.
+    """
+
+    member_id: str
+    owned: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...] = ()
+    revoking: tuple[TopicPartition, ...] = ()
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    is_away: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
-    """A stable group that is there already when a scenario begins.
+    """A group that is there already when a scenario begins; a classic one is stable.
 
     Attributes:
         is_consumer_group: whether it is one of the consumer protocol.
         protocol: name of the strategy, which members of a classic group agreed on.
         leader_id: id of the member that has assigned; "" of a consumer group.
-        members: id and partitions by name, in the coordinator's order.
+        members: by name, in the coordinator's order.
         offsets: that it has committed.
         ends: offset of the next record that a partition gets, as far as it is known.
         topic_ids: Kafka's base64url text by name, as far as they are known.
+        assignment_epoch: of a consumer group: for which its target assignment is.
     """
 
     generation_id: int
     protocol: str
     leader_id: str
-    members: Mapping[str, tuple[str, tuple[TopicPartition, ...]]]
+    members: Mapping[str, StartMember]
     offsets: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     is_consumer_group: bool = False
+    assignment_epoch: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
 
 from kgroup.assignor.spec import MemberSpec
 from kgroup.model.pattern import parse_regex
@@ -21,7 +22,7 @@ __all__ = ["joined", "write_start"]
 def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
     """Write what the coordinator would have written: the group, and its commits."""
     cluster.logs.ends.update(start.ends)
-    cluster.names.update({member_id: name for name, (member_id, _) in start.members.items()})
+    cluster.names.update({each.member_id: name for name, each in start.members.items()})
     for (topic, number), offset in start.offsets.items():
         cluster.logs.was_read((topic, number), offset)
         key = {"group": scenario.group_id, "topic": topic, "partition": number}
@@ -40,28 +41,18 @@ def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
 
 def _classic_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterator[Record]:
     members = []
-    for name, (member_id, owned) in start.members.items():
+    for name, member in start.members.items():
         config = scenario.members[name].config
-        spec = MemberSpec(
-            member_id,
-            _topics(config, scenario),
-            config.instance_id,
-            config.client_id,
-            config.rack,
-            owned,
-            start.generation_id,
-            config.subscription_version,
-        )
         members.append(
             {
-                "memberId": member_id,
+                "memberId": member.member_id,
                 "groupInstanceId": config.instance_id,
                 "clientId": config.client_id,
                 "clientHost": "/127.0.0.1",
                 "rebalanceTimeout": config.max_poll_interval_ms,
                 "sessionTimeout": config.session_timeout_ms,
-                "subscription": encode_subscription(spec, start.protocol),
-                "assignment": encode_assignment(owned, config.subscription_version),
+                "subscription": _subscription(scenario, start, name, start.protocol),
+                "assignment": encode_assignment(member.owned, config.subscription_version),
             }
         )
     value = {
@@ -75,28 +66,26 @@ def _classic_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterat
     yield Record("GroupMetadata", {"group": scenario.group_id}, value)
 
 
+def _subscription(scenario: Scenario, start: Start, name: str, strategy: str) -> bytes:
+    """Say what a member has told of itself with a strategy of the classic protocol."""
+    member, config = start.members[name], scenario.members[name].config
+    spec = MemberSpec(
+        member.member_id,
+        _topics(config, scenario),
+        config.instance_id,
+        config.client_id,
+        config.rack,
+        member.owned,
+        start.generation_id,
+        config.subscription_version,
+    )
+    return encode_subscription(spec, strategy)
+
+
 def _consumer_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterator[Record]:
-    group_id, epoch = scenario.group_id, start.generation_id
+    group_id = scenario.group_id
     ids = {each.name: each.topic_id for each in cluster.topics}
-    members = []
-    for name, (member_id, owned) in start.members.items():
-        config = scenario.members[name].config
-        members.append(
-            ConsumerMember(
-                member_id,
-                epoch,
-                epoch,
-                instance_id=config.instance_id,
-                rack_id=config.rack,
-                rebalance_timeout_ms=config.max_poll_interval_ms,
-                client_id=config.client_id,
-                client_host="/127.0.0.1",
-                topics=frozenset(config.topics),
-                regex=config.regex or "",
-                assignor=config.remote_assignor,
-                assigned={(ids[topic], number): epoch for topic, number in owned},
-            )
-        )
+    members = [_consumer_member(scenario, start, name, ids) for name in start.members]
     matched = {
         regex: frozenset(filter(parse_regex(regex).fullmatch, scenario.topics))
         for regex in sorted({member.regex for member in members} - {""})
@@ -106,28 +95,67 @@ def _consumer_group(cluster: Cluster, scenario: Scenario, start: Start) -> Itera
         yield record_of.member_metadata(group_id, member)
     for regex, topics in matched.items():
         yield record_of.regular_expression(group_id, regex, (topics, 0, 0))
+    epoch = start.generation_id
     yield record_of.group_epoch(group_id, epoch, cluster.topics.hash_of(subscribed))
-    for member in members:
-        yield record_of.target_assignment(group_id, member.member_id, member.assigned)
-    yield record_of.assignment_epoch(group_id, epoch, 0)
+    for each in start.members.values():
+        target = [(ids[topic], number) for topic, number in each.target]
+        yield record_of.target_assignment(group_id, each.member_id, target)
+    yield record_of.assignment_epoch(group_id, start.assignment_epoch, 0)
     for member in members:
         yield record_of.current_assignment(group_id, member)
 
 
+def _consumer_member(
+    scenario: Scenario, start: Start, name: str, ids: Mapping[str, str]
+) -> ConsumerMember:
+    member, config = start.members[name], scenario.members[name].config
+    since = max(member.epoch, 0)
+    revoking = {(ids[topic], number): since for topic, number in member.revoking}
+    owned = {(ids[topic], number): since for topic, number in member.owned}
+    classic = None
+    if config.group_protocol == "classic":
+        protocols = [
+            {
+                "name": strategy,
+                "metadata": b64encode(_subscription(scenario, start, name, strategy)).decode(),
+            }
+            for strategy in config.strategies
+        ]
+        classic = {"sessionTimeoutMs": config.session_timeout_ms, "supportedProtocols": protocols}
+    return ConsumerMember(
+        member.member_id,
+        member.epoch,
+        member.previous_epoch,
+        member.state,
+        instance_id=config.instance_id,
+        rack_id=config.rack,
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        client_id=config.client_id,
+        client_host="/127.0.0.1",
+        topics=frozenset(config.topics),
+        regex=config.regex or "",
+        assignor=config.remote_assignor,
+        assigned={each: since for each, since in owned.items() if each not in revoking},
+        revoking=revoking,
+        classic=classic,
+    )
+
+
 def joined(cluster: Cluster, scenario: Scenario, start: Start, name: str) -> Joined:
     """Tell where a member stands; when it beats next, chance decides."""
-    member_id, owned = start.members[name]
-    config = scenario.members[name].config
+    member, config = start.members[name], scenario.members[name].config
     configs = (scenario.members[each].config for each in start.members)
     everything = frozenset(topic for each in configs for topic in _topics(each, scenario))
+    leads = member.member_id == start.leader_id and not start.is_consumer_group
     return Joined(
-        member_id,
-        start.generation_id,
-        start.protocol,
-        tuple(sorted(owned)),
+        member.member_id,
+        member.epoch if start.is_consumer_group else start.generation_id,
+        config.strategies[0] if start.is_consumer_group else start.protocol,
+        tuple(sorted(member.owned)),
         _topics(config, scenario),
-        everything if member_id == start.leader_id else None,
+        everything if leads else None,
         cluster.chance(config.heartbeat_interval_ms),
+        frozenset(member.revoking),
     )
 
 

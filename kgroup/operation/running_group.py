@@ -1,0 +1,231 @@
+"""A group that is there already, as a scenario in which it goes on."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from kgroup.assignor.base import TopicPartition
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.errors import InputError, NotFoundError
+from kgroup.model.assignment import AssignedPartition
+from kgroup.model.group import Group, Member, MemberState
+from kgroup.operation.assign.group import before_rebalance, find_group, group_spec
+from kgroup.operation.report import Report, first_names
+from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.consumer.message import PAUSE_EPOCH
+from kgroup.simulation.scenario.scenario import (
+    Action,
+    MemberPlan,
+    Scenario,
+    Start,
+    StartMember,
+    Step,
+)
+from kgroup.source.base import GroupSource
+
+__all__ = ["group_as_it_is", "with_steps"]
+
+_WATCHED_MS = 120_000
+"""How long a group is watched to which nothing happens, or one thing at the begin."""
+_SOON_MS = 1_000
+
+
+def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
+    """Make a scenario in which a group is as a source knows it, and nothing happens.
+
+    Returns:
+        The scenario; notes are what was assumed.
+
+    Raises:
+        NotFoundError: there is no such group.
+        InputError: it is none that can be simulated, or nobody knows what its members read.
+    """
+    reading, found = find_group(source, group_id)
+    if not found.members:
+        raise InputError(
+            f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
+            group_id=group_id,
+        )
+    report = group_spec(source, reading, found, hint="")
+    (spec,) = report.data
+    if spec.protocol not in ("classic", "consumer"):
+        raise InputError(
+            f"group {group_id}: expected a group of the classic or the consumer protocol, found "
+            f"{found.type}",
+            group_id=group_id,
+        )
+    notes = list(report.notes)
+    group = before_rebalance(found, [])
+    names = _names(spec.members_as_sent)
+    known = {names[member.member_id]: member for member in group.members}
+    topics = {name: topic.partitions for name, topic in spec.topics.items()}
+    is_consumer_group = spec.protocol == "consumer"
+    members: dict[str, MemberPlan] = {}
+    started: dict[str, StartMember] = {}
+    for each in spec.members_as_sent:
+        name = names[each.member_id]
+        config = _config(group_id, name, each, known[name])
+        if is_consumer_group and known[name].classic_protocols is None:
+            config = _of_consumer_group(config, known[name])
+            started[name] = _started(group, known[name])
+        elif is_consumer_group:
+            config = _of_classic_group(config, known[name].classic_protocols or (), known[name])
+            started[name] = _started(group, known[name])
+        else:
+            config = _of_classic_group(config, (spec.strategy,), known[name])
+            started[name] = StartMember(each.member_id, each.owned or ())
+        members[name] = MemberPlan(config)
+    start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
+    title = f"Group {group_id} as it is"
+    scenario = Scenario(group_id, topics, members, (), _WATCHED_MS, title, start=start)
+    return Report((scenario,), report.errors, tuple(notes))
+
+
+def _start(
+    group: Group, spec: GroupSpec, members: Mapping[str, StartMember], notes: list[str]
+) -> Start:
+    """Say where the group stands."""
+    is_consumer_group = spec.protocol == "consumer"
+    generation_id = group.group_epoch if is_consumer_group else group.generation_id
+    if generation_id is None:
+        counted = "epoch" if is_consumer_group else "generation"
+        notes.append(f"the group's {counted} is not known; it is counted from 1")
+    first, *_ = members
+    if spec.leader_id is None and not is_consumer_group:
+        notes.append(f"the group's leader is not known; {first} is taken")
+    if away := [name for name, member in members.items() if member.is_away]:
+        notes.append(f"static members that are away, and may come back: {first_names(away)}")
+    topics = {name: topic.partitions for name, topic in spec.topics.items()}
+    offsets = {
+        (each.topic, each.partition): each.committed_offset
+        for each in group.offsets
+        if each.partition < topics.get(each.topic, 0)
+    }
+    return Start(
+        generation_id or 1,
+        spec.strategy,
+        spec.leader_id or members[first].member_id,
+        members,
+        offsets,
+        {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()},
+        {name: urlsafe_b64encode(each).decode()[:22] for name, each in spec.topic_ids.items()},
+        is_consumer_group,
+        group.assignment_epoch or generation_id or 1,
+    )
+
+
+def _names(members: Sequence[MemberSpec]) -> Mapping[str, str]:
+    """Name members by their instances or clients, where these tell them apart; by id."""
+    ids = [each.member_id for each in members]
+    for names in ([each.instance_id for each in members], [each.client_id for each in members]):
+        told = [name for name in names if name]
+        if len(set(told)) == len(ids):
+            return dict(zip(ids, told, strict=True))
+    return dict(zip(ids, ids, strict=True))
+
+
+def _started(group: Group, member: Member) -> StartMember:
+    """Say where a member of a consumer group stands, which may be on its way to another epoch."""
+    owned = _partitions(member.assignment)
+    target = owned if member.target_assignment is None else _partitions(member.target_assignment)
+    epoch = group.group_epoch or 1 if member.member_epoch is None else member.member_epoch
+    state = member.state
+    if state is None:
+        waits = epoch == group.assignment_epoch and set(owned) != set(target)
+        state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
+    return StartMember(
+        member.member_id,
+        owned,
+        target,
+        _partitions(member.pending_revocation),
+        epoch,
+        epoch if member.previous_member_epoch is None else member.previous_member_epoch,
+        state,
+        is_away=epoch == PAUSE_EPOCH,
+    )
+
+
+def _partitions(found: Iterable[AssignedPartition] | None) -> tuple[TopicPartition, ...]:
+    return tuple((each.topic or each.topic_id or "", each.partition) for each in found or ())
+
+
+def _on_known_partitions(
+    members: Mapping[str, StartMember], topics: Mapping[str, int], notes: list[str]
+) -> Mapping[str, StartMember]:
+    """Leave out partitions that the source does not know."""
+    gone: set[TopicPartition] = set()
+
+    def there(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        asked = tuple(partitions)
+        found = tuple(each for each in asked if each[1] < topics.get(each[0], 0))
+        gone.update(set(asked) - set(found))
+        return found
+
+    kept = {
+        name: replace(
+            member,
+            owned=there(member.owned),
+            target=there(member.target),
+            revoking=there(member.revoking),
+        )
+        for name, member in members.items()
+    }
+    if gone:
+        text = first_names([f"{topic}-{number}" for topic, number in sorted(gone)])
+        notes.append(f"members own partitions that are not there, which are left out: {text}")
+    return kept
+
+
+def _config(group_id: str, name: str, spec: MemberSpec, member: Member) -> ClientConfig:
+    """Configure a consumer as far as its coordinator knows how, and else by default."""
+    config = ClientConfig(
+        group_id, spec.client_id or name, spec.topics, instance_id=spec.instance_id, rack=spec.rack
+    )
+    timeout_ms = member.rebalance_timeout_ms or config.max_poll_interval_ms
+    return replace(config, max_poll_interval_ms=timeout_ms)
+
+
+def _of_classic_group(
+    config: ClientConfig, strategies: tuple[str, ...], member: Member
+) -> ClientConfig:
+    session_ms = member.session_timeout_ms or config.session_timeout_ms
+    return replace(
+        config,
+        strategies=strategies,
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=min(config.heartbeat_interval_ms, session_ms // 3),
+    )
+
+
+def _of_consumer_group(config: ClientConfig, member: Member) -> ClientConfig:
+    subscription = member.subscription
+    assert subscription is not None  # its group would have been refused
+    return replace(
+        config,
+        topics=tuple(subscription.topics or ()),
+        regex=subscription.regex or None,
+        group_protocol="consumer",
+        remote_assignor=member.assignor,
+    )
+
+
+def with_steps(scenario: Scenario, steps: Sequence[tuple[Action, str]]) -> Scenario:
+    """Let something happen to members of a group that is there, a second from its begin.
+
+    Raises:
+        NotFoundError: the group has no such member.
+    """
+    members = {} if scenario.start is None else scenario.start.members
+    names = {each.member_id: name for name, each in members.items()} | {n: n for n in members}
+    found = []
+    for action, member in steps:
+        if member not in names:
+            raise NotFoundError(
+                f"group {scenario.group_id}: expected a member ({first_names(list(members))}), "
+                f"found {member!r}",
+                group_id=scenario.group_id,
+            )
+        found.append(Step(_SOON_MS, action, names[member]))
+    return replace(scenario, steps=(*found, *scenario.steps))

@@ -25,10 +25,10 @@ from kgroup.simulation.scenario.scenario import (
 )
 from kgroup.source.base import GroupSource
 
-__all__ = ["group_as_it_is", "with_steps"]
+__all__ = ["assumptions", "group_as_it_is", "with_steps"]
 
 _WATCHED_MS = 120_000
-"""How long a group is watched to which nothing happens, or one thing at the begin."""
+"""How long a group is watched at least to which nothing happens, or one thing at the begin."""
 _SOON_MS = 1_000
 
 
@@ -80,6 +80,8 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
     start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
     title = f"Group {group_id} as it is"
     scenario = Scenario(group_id, topics, members, (), _WATCHED_MS, title, start=start)
+    watched_ms = max(_WATCHED_MS, _SOON_MS + scenario.settles_ms)
+    scenario = replace(scenario, duration_ms=watched_ms)
     return Report((scenario,), report.errors, tuple(notes))
 
 
@@ -208,6 +210,21 @@ def _of_consumer_group(config: ClientConfig, member: Member) -> ClientConfig:
         regex=subscription.regex or None,
         group_protocol="consumer",
         remote_assignor=member.assignor,
+    )
+
+
+def assumptions(scenario: Scenario) -> tuple[str, ...]:
+    """Say what of a group that is there, and of its programs, no source knows."""
+    version = ".".join(map(str, scenario.settings.version))
+    plan = next(iter(scenario.members.values()))
+    config, brokers = plan.config, scenario.consumer_settings
+    is_classic = config.group_protocol == "classic"
+    beats_ms = config.heartbeat_interval_ms if is_classic else brokers.heartbeat_interval_ms
+    return (
+        f"all is played as in Kafka {version}; version in a file says otherwise",
+        f"assumed of the members: auto.offset.reset {plan.auto_offset_reset}, a commit every "
+        f"{config.auto_commit_interval_ms} ms, a heartbeat every {beats_ms} ms, a poll() every "
+        f"{plan.processing_ms} ms; of each partition: {scenario.rate:g} records a second",
     )
 
 

@@ -141,9 +141,35 @@ def test_a_group_and_a_file(cli: Cli, tmp_path: Path) -> None:
     (run,) = json.loads(found.out)["data"]
     assert {"member joined", "member left"} <= {each["cause"] for each in run["rebalances"]}
     assert "new" in {each["owner"] for each in run["ownerships"] if each["end_ms"] is None}
-    file.write_text('group = "other"\n')
+    assert run["end_ms"] == 180_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('group = "other"\n', "line 1: group: expected none, as the group is there already"),
+        ('protocol = "kafka"\n', "line 1: protocol: expected none, as the group is there alrea"),
+        ("[members]\nprocessing = '5s'\n", "line 1: members: expected [[member]] beside it, as"),
+        ('version = "2.3"\n', "line 1: version: expected 2.4 or later, for the group's members, "),
+    ],
+)
+def test_what_a_file_cannot_say_of_a_group(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(text)
     found = cli("simulate", file, *SAMPLE)
-    assert "line 1: group: expected none, as the group is there already" in found.err
+    assert (found.status, found.out) == (1, "")
+    assert said in found.err
+
+
+def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
+    found = cli("simulate", *SAMPLE)
+    assert "note: all is played as in Kafka 4.3.1; version in a file says otherwise" in found.err
+    assert "auto.offset.reset latest, a commit every 5000 ms, a heartbeat every 3000" in found.err
+    file = tmp_path / "s.toml"
+    file.write_text('version = "2.8.2"\nrate = 3\n')
+    found = cli("simulate", file, *SAMPLE)
+    assert "played as in Kafka 2.8.2" in found.err
+    assert "3 records a second" in found.err
 
 
 @pytest.mark.parametrize(

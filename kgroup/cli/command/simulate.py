@@ -160,7 +160,7 @@ def _scenario(
 ) -> "Report[Scenario]":
     """Read what is to be played."""
     from kgroup.operation.report import Report
-    from kgroup.operation.running_group import group_as_it_is, with_steps
+    from kgroup.operation.running_group import assumptions, group_as_it_is, with_steps
     from kgroup.operation.simulate import read_scenario
     from kgroup.simulation.scenario.scenario import Action
 
@@ -173,7 +173,7 @@ def _scenario(
     found = with_steps(report.data[0], steps)
     if scenario is not None:
         found = read_scenario(*_read(scenario), found)
-    return replace(report, data=(found,))
+    return replace(report, data=(found,), notes=(*report.notes, *assumptions(found)))
 
 
 def _read(scenario: str) -> tuple[str, str]:

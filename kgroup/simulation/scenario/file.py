@@ -6,12 +6,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.cluster import COORDINATOR
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
-from kgroup.simulation.rules import CONSUMER_PROTOCOL, NEWEST, Settings, Version
+from kgroup.simulation.rules import (
+    CONSUMER_PROTOCOL,
+    COOPERATIVE,
+    NEWEST,
+    STATIC_MEMBERS,
+    Settings,
+    Version,
+)
 from kgroup.simulation.scenario.java_member import MEMBER_FIELDS, TOO_OLD, JavaMembers
 from kgroup.simulation.scenario.member_reader import MemberReader, P, read_version
-from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, Paused, Scenario, Step
+from kgroup.simulation.scenario.scenario import (
+    QUIET_MS,
+    Action,
+    ConnectorPlan,
+    Paused,
+    Scenario,
+    Step,
+)
 from kgroup.simulation.scenario.toml_table import Table, read_toml
 from kgroup.simulation.scenario.zookeeper_member import ZOOKEEPER_MEMBER_FIELDS, ZookeeperMembers
 from kgroup.simulation.world import OPERATOR
@@ -21,8 +36,6 @@ __all__ = ["FIELDS", "MOST", "read_scenario"]
 
 MOST = 100_000
 """Of members, and of partitions of a topic: more would be a slip of the finger."""
-_QUIET_MS = 60_000
-"""How long a scenario goes on behind its last step, if it does not say so."""
 _OF_EVERY_VERSION = ("count", "delay", "failover")
 _TICK = "tickTime"
 _PROTOCOLS = ("kafka", "zookeeper")
@@ -59,7 +72,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "group": 'Name of the group; "group" by default.',
         "protocol": '"zookeeper": consumers of 0.8.2, which live on ZooKeeper; else "kafka".',
         "version": "Version of Kafka that brokers and consumers have; 4.3.1 by default.",
-        "duration": "When it ends; by default a minute after the last step.",
+        "duration": "When it ends; by default a minute after the last step; more with --from.",
         "jitter": "By how much each step may be late, as chance decides; 0 by default.",
         "rate": "Records a second that come to each partition; 10 by default.",
     },
@@ -107,22 +120,16 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     Raises:
         InputError: it is none; says the line, the field, what was expected and what was found.
     """
-    top, arrays = read_toml(text, file)
-    for name in arrays:
-        if name not in ("member", "step"):
-            raise top.error(name, "[[member]] or [[step]]", f"[[{name}]]")
-    for name in ("member", "step"):
-        if name in top:
-            raise top.error(name, f"[[{name}]], one table or several", top.data[name])
-    top.only([*FIELDS[""], "topics", "brokers", "members"])
-    for field in ("group", "protocol", "version"):
-        if there is not None and field in top:
-            raise top.error(field, "none, as the group is there already", top.data[field])
+    top, arrays = _read_tables(text, file)
+    if there is not None:
+        _check_addition(top, arrays)
     is_zookeeper = top.choice("protocol", _PROTOCOLS, "kafka") == "zookeeper"
     if is_zookeeper:
         version = _zookeeper_version(top)
     else:
         version = read_version(top, NEWEST if there is None else there.settings.version)
+        if there is not None:
+            there = _of_version(there, version, top)
     topics = {} if there is None else dict(there.topics)
     topics |= _topics(top.table("topics"))
     brokers = top.table("brokers")
@@ -141,13 +148,13 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         steps += _read_members(top, arrays, reader, members, topics, count)
     steps.sort(key=lambda step: step.at_ms)
     jitter_ms = top.duration("jitter", 0)
-    last_ms = max((step.at_ms + (step.for_ms or 0) for step in steps), default=0)
-    return Scenario(
+    last_ms = max((step.at_ms + (step.for_ms or 0) for step in steps), default=0) + jitter_ms
+    scenario = Scenario(
         group_id,
         topics,
         members,
         tuple(steps),
-        top.duration("duration", last_ms + jitter_ms + _QUIET_MS),
+        top.duration("duration", last_ms + QUIET_MS),
         top.text("title") if "title" in top else None,
         top.text("about").strip() if "about" in top else None,
         Settings() if is_zookeeper else _settings(brokers, version),
@@ -162,6 +169,54 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         connectors,
         brokers.interval(_TICK) if _TICK in brokers else 2_000,
     )
+    if there is None or "duration" in top:
+        return scenario
+    watched_ms = max(there.duration_ms, last_ms + scenario.settles_ms)
+    return replace(scenario, duration_ms=watched_ms)
+
+
+def _read_tables(text: str, file: str) -> tuple[Table, Mapping[str, list[Table]]]:
+    """Read the tables of a file, which must be known ones."""
+    top, arrays = read_toml(text, file)
+    for name in arrays:
+        if name not in ("member", "step"):
+            raise top.error(name, "[[member]] or [[step]]", f"[[{name}]]")
+    for name in ("member", "step"):
+        if name in top:
+            raise top.error(name, f"[[{name}]], one table or several", top.data[name])
+    top.only([*FIELDS[""], "topics", "brokers", "members"])
+    return top, arrays
+
+
+def _check_addition(top: Table, arrays: Mapping[str, list[Table]]) -> None:
+    """Refuse what a file cannot say of a group that is there."""
+    for field in ("group", "protocol"):
+        if field in top:
+            raise top.error(field, "none, as the group is there already", top.data[field])
+    if "members" in top and not arrays.get("member"):
+        expected = "[[member]] beside it, as it is for members of this file only"
+        raise top.error("members", expected, "none")
+
+
+def _of_version(there: Scenario, version: Version, top: Table) -> Scenario:
+    """Have a group that is there run with a version of Kafka, which must know what it does."""
+    configs = [each.config for each in there.members.values()]
+    needed = {
+        CONSUMER_PROTOCOL: any(each.group_protocol == "consumer" for each in configs),
+        COOPERATIVE: any(COOPERATIVE_STICKY in each.strategies for each in configs),
+        STATIC_MEMBERS: any(each.instance_id is not None for each in configs),
+    }
+    for oldest, is_needed in needed.items():
+        if is_needed and version < oldest:
+            text = ".".join(map(str, oldest))
+            raise top.error(
+                "version", f"{text} or later, for the group's members", top.data["version"]
+            )
+    members = {
+        name: replace(plan, config=replace(plan.config, version=version))
+        for name, plan in there.members.items()
+    }
+    return replace(there, members=members)
 
 
 def _read_members(

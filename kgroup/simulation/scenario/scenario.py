@@ -14,6 +14,7 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.word import Word
 
 __all__ = [
+    "QUIET_MS",
     "Action",
     "ConnectorPlan",
     "MemberPlan",
@@ -23,6 +24,9 @@ __all__ = [
     "StartMember",
     "Step",
 ]
+
+QUIET_MS = 60_000
+"""How long a scenario goes on behind its last step, if it does not say so."""
 
 
 class Action(Word):
@@ -200,3 +204,13 @@ class Scenario:
     start: Start | None = None
     connectors: Mapping[str, ConnectorPlan] = field(default_factory=dict)
     tick_ms: int = 2_000
+
+    @property
+    def settles_ms(self) -> int:
+        """How long it may take until a member that is gone is missed and the others know it."""
+        sessions = [each.config.session_timeout_ms for each in self.connectors.values()]
+        for config in (each.config for each in self.members.values()):
+            is_classic = config.group_protocol == "classic"
+            theirs, brokers = config.session_timeout_ms, self.consumer_settings.session_timeout_ms
+            sessions.append(theirs if is_classic else brokers)
+        return max(sessions, default=0) + QUIET_MS

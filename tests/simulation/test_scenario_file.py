@@ -124,6 +124,18 @@ def refused(text: str) -> str:
             "line 6: expected at most 20 levels of t",
         ),
         (MEMBER + "x = " + "7" * 5_000, "line 6: expected numbers of at most 1000 digits, found a"),
+        (
+            'duration = "10m"\n' + MEMBER + 'start = "1h"',
+            "line 7: member 1 start: expected a time before the end (duration, 600000 ms), found",
+        ),
+        (
+            'duration = "1s"\n' + MEMBER + 'start = 0\ncount = 3\nevery = "1s"',
+            "line 9: member 1 every: expected a time before the end (duration, 1000 ms), found",
+        ),
+        (
+            'duration = "10s"\n' + MEMBER + '[[step]]\nat = "1m"\ndo = "stop"\nmember = "a"',
+            "line 8: step 1 at: expected a time before the end (duration, 10000 ms), found",
+        ),
         (MEMBER + "[brokers]\ncount = 0", "line 7: brokers count: expected a number from 1"),
     ],
 )

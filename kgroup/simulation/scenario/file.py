@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -229,6 +230,7 @@ def _read_members(
 ) -> list[Step]:
     """Read members, which are added to others, and all steps."""
     common = top.table("members")
+    end_ms = top.duration("duration", sys.maxsize)
     steps = []
     for table in arrays.get("member", ()):
         for name, plan, start_ms in _members(reader.completed(common, table), reader, topics):
@@ -236,12 +238,23 @@ def _read_members(
                 raise table.error("name", "a name that no other member has", name)
             members[name] = plan
             if start_ms is not None:
+                _check_time(table, "start", start_ms, end_ms)
                 steps.append(Step(start_ms, Action.START, name))
     if not members:
         raise top.error(None, "at least one [[member]]", "none")
     for table in arrays.get("step", ()):
-        steps += _steps(table, reader, members, topics, brokers)
+        for step in _steps(table, reader, members, topics, brokers):
+            _check_time(table, "at", step.at_ms, end_ms)
+            steps.append(step)
     return steps
+
+
+def _check_time(table: Table, field: str, time_ms: int, end_ms: int) -> None:
+    """Refuse what would happen behind the end."""
+    if time_ms > end_ms:
+        field = field if table.duration(field) > end_ms else "every"
+        expected = f"a time before the end (duration, {end_ms} ms)"
+        raise table.error(field, expected, f"{time_ms} ms")
 
 
 def _zookeeper_version(top: Table) -> Version:

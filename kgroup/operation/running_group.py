@@ -10,8 +10,8 @@ from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.errors import InputError, NotFoundError
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, Member, MemberState
-from kgroup.operation.assign.group import before_rebalance, find_group, group_spec
+from kgroup.model.group import Group, GroupType, Member, MemberState
+from kgroup.operation.assign.group import NO_ADVICE, before_rebalance, find_group, group_spec
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.consumer.message import PAUSE_EPOCH
@@ -30,6 +30,7 @@ __all__ = ["assumptions", "group_as_it_is", "with_steps"]
 _WATCHED_MS = 120_000
 """How long a group is watched at least to which nothing happens, or one thing at the begin."""
 _SOON_MS = 1_000
+_ADVICE = NO_ADVICE._replace(partitions="; [topics] of a file says otherwise")
 
 
 def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
@@ -48,14 +49,14 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
             f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
             group_id=group_id,
         )
-    report = group_spec(source, reading, found, hint="")
-    (spec,) = report.data
-    if spec.protocol not in ("classic", "consumer"):
+    if found.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
         raise InputError(
             f"group {group_id}: expected a group of the classic or the consumer protocol, found "
             f"{found.type}",
             group_id=group_id,
         )
+    report = group_spec(source, reading, found, advice=_ADVICE)
+    (spec,) = report.data
     notes = list(report.notes)
     group = before_rebalance(found, [])
     names = _names(spec.members_as_sent)

@@ -182,6 +182,11 @@ def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
             1,
             "expected a group of the classic or the consumer protocol, found s",
         ),
+        (
+            ("order-totals",),
+            1,
+            "expected a group of the classic or the consumer protocol, found streams",
+        ),
         (("order-service", "--crash", "nobody"), 3, "expected a member (order-service-3, order"),
     ],
 )
@@ -229,6 +234,24 @@ def test_what_is_wrong_in_a_file(cli: Cli, tmp_path: Path) -> None:
 def test_a_consumer_group_has_its_state_from_the_begin(cli: Cli) -> None:
     (run,) = json.loads(cli("simulate", "--from", "shipping", "--sample", *JSON).out)["data"]
     assert run["state_ms"] == {"Stable": run["end_ms"]}
+
+
+@pytest.mark.parametrize(
+    ("group", "status", "end"),
+    [
+        ("raw-empty", 1, "What they subscribe to is not guessed\n"),
+        ("raw-trailing", 2, "known for classic groups of Kafka 4.3.1: range, roundrobin, sticky, "),
+    ],
+)
+def test_what_cannot_be_known_comes_without_advice(
+    cli: Cli, group: str, status: int, end: str
+) -> None:
+    """Other commands have options that say what a group subscribes to."""
+    found = cli("simulate", "--from", group, "--log-dir", DATA / "kafka-4.3.1")
+    assert found.status == status
+    assert end in found.err
+    assert "--strategy" not in found.err
+    assert "--spec" not in found.err
 
 
 def as_it_is(cli: Cli, group: str, *args: str) -> Any:

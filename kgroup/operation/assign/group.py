@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
@@ -25,7 +26,20 @@ from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import ClusterSource, GroupSource, Question, Reading
 
-__all__ = ["before_rebalance", "find_group", "group_spec", "read_group"]
+__all__ = ["NO_ADVICE", "Advice", "before_rebalance", "find_group", "group_spec", "read_group"]
+
+
+class Advice(NamedTuple):
+    """What a message says that could be done about what is not known: options of the command."""
+
+    partitions: str = "; --partitions TOPIC=N says otherwise"
+    strategy: str = ". Choose one with --strategy"
+    members: str = "; --spec takes members from a file"
+    subscriptions: str = "; --spec takes it from a file"
+
+
+_ADVICE = Advice()
+NO_ADVICE = Advice("", "", "", "")
 
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
@@ -89,11 +103,11 @@ def group_spec(
     strategy: str | None = None,
     kafka_version: str | None = None,
     topics: Collection[str] = (),
-    hint: str = "; --partitions TOPIC=N says otherwise",
+    advice: Advice = _ADVICE,
 ) -> Report[GroupSpec]:
     """Tell what the members of a group that was read would send; otherwise like `read_group`.
 
-    The hint is what a note says of the numbers of partitions, where the source does not tell them.
+    The advice is for those whose command is another one.
     """
     group_id = found.group_id
     notes = list(reading.notes)
@@ -102,16 +116,16 @@ def group_spec(
     if not group.members:
         raise InputError(
             f"group {group_id}: expected members that subscribe, found none (state "
-            f"{_known(group.state)}); --spec takes members from a file",
+            f"{_known(group.state)}){advice.members}",
             group_id=group_id,
         )
     if protocol == "zookeeper":
         check_registrations(group, reading.problems)
-    _check_subscriptions(group)
-    version, chosen = _assignor(group, protocol, strategy, kafka_version, notes)
+    _check_subscriptions(group, advice)
+    version, chosen = _assignor(group, protocol, strategy, kafka_version, notes, advice)
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
-    known, ids = _topics(source, members, topics, notes, hint)
+    known, ids = _topics(source, members, topics, notes, advice.partitions)
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
     for name in {topic for member in members for topic, _ in member.owned or ()} | known.keys():
@@ -156,7 +170,12 @@ def before_rebalance(group: Group, notes: list[str]) -> Group:
 
 
 def _assignor(
-    group: Group, protocol: str, strategy: str | None, kafka_version: str | None, notes: list[str]
+    group: Group,
+    protocol: str,
+    strategy: str | None,
+    kafka_version: str | None,
+    notes: list[str],
+    advice: Advice,
 ) -> tuple[str, str]:
     """Choose the version of Kafka that is imitated, and the strategy."""
     version = kafka_version or versions(protocol)[0]
@@ -170,8 +189,8 @@ def _assignor(
     if chosen not in names:
         what = f"no strategy {chosen!r}" if strategy else f"the group's strategy is {chosen!r}"
         raise UsageError(
-            f"{what}; known for {protocol} groups of Kafka {version}: {', '.join(names)}. "
-            "Choose one with --strategy"
+            f"{what}; known for {protocol} groups of Kafka {version}: {', '.join(names)}"
+            f"{advice.strategy}"
         )
     if strategy is None and group.assignor is None and protocol != "zookeeper":
         notes.append(f"the group's strategy is not known; {chosen} is taken")
@@ -210,7 +229,7 @@ def _protocol(group: Group) -> str:
     return str(group.type)
 
 
-def _check_subscriptions(group: Group) -> None:
+def _check_subscriptions(group: Group, advice: Advice) -> None:
     """Refuse to guess what members want whose subscriptions cannot be decoded.
 
     Raises:
@@ -233,8 +252,8 @@ def _check_subscriptions(group: Group) -> None:
     raise InputError(
         f"group {group.group_id}: expected subscriptions of the consumer protocol, found bytes "
         f"that are none, of protocol {_known(group.assignor)}, from {len(unread)} of "
-        f"{len(group.members)} members: {_sizes(unread)}. What they subscribe to is not guessed; "
-        "--spec takes it from a file",
+        f"{len(group.members)} members: {_sizes(unread)}. What they subscribe to is not guessed"
+        f"{advice.subscriptions}",
         group_id=group.group_id,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from kgroup.assignor.base import TopicPartition
@@ -11,18 +11,24 @@ from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.errors import InputError, NotFoundError
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupType, Member, MemberState
+from kgroup.model.offset import CommitStore
+from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.operation.assign.group import NO_ADVICE, before_rebalance, find_group, group_spec
+from kgroup.operation.commit import with_kafka_commits
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.consumer.message import PAUSE_EPOCH
 from kgroup.simulation.scenario.scenario import (
     Action,
+    ConnectorPlan,
     MemberPlan,
     Scenario,
     Start,
     StartMember,
     Step,
 )
+from kgroup.simulation.zookeeper.config import ZookeeperConfig
+from kgroup.simulation.zookeeper.registration import Registration
 from kgroup.source.base import GroupSource
 
 __all__ = ["assumptions", "group_as_it_is", "with_steps"]
@@ -30,6 +36,7 @@ __all__ = ["assumptions", "group_as_it_is", "with_steps"]
 _WATCHED_MS = 120_000
 """How long a group is watched at least to which nothing happens, or one thing at the begin."""
 _SOON_MS = 1_000
+_SIMULATED = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.ZOOKEEPER)
 _ADVICE = NO_ADVICE._replace(partitions="; [topics] of a file says otherwise")
 
 
@@ -49,14 +56,19 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
             f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
             group_id=group_id,
         )
-    if found.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+    if found.type not in _SIMULATED:
         raise InputError(
-            f"group {group_id}: expected a group of the classic or the consumer protocol, found "
+            f"group {group_id}: expected a group of type {' or '.join(_SIMULATED)}, found "
             f"{found.type}",
             group_id=group_id,
         )
     report = group_spec(source, reading, found, advice=_ADVICE)
     (spec,) = report.data
+    if found.type is GroupType.ZOOKEEPER:
+        (with_commits,) = (committed := with_kafka_commits(source, [found])).groups
+        stores = frozenset(committed.stores.values())
+        scenario = _on_zookeeper(with_commits, spec, stores, notes := list(report.notes))
+        return Report((_watched(scenario),), report.errors, tuple(notes))
     notes = list(report.notes)
     group = before_rebalance(found, [])
     names = _names(spec.members_as_sent)
@@ -81,9 +93,66 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
     start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
     title = f"Group {group_id} as it is"
     scenario = Scenario(group_id, topics, members, (), _WATCHED_MS, title, start=start)
+    return Report((_watched(scenario),), report.errors, tuple(notes))
+
+
+def _watched(scenario: Scenario) -> Scenario:
+    """Let it go on until whatever happens at its begin has had its effect."""
     watched_ms = max(_WATCHED_MS, _SOON_MS + scenario.settles_ms)
-    scenario = replace(scenario, duration_ms=watched_ms)
-    return Report((scenario,), report.errors, tuple(notes))
+    return replace(scenario, duration_ms=watched_ms)
+
+
+def _on_zookeeper(
+    group: Group, spec: GroupSpec, stores: Set[CommitStore], notes: list[str]
+) -> Scenario:
+    """Make a scenario of consumers that are registered in ZooKeeper, and own partitions there.
+
+    Where a commit was found tells where they commit, which no node does.
+    """
+    topics = {name: topic.partitions for name, topic in spec.topics.items()}
+    is_in_kafka = bool({CommitStore.KAFKA, CommitStore.BOTH} & stores)
+    is_dual = is_in_kafka and bool({CommitStore.ZOOKEEPER, CommitStore.BOTH} & stores)
+    connectors, started = {}, {}
+    for member in group.members:
+        subscription = member.subscription
+        assert subscription is not None  # its group would have been refused
+        registration = Registration(
+            dict(subscription.streams or {}), subscription.pattern or SubscriptionPattern.STATIC
+        )
+        config = ZookeeperConfig(
+            group.group_id,
+            registration,
+            strategy=spec.strategy,
+            storage="kafka" if is_in_kafka else "zookeeper",
+            dual_commit=is_dual,
+        )
+        owned = _partitions(member.assignment)
+        threads = [each.thread or 0 for each in member.assignment or ()]
+        name = member.member_id.removeprefix(f"{group.group_id}_")
+        connectors[name] = ConnectorPlan(config)
+        started[name] = StartMember(
+            member.member_id, owned, threads=dict(zip(owned, threads, strict=True))
+        )
+    started = dict(_on_known_partitions(started, topics, notes))
+    free = {
+        f"{topic}-{number}"
+        for each in spec.members
+        for topic in each.topics
+        for number in range(topics.get(topic, 0))
+    } - {f"{topic}-{number}" for each in started.values() for topic, number in each.threads}
+    if free:
+        notes.append(f"nobody owns {first_names(sorted(free))}, until something changes")
+    offsets = {
+        (each.topic, each.partition): each.committed_offset
+        for each in group.offsets
+        if each.partition < topics.get(each.topic, 0)
+    }
+    ends = {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()}
+    start = Start(1, spec.strategy, "", started, offsets, ends)
+    title = f"Group {group.group_id} as it is"
+    return Scenario(
+        group.group_id, topics, {}, (), _WATCHED_MS, title, start=start, connectors=connectors
+    )
 
 
 def _start(
@@ -172,6 +241,7 @@ def _on_known_partitions(
             owned=there(member.owned),
             target=there(member.target),
             revoking=there(member.revoking),
+            threads={at: member.threads[at] for at in there(member.threads)},
         )
         for name, member in members.items()
     }
@@ -216,6 +286,16 @@ def _of_consumer_group(config: ClientConfig, member: Member) -> ClientConfig:
 
 def assumptions(scenario: Scenario) -> tuple[str, ...]:
     """Say what of a group that is there, and of its programs, no source knows."""
+    if scenario.connectors:
+        consumer = next(iter(scenario.connectors.values())).config
+        return (
+            "all is played as in Kafka 0.8.2",
+            f"assumed of the consumers: a session of {consumer.session_timeout_ms} ms, "
+            f"auto.offset.reset {consumer.reset}, a commit every "
+            f"{consumer.auto_commit_interval_ms} ms, offsets.storage {consumer.storage}"
+            f"{' and dual.commit.enabled' if consumer.dual_commit else ''}; of each partition: "
+            f"{scenario.rate:g} records a second",
+        )
     version = ".".join(map(str, scenario.settings.version))
     plan = next(iter(scenario.members.values()))
     config, brokers = plan.config, scenario.consumer_settings

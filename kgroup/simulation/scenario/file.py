@@ -20,14 +20,7 @@ from kgroup.simulation.rules import (
 )
 from kgroup.simulation.scenario.java_member import MEMBER_FIELDS, TOO_OLD, JavaMembers
 from kgroup.simulation.scenario.member_reader import MemberReader, P, read_version
-from kgroup.simulation.scenario.scenario import (
-    QUIET_MS,
-    Action,
-    ConnectorPlan,
-    Paused,
-    Scenario,
-    Step,
-)
+from kgroup.simulation.scenario.scenario import QUIET_MS, Action, Paused, Scenario, Step
 from kgroup.simulation.scenario.toml_table import Table, read_toml
 from kgroup.simulation.scenario.zookeeper_member import ZOOKEEPER_MEMBER_FIELDS, ZookeeperMembers
 from kgroup.simulation.world import OPERATOR
@@ -125,6 +118,8 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     if there is not None:
         _check_addition(top, arrays)
     is_zookeeper = top.choice("protocol", _PROTOCOLS, "kafka") == "zookeeper"
+    if there is not None:
+        is_zookeeper = bool(there.connectors)
     if is_zookeeper:
         version = _zookeeper_version(top)
     else:
@@ -140,9 +135,10 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     count = brokers.number("count", 3, 1, 1_000)
     members = {} if there is None else dict(there.members)
     steps = [] if there is None else list(there.steps)
-    connectors: dict[str, ConnectorPlan] = {}
+    connectors = {} if there is None else dict(there.connectors)
     if is_zookeeper:
-        top.legal_name("group", group_id)
+        if there is None:
+            top.legal_name("group", group_id)
         steps += _read_members(top, arrays, ZookeeperMembers(group_id), connectors, topics, count)
     else:
         reader = JavaMembers(group_id, version)

@@ -124,6 +124,7 @@ class StartMember:
         previous_epoch: before.
         state: on the way to its target.
         is_away: whether its program does not run: a static member that may come back.
+        threads: on ZooKeeper: number of the stream that reads each partition.
     """
 
     member_id: str
@@ -134,11 +135,14 @@ class StartMember:
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
     is_away: bool = False
+    threads: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """A group that is there already when a scenario begins; a classic one is stable.
+
+    One on ZooKeeper has members, offsets and ends, and nothing else of this.
 
     Attributes:
         is_consumer_group: whether it is one of the consumer protocol.

@@ -15,16 +15,17 @@ from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
+from kgroup.simulation.world import World
+from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 
-__all__ = ["joined", "write_start"]
+__all__ = ["joined", "write_offsets", "write_start"]
 
 
 def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
     """Write what the coordinator would have written: the group, and its commits."""
-    cluster.logs.ends.update(start.ends)
+    _write_logs(cluster, start)
     cluster.names.update({each.member_id: name for name, each in start.members.items()})
     for (topic, number), offset in start.offsets.items():
-        cluster.logs.was_read((topic, number), offset)
         key = {"group": scenario.group_id, "topic": topic, "partition": number}
         value = {
             "offset": offset,
@@ -37,6 +38,22 @@ def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
     records = _consumer_group if start.is_consumer_group else _classic_group
     for record in records(cluster, scenario, start):
         cluster.append(*record)
+
+
+def _write_logs(world: World, start: Start) -> None:
+    """Have partitions begin with what is in them, which was read as far as it is committed."""
+    world.logs.ends.update(start.ends)
+    for partition, offset in start.offsets.items():
+        world.logs.was_read(partition, offset)
+
+
+def write_offsets(cluster: ZookeeperCluster, start: Start) -> None:
+    """Write what consumers on ZooKeeper would have committed, to it and to Kafka."""
+    _write_logs(cluster, start)
+    cluster.offsets.update(start.offsets)
+    for (topic, number), offset in start.offsets.items():
+        path = f"/consumers/{cluster.group_id}/offsets/{topic}/{number}"
+        cluster.server.write(path, str(offset))
 
 
 def _classic_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterator[Record]:

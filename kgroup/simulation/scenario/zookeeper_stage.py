@@ -7,7 +7,9 @@ from random import Random
 from kgroup.assignor.base import AssignorError
 from kgroup.simulation.scenario.scenario import ConnectorPlan, Scenario, Step
 from kgroup.simulation.scenario.stage import Stage
+from kgroup.simulation.scenario.start import write_offsets
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
+from kgroup.simulation.zookeeper.config import Registered
 from kgroup.simulation.zookeeper.connector import Connector
 
 __all__ = ["ZookeeperStage"]
@@ -36,6 +38,10 @@ class ZookeeperStage(Stage[Connector]):
         )
         self._plans: dict[str, ConnectorPlan] = dict(scenario.connectors)
         super().__init__(scenario, random, self.cluster)
+        if (start := scenario.start) is not None:
+            write_offsets(self.cluster, start)
+            for name, member in start.members.items():
+                self._run(name, Registered(member.member_id, member.threads, start.offsets))
         self.schedule()
 
     def _rests(self, members: list[Connector]) -> bool:
@@ -48,10 +54,10 @@ class ZookeeperStage(Stage[Connector]):
         except AssignorError:
             return False
 
-    def _run(self, name: str) -> None:
+    def _run(self, name: str, registered: Registered | None = None) -> None:
         plan = self._plans[name]
         self._running[name] = Connector(
-            name, plan.config, plan.processing_ms, self.cluster, self._poison
+            name, plan.config, plan.processing_ms, self.cluster, self._poison, registered
         )
 
     def _configure(self, step: Step) -> None:

@@ -96,6 +96,16 @@ class Client:
         if what is Watched.CHILDREN:
             yield from self.children(path)
 
+    def listen(self, what: Watched, path: str, listener: Listener) -> None:
+        """Be a client that has asked for that before."""
+        self._listeners[what, path] = listener
+        self._watch(Watched.DATA, path)
+        self._watch(what, path)
+
+    def hold(self, path: str, data: str) -> None:
+        """Be a client that has created a node before, which goes with its session."""
+        self._server.create(path, data, self._session)
+
     def _on_change(self, what: Watched, path: str) -> None:
         session = self._session
 

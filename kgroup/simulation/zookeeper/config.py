@@ -5,11 +5,13 @@ Source: `ConsumerConfig` and `ZKConfig` of Kafka 0.8.2.2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.registration import Registration
 
-__all__ = ["ZookeeperConfig"]
+__all__ = ["Registered", "ZookeeperConfig"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,18 @@ class ZookeeperConfig:
     dual_commit: bool = False
     offsets_channel_backoff_ms: int = 1_000
     offsets_commit_max_retries: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Where a consumer stands that is in its group already.
+
+    Attributes:
+        consumer_id: by which it is registered.
+        threads: number of the stream that reads each of the partitions that it owns.
+        offsets: of these, as far as they are committed.
+    """
+
+    consumer_id: str
+    threads: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int]

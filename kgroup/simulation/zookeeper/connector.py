@@ -24,7 +24,7 @@ from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.process import Process
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import BROKERS, TOPICS, ZookeeperCluster
-from kgroup.simulation.zookeeper.config import ZookeeperConfig
+from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig
 from kgroup.simulation.zookeeper.fetcher import FetcherManager
 from kgroup.simulation.zookeeper.registration import read_registration
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Watched
@@ -119,6 +119,7 @@ class Connector(Process):
         processing_ms: that the program takes for the records of a fetch.
         cluster: around it.
         poison: records by partition that take longer, and how long, in milliseconds.
+        registered: where it stands already; None: it is in no group yet.
 
     Attributes:
         consumer_id: by which it is registered.
@@ -135,6 +136,7 @@ class Connector(Process):
         processing_ms: int,
         cluster: ZookeeperCluster,
         poison: Mapping[TopicPartition, tuple[int, int]],
+        registered: Registered | None = None,
     ) -> None:
         super().__init__(cluster.clock)
         self.name = name
@@ -160,10 +162,36 @@ class Connector(Process):
         self._zookeeper = Client(
             self, name, cluster, config.session_timeout_ms, self._handle_new_session
         )
-        Thread(self, self._consume())
+        if registered is None:
+            Thread(self, self._consume())
+        else:
+            self._resume(registered)
         Thread(self, self._watch_executor())
         if config.auto_commit:
             Thread(self, self._auto_commit())
+
+    def _resume(self, registered: Registered) -> None:
+        """Be registered, own partitions and fetch them already."""
+        config, client = self._config, self._zookeeper
+        self.consumer_id = registered.consumer_id
+        topics = self._cluster.topics
+        self.topics = list(config.registration.streams(topics))
+        client.hold(self._path("ids", self.consumer_id), config.registration.text(0))
+        for at, number in sorted(registered.threads.items()):
+            client.hold(self._path("owners", *at), f"{self.consumer_id}-{number}")
+        self.after(0, self._listen)  # when all others are registered
+        self._checkpoints.update(registered.offsets)
+        offsets = {at: registered.offsets.get(at) for at in registered.threads}
+        self._fetch(registered.threads, offsets)
+        self.state = ConnectorState.FETCHING
+
+    def _listen(self) -> None:
+        client = self._zookeeper
+        client.listen(Watched.CHILDREN, self._path("ids"), self._on(Trigger.CONSUMERS))
+        for topic in self.topics:
+            client.listen(Watched.DATA, f"{TOPICS}/{topic}", self._on(Trigger.PARTITIONS))
+        if not self._config.registration.is_static:
+            client.listen(Watched.CHILDREN, TOPICS, self._handle_topics)
 
     # --- what the operator does -----------------------------------------------------------------
 
@@ -415,9 +443,15 @@ class Connector(Process):
         return ConnectorState.OWNING
 
     def _own(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
-        threads, offsets = rebalance.threads, rebalance.offsets
-        if not (yield from self._owned(threads)):
+        if not (yield from self._owned(rebalance.threads)):
             return ConnectorState.BACKING_OFF
+        self._fetch(rebalance.threads, rebalance.offsets)
+        return ConnectorState.FETCHING
+
+    def _fetch(
+        self, threads: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int | None]
+    ) -> None:
+        """Begin to fetch partitions, each for one of its streams."""
         self.registry = {
             at: PartitionTopicInfo(at, self._stream(at[0], number), offsets[at], offsets[at])
             for at, number in threads.items()
@@ -427,7 +461,6 @@ class Connector(Process):
         self._cluster.timeline.owners.begin(self.name, self._reading)
         self.standing_changed()
         self.fetchers.start(self.registry.values())
-        return ConnectorState.FETCHING
 
     def _back_off(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
         yield from self._close_fetchers()

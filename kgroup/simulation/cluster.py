@@ -18,7 +18,11 @@ from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
 from kgroup.simulation.consumer.message import AnyRequest as Request
-from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer, IdPartition
+from kgroup.simulation.consumer.message import (
+    ConsumerGroupHeartbeat,
+    ConsumerHeartbeatAnswer,
+    IdPartition,
+)
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
@@ -136,6 +140,10 @@ class Cluster(World):
         self.timeline.gone()
         return None if before is None else self._coordinators[before]
 
+    def is_up(self, broker: int) -> bool:
+        """Tell whether a broker runs."""
+        return broker not in self._down
+
     def another_broker(self) -> int | None:
         """Return a broker that runs and does not coordinate."""
         others = (each for each in self._coordinators if each not in self._down)
@@ -202,7 +210,9 @@ class Cluster(World):
 
     def _break(self, request: Request) -> None:
         actor, _, on_answer = self._waiting.pop(request)
-        self.note(actor, type(request).__name__, "connection broken")
+        is_beat = isinstance(request, Heartbeat | ConsumerGroupHeartbeat)
+        if not is_beat or not self._says_again(actor, (ErrorCode.NETWORK_EXCEPTION, 0)):
+            self.note(actor, type(request).__name__, "connection broken")
         self.clock.after(self.delay(), lambda: on_answer(None))
 
     # --- what coordinators need -----------------------------------------------------------------
@@ -261,14 +271,17 @@ class Cluster(World):
     def _is_routine(self, actor: str, request: Request, answer: Answer) -> bool:
         """Tell whether an answer only shows that all is well, or says what was said before."""
         if isinstance(request, Heartbeat) and isinstance(answer, HeartbeatAnswer):
-            now = (answer.error, request.generation_id)
-            before, self._beats[actor] = self._beats.get(actor), now
-            return not answer.error or now == before
+            is_same = self._says_again(actor, (answer.error, request.generation_id))
+            return not answer.error or is_same
         if isinstance(answer, ConsumerHeartbeatAnswer):
-            now = (answer.error, answer.member_epoch)
-            before, self._beats[actor] = self._beats.get(actor), now
-            return now == before and answer.assignment is None
+            is_same = self._says_again(actor, (answer.error, answer.member_epoch))
+            return is_same and answer.assignment is None
         return isinstance(answer, CommitAnswer | FetchAnswer) and not _error(answer)
+
+    def _says_again(self, actor: str, said: tuple[ErrorCode, int]) -> bool:
+        """Tell whether a member's last heartbeat was answered in the same way."""
+        before, self._beats[actor] = self._beats.get(actor), said
+        return said == before
 
     def _told(self, answer: Answer) -> tuple[str | None, tuple[TopicPartition, ...] | None]:
         """Say an answer for people, and which partitions it is about."""

@@ -51,3 +51,31 @@ def test_a_static_member_that_does_not_come_back_is_a_rebalance() -> None:
     last = found.rebalances[-1]
     assert (last.cause, last.generation_id) == ("session expired", 4)
     assert 30_000 + 40_000 < last.begin_ms <= 30_000 + 45_000
+
+
+BROKERS = [
+    ('do = "move_coordinator"\nbroker = 1', "move_coordinator", "coordinates already"),
+    ('do = "move_coordinator"\nbroker = 3', "move_coordinator", "does not run"),
+    ('do = "stop_broker"\nbroker = 3', "stop_broker", "does not run"),
+    ('do = "start_broker"\nbroker = 1', "start_broker", "runs already"),
+]
+
+
+@pytest.mark.parametrize(("step", "event", "remark"), BROKERS)
+def test_what_cannot_happen_to_a_broker_is_remarked(step: str, event: str, remark: str) -> None:
+    found = played(
+        f'[[step]]\nat = "20s"\ndo = "stop_broker"\nbroker = 3\n[[step]]\nat = "30s"\n{step}\n'
+    )
+    (told,) = [each for each in found.events if each.time_ms >= 30_000]
+    assert (told.event, told.answer, str(told.state)) == (event, remark, "Stable")
+
+
+def test_brokers_on_zookeeper_are_remarked_on_too() -> None:
+    text = (
+        GROUP.replace('load = "2s"\n', "")
+        + '[[step]]\nat = "30s"\ndo = "start_broker"\nbroker = 1\n'
+    )
+    found = play(read_scenario(f'protocol = "zookeeper"\n{text}', "test"), 0)
+    assert [(each.actor, each.answer) for each in found.events[-1:]] == [
+        ("broker 1", "runs already")
+    ]

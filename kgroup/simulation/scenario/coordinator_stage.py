@@ -93,8 +93,15 @@ class CoordinatorStage(Stage[Consumer]):
         broker = step.broker or self.cluster.another_broker()
         if broker is None:
             self.cluster.note(OPERATOR, str(step.action), "there is no other broker")
-            return
-        self.cluster.move_coordinator(broker)
+        elif broker == self.cluster.coordinator:
+            self.cluster.note(f"broker {broker}", str(step.action), "coordinates already")
+        elif not self._is_up(broker):
+            self.cluster.note(f"broker {broker}", str(step.action), "does not run")
+        else:
+            self.cluster.move_coordinator(broker)
+
+    def _is_up(self, broker: int) -> bool:
+        return self.cluster.is_up(broker)
 
     def _stop_broker(self, broker: int) -> None:
         self.cluster.stop_broker(broker, self._scenario.failover_ms)

@@ -109,6 +109,10 @@ class Stage(ABC, Generic[_M]):
         """Create a topic, or give it more partitions."""
 
     @abstractmethod
+    def _is_up(self, broker: int) -> bool:
+        """Tell whether a broker runs."""
+
+    @abstractmethod
     def _stop_broker(self, broker: int) -> None:
         """Let a broker crash."""
 
@@ -140,11 +144,19 @@ class Stage(ABC, Generic[_M]):
             case Action.MOVE_COORDINATOR:
                 self._move_coordinator(step)
             case Action.STOP_BROKER | Action.START_BROKER:
-                assert step.broker is not None
-                is_end = step.action is Action.STOP_BROKER
-                (self._stop_broker if is_end else self._start_broker)(step.broker)
+                self._act_on_broker(step)
             case _:
                 self._act_on_member(step)
+
+    def _act_on_broker(self, step: Step) -> None:
+        """Let a broker stop that runs, or start one that does not."""
+        assert step.broker is not None
+        is_end = step.action is Action.STOP_BROKER
+        if self._is_up(step.broker) is is_end:
+            (self._stop_broker if is_end else self._start_broker)(step.broker)
+        else:
+            remark = "does not run" if is_end else "runs already"
+            self._world.note(f"broker {step.broker}", str(step.action), remark)
 
     def _act_on_member(self, step: Step) -> None:
         """Let something happen to a member that runs."""

@@ -74,6 +74,9 @@ class ZookeeperStage(Stage[Connector]):
     def _disconnect(self, member: Connector, duration_ms: int) -> None:
         member.cut(duration_ms)
 
+    def _is_up(self, broker: int) -> bool:
+        return self.cluster.is_up(broker)
+
     def _stop_broker(self, broker: int) -> None:
         self.cluster.stop_broker(broker, self._scenario.failover_ms)
 

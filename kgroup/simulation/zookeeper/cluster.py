@@ -91,6 +91,10 @@ class ZookeeperCluster(World):
         replicas = (*self._brokers[first:], *self._brokers[:first])
         return next((broker for broker in replicas if broker in self._up), None)
 
+    def is_up(self, broker: int) -> bool:
+        """Tell whether a broker runs."""
+        return broker in self._up
+
     def stop_broker(self, broker: int, failover_ms: int) -> None:
         """Have a broker crash; others lead its partitions when ZooKeeper has missed it."""
         self.note(f"broker {broker}", "stop_broker")

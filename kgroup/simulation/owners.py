@@ -52,6 +52,7 @@ class Lack:
         self._clock = clock
         self._since_ms: dict[TopicPartition, int] = {}
         self._total_ms: dict[TopicPartition, int] = {}
+        self._longest_ms: dict[TopicPartition, int] = {}
 
     def note(self, partition: TopicPartition, *, is_without: bool) -> None:
         """Note whether a partition is without it from now on."""
@@ -60,14 +61,21 @@ class Lack:
         if is_without:
             self._since_ms[partition] = self._clock.now_ms
         else:
+            self._longest_ms[partition] = self.longest_ms(partition) or 0
             self._total_ms[partition] = self.total_ms(partition)
             del self._since_ms[partition]
 
     def total_ms(self, partition: TopicPartition) -> int:
         """Return how long a partition has been without it until now."""
-        now_ms = self._clock.now_ms
-        lasts_ms = now_ms - self._since_ms.get(partition, now_ms)
-        return self._total_ms.get(partition, 0) + lasts_ms
+        return self._total_ms.get(partition, 0) + self._lasts_ms(partition)
+
+    def longest_ms(self, partition: TopicPartition) -> int | None:
+        """Return how long at a time since it had it first; None: it never had it."""
+        longest_ms = self._longest_ms.get(partition)
+        return None if longest_ms is None else max(longest_ms, self._lasts_ms(partition))
+
+    def _lasts_ms(self, partition: TopicPartition) -> int:
+        return self._clock.now_ms - self._since_ms.get(partition, self._clock.now_ms)
 
 
 class Owners:

@@ -75,6 +75,9 @@ class PartitionTotal:
     Attributes:
         unowned_ms: how long nobody owned it, since it was there.
         unread_ms: how long nobody read it: nobody owned it, or its owners stood still.
+        longest_unowned_ms: how long nobody owned it at a time, since somebody first did; None:
+            nobody has.
+        longest_unread_ms: likewise of those who read it.
         read_again: records that were read once more, as the commit was older, or as two have
             read at one time.
         skipped: records that nobody has read, as the commit was newer, or there was none.
@@ -84,6 +87,8 @@ class PartitionTotal:
     partition: int
     unowned_ms: int
     unread_ms: int
+    longest_unowned_ms: int | None
+    longest_unread_ms: int | None
     read_again: int
     skipped: int
 
@@ -212,6 +217,8 @@ class Timeline:
                     *partition,
                     owners.unowned.total_ms(partition),
                     owners.unread.total_ms(partition),
+                    owners.unowned.longest_ms(partition),
+                    owners.unread.longest_ms(partition),
                     *self._logs.again_and_skipped(partition),
                 )
                 for partition in owners

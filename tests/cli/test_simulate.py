@@ -339,3 +339,14 @@ def test_a_file_adds_to_consumers_on_zookeeper(cli: Cli, tmp_path: Path) -> None
     (run,) = json.loads(found.out)["data"]
     assert [each["cause"] for each in run["rebalances"]] == ["consumer started"]
     assert len({each["owner"] for each in run["ownerships"] if each["end_ms"] is None}) == 3
+
+
+def test_runs_tell_the_longest_time_unread(cli: Cli) -> None:
+    lines = cli("simulate", "long-pause", "--runs", "3").out.splitlines()
+    rows = {line[:30].strip(): line[30:].split() for line in lines if line.startswith("longest")}
+    assert list(rows) == ["longest time without an owner", "longest time unread"]
+    assert rows["longest time without an owner"][1] == "ms"
+    assert (float(rows["longest time unread"][0]) > 30, rows["longest time unread"][1]) == (
+        True,
+        "s",
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from kgroup.simulation.scenario.file import read_scenario
@@ -79,3 +81,21 @@ def test_brokers_on_zookeeper_are_remarked_on_too() -> None:
     assert [(each.actor, each.answer) for each in found.events[-1:]] == [
         ("broker 1", "runs already")
     ]
+
+
+def test_the_longest_time_is_one_time_since_there_was_an_owner() -> None:
+    """Not the sum of two restarts, and not the wait for the first rebalance."""
+    found = played(
+        '[[step]]\nat = "30s"\ndo = "restart"\nmember = ["m1", "m2"]\nfor = "1s"\nevery = "30s"\n'
+        '[[step]]\nat = "5s"\ndo = "add_topic"\ntopic = "unread"\npartitions = 1\n'
+    )
+    for total in found.partitions[:4]:
+        begins = sorted(
+            (each.begin_ms, each.end_ms or found.end_ms)
+            for each in found.ownerships
+            if (each.topic, each.partition) == (total.topic, total.partition)
+        )
+        gaps = [after[0] - before[1] for before, after in pairwise(begins)]
+        assert total.longest_unowned_ms == total.longest_unread_ms == max(gaps)
+        assert total.unowned_ms == begins[0][0] + sum(gaps)
+    assert found.partitions[4].longest_unowned_ms is None

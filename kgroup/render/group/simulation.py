@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from kgroup.operation.simulate import ShippedScenario
@@ -193,20 +192,20 @@ def _runs(simulations: Sequence[Simulation]) -> Sheet:
     rows: list[tuple[object, ...]] = []
     count = max(len(each.rebalances) for each in simulations)
     for number in range(count):
-        found = [each.rebalances[number] for each in simulations if number < len(each.rebalances)]
-        took = [each.end_ms - each.begin_ms for each in found if each.end_ms is not None]
-        causes = sorted({each.cause for each in found})
+        begun = [each.rebalances[number] for each in simulations if number < len(each.rebalances)]
+        took = [each.end_ms - each.begin_ms for each in begun if each.end_ms is not None]
+        causes = sorted({each.cause for each in begun})
         rows.append((f"rebalance {number + 1} ({', '.join(causes)})", *_spread(took, age)))
     rows.append(("rebalances", *_spread([len(each.rebalances) for each in simulations], str)))
-    for name, field, write in (
-        ("longest time without an owner", "unowned_ms", age),
-        ("records read again", "read_again", str),
-        ("records skipped", "skipped", str),
+    for name, field, join, write in (
+        ("longest time without an owner", "longest_unowned_ms", max, age),
+        ("longest time unread", "longest_unread_ms", max, age),
+        ("records read again", "read_again", sum, str),
+        ("records skipped", "skipped", sum, str),
     ):
-        join = max if field == "unowned_ms" else sum
-        of = attrgetter(field)
-        values = [join(map(of, each.partitions)) for each in simulations if each.partitions]
-        rows.append((name, *_spread(values, write)))
+        found = [[getattr(of, field) for of in each.partitions] for each in simulations]
+        known = [[value for value in each if value is not None] for each in found]
+        rows.append((name, *_spread([join(each) for each in known if each], write)))
     return Sheet(_RUNS, rows)
 
 

@@ -31,8 +31,8 @@ def refused(text: str) -> str:
         ("x =", "s.toml: expected TOML, found: "),
         ("groop = 'g'\n" + MEMBER, "line 1: groop: expected group, found 'groop'"),
         (MEMBER + "nam = 1", "line 6: member 1 nam: expected name, found 'nam'"),
-        (MEMBER + 'start = "soon"', "line 6: member 1 start: expected milliseconds, or a text"),
-        (MEMBER + "start = -1", "line 6: member 1 start: expected milliseconds, or a text"),
+        (MEMBER + 'start = "soon"', "line 6: member 1 start: expected milliseconds below 2^53"),
+        (MEMBER + "start = -1", "line 6: member 1 start: expected milliseconds below 2^53"),
         (MEMBER + "start = true", "line 6: member 1 start: expected milliseconds"),
         (MEMBER + "count = 0", "line 6: member 1 count: expected a number from 1 to"),
         (MEMBER + 'count = "two"', "line 6: member 1 count: expected a number from 1 to"),
@@ -112,7 +112,7 @@ def refused(text: str) -> str:
             "member 1 heartbeat.interval.ms: expected at least 1",
         ),
         (MEMBER + "retry.backoff.ms = 0", "member 1 retry.backoff.ms: expected at least 1 ms, fou"),
-        (MEMBER + "start = 2020-01-01", "line 6: member 1 start: expected milliseconds, or a text"),
+        (MEMBER + "start = 2020-01-01", "line 6: member 1 start: expected milliseconds below 2^53"),
         ("member = 3\n", "line 1: member: expected [[member]], one table or several, found 3"),
         (MEMBER.replace('"a"', '"coordinator"'), "line 4: member 1 name: expected a name that th"),
         (
@@ -136,6 +136,12 @@ def refused(text: str) -> str:
             'duration = "10s"\n' + MEMBER + '[[step]]\nat = "1m"\ndo = "stop"\nmember = "a"',
             "line 8: step 1 at: expected a time before the end (duration, 10000 ms), found",
         ),
+        (
+            "[members]\nheartbeat.interval.ms = '1h'\n" + MEMBER,
+            "line 2: members heartbeat.interval.ms: expected a heartbeat interval below the sess",
+        ),
+        ("[members]\ncolour = 1\n" + MEMBER, "line 2: members colour: expected "),
+        (MEMBER + 'start = "99999999999h"', "line 6: member 1 start: expected milliseconds below"),
         (MEMBER + "[brokers]\ncount = 0", "line 7: brokers count: expected a number from 1"),
     ],
 )
@@ -143,6 +149,11 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
     found = refused(text)
     assert message in found
     assert "found" in found
+
+
+def test_a_wrong_regular_expression_is_said_in_its_own_words() -> None:
+    text = MEMBER.replace('topics = "orders"', 'pattern = "("')
+    assert refused(text).startswith("s.toml: line 5: member 1 pattern: '(' is no regular expr")
 
 
 def test_every_field() -> None:
@@ -333,7 +344,7 @@ def test_defaults_on_zookeeper_are_those_of_0_8_2() -> None:
         ('topics = "orders"\nwhitelist = "x"', "one of topics, whitelist and blacklist"),
         ('topics = "payments"', "topics of [topics] (orders), found 'payments'"),
         ('topics = "orders:0"', "with streams"),
-        ('whitelist = "("', "whitelist: expected"),
+        ('whitelist = "("', "line 7: member 1 whitelist: '(' is no regular expression: "),
         ('topics = "orders"\nconsumer.id = "a/b"', "consumer.id: expected letters"),
         ('topics = "orders"\n[[step]]\nat = 1\ndo = "add_topic"\ntopic = "a/b"', "a/b"),
         ('topics = "orders"\nauto.offset.reset = "latest"', "largest or smallest"),

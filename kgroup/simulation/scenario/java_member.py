@@ -104,7 +104,8 @@ class JavaMembers(MemberReader[MemberPlan]):
             given["topics"] = tuple(dict.fromkeys(table.texts("topics")))
         if "group.instance.id" in table:
             if min(version, self._version) < STATIC_MEMBERS:
-                raise table.error("group.instance.id", "version 2.3 or later", "an older one")
+                older = ".".join(map(str, min(version, self._version)))
+                raise table.error("group.instance.id", "version 2.3 or later", older)
             given["instance_id"] = table.text("group.instance.id")
         given.setdefault("client_id", name)
         if version < _SESSION_45_S:
@@ -184,7 +185,7 @@ class JavaMembers(MemberReader[MemberPlan]):
             if "group.protocol" in own:
                 for name in _ONLY[other]:
                     named.pop(name, None)
-        return table.with_data({**named, **own})
+        return table.with_others(common, named)
 
 
 def _strategies(table: Table, version: Version) -> tuple[str, ...]:
@@ -198,7 +199,8 @@ def _strategies(table: Table, version: Version) -> tuple[str, ...]:
         if word not in _STRATEGIES:
             raise table.error(name, " or ".join(_STRATEGIES), word)
     if "cooperative-sticky" in words and version < COOPERATIVE:
-        raise table.error(name, "version 2.4 or later for cooperative-sticky", "an older one")
+        older = ".".join(map(str, version))
+        raise table.error(name, "version 2.4 or later for cooperative-sticky", older)
     return words
 
 
@@ -219,5 +221,5 @@ def _pattern(table: Table, name: str) -> Callable[[str], bool]:
     try:
         pattern = parse_regex(text)
     except ValueError as error:
-        raise table.error(name, str(error), text) from None
+        raise table.wrong(name, str(error)) from None
     return lambda topic: pattern.fullmatch(topic) is not None

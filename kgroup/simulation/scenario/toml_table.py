@@ -48,6 +48,8 @@ class Table:
         self._line = line
         self._file = file
         self._inner = inner
+        self._elsewhere: dict[str, Table] = {}
+        """Where fields stand that were taken from another table."""
 
     def __contains__(self, field: str) -> bool:
         return field in self.data
@@ -56,13 +58,24 @@ class Table:
         """Make a table that stands in the same place and has other fields."""
         return Table(data, self.name, self._lines, self._line, self._file)
 
+    def with_others(self, table: Table, fields: Collection[str]) -> Table:
+        """Make a table that has some fields of another one too, where they stand."""
+        made = self.with_data({name: table.data[name] for name in fields} | dict(self.data))
+        made._elsewhere = dict.fromkeys(set(fields) - set(self.data), table)
+        return made
+
     def error(self, field: str | None, expected: str, found: object) -> InputError:
         """Make an error that says where it is, what was expected and what was found."""
+        return self.wrong(field, f"expected {expected}, found {_said(found)}")
+
+    def wrong(self, field: str | None, what: str) -> InputError:
+        """Make an error that says where it is, and what is wrong."""
+        if field in self._elsewhere:
+            return self._elsewhere[field].wrong(field, what)
         line = self._lines.get(field or "", self._line)
         where = " ".join(filter(None, (self.name, field)))
         place = ": ".join(filter(None, (self._file, f"line {line}", where)))
-        text = f"{place}: expected {expected}, found {_said(found)}"
-        return InputError(text, path=self._file)
+        return InputError(f"{place}: {what}", path=self._file)
 
     def only(self, known: Collection[str]) -> None:
         """Refuse fields that are not known."""
@@ -134,7 +147,10 @@ class Table:
     def duration(self, field: str, default: int | None = None) -> int:
         """Read a length of time: milliseconds, or a text with units."""
         return self._read(
-            field, default, _length_ms, "milliseconds, or a text such as 90s or 2m30s"
+            field,
+            default,
+            _length_ms,
+            "milliseconds below 2^53, or a text such as 90s, 2m30s or 2d",
         )
 
     def interval(self, field: str) -> int:

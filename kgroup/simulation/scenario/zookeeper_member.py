@@ -123,7 +123,7 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
         if any(each in own for each in ("topics", *_LISTS)):
             for each in ("topics", *_LISTS):
                 named.pop(each, None)
-        return table.with_data({**named, **own})
+        return table.with_others(common, named)
 
 
 def _settings(table: Table) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _registration(table: Table) -> Registration:
             try:
                 parse_filter(text)
             except ValueError as error:
-                raise table.error(name, str(error), text) from None
+                raise table.wrong(name, str(error)) from None
             return Registration({text: count}, pattern)
     streams = {}
     for text in table.texts("topics"):

@@ -35,9 +35,9 @@ EVENT_COLUMNS = (
     Column("generation_id", Kind.NUMBER, "likewise"),
     Column("partitions", Kind.TEXT, "that it is about"),
 )
-_SHOWN = ("time", "actor", "event", "answer", "state", "generation", "partitions")
+_SHOWN = ("time", "actor", "event", "answer", "state", "generation_id", "partitions")
 _SHOWN_COLUMNS = tuple(
-    Column(name, Kind.NUMBER if name in ("time", "generation") else Kind.TEXT, "")
+    Column(name, Kind.NUMBER if name in ("time", "generation_id") else Kind.TEXT, "")
     for name in _SHOWN
 )
 _REBALANCES = tuple(
@@ -45,7 +45,7 @@ _REBALANCES = tuple(
     for name, kind in (
         ("began", Kind.NUMBER),
         ("took", Kind.NUMBER),
-        ("generation", Kind.NUMBER),
+        ("generation_id", Kind.NUMBER),
         ("cause", Kind.TEXT),
     )
 )
@@ -242,7 +242,9 @@ def grid_text(simulation: Simulation, width: int) -> Iterator[str]:
         line = (_sign(owned[at][column], still[at][column], signs) for column in range(room))
         yield f"{label.ljust(label_width)}  {''.join(line)}\n"
     yield f"{'':{label_width}}  {_ruler(end_ms, room)}\n"
-    legend = [f"{sign} {visible(owner)}" for owner, sign in signs.items()][:60]
+    legend = [f"{sign} {visible(owner)}" for owner, sign in signs.items() if sign != _OTHER]
+    if (others := len(signs) - len(legend)) > 0:
+        legend.append(f"{_OTHER} one of {others} more")
     marks = [f"{_NOBODY} nobody", f"{_STILL} owned, but not read", f"{_SEVERAL} more than one"]
     yield f"\n{', '.join([*legend, *marks])}\n"
 

@@ -315,15 +315,26 @@ def with_steps(scenario: Scenario, steps: Sequence[tuple[Action, str]]) -> Scena
     Raises:
         NotFoundError: the group has no such member.
     """
-    members = {} if scenario.start is None else scenario.start.members
-    names = {each.member_id: name for name, each in members.items()} | {n: n for n in members}
-    found = []
-    for action, member in steps:
-        if member not in names:
-            raise NotFoundError(
-                f"group {scenario.group_id}: expected a member ({first_names(list(members))}), "
-                f"found {member!r}",
-                group_id=scenario.group_id,
-            )
-        found.append(Step(_SOON_MS, action, names[member]))
+    found = [Step(_SOON_MS, action, _member_named(scenario, text)) for action, text in steps]
     return replace(scenario, steps=(*found, *scenario.steps))
+
+
+def _member_named(scenario: Scenario, text: str) -> str:
+    """Find the one member whose name, id or client id is a text, or begins with it."""
+    members = {} if scenario.start is None else scenario.start.members
+    texts = {}
+    for name, member in members.items():
+        plan = scenario.members.get(name)
+        client_id = name if plan is None else plan.config.client_id
+        texts[name] = (name, member.member_id, client_id)
+    same = [name for name, each in texts.items() if text in each]
+    alike = [name for name, each in texts.items() if any(one.startswith(text) for one in each)]
+    found = same or (alike if text else [])
+    if len(found) == 1:
+        return found[0]
+    names = first_names(list(members))
+    what = f"{text!r}, with which {first_names(found)} begin" if found else repr(text)
+    raise NotFoundError(
+        f"group {scenario.group_id}: expected a member ({names}), found {what}",
+        group_id=scenario.group_id,
+    )

@@ -95,6 +95,22 @@ def test_grid_tells_who_reads_from_who_stands_still(cli: Cli) -> None:
     assert "-" not in steady
 
 
+def test_grid_tells_how_many_have_no_sign(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SCENARIO.replace("= 4", "= 70").replace("count = 2", "count = 70"))
+    legend = cli("simulate", file, "--grid").out.splitlines()[-1]
+    assert "9 a65, ? one of 8 more, . nobody" in legend
+
+
+def test_heads_are_names_of_columns(cli: Cli) -> None:
+    head = next(
+        line for line in cli("simulate", "two-members").out.splitlines() if " actor " in line
+    )
+    asked = cli("simulate", "two-members", "--columns", ",".join(head.split()))
+    assert asked.status == 0
+    assert asked.out.splitlines()[0].split() == head.split()
+
+
 def test_diagram_is_mermaid(cli: Cli) -> None:
     text = cli("simulate", "two-members", "--diagram").out
     assert text.count("```mermaid\n") == text.count("```\n") == 2
@@ -161,6 +177,26 @@ def test_what_a_file_cannot_say_of_a_group(cli: Cli, tmp_path: Path, text: str, 
     assert said in found.err
 
 
+def test_a_shipped_scenario_happens_to_a_group(cli: Cli) -> None:
+    """Its title is told, its prose not, which is about another group."""
+    lines = cli("simulate", "two-members", *SAMPLE).out.splitlines()
+    assert lines[0] == "Group order-service: Two consumers join one after another"
+    assert lines[1].split()[0] == "time"
+
+
+@pytest.mark.parametrize(
+    "text", ["order-service-1", "order-service-1-", "order-service-1-a0af3bb0-bc3c"]
+)
+def test_a_member_is_named_by_how_its_id_begins(cli: Cli, text: str) -> None:
+    (described,) = json.loads(cli("describe", "order-service", "--sample", *JSON).out)["data"]
+    (member_id,) = {
+        each["member_id"] for each in described["members"] if each["client_id"] == "order-service-1"
+    }
+    text = member_id[: len(text)]
+    (run,) = json.loads(cli("simulate", *SAMPLE, "--crash", text, *JSON).out)["data"]
+    assert [e["actor"] for e in run["events"] if e["event"] == "crash"] == ["order-service-1"]
+
+
 def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
     found = cli("simulate", *SAMPLE)
     assert "note: all is played as in Kafka 4.3.1; version in a file says otherwise" in found.err
@@ -187,6 +223,7 @@ def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
             1,
             "expected a group of type classic or consumer or zookeeper, found streams",
         ),
+        (("order-service", "--crash", "order"), 3, "found 'order', with which order-service-3, o"),
         (("order-service", "--crash", "nobody"), 3, "expected a member (order-service-3, order"),
     ],
 )
@@ -203,13 +240,18 @@ def test_groups_that_are_none(cli: Cli, args: tuple[str, ...], status: int, said
         (("two-members", "--sample"), 2, "a source is for --from GROUP"),
         (("two-members", "--crash", "first"), 2, "--crash and --stop are for --from GROUP"),
         (("--from", "a"), 2, "--bootstrap-server"),
-        (("two-members", "--list"), 2, "found both"),
+        (("two-members", "--list"), 2, "name one scenario, or give --list; found both"),
+        (("--from", "a", "--list"), 2, "name a group (--from), or give --list; found both"),
+        (("--list", "--grid"), 2, "--list plays nothing"),
+        (("--list", "--runs", "3"), 2, "--list plays nothing"),
+        (("two-members", "--timeout", "3"), 2, "a source is for --from GROUP"),
+        (("",), 2, "SCENARIO is empty; name a file or a scenario of --list"),
         (("two-members", "--grid", "--diagram"), 2, "leave out one of them"),
         (("two-members", "--grid", "-o", "json"), 2, "--grid is a drawing"),
         (("two-members", "--diagram", "--runs", "2"), 2, "--diagram draws one run"),
         (("two-member",), 1, "did you mean two-members?"),
         (("/nowhere/x.toml",), 1, "expected a file or a scenario of --list, found neither"),
-        (("/",), 1, "/: Is a directory"),
+        (("/",), 1, "/: expected a file or a scenario of --list, found a folder"),
         (("two-members", "--columns", "nothing"), 2, "no column nothing; there are: seed,"),
     ],
 )

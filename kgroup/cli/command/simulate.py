@@ -8,6 +8,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.input_file import STDIN
@@ -104,6 +105,9 @@ def command(
     Kafka do: nothing is sent to anybody.
     """
     _check(scenario, group, source, lists=lists, steps=(*crash, *stop))
+    played = grid or diagram or runs > 1 or until is not None
+    if lists and (played or crash or stop):
+        raise click.UsageError("--list plays nothing; leave out what says how to play")
     if grid and diagram:
         raise click.UsageError("--grid and --diagram are two drawings; leave out one of them")
     drawing = "--grid" if grid else "--diagram"
@@ -120,8 +124,8 @@ def command(
         return show("simulate", shipped_scenarios(), output, sheet, listed)
     with documented("simulate", output):
         read = _scenario(scenario, group, source, crash, stop)
-        played = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
-        report = Report(played.data, read.errors, (*read.notes, *played.notes))
+        found = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
+        report = Report(found.data, read.errors, (*read.notes, *found.notes))
     if grid:
         width = get_terminal_size().columns if is_terminal() else _PIPE_WIDTH
         write(render.grid_text(report.data[0], width))
@@ -139,13 +143,18 @@ def _check(
     scenario: str | None, group: str | None, source: Source, *, lists: bool, steps: Sequence[str]
 ) -> None:
     """Refuse what makes no sense together."""
-    if lists and (scenario is not None or group is not None):
+    if lists and scenario is not None:
         raise click.UsageError("name one scenario, or give --list; found both")
+    if lists and group is not None:
+        raise click.UsageError("name a group (--from), or give --list; found both")
+    if scenario == "":
+        raise click.UsageError("SCENARIO is empty; name a file or a scenario of --list")
     if not lists and scenario is None and group is None:
         raise click.UsageError("name one scenario, --from a group, or give --list; found neither")
     if group is not None and source == Source():
         raise missing_source()
-    if group is None and source.is_named:
+    given = click.get_current_context().get_parameter_source("timeout_s")
+    if group is None and (source.is_named or given is ParameterSource.COMMANDLINE):
         raise click.UsageError("a source is for --from GROUP; leave it out, or name a group")
     if group is None and steps:
         raise click.UsageError("--crash and --stop are for --from GROUP; a scenario has steps")
@@ -161,7 +170,7 @@ def _scenario(
     """Read what is to be played."""
     from kgroup.operation.report import Report
     from kgroup.operation.running_group import assumptions, group_as_it_is, with_steps
-    from kgroup.operation.simulate import read_scenario
+    from kgroup.operation.simulate import read_scenario, scenario_names
     from kgroup.simulation.scenario.scenario import Action
 
     if group is None:
@@ -173,6 +182,8 @@ def _scenario(
     found = with_steps(report.data[0], steps)
     if scenario is not None:
         found = read_scenario(*_read(scenario), found)
+        if scenario in scenario_names():  # whose prose is about a group of its own
+            found = replace(found, about=None)
     return replace(report, data=(found,), notes=(*report.notes, *assumptions(found)))
 
 
@@ -197,6 +208,10 @@ def _read(scenario: str) -> tuple[str, str]:
         raise InputError(
             f"{scenario}: expected a file or a scenario of --list, found neither{meant}",
             path=scenario,
+        ) from None
+    except IsADirectoryError:
+        raise InputError(
+            f"{scenario}: expected a file or a scenario of --list, found a folder", path=scenario
         ) from None
     except OSError as error:
         raise InputError(f"{scenario}: {error.strerror or error}", path=scenario) from None

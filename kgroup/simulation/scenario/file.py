@@ -152,7 +152,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         members,
         tuple(steps),
         top.duration("duration", last_ms + QUIET_MS),
-        top.text("title") if "title" in top else None,
+        _title(top, there),
         top.text("about").strip() if "about" in top else None,
         Settings() if is_zookeeper else _settings(brokers, version),
         ConsumerSettings() if is_zookeeper else _consumer_settings(brokers, version),
@@ -183,6 +183,14 @@ def _read_tables(text: str, file: str) -> tuple[Table, Mapping[str, list[Table]]
             raise top.error(name, f"[[{name}]], one table or several", top.data[name])
     top.only([*FIELDS[""], "topics", "brokers", "members"])
     return top, arrays
+
+
+def _title(top: Table, there: Scenario | None) -> str | None:
+    """Return the title, which names the group that was there, if one was."""
+    title = top.text("title") if "title" in top else None
+    if there is None:
+        return title
+    return there.title if title is None else f"Group {there.group_id}: {title}"
 
 
 def _check_addition(top: Table, arrays: Mapping[str, list[Table]]) -> None:

@@ -131,6 +131,8 @@ def eager_to_cooperative(found: Simulation) -> None:
     refused = [each.error for each in events(found, "JoinGroup", "m1") if each.error]
     assert "INCONSISTENT_GROUP_PROTOCOL" in refused
     assert events(found, "failed", "m1")
+    again = [each for each in events(found, "JoinGroup", "m1") if each.answer]
+    assert str(again[-1].answer).startswith("cooperative-sticky")
     last = [each.answer for each in events(found, "JoinGroup") if each.answer][-1]
     assert last is not None
     assert last.startswith("cooperative-sticky")
@@ -270,6 +272,13 @@ def zookeeper_split_brain(found: Simulation) -> None:
     taken = events(found, "assigned", "other")[1]
     assert len(taken.partitions or ()) == 4
     (end,) = events(found, "connected again")
+    reasons = {
+        str(each.answer)
+        for each in events(found, "rebalance", "cut-off")
+        if each.time_ms >= end.time_ms
+    }
+    assert "session expired" in reasons
+    assert reasons & {"consumers changed", "partitions changed"}
     reading = [
         each
         for each in found.ownerships
@@ -338,7 +347,7 @@ def test_conflicts_are_chance() -> None:
     """Who is faster than others let go finds owners, and others do not."""
     found = [len(events(played("zookeeper-consumers", seed), "conflict")) for seed in SEEDS]
     assert min(found) == 0
-    assert max(found) > 0
+    assert found[2] > 0  # which the prose names
 
 
 @pytest.mark.parametrize("name", sorted(CLAIMS.keys() - {"poison-message"}))

@@ -90,14 +90,15 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "do": "What: " + ", ".join(Action) + ".",
         "member": "To whom, or a list of several.",
         "every": "Of several: how long after one the next.",
-        "for": "How long a pause or a restart takes, or poison keeps busy.",
-        "what": "Of a pause: " + ", ".join(Paused) + ".",
+        "for": "How long a restart takes (5 s by default), a pause (of a process until it is "
+        "resumed), or poison keeps busy.",
+        "what": "Of a pause: " + ", ".join(Paused) + "; process by default.",
         "set": "Of a restart: a table of settings that are changed.",
         "generation": "Of a commit: the generation that it claims.",
         "topic": "Which is new or has more partitions, or to whose partition it happens.",
         "partitions": "How many it has then.",
         "partition": "To which it happens.",
-        "broker": "Which stops, starts, or coordinates.",
+        "broker": "Which stops, starts, or coordinates: by default any other that runs.",
     },
 }
 """Every field by table, with a sentence."""

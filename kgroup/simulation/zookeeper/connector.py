@@ -44,8 +44,14 @@ class Trigger(Word):
     """Why a consumer rebalances."""
 
     STARTED = ("consumer started", "The consumer has registered itself.")
-    CONSUMERS = ("consumers changed", "A consumer of the group came or went.")
-    PARTITIONS = ("partitions changed", "A topic that it reads was made, or has more partitions.")
+    CONSUMERS = (
+        "consumers changed",
+        "A consumer of the group came or went, or may have before a new session.",
+    )
+    PARTITIONS = (
+        "partitions changed",
+        "A topic that it reads was made, or has more partitions, or may have before a new session.",
+    )
     TOPICS = ("topics changed", "A topic came that its filter allows, or one went.")
     SESSION = ("session expired", "ZooKeeper has missed the consumer, which registers again.")
     BROKERS = ("brokers changed", "There was no broker at the last time, and now there is one.")

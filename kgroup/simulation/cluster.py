@@ -95,6 +95,7 @@ class Cluster(World):
         self._down: set[int] = set()
         self._waiting: dict[Request, tuple[str, int, Callable[[Answer | None], None]]] = {}
         self.names: dict[str, str] = {}
+        self._asking = ""
         self._beats: dict[str, tuple[ErrorCode, int]] = {}
         self.set_partitions(topics)
 
@@ -201,6 +202,7 @@ class Cluster(World):
         self, actor: str, broker: int, request: Request, on_answer: Callable[[Any], None]
     ) -> None:
         self._waiting[request] = (actor, broker, on_answer)
+        self._asking = actor
         if broker in self._down:
             self._break(request)
             return
@@ -237,8 +239,10 @@ class Cluster(World):
         self.log.append(type_, key, value, self.clock.now_ms)
 
     def new_member_id(self, prefix: str) -> str:
-        """Make an id as brokers do."""
-        return f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
+        """Make an id as brokers do, for who asks now."""
+        made = f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
+        self.names[made] = self._asking
+        return made
 
     def new_uuid(self) -> str:
         """Make an id as brokers do for those of the consumer protocol."""

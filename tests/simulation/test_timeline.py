@@ -99,3 +99,17 @@ def test_the_longest_time_is_one_time_since_there_was_an_owner() -> None:
         assert total.longest_unowned_ms == total.longest_unread_ms == max(gaps)
         assert total.unowned_ms == begins[0][0] + sum(gaps)
     assert found.partitions[4].longest_unowned_ms is None
+
+
+@pytest.mark.parametrize(
+    ("version", "more"), [("1.1.1", ""), ("2.3", 'group.instance.id = "i"'), ("4.3.1", "")]
+)
+def test_the_leader_has_its_name(version: str, more: str) -> None:
+    """Its id comes from the coordinator, with the first answer that tells of it or before."""
+    found = play(read_scenario(f'version = "{version}"\n{GROUP}{more}\n', "test"), 0)
+    answers = [each.answer for each in found.events if each.event == "JoinGroup" and each.answer]
+    assert {each for each in answers if each.endswith(" leads")} <= {
+        "range, m1 leads",
+        "range, m2 leads",
+    }
+    assert any(each.endswith("leads 2") for each in answers)

@@ -113,3 +113,41 @@ def test_the_leader_has_its_name(version: str, more: str) -> None:
         "range, m2 leads",
     }
     assert any(each.endswith("leads 2") for each in answers)
+
+
+def told(found: Simulation, event: str) -> list[tuple[str | None, object]]:
+    return [(each.answer, each.partitions) for each in found.events if each.event == event]
+
+
+def test_a_step_is_told_with_how_it_happens() -> None:
+    found = played(
+        '[[step]]\nat = "20s"\ndo = "pause"\nmember = "m1"\nfor = "1500ms"\n'
+        '[[step]]\nat = "30s"\ndo = "pause"\nmember = "m1"\nwhat = "processing"\nfor = "2s"\n'
+        '[[step]]\nat = "40s"\ndo = "pause"\nmember = "m1"\n'
+        '[[step]]\nat = "41s"\ndo = "resume"\nmember = "m1"\n'
+        '[[step]]\nat = "50s"\ndo = "poison"\ntopic = "orders"\npartition = 3\nfor = "1s"\n'
+        '[[step]]\nat = "1m"\ndo = "restart"\nmember = "m2"\n'
+        'set = { processing = "2s", partition.assignment.strategy = ["sticky", "range"] }\n'
+    )
+    assert told(found, "pause") == [
+        ("process, for 1.5 s", None),
+        ("processing, for 2 s", None),
+        ("process, until it is resumed", None),
+    ]
+    poisoned = [each for each in told(found, "poison") if str(each[0]).startswith("busy")]
+    assert set(poisoned) == {("busy for 1 s", (("orders", 3),))}
+    last = told(found, "start")[-1]
+    assert last == ("processing = 2s, partition.assignment.strategy = sticky,range", None)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "zookeeper"])
+def test_a_commit_of_a_step_has_its_row(protocol: str) -> None:
+    text = '[[step]]\nat = "30s"\ndo = "commit"\nmember = "m1"\n'
+    if protocol == "zookeeper":
+        group = GROUP.replace('load = "2s"\n', "")
+        found = play(read_scenario(f'protocol = "zookeeper"\n{group}{text}', "test"), 0)
+    else:
+        found = played(f'group.protocol = "{protocol}"\n{text}')
+    (committed,) = [each for each in found.events if each.event == "committed"]
+    assert 30_000 < committed.time_ms < 30_050
+    assert len(committed.partitions or ()) == 2

@@ -125,14 +125,19 @@ class Consumer(Process):
 
     def commit(self, generation_id: int | None = None) -> None:
         """Commit what was read, even if it is too late."""
-        if offsets := self.positions():
-            self._commits += 1
-            self.client.commit(offsets, self._commit_answered, generation_id)
-        else:
-            self._cluster.note(self.name, "commit", "reads nothing")
+        offsets = self.positions()
+        if not offsets or self.client.coordinator is None:
+            remark = "knows no coordinator" if offsets else "reads nothing"
+            self._cluster.note(self.name, "commit", remark)
+            return
 
-    def _commit_answered(self, code: ErrorCode) -> None:
-        self._commits -= 1
+        def answered(code: ErrorCode) -> None:
+            self._commits -= 1
+            if code is ErrorCode.NONE:
+                self._cluster.note(self.name, "committed", partitions=tuple(offsets))
+
+        self._commits += 1
+        self.client.commit(offsets, answered, generation_id)
 
     # --- what the client needs ------------------------------------------------------------------
 
@@ -187,7 +192,8 @@ class Consumer(Process):
                 < self._cluster.logs.end_offset(partition, now_ms)
             ):
                 slow_ms += busy_ms
-                self._cluster.note(self.name, "poison", f"busy for {busy_ms} ms")
+                told = f"busy for {busy_ms / 1000:,g} s"
+                self._cluster.note(self.name, "poison", told, partitions=(partition,))
         return slow_ms
 
     def position(self, partition: TopicPartition) -> int:

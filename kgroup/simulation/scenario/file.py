@@ -363,10 +363,15 @@ def _steps(
         paused = Paused(table.choice("what", list(reader.pauses), Paused.PROCESS))
         if paused is not Paused.PROCESS and "for" not in table:
             raise table.error(None, "for (how long it takes)", "none")
-        step = replace(step, paused=paused)
+        for_ms = step.for_ms
+        lasts = "until it is resumed" if for_ms is None else f"for {for_ms / 1000:,g} s"
+        step = replace(step, paused=paused, told=f"{paused}, {lasts}")
     if "member" not in known:
         return [step]
     every_ms = table.duration("every", 0)
+    if "set" in table:
+        changes = table.table("set").data.items()
+        step = replace(step, told=", ".join(f"{name} = {_value(value)}" for name, value in changes))
     steps = []
     for number, name in enumerate(table.texts("member")):
         if name not in members:
@@ -374,6 +379,11 @@ def _steps(
         plan = reader.changed(table, members[name]) if "set" in table else None
         steps.append(replace(step, at_ms=at_ms + number * every_ms, member=name, plan=plan))
     return steps
+
+
+def _value(value: object) -> str:
+    """Write the value of a setting for people."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _about_topic(table: Table, step: Step, topics: dict[str, int]) -> Step:

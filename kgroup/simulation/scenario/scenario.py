@@ -98,6 +98,7 @@ class Step:
         generation_id: of a commit: that it claims.
         topic: with `count`: its partitions from then on; of what happens to a partition: which.
         broker: which; None where any other will do.
+        told: what people are told of it; None: nothing more.
     """
 
     at_ms: int
@@ -110,6 +111,7 @@ class Step:
     topic: str | None = None
     count: int = 0
     broker: int | None = None
+    told: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

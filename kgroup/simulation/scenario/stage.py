@@ -164,7 +164,7 @@ class Stage(ABC, Generic[_M]):
         if member is None or not member.is_running:
             self._world.note(step.member or "", str(step.action), "does not run")
             return
-        self._world.note(member.name, str(step.action))
+        self._world.note(member.name, str(step.action), step.told)
         match step.action:
             case Action.STOP:
                 member.stop()
@@ -183,11 +183,11 @@ class Stage(ABC, Generic[_M]):
         if running is not None and running.is_running:
             self._world.note(step.member, "start", "runs already")
             return
-        self._world.note(step.member, "start")
+        self._world.note(step.member, "start", step.told)
         self._run(step.member)
 
     def _restart(self, step: Step) -> None:
-        self._act_on_member(replace(step, action=Action.STOP))
+        self._act_on_member(replace(step, action=Action.STOP, told=None))
         self._configure(step)
         self.clock.after(step.for_ms or _RESTART_MS, lambda: self._start(step))
 
@@ -199,7 +199,7 @@ class Stage(ABC, Generic[_M]):
         else:
             member.pause()
             if step.for_ms is not None:
-                resume = replace(step, action=Action.RESUME, for_ms=None)
+                resume = replace(step, action=Action.RESUME, for_ms=None, told=None)
                 self.clock.after(step.for_ms, self._do(resume))
 
     def _change_log(self, step: Step) -> None:

@@ -263,8 +263,10 @@ class Connector(Process):
         Thread(self, self._commit_once())
 
     def _commit_once(self) -> Routine[None]:
-        yield from self._commit()
+        is_done = yield from self._commit()
         self._commits -= 1
+        if is_done:
+            self._cluster.note(self.name, "committed", partitions=tuple(self.registry))
 
     def is_settled(self, consumers: Consumers) -> bool:
         """Tell whether it fetches all that is its own where these consumers are there."""
@@ -552,8 +554,9 @@ class Connector(Process):
             )
         return self._streams[key]
 
-    def _poisoned(self, busy_ms: int) -> None:
-        self._cluster.note(self.name, "poison", f"busy for {busy_ms} ms")
+    def _poisoned(self, at: TopicPartition, busy_ms: int) -> None:
+        told = f"busy for {busy_ms / 1000:,g} s"
+        self._cluster.note(self.name, "poison", told, partitions=(at,))
 
     def _close_fetchers(self, topics: Iterable[str] | None = None) -> Routine[None]:
         """Stop to fetch, drop what was not read, commit; all topics where none are named."""
@@ -578,15 +581,18 @@ class Connector(Process):
             yield sleep(self, self._config.auto_commit_interval_ms)
             yield from self._commit()
 
-    def _commit(self, tries: int = 1) -> Routine[None]:
-        """Commit how far it has come, where that has changed (`commitOffsets`)."""
+    def _commit(self, tries: int = 1) -> Routine[bool]:
+        """Commit how far it has come, where that has changed (`commitOffsets`); tell if it could.
+
+        There is nothing to be committed while nothing was read.
+        """
         config = self._config
         while tries:
             tries -= 1
             found = {at: info.offset for at, info in self.registry.items()}
             offsets = {at: offset for at, offset in found.items() if offset is not None}
             if not offsets:
-                return
+                return False
             if config.storage == "kafka":
                 if not (yield self._cluster.commit(offsets)):
                     self._cluster.note(self.name, "OffsetCommit", None, "COORDINATOR_NOT_AVAILABLE")
@@ -594,12 +600,13 @@ class Connector(Process):
                         yield sleep(self, config.offsets_channel_backoff_ms)
                     continue
                 if not config.dual_commit:
-                    return
+                    return True
             for at, offset in offsets.items():
                 if self._checkpoints.get(at) != offset:
                     yield from self._zookeeper.write(self._path("offsets", *at), str(offset))
                     self._checkpoints[at] = offset
-            return
+            return True
+        return False
 
     def _committed(
         self, partitions: Iterable[TopicPartition]

@@ -69,7 +69,7 @@ class Stream:
         capacity: chunks that the queue holds; a fetcher waits until there is room.
         processing_ms: that the program takes for a chunk.
         poison: records by partition that take longer, and how long, in milliseconds.
-        on_poison: is told how long the program is busy with one.
+        on_poison: is told with which partition's the program is busy, and how long.
         on_standing: is told when `is_late` changes.
 
     Attributes:
@@ -82,7 +82,7 @@ class Stream:
         capacity: int,
         processing_ms: int,
         poison: Mapping[TopicPartition, tuple[int, int]],
-        on_poison: Callable[[int], None],
+        on_poison: Callable[[TopicPartition, int], None],
         on_standing: Callable[[], None],
     ) -> None:
         self.is_late = False
@@ -162,7 +162,7 @@ class Stream:
         offset, slow_ms = self._poison.get(chunk.info.at, (-1, 0))
         if chunk.begin <= offset < chunk.end:
             busy_ms += slow_ms
-            self._on_poison(slow_ms)
+            self._on_poison(chunk.info.at, slow_ms)
             self._be_late()
         self._busy = self._process.after(busy_ms, self._done)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from kgroup.errors import UsageError
-from kgroup.render.cell import Column, Kind, cells
+from kgroup.render.cell import Column, Kind, cells, visible
 
-__all__ = ["Sheet", "choose", "sheet_text", "title_text"]
+__all__ = ["Sheet", "choose", "prose_text", "sheet_text", "title_text"]
 
 
 _BLANK = frozenset({None, ""})
@@ -103,6 +103,17 @@ def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Ite
         yield from rich_table(columns, texts, headers=headers)
     else:
         yield plain_table(columns, texts, headers=headers)
+
+
+def prose_text(text: str, *, terminal: bool) -> Iterator[str]:
+    """Write paragraphs that have lines of some width already, beside tables."""
+    lines = "\n".join(visible(line) for line in text.splitlines())
+    if terminal:
+        from kgroup.render.table import rich_prose
+
+        yield rich_prose(lines)
+    else:
+        yield f"{lines}\n"
 
 
 def title_text(title: str, form: str, *, level: int, terminal: bool) -> Iterator[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-__all__ = ["RIGHT", "Row", "plain_table", "rich_lines", "rich_table", "rich_title"]
+__all__ = ["RIGHT", "Row", "plain_table", "rich_lines", "rich_prose", "rich_table", "rich_title"]
 
 Row = Sequence[str]
 
@@ -22,6 +22,8 @@ RICH_PAGE = 500
 """Rows that have their widths, and a head, together."""
 LEAST_TEXT = 8
 """Characters to which a column of texts is narrowed, and folded, where there is little room."""
+PROSE_WIDTH = 100
+"""Characters to which a paragraph is folded."""
 LEAST_REFERENCE = 10
 """Characters to which ids are shortened that have a table of their own."""
 
@@ -251,6 +253,16 @@ def rich_title(title: str) -> str:
     from rich.text import Text
 
     return _on_terminal(Text(title, style="bold"), None)
+
+
+def rich_prose(text: str, terminal_width: int | None = None) -> str:
+    """Write paragraphs as wide as the terminal, if that is not too wide to be read."""
+    from rich.console import Console
+    from rich.text import Text
+
+    width = min(terminal_width or Console().width, PROSE_WIDTH)
+    paragraphs = (" ".join(each.split()) for each in text.split("\n\n"))
+    return "\n".join(_on_terminal(Text(each), width) for each in paragraphs)
 
 
 def _on_terminal(renderable: "RenderableType", width: int | None, *, folded: bool = True) -> str:

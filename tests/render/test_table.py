@@ -5,7 +5,7 @@ import pytest
 from rich.cells import cell_len
 
 from kgroup.render.cell import Column, Kind, cell
-from kgroup.render.table import RICH_PAGE, plain_table, rich_table
+from kgroup.render.table import RICH_PAGE, plain_table, rich_prose, rich_table
 
 COLUMNS = (
     Column("group_id", Kind.TEXT, ""),
@@ -18,6 +18,17 @@ ROWS = [("orders", 5, 1_700_000_000_004), ("a|b\x1b[31m\n", None, None)]
 def texts(rows: Iterable[Sequence[object]]) -> Iterator[list[str]]:
     for row in rows:
         yield [cell(value, column.kind) for column, value in zip(COLUMNS, row, strict=True)]
+
+
+@pytest.mark.parametrize(("width", "most"), [(30, 30), (300, 100)])
+def test_prose_is_as_wide_as_the_terminal_and_no_wider_than_can_be_read(
+    width: int, most: int
+) -> None:
+    text = "word " * 40 + "\nword\n\n" + "next " * 10
+    lines = rich_prose(text, width).splitlines()
+    assert max(map(len, lines)) in range(most - 5, most + 1)
+    assert " ".join(lines).split() == text.split()
+    assert lines.count("") == 1
 
 
 def test_plain_table() -> None:

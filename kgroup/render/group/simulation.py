@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.render.cell import Column, Kind, age, ranges, visible
-from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 from kgroup.simulation.owners import Ownership, Standstill
 from kgroup.simulation.timeline import Event, PartitionTotal, Rebalance, Simulation
 
@@ -36,10 +36,8 @@ EVENT_COLUMNS = (
     Column("partitions", Kind.TEXT, "that it is about"),
 )
 _SHOWN = ("time", "actor", "event", "answer", "state", "generation_id", "partitions")
-_SHOWN_COLUMNS = tuple(
-    Column(name, Kind.NUMBER if name in ("time", "generation_id") else Kind.TEXT, "")
-    for name in _SHOWN
-)
+_KINDS = {"time": Kind.NUMBER, "generation_id": Kind.NUMBER, "actor": Kind.NAME}
+_SHOWN_COLUMNS = tuple(Column(name, _KINDS.get(name, Kind.TEXT), "") for name in _SHOWN)
 _REBALANCES = tuple(
     Column(name, kind, "")
     for name, kind in (
@@ -123,7 +121,8 @@ def simulations_text(
     title = visible(first.title or "Simulation")
     yield from title_text(title, form, level=2, terminal=terminal)
     if first.about and form == "table":
-        yield "".join(f"{visible(line)}\n" for line in first.about.splitlines()) + "\n"
+        yield from prose_text(first.about, terminal=terminal)
+        yield "\n"
     if len(simulations) > 1:
         yield from sheet_text(_runs(simulations), form, headers=headers, terminal=terminal)
         return

@@ -26,6 +26,7 @@ from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import BROKERS, TOPICS, ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig
 from kgroup.simulation.zookeeper.fetcher import FetcherManager
+from kgroup.simulation.zookeeper.offset_store import OffsetStore
 from kgroup.simulation.zookeeper.registration import read_registration
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Watched
 from kgroup.simulation.zookeeper.stream import PartitionTopicInfo, Stream
@@ -155,7 +156,6 @@ class Connector(Process):
         self._cluster = cluster
         self._poison = poison
         self._streams: dict[tuple[str, int], Stream] = {}
-        self._checkpoints: dict[TopicPartition, int | None] = {}
         self._reading: dict[TopicPartition, Stream] = {}
         self.topics: list[str] = []
         self._is_stopping = False
@@ -168,6 +168,7 @@ class Connector(Process):
         self._zookeeper = Client(
             self, name, cluster, config.session_timeout_ms, self._handle_new_session
         )
+        self._offsets = OffsetStore(name, self, cluster, config, self._zookeeper)
         if registered is None:
             Thread(self, self._consume())
         else:
@@ -186,7 +187,7 @@ class Connector(Process):
         for at, number in sorted(registered.threads.items()):
             client.hold(self._path("owners", *at), f"{self.consumer_id}-{number}")
         self.after(0, self._listen)  # when all others are registered
-        self._checkpoints.update(registered.offsets)
+        self._offsets.know(registered.offsets)
         offsets = {at: registered.offsets.get(at) for at in registered.threads}
         self._fetch(registered.threads, offsets)
         self.state = ConnectorState.FETCHING
@@ -443,11 +444,11 @@ class Connector(Process):
         return ConnectorState.READING_OFFSETS
 
     def _read_offsets(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
-        offsets = yield from self._committed(rebalance.threads)
+        offsets = yield from self._offsets.fetch(rebalance.threads, lambda: self._is_stopping)
         if self._is_stopping or offsets is None:
             return ConnectorState.BACKING_OFF
         rebalance.offsets = offsets
-        self._checkpoints.update(offsets)
+        self._offsets.know(offsets)
         return ConnectorState.OWNING
 
     def _own(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
@@ -582,50 +583,10 @@ class Connector(Process):
             yield from self._commit()
 
     def _commit(self, tries: int = 1) -> Routine[bool]:
-        """Commit how far it has come, where that has changed (`commitOffsets`); tell if it could.
-
-        There is nothing to be committed while nothing was read.
-        """
-        config = self._config
-        while tries:
-            tries -= 1
-            found = {at: info.offset for at, info in self.registry.items()}
-            offsets = {at: offset for at, offset in found.items() if offset is not None}
-            if not offsets:
-                return False
-            if config.storage == "kafka":
-                if not (yield self._cluster.commit(offsets)):
-                    self._cluster.note(self.name, "OffsetCommit", None, "COORDINATOR_NOT_AVAILABLE")
-                    if tries:
-                        yield sleep(self, config.offsets_channel_backoff_ms)
-                    continue
-                if not config.dual_commit:
-                    return True
-            for at, offset in offsets.items():
-                if self._checkpoints.get(at) != offset:
-                    yield from self._zookeeper.write(self._path("offsets", *at), str(offset))
-                    self._checkpoints[at] = offset
-            return True
-        return False
-
-    def _committed(
-        self, partitions: Iterable[TopicPartition]
-    ) -> Routine[dict[TopicPartition, int | None] | None]:
-        """Read what is committed (`fetchOffsets`); None where the program ends meanwhile."""
-        config = self._config
-        found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
-        if config.storage == "kafka":
-            while (answer := (yield self._cluster.committed(found))) is None:
-                if self._is_stopping:
-                    return None
-                yield sleep(self, config.offsets_channel_backoff_ms)
-            found.update(answer)
-        if config.storage == "zookeeper" or config.dual_commit:
-            for at, offset in found.items():
-                data = yield from self._zookeeper.read(self._path("offsets", *at))
-                if data is not None:
-                    found[at] = max(int(data), -1 if offset is None else offset)
-        return found
+        """Commit how far it has come; tell if it could."""
+        return self._offsets.commit(
+            lambda: {at: info.offset for at, info in self.registry.items()}, tries
+        )
 
 
 STEPS: Mapping[ConnectorState, Callable[[Connector, _Rebalance], Routine[ConnectorState]]] = {

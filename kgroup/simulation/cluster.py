@@ -18,11 +18,7 @@ from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
 from kgroup.simulation.consumer.message import AnyRequest as Request
-from kgroup.simulation.consumer.message import (
-    ConsumerGroupHeartbeat,
-    ConsumerHeartbeatAnswer,
-    IdPartition,
-)
+from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer, IdPartition
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
@@ -212,9 +208,7 @@ class Cluster(World):
 
     def _break(self, request: Request) -> None:
         actor, _, on_answer = self._waiting.pop(request)
-        is_beat = isinstance(request, Heartbeat | ConsumerGroupHeartbeat)
-        if not is_beat or not self._says_again(actor, (ErrorCode.NETWORK_EXCEPTION, 0)):
-            self.note(actor, type(request).__name__, "connection broken")
+        self.note(actor, type(request).__name__, "connection broken")
         self.clock.after(self.delay(), lambda: on_answer(None))
 
     # --- what coordinators need -----------------------------------------------------------------

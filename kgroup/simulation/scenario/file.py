@@ -118,28 +118,23 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     top, arrays = _read_tables(text, file)
     if there is not None:
         _check_addition(top, arrays)
-    is_zookeeper = top.choice("protocol", _PROTOCOLS, "kafka") == "zookeeper"
-    if there is not None:
-        is_zookeeper = bool(there.connectors)
-    if is_zookeeper:
-        version = _zookeeper_version(top)
-    else:
-        version = read_version(top, NEWEST if there is None else there.settings.version)
-        if there is not None:
-            there = _of_version(there, version, top)
+    protocol = top.choice("protocol", _PROTOCOLS, "kafka")
+    is_zookeeper = bool(there.connectors) if there is not None else protocol == "zookeeper"
+    version = _zookeeper_version(top) if is_zookeeper else read_version(top, NEWEST)
+    there = None if there is None else _of_version(there, version, top)
     topics = {} if there is None else dict(there.topics)
     topics |= _topics(top.table("topics"))
     brokers = top.table("brokers")
     is_other = set(FIELDS["brokers"]) - {*_OF_EVERY_VERSION, _TICK} if is_zookeeper else {_TICK}
     brokers.only([each for each in FIELDS["brokers"] if each not in is_other])
-    group_id = top.text("group", "group") if there is None else there.group_id
+    group_id = there.group_id if there is not None else top.text("group", "group")
+    if there is None and is_zookeeper:
+        top.legal_name("group", group_id)
     count = brokers.number("count", 3, 1, 1_000)
     members = {} if there is None else dict(there.members)
     steps = [] if there is None else list(there.steps)
     connectors = {} if there is None else dict(there.connectors)
     if is_zookeeper:
-        if there is None:
-            top.legal_name("group", group_id)
         steps += _read_members(top, arrays, ZookeeperMembers(group_id), connectors, topics, count)
     else:
         reader = JavaMembers(group_id, version)
@@ -167,10 +162,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         connectors,
         brokers.interval(_TICK) if _TICK in brokers else 2_000,
     )
-    if there is None or "duration" in top:
-        return scenario
-    watched_ms = max(there.duration_ms, last_ms + scenario.settles_ms)
-    return replace(scenario, duration_ms=watched_ms)
+    return _watched(scenario, there, last_ms) if "duration" not in top else scenario
 
 
 def _read_tables(text: str, file: str) -> tuple[Table, Mapping[str, list[Table]]]:
@@ -184,6 +176,14 @@ def _read_tables(text: str, file: str) -> tuple[Table, Mapping[str, list[Table]]
             raise top.error(name, f"[[{name}]], one table or several", top.data[name])
     top.only([*FIELDS[""], "topics", "brokers", "members"])
     return top, arrays
+
+
+def _watched(scenario: Scenario, there: Scenario | None, last_ms: int) -> Scenario:
+    """Let a group that was there go on until its last step has had its effect."""
+    if there is None:
+        return scenario
+    watched_ms = max(there.duration_ms, last_ms + scenario.settles_ms)
+    return replace(scenario, duration_ms=watched_ms)
 
 
 def _title(top: Table, there: Scenario | None) -> str | None:

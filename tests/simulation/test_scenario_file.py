@@ -106,6 +106,8 @@ def refused(text: str) -> str:
             'version = "1.1.1"\n' + MEMBER + 'partition.assignment.strategy = "cooperative-sticky"',
             "line 7: member 1 partition.assignment.strategy: expected version 2.4",
         ),
+        (MEMBER + "[brokers]\ndelay = 0", "line 7: brokers delay: expected at least 1 ms, found 0"),
+        (MEMBER + "[brokers]\ndelay = [0, 5]", "line 7: brokers delay: expected at least 1 ms, fo"),
         (MEMBER + "[brokers]\ndelay = [5, 1]", "line 7: brokers delay: expected one time, or the"),
         (
             MEMBER + "heartbeat.interval.ms = 0",

@@ -73,7 +73,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     "topics": {"NAME": "How many partitions the topic has."},
     "brokers": {
         "count": "How many; 3 by default. The first coordinates.",
-        "delay": "How long a message takes: one time, or the least and the most; 1 to 5 ms.",
+        "delay": "How long a message takes: one time, or the least and the most; else 1 to 5 ms.",
         "load": "How long a new coordinator reads before it answers; 200 ms by default.",
         "failover": "Until another broker leads what a crashed one led; 6 s by default.",
         _TICK: "Of ZooKeeper, as in its configuration; 2 s by default.",
@@ -295,11 +295,11 @@ def _consumer_settings(table: Table, version: Version) -> ConsumerSettings:
 
 
 def _delay(table: Table) -> tuple[int, int]:
+    """Read how long messages take; in no time a client that is refused would ask for ever."""
     value = table.data.get("delay")
     if not isinstance(value, list):
-        delay_ms = table.duration("delay", -1)
-        return (1, 5) if delay_ms < 0 else (delay_ms, delay_ms)
-    pair = [table.with_data({"delay": each}).duration("delay") for each in value]
+        return (table.interval("delay"),) * 2 if "delay" in table else (1, 5)
+    pair = [table.with_data({"delay": each}).interval("delay") for each in value]
     if len(pair) != 2 or pair[0] > pair[1]:
         raise table.error("delay", "one time, or the least and the most", value)
     return pair[0], pair[1]

@@ -37,7 +37,7 @@ _WATCHED_MS = 120_000
 """How long a group is watched at least to which nothing happens, or one thing at the begin."""
 _SOON_MS = 1_000
 _SIMULATED = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.ZOOKEEPER)
-_ADVICE = NO_ADVICE._replace(partitions="; [topics] of a file says otherwise")
+_ADVICE = NO_ADVICE._replace(partitions="; a step of a file may add_partitions")
 
 
 def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:

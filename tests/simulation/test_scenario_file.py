@@ -400,3 +400,14 @@ def test_names_are_those_that_kafka_allows() -> None:
     odd = ZOOKEEPER.replace('"a"', '"//"')
     (name,) = read(f'{odd}topics = "orders"\n').connectors
     assert name == "//"
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_a_topic_of_a_group_that_is_there_keeps_its_partitions(count: int) -> None:
+    there = read(MEMBER)
+    with pytest.raises(InputError) as found:
+        read_scenario(f"[topics]\norders = {count}\n", "s.toml", there)
+    assert str(found.value).startswith("s.toml: line 2: topics orders: expected 6, as it has")
+    assert "add_partitions" in str(found.value)
+    added = read_scenario("[topics]\norders = 6\npayments = 1\n", "s.toml", there)
+    assert added.topics == {"orders": 6, "payments": 1}

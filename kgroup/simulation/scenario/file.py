@@ -122,8 +122,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     is_zookeeper = bool(there.connectors) if there is not None else protocol == "zookeeper"
     version = _zookeeper_version(top) if is_zookeeper else read_version(top, NEWEST)
     there = None if there is None else _of_version(there, version, top)
-    topics = {} if there is None else dict(there.topics)
-    topics |= _topics(top.table("topics"))
+    topics = _topics(top.table("topics"), {} if there is None else there.topics)
     brokers = top.table("brokers")
     is_other = set(FIELDS["brokers"]) - {*_OF_EVERY_VERSION, _TICK} if is_zookeeper else {_TICK}
     brokers.only([each for each in FIELDS["brokers"] if each not in is_other])
@@ -269,10 +268,14 @@ def _zookeeper_version(top: Table) -> Version:
     return _ON_ZOOKEEPER
 
 
-def _topics(table: Table) -> dict[str, int]:
-    return {
-        table.legal_name(name, name): table.number(name, least=1, most=MOST) for name in table.data
-    }
+def _topics(table: Table, there: Mapping[str, int]) -> dict[str, int]:
+    """Read topics, and add them to those that are there already."""
+    topics = dict(there)
+    for name in table.data:
+        count = topics[table.legal_name(name, name)] = table.number(name, least=1, most=MOST)
+        if there.get(name, count) != count:
+            raise table.error(name, f"{there[name]}, as it has (a step may add_partitions)", count)
+    return topics
 
 
 def _settings(table: Table, version: Version) -> Settings:

@@ -15,6 +15,8 @@ from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
 
 __all__ = [
+    "CONSUMER",
+    "NO_GENERATION",
     "Answer",
     "CommitAnswer",
     "CommittedPartition",
@@ -48,6 +50,10 @@ __all__ = [
 TopicPartition: TypeAlias = tuple[str, int]
 
 NO_GENERATION = -1
+"""Of members that are in none."""
+
+CONSUMER = "consumer"
+"""Protocol type of consumers, whose subscriptions coordinators read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from kgroup.simulation.classic.coordinator import ClassicCoordinator
 from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.consumer import classic_member
 from kgroup.simulation.consumer import record as record_of
-from kgroup.simulation.consumer.classic_member import CONSUMER, ClassicMembers
+from kgroup.simulation.consumer.classic_member import ClassicMembers
 from kgroup.simulation.consumer.conversion import as_classic_group, as_consumer_group
 from kgroup.simulation.consumer.coordinator import Goal
 from kgroup.simulation.consumer.group import ConsumerGroup
@@ -38,6 +38,7 @@ from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolic
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal
 from kgroup.simulation.message import (
+    CONSUMER,
     CommitAnswer,
     DeleteAnswer,
     DeleteGroup,

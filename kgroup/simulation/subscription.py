@@ -14,11 +14,10 @@ from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.spec import NEWEST_VERSION, MemberSpec
 from kgroup.assignor.subscription import as_sent, as_sent_1_1
 from kgroup.protocol.record import consumer_protocol
-from kgroup.simulation.message import JoinedMember
+from kgroup.simulation.message import NO_GENERATION, JoinedMember
 
 __all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
 
-_NO_GENERATION = -1
 _OLDEST = 0
 """Version of the messages before 2.4."""
 
@@ -58,7 +57,7 @@ def decode_subscription(member: JoinedMember, strategy: str) -> Subscriber:
     data = consumer_protocol.decode_subscription(member.metadata, strategy)
     if "topics" not in data:
         raise AssignorError("SchemaException", data.get("error", "no bytes"))
-    user_data, generation = data["userData"], data.get("generationId", _NO_GENERATION)
+    user_data, generation = data["userData"], data.get("generationId", NO_GENERATION)
     remembered: tuple[TopicPartition, ...] | None = None
     if isinstance(user_data, Mapping) and "previousAssignment" in user_data:
         remembered = _partitions(user_data["previousAssignment"])
@@ -68,7 +67,7 @@ def decode_subscription(member: JoinedMember, strategy: str) -> Subscriber:
         instance_id=member.instance_id,
         rack=data.get("rackId") or None,
         owned=_partitions(data.get("ownedPartitions", ())),
-        generation=None if generation == _NO_GENERATION else generation,
+        generation=None if generation == NO_GENERATION else generation,
         remembered=remembered,
         remembered_generation=user_data.get("generation")
         if isinstance(user_data, Mapping)
@@ -112,4 +111,4 @@ def _partitions(topics: Iterable[Mapping[str, Any]]) -> tuple[TopicPartition, ..
 
 
 def _or_no_generation(generation: int | None) -> int:
-    return _NO_GENERATION if generation is None else generation
+    return NO_GENERATION if generation is None else generation

@@ -3,7 +3,7 @@
 `TABLE` is the whole of it: for each request and state a handler. What every request is checked for
 before stands in the handlers' callers, by the names of Kafka. A handler changes the group, answers
 requests (also earlier ones, whose members have waited), and has the group's record written. What
-goes on between requests is in `classic_rebalance`.
+goes on between requests is in `rebalance`.
 
 Source: `GroupCoordinator` of Kafka 1.1.1, 2.8.2 and 3.9.2, and the methods `classicGroup...` of
 `GroupMetadataManager` of 4.3.1. Where they differ, `rules` says since when.

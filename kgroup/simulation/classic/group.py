@@ -1,6 +1,6 @@
 """A classic group as its coordinator holds it: members, protocols, generation, state.
 
-What may be asked of it, and when, says `classic_coordinator`.
+What may be asked of it, and when, says `coordinator`.
 
 Source: `GroupMetadata` and `MemberMetadata` of Kafka 1.1.1, 2.8.2 and 3.9.2, `ClassicGroup` and
 `ClassicGroupMember` of 4.3.1.
@@ -21,6 +21,7 @@ from kgroup.simulation.classic.member_table import leader_order, member_table, w
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import (
+    CONSUMER,
     DescribeAnswer,
     DescribedMember,
     JoinedMember,
@@ -37,10 +38,7 @@ from kgroup.simulation.rules import (
 )
 from kgroup.word import Word
 
-__all__ = ["CONSUMER", "Cause", "ClassicGroup", "ClassicMember", "Watch"]
-
-CONSUMER = "consumer"
-"""Protocol type of consumers, whose subscriptions coordinators read."""
+__all__ = ["Cause", "ClassicGroup", "ClassicMember", "Watch"]
 
 
 class Cause(Word):

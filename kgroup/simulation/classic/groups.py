@@ -11,10 +11,11 @@ from collections.abc import Collection
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
-from kgroup.simulation.classic.group import CONSUMER, Cause, ClassicGroup
+from kgroup.simulation.classic.group import Cause, ClassicGroup
 from kgroup.simulation.classic.rebalance import ClassicRebalance, World
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import (
+    CONSUMER,
     DeleteAnswer,
     DeleteGroup,
     DescribeAnswer,

@@ -19,17 +19,8 @@ from kgroup.simulation.message import CommittedPartition
 from kgroup.simulation.rules import COOPERATIVE, GENERATION_SENT, NEWEST, Version
 from kgroup.word import Word
 
-__all__ = [
-    "COOPERATIVE_STICKY",
-    "NO_GENERATION",
-    "Application",
-    "ClientConfig",
-    "ClientState",
-    "Host",
-    "Joined",
-]
+__all__ = ["COOPERATIVE_STICKY", "Application", "ClientConfig", "ClientState", "Host", "Joined"]
 
-NO_GENERATION = -1
 COOPERATIVE_STICKY = "cooperative-sticky"
 
 

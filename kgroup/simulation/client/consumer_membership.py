@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import NO_GENERATION, Application, ClientConfig, Host, Joined
+from kgroup.simulation.client.config import Application, ClientConfig, Host, Joined
 from kgroup.simulation.client.consumer_heartbeat import ConsumerHeartbeats
 from kgroup.simulation.consumer.message import JOIN_EPOCH, LEAVE_EPOCH, PAUSE_EPOCH, IdPartition
 from kgroup.simulation.consumer.topic_image import TopicImage
-from kgroup.simulation.message import CommitAnswer, CommittedPartition, OffsetCommit
+from kgroup.simulation.message import NO_GENERATION, CommitAnswer, CommittedPartition, OffsetCommit
 from kgroup.word import Word
 
 __all__ = ["FOLLOWS", "ConsumerClient", "ConsumerClientState"]

@@ -15,10 +15,8 @@ from kgroup.assignor.spec import MemberSpec
 from kgroup.assignor.strategy import assign_as_leader
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import message
-from kgroup.simulation.classic.group import CONSUMER
 from kgroup.simulation.client.config import (
     COOPERATIVE_STICKY,
-    NO_GENERATION,
     Application,
     ClientConfig,
     ClientState,
@@ -28,6 +26,8 @@ from kgroup.simulation.client.config import (
 from kgroup.simulation.client.heartbeat import HeartbeatThread
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import (
+    CONSUMER,
+    NO_GENERATION,
     CommitAnswer,
     CommittedPartition,
     JoinAnswer,

@@ -30,6 +30,7 @@ from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal
 from kgroup.simulation.message import (
+    CONSUMER,
     Heartbeat,
     HeartbeatAnswer,
     JoinAnswer,
@@ -42,16 +43,8 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 
-__all__ = [
-    "CONSUMER",
-    "ClassicMembers",
-    "World",
-    "classic_metadata",
-    "encoded_assignment",
-    "protocols_of",
-]
+__all__ = ["ClassicMembers", "World", "classic_metadata", "encoded_assignment", "protocols_of"]
 
-CONSUMER = "consumer"
 _NEWEST_ASSIGNMENT = 3
 
 

@@ -14,7 +14,6 @@ from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_s
 from kgroup.simulation.classic.group import ClassicGroup, ClassicMember, Watch
 from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer.classic_member import (
-    CONSUMER,
     classic_metadata,
     encoded_assignment,
     protocols_of,
@@ -25,6 +24,7 @@ from kgroup.simulation.consumer.message import IdPartition
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal
+from kgroup.simulation.message import CONSUMER
 from kgroup.simulation.rules import Version
 
 __all__ = ["as_classic_group", "as_consumer_group"]

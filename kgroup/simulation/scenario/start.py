@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from kgroup.assignor.spec import MemberSpec
 from kgroup.model.pattern import parse_regex
-from kgroup.simulation.classic.group import CONSUMER
 from kgroup.simulation.client.config import ClientConfig, Joined
 from kgroup.simulation.cluster import Cluster
 from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.message import CONSUMER
 from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from kgroup.simulation.world import World

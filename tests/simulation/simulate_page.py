@@ -12,7 +12,7 @@ from kgroup.operation.simulate import shipped_scenarios
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.classic.coordinator import TABLE
 from kgroup.simulation.classic.group import Cause
-from kgroup.simulation.client import consumer_heartbeat, heartbeat, membership
+from kgroup.simulation.client import consumer_heartbeat, group_member, heartbeat, membership
 from kgroup.simulation.client.config import ClientState
 from kgroup.simulation.client.consumer_membership import FOLLOWS
 from kgroup.simulation.consumer.coordinator import TABLE as HEARTBEATS
@@ -181,7 +181,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "answers to JoinGroup": lambda: _errors(membership.ON_JOIN),
     "answers to SyncGroup": lambda: _errors(membership.ON_SYNC),
     "answers to Heartbeat": lambda: _errors(heartbeat.ON_HEARTBEAT),
-    "answers to OffsetCommit": lambda: _errors(membership.ON_COMMIT),
+    "answers to OffsetCommit": lambda: _errors(group_member.ON_COMMIT),
 }
 """What is written behind each mark ``<!-- generated: name -->``, up to the next blank line."""
 

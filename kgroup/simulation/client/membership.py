@@ -1,9 +1,9 @@
-"""The consumer's side of the classic protocol: it finds its coordinator, joins, beats, leaves.
+"""The consumer's side of the classic protocol: it joins, assigns if it leads, takes and gives up.
 
 A poll() of the application goes on from step to step; where Java's waits, an answer or a timer goes
 on with it here. Each error of an answer has its handler in a table.
 
-Source: `AbstractCoordinator`, `ConsumerCoordinator` and `Heartbeat` of kafka-clients 4.3.1.
+Source: `AbstractCoordinator` and `ConsumerCoordinator` of kafka-clients 4.3.1.
 """
 
 from __future__ import annotations
@@ -23,18 +23,13 @@ from kgroup.simulation.client.config import (
     Host,
     Joined,
 )
-from kgroup.simulation.client.heartbeat import HeartbeatThread
+from kgroup.simulation.client.group_member import RETRIABLE, GroupMember
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import (
     CONSUMER,
     NO_GENERATION,
-    CommitAnswer,
-    CommittedPartition,
     JoinAnswer,
     JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    OffsetCommit,
     SyncAnswer,
     SyncGroup,
 )
@@ -46,10 +41,10 @@ from kgroup.simulation.subscription import (
     encode_subscription,
 )
 
-__all__ = ["ON_COMMIT", "ON_JOIN", "ON_SYNC", "ClassicClient"]
+__all__ = ["ON_JOIN", "ON_SYNC", "ClassicClient"]
 
 
-class ClassicClient:
+class ClassicClient(GroupMember):
     """A consumer's membership in a group of the classic protocol.
 
     Args:
@@ -58,41 +53,24 @@ class ClassicClient:
         application: whom it serves.
 
     Attributes:
-        config: of the consumer.
-        state: where it stands.
         owned: partitions, sorted.
-        coordinator: the broker that is taken for it; None: it is not known.
-        is_closed: whether the consumer has ended.
     """
 
     def __init__(self, config: ClientConfig, host: Host, application: Application) -> None:
-        self.state = ClientState.UNJOINED
+        super().__init__(config, host)
         self.owned: tuple[TopicPartition, ...] = ()
-        self.member_id = ""
-        self.generation_id = NO_GENERATION
-        self.config = config
-        self._host = host
-        self._clock = host.clock
         self._application = application
-        self.coordinator: int | None = None
-        self._is_looking = False
-        self.is_closed = False
-        self._failure: str | None = None
-        self._protocol: str | None = None
         self._topics: tuple[str, ...] = () if config.pattern else tuple(sorted(config.topics))
         self._metadata: Mapping[str, int] | None = None
         # poll()
         self._is_polling = False
         self._is_joining = False
         self._polled_ms = self._clock.now_ms
-        self._rejoin_needed = True
-        self._needs_prepare = True
         self._joined_topics: tuple[str, ...] | None = None
         self._assigned_for: Mapping[str, int | None] | None = None
         self._group_topics: frozenset[str] = frozenset()
         self._leads_already = False
         self._remembered: dict[str, tuple[tuple[TopicPartition, ...], int]] = {}
-        self._heartbeat = HeartbeatThread(config, host, self)
 
     @property
     def is_settled(self) -> bool:
@@ -165,35 +143,12 @@ class ClassicClient:
         assert self._metadata is not None
         return {topic: self._metadata.get(topic) for topic in self._group_topics}
 
-    def ensure_coordinator_ready(self) -> None:
-        """Look for the coordinator, and go on with poll() when it is found."""
-        if not self._is_looking:
-            self._is_looking = True
-            self._host.find_coordinator(self.config.group_id, self._coordinator_found)
-
-    def _coordinator_found(self, broker: int | None) -> None:
-        self._is_looking = False
-        if broker is None:
-            self._host.after(self.config.retry_backoff_ms, self._continue)
-            return
-        self.coordinator = broker
-        self._heartbeat.reset_session()
-        self._continue()
-
     @property
     def poll_expires_ms(self) -> int | None:
         """When poll() has to be called again; None while it is being called."""
         if self._is_polling:
             return None
         return self._polled_ms + self.config.max_poll_interval_ms
-
-    def request_rejoin(self) -> None:
-        """Join again at the next poll()."""
-        self._rejoin_needed = True
-
-    def fail_later(self, reason: str) -> None:
-        """Make the next poll() throw."""
-        self._failure = reason
 
     def _fail(self, reason: str) -> None:
         self.is_closed = True
@@ -222,7 +177,7 @@ class ClassicClient:
         """Commit, then revoke."""
 
         def committed(code: ErrorCode) -> None:
-            if code in _RETRIABLE and self._clock.now_ms < until_ms:
+            if code in RETRIABLE and self._clock.now_ms < until_ms:
                 delay_ms = self.config.retry_backoff_ms
                 self._host.after(delay_ms, lambda: self._on_join_prepare(until_ms))
             else:
@@ -459,77 +414,6 @@ class ClassicClient:
         self._application.assigned(tuple(each for each in self.owned if each not in set(before)))
         self._continue()
 
-    def reset_state(self, *, keeps_id: bool = False) -> None:
-        """Be in no generation any more (`resetStateOnResponseError`)."""
-        self.state = ClientState.UNJOINED
-        self.generation_id = NO_GENERATION
-        self._protocol = None
-        if not keeps_id:
-            self.member_id = ""
-        self._rejoin_needed = True
-        self._needs_prepare = True
-
-    # --- commits, and leaving -------------------------------------------------------------------
-
-    def commit(
-        self,
-        offsets: Mapping[TopicPartition, CommittedPartition],
-        on_done: Callable[[ErrorCode], None] = lambda code: None,
-        generation_id: int | None = None,
-    ) -> None:
-        """Commit offsets.
-
-        Args:
-            offsets: at least one.
-            on_done: is told how it ended.
-            generation_id: to be said instead of the consumer's own.
-        """
-        if self.coordinator is None:
-            self.ensure_coordinator_ready()
-            on_done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
-        generation = (self.generation_id, self.member_id)
-        request = OffsetCommit(
-            self.config.group_id,
-            offsets,
-            self.generation_id if generation_id is None else generation_id,
-            self.member_id,
-            self.config.instance_id,
-        )
-
-        def on_answer(answer: CommitAnswer | None) -> None:
-            if answer is None:
-                self.coordinator = None
-                on_done(ErrorCode.NETWORK_EXCEPTION)
-                return
-            code = next((code for code in answer.errors.values() if code), ErrorCode.NONE)
-            is_same = generation == (self.generation_id, self.member_id)
-            ON_COMMIT.get(code, ClassicClient._commit_ended)(self, code, is_same)
-            on_done(code)
-
-        self._host.send(self.coordinator, request, on_answer)
-
-    def _commit_ended(self, code: ErrorCode, is_same: bool) -> None:
-        """Go on; the application learns of the error."""
-
-    def _commit_elsewhere(self, code: ErrorCode, is_same: bool) -> None:
-        """Look for the coordinator."""
-        self.coordinator = None
-
-    def _commit_fenced(self, code: ErrorCode, is_same: bool) -> None:
-        """Give up: the next poll() throws."""
-        if is_same:
-            self.fail_later(code.name)
-
-    def _commit_rebalancing(self, code: ErrorCode, is_same: bool) -> None:
-        """Join again at the next poll()."""
-        self._rejoin_needed = True
-
-    def _commit_unknown(self, code: ErrorCode, is_same: bool) -> None:
-        """Join again at the next poll(), unless the consumer is joining already."""
-        if is_same or self.state is not ClientState.PREPARING_REBALANCE:
-            self.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
-
     def close(self) -> None:
         """Give up all partitions and leave; a static member stays in its group (`close`)."""
         self.is_closed = True
@@ -541,23 +425,6 @@ class ClassicClient:
                 self._application.lost(owned)
         self.leave_group()
 
-    def leave_group(self) -> None:
-        """Kafka: `maybeLeaveGroup`."""
-        has_joined = self.member_id and self.state is not ClientState.UNJOINED
-        if self.config.instance_id is None and self.coordinator is not None and has_joined:
-            request = LeaveGroup(self.config.group_id, (LeavingMember(self.member_id),))
-            self._host.send(self.coordinator, request, lambda answer: None)
-        self.reset_state()
-
-
-_RETRIABLE = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NETWORK_EXCEPTION,
-    }
-)
 
 ON_JOIN: Mapping[ErrorCode, Callable[[ClassicClient, JoinAnswer], None]] = {
     ErrorCode.NONE: ClassicClient._joined,
@@ -579,16 +446,6 @@ ON_SYNC: Mapping[ErrorCode, Callable[[ClassicClient, SyncAnswer, bool], None]] =
     ErrorCode.NOT_COORDINATOR: ClassicClient._sync_elsewhere,
 }
 """Likewise to SyncGroup."""
-
-ON_COMMIT: Mapping[ErrorCode, Callable[[ClassicClient, ErrorCode, bool], None]] = {
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: ClassicClient._commit_elsewhere,
-    ErrorCode.NOT_COORDINATOR: ClassicClient._commit_elsewhere,
-    ErrorCode.REBALANCE_IN_PROGRESS: ClassicClient._commit_rebalancing,
-    ErrorCode.FENCED_INSTANCE_ID: ClassicClient._commit_fenced,
-    ErrorCode.UNKNOWN_MEMBER_ID: ClassicClient._commit_unknown,
-    ErrorCode.ILLEGAL_GENERATION: ClassicClient._commit_unknown,
-}
-"""Likewise to OffsetCommit; any other answer is only told to the application."""
 
 
 def _join_version(version: Version) -> int:

@@ -126,18 +126,21 @@ class Consumer(Process):
     def commit(self, generation_id: int | None = None) -> None:
         """Commit what was read, even if it is too late."""
         offsets = self.positions()
-        if not offsets or self.client.coordinator is None:
-            remark = "knows no coordinator" if offsets else "reads nothing"
-            self._cluster.note(self.name, "commit", remark)
+        if not offsets:
+            self._cluster.note(self.name, "commit", "reads nothing")
             return
+        is_sent = False
 
-        def answered(code: ErrorCode) -> None:
+        def on_done(code: ErrorCode) -> None:
             self._commits -= 1
             if code is ErrorCode.NONE:
                 self._cluster.note(self.name, "committed", partitions=tuple(offsets))
+            elif not is_sent:
+                self._cluster.note(self.name, "commit", "not sent", code.name)
 
         self._commits += 1
-        self.client.commit(offsets, answered, generation_id)
+        self.client.commit(offsets, on_done, generation_id)
+        is_sent = True
 
     # --- what the client needs ------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ class GroupMember(ABC):
         on_done: Callable[[ErrorCode], None] = lambda code: None,
         generation_id: int | None = None,
     ) -> None:
-        """Commit offsets.
+        """Commit offsets; while the consumer is in no stable generation that fails at once.
 
         Args:
             offsets: at least one.
@@ -124,6 +124,10 @@ class GroupMember(ABC):
         if self.coordinator is None:
             self.ensure_coordinator_ready()
             on_done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        if generation_id is None and self.state is not ClientState.STABLE:  # generationIfStable
+            is_out = self.state is ClientState.UNJOINED
+            on_done(ErrorCode.UNKNOWN_MEMBER_ID if is_out else ErrorCode.REBALANCE_IN_PROGRESS)
             return
         generation = (self.generation_id, self.member_id)
         request = OffsetCommit(

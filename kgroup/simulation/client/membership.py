@@ -183,8 +183,9 @@ class ClassicClient(GroupMember):
             else:
                 self._revoke_and_join()
 
-        if self.config.enable_auto_commit and self.state is ClientState.STABLE and self.owned:
-            self.commit(self._application.positions(), committed)
+        offsets = self._application.positions() if self.config.enable_auto_commit else {}
+        if offsets:
+            self.commit(offsets, committed)
         else:
             self._revoke_and_join()
 

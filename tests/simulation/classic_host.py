@@ -35,6 +35,8 @@ class ClassicHost:
         self.has_listener = False
         self.sent: list[tuple[AnyRequest, Callable[[Any], None]]] = []
         self.told: list[tuple[str, tuple[TopicPartition, ...]]] = []
+        self.polls: list[bool] = []
+        """Of each poll() that has returned, whether the consumer had its part."""
         self.searches = 0
         self.broker: int | None = 1
         self.failure: str | None = None
@@ -62,8 +64,8 @@ class ClassicHost:
 
     # what it tells the program
 
-    def polled(self) -> None:
-        self.told.append(("polled", ()))
+    def polled(self, *, is_active: bool) -> None:
+        self.polls.append(is_active)
 
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
         raise NotImplementedError

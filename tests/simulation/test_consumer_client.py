@@ -67,7 +67,7 @@ class Coordinator:
 
     # what it tells the program
 
-    def polled(self) -> None:
+    def polled(self, *, is_active: bool) -> None:
         """The test polls."""
 
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:

@@ -46,3 +46,24 @@ def test_a_member_that_has_left_commits_nothing_when_it_stops() -> None:
     assert not commits(here, 13_000)
     (told,) = [each for each in here.timeline.events if each.answer == "not sent"]
     assert (told.time_ms, told.event, told.error) == (30_000, "commit", "UNKNOWN_MEMBER_ID")
+
+
+def test_without_coordinator_members_read_on_and_commit_nothing() -> None:
+    text = "[brokers]\ncount = 1\n[topics]\nt = 1\n[[member]]\nname = 'm'" + MEMBER
+    here = stage(text + step("30s", "stop_broker", "broker = 1"))
+    here.clock.run(90_000)
+    (member,) = here.consumers
+    assert member.position(("t", 0)) > 890
+    assert commits(here, 0)
+    assert not commits(here, 30_000)
+
+
+def test_cooperative_members_read_on_while_a_rebalance_waits() -> None:
+    cooperative = MEMBER + "partition.assignment.strategy = 'cooperative-sticky'\n"
+    text = "[topics]\nt = 4\n[[member]]\nname = 'm'\ncount = 3" + cooperative
+    text += "[[member]]\nname = 'new'" + cooperative.replace("start = 0", "start = '31s'")
+    here = stage(text + step("30s", "pause", "member = 'm3'\nfor = '90s'"))
+    here.clock.run(60_000)  # everybody waits for m3
+    for member in (here._running["m1"], here._running["m2"]):
+        assert member.client.owned
+        assert all(member.position(each) > 590 for each in member.client.owned)

@@ -169,12 +169,13 @@ class Consumer(Process):
 
     # --- what the client tells ------------------------------------------------------------------
 
-    def polled(self) -> None:
+    def polled(self, *, is_active: bool) -> None:
         """Commit if it is time, take the next records, and process them."""
         now_ms, habits = self.clock.now_ms, self._habits
         if habits.store is not None:
             self._store(self._begins)
-        if self._config.enable_auto_commit and now_ms >= self._commit_due_ms and self._begins:
+        is_active = is_active and self._config.enable_auto_commit
+        if is_active and now_ms >= self._commit_due_ms and self._begins:
             self._commit_due_ms = now_ms + self._config.auto_commit_interval_ms
             self.client.commit(self.positions(), self._committed)
         if self._is_late and now_ms >= self._busy_until_ms:

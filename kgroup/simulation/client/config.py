@@ -131,8 +131,8 @@ class Application(Protocol):
         """Whether it wants to be asked in poll() before partitions are revoked or lost."""
         ...
 
-    def polled(self) -> None:
-        """Go on: poll() returns, and the group is as it shall be."""
+    def polled(self, *, is_active: bool) -> None:
+        """Go on: poll() returns; active: the consumer has its part, and need not join now."""
 
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Take no more records of partitions, which are to be given up soon."""

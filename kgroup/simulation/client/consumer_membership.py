@@ -188,7 +188,7 @@ class ConsumerClient:
         self._heartbeats.polled()
         if self.state is ConsumerClientState.STALE:
             self.join()
-        self._application.polled()
+        self._application.polled(is_active=True)
 
     def _in_poll(self, event: Callable[[], None]) -> None:
         """Run something in poll(): now if that waits, else in the next one."""

@@ -1,7 +1,9 @@
 """The consumer's side of the classic protocol: it joins, assigns if it leads, takes and gives up.
 
 A poll() of the application goes on from step to step; where Java's waits, an answer or a timer goes
-on with it here. Each error of an answer has its handler in a table.
+on with it here. While the consumer has partitions to read from, poll() does not wait until it has
+joined, and until it has found its coordinator only for the program's timeout. What is answered
+later waits for the next poll(). Each error of an answer has its handler in a table.
 
 Source: `AbstractCoordinator` and `ConsumerCoordinator` of kafka-clients 4.3.1.
 """
@@ -44,6 +46,10 @@ from kgroup.simulation.subscription import (
 __all__ = ["ON_JOIN", "ON_SYNC", "ClassicClient"]
 
 
+_POLL_MS = 100
+"""How long the program lets poll() wait (its argument)."""
+
+
 class ClassicClient(GroupMember):
     """A consumer's membership in a group of the classic protocol.
 
@@ -62,9 +68,17 @@ class ClassicClient(GroupMember):
         self._application = application
         self._topics: tuple[str, ...] = () if config.pattern else tuple(sorted(config.topics))
         self._metadata: Mapping[str, int] | None = None
+        self._is_refreshing = False
         # poll()
         self._is_polling = False
+        self._events: list[Callable[[], None]] = []
+        """What waits for the next poll()."""
         self._is_joining = False
+        """Whether the next step of joining waits for an answer."""
+        self._is_asking = False
+        """Whether that is the answer which topics there are."""
+        self._prepared_by_ms: int | None = None
+        """Until when it tries to commit before it joins; None: it does not."""
         self._polled_ms = self._clock.now_ms
         self._joined_topics: tuple[str, ...] | None = None
         self._assigned_for: Mapping[str, int | None] | None = None
@@ -75,7 +89,8 @@ class ClassicClient(GroupMember):
     @property
     def is_settled(self) -> bool:
         """Whether it has its assignment and does not want to join again."""
-        return self.state is ClientState.STABLE and not self._rejoin_needed
+        is_stable = self.state is ClientState.STABLE and not self._is_joining
+        return is_stable and not self._rejoin_needed
 
     def resume(self, joined: Joined, coordinator: int | None) -> None:
         """Be in a generation already."""
@@ -91,10 +106,22 @@ class ClassicClient(GroupMember):
     # --- poll -----------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """See that the consumer is in its group; the application goes on when it is."""
+        """Take part in the group; the application goes on when there may be something to read."""
         self._polled_ms = self._clock.now_ms
         self._is_polling = True
+        events, self._events = self._events, []
+        for event in events:
+            event()
+        if self.coordinator is None:
+            self._host.after(_POLL_MS, self._continue)
         self._continue()
+
+    def _in_poll(self, event: Callable[[], None]) -> None:
+        """Do something that Java does in poll() only: now, or in the next one."""
+        if self._is_polling:
+            event()
+        else:
+            self._events.append(event)
 
     def _continue(self) -> None:
         """Go on with poll() as far as it comes without waiting (`ConsumerCoordinator.poll`)."""
@@ -103,28 +130,42 @@ class ClassicClient(GroupMember):
         if self._failure is not None:
             self._fail(self._failure)
         elif self._metadata is None:
-            self._host.metadata(self._know_topics_first)
+            self._refresh()
         elif self.coordinator is None:
             self.ensure_coordinator_ready()
         elif self._must_rejoin():
             self._join_if_needed()
         else:
-            self._is_polling = False
-            self._polled_ms = self._clock.now_ms
-            self._application.polled()
+            self._return(is_active=True)
+        if self._is_polling and not self.is_closed and self._returns:
+            self._return(is_active=False)
 
-    def _know_topics_first(self, topics: TopicImage) -> None:
-        self._know_topics(topics)
-        if self._leads_already:
-            self._assigned_for = self._snapshot()
-        self._host.after(self.config.metadata_max_age_ms, self._refresh)
-        self._continue()
+    @property
+    def _returns(self) -> bool:
+        """Whether there is something to read, and nothing for which even then poll() waits."""
+        revokes_all = self._prepared_by_ms is not None and not self.config.is_cooperative
+        waits = self.coordinator is None or self._metadata is None or self._is_asking
+        is_over = self._clock.now_ms >= self._polled_ms + _POLL_MS
+        return bool(self.owned) and not revokes_all and (is_over or not waits)
+
+    def _return(self, *, is_active: bool) -> None:
+        self._is_polling = False
+        self._polled_ms = self._clock.now_ms
+        self._application.polled(is_active=is_active)
 
     def _refresh(self) -> None:
         """Look for new topics and partitions, as often as `metadata.max.age.ms` says."""
-        if not self.is_closed:
-            self._host.metadata(self._know_topics)
-            self._host.after(self.config.metadata_max_age_ms, self._refresh)
+        if not self.is_closed and not self._is_refreshing:
+            self._is_refreshing = True
+            self._host.metadata(self._refreshed)
+
+    def _refreshed(self, topics: TopicImage) -> None:
+        self._is_refreshing = False
+        self._know_topics(topics)
+        if self._leads_already:
+            self._leads_already, self._assigned_for = False, self._snapshot()
+        self._host.after(self.config.metadata_max_age_ms, self._refresh)
+        self._continue()
 
     def _know_topics(self, topics: TopicImage) -> None:
         self._metadata = {each.name: each.partitions for each in topics}
@@ -157,39 +198,45 @@ class ClassicClient(GroupMember):
     # --- JoinGroup ------------------------------------------------------------------------------
 
     def _join_if_needed(self) -> None:
+        """Do the next step of joining, if none waits for an answer (`joinGroupIfNeeded`)."""
         if self._is_joining:
             return
         self._is_joining = True
         if not self._needs_prepare:
             self._send_join_group()
-            return
-        self._needs_prepare = False
-        if self.config.pattern is None:
-            self._on_join_prepare(self._clock.now_ms + self.config.max_poll_interval_ms)
+        elif self.config.pattern is None:
+            self._on_join_prepare()
         else:
+            self._is_asking = True
             self._host.metadata(self._prepare_with)
 
     def _prepare_with(self, topics: TopicImage) -> None:
+        self._is_asking = False
         self._know_topics(topics)
-        self._on_join_prepare(self._clock.now_ms + self.config.max_poll_interval_ms)
+        self._in_poll(self._on_join_prepare)
 
-    def _on_join_prepare(self, until_ms: int) -> None:
+    def _on_join_prepare(self) -> None:
         """Commit, then revoke."""
+        self._needs_prepare = False
+        if self._prepared_by_ms is None:
+            self._prepared_by_ms = self._clock.now_ms + self.config.max_poll_interval_ms
+        until_ms = self._prepared_by_ms
 
         def committed(code: ErrorCode) -> None:
             if code in RETRIABLE and self._clock.now_ms < until_ms:
-                delay_ms = self.config.retry_backoff_ms
-                self._host.after(delay_ms, lambda: self._on_join_prepare(until_ms))
+                self._needs_prepare = True
+                self._join_again(self.config.retry_backoff_ms)
             else:
                 self._revoke_and_join()
 
         offsets = self._application.positions() if self.config.enable_auto_commit else {}
         if offsets:
-            self.commit(offsets, committed)
+            self.commit(offsets, lambda code: self._in_poll(lambda: committed(code)))
         else:
             self._revoke_and_join()
 
     def _revoke_and_join(self) -> None:
+        self._prepared_by_ms = None
         owned = self.owned
         if self.generation_id == NO_GENERATION or not self.member_id:
             self.owned = ()
@@ -205,11 +252,11 @@ class ClassicClient(GroupMember):
             self._send_join_group()
 
     def _send_join_group(self) -> None:
+        self.state = ClientState.PREPARING_REBALANCE
         if self.coordinator is None:
             self._join_again(self.config.retry_backoff_ms)
             return
         config = self.config
-        self.state = ClientState.PREPARING_REBALANCE
         self._joined_topics = self._topics
         request = JoinGroup(
             config.group_id,
@@ -226,7 +273,11 @@ class ClassicClient(GroupMember):
             "/127.0.0.1",
             _join_version(config.version),
         )
-        self._host.send(self.coordinator, request, self._on_join_answer)
+        self._host.send(
+            self.coordinator,
+            request,
+            lambda answer: self._in_poll(lambda: self._on_join_answer(answer)),
+        )
 
     def _spec(self, strategy: str) -> MemberSpec:
         """Return what the consumer says with an assignor."""
@@ -373,7 +424,7 @@ class ClassicClient(GroupMember):
             return
         self.state = ClientState.STABLE
         self._rejoin_needed = False
-        self._on_join_complete(answer)
+        self._in_poll(lambda: self._on_join_complete(answer))
 
     def _sync_unknown(self, answer: SyncAnswer, is_same: bool) -> None:
         """Join again: as a new member, unless only the generation was wrong."""
@@ -396,6 +447,10 @@ class ClassicClient(GroupMember):
 
     def _on_join_complete(self, answer: SyncAnswer) -> None:
         """Give up what is another's now, take what is new; join again if something was given up."""
+        if self.state is not ClientState.STABLE:  # the heartbeat thread has left, or was refused
+            self.reset_state()
+            self._join_again()
+            return
         assigned = decode_assignment(answer.assignment)
         if assigned is None:
             self._fail("IllegalStateException: the assignment has too few bytes")

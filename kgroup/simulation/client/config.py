@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import NEWEST as NEWEST_ASSIGNORS
 from kgroup.model.pattern import parse_regex
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
@@ -19,9 +20,29 @@ from kgroup.simulation.message import CommittedPartition
 from kgroup.simulation.rules import COOPERATIVE, GENERATION_SENT, NEWEST, Version
 from kgroup.word import Word
 
-__all__ = ["COOPERATIVE_STICKY", "Application", "ClientConfig", "ClientState", "Host", "Joined"]
+__all__ = [
+    "COOPERATIVE_STICKY",
+    "ELSEWHERE",
+    "RETRIABLE",
+    "Application",
+    "ClientConfig",
+    "ClientState",
+    "Host",
+    "Joined",
+]
 
 COOPERATIVE_STICKY = "cooperative-sticky"
+
+_RETRY_BACKOFF_MAX_MS = 1_000
+"""`retry.backoff.max.ms`."""
+
+ELSEWHERE = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION}
+)
+"""Errors after which the coordinator is looked for."""
+
+RETRIABLE = ELSEWHERE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+"""Errors of a commit that is worth another try."""
 
 
 class ClientState(Word):
@@ -81,6 +102,11 @@ class ClientConfig:
         if self.regex is not None and parse_regex(self.regex).fullmatch(topic):
             return True
         return topic in self.topics
+
+    def backoff_ms(self, attempts: int) -> int:
+        """Return how long it waits before it tries again what has failed so many times before."""
+        backoff_ms: int = self.retry_backoff_ms * 2**attempts
+        return min(backoff_ms, _RETRY_BACKOFF_MAX_MS)
 
     @property
     def subscription_version(self) -> int:

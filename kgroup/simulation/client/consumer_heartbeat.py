@@ -24,9 +24,6 @@ __all__ = ["ON_CONSUMER_HEARTBEAT", "ConsumerHeartbeats", "Sender"]
 
 _Said: TypeAlias = tuple[tuple[str, ...] | None, str | None, tuple[int, frozenset[IdPartition]]]
 
-_RETRY_BACKOFF_MAX_MS = 1_000
-"""`retry.backoff.max.ms`."""
-
 
 class Sender(Protocol):
     """What heartbeats need to know of their consumer, and tell it."""
@@ -188,15 +185,11 @@ class ConsumerHeartbeats:
             self._sender.told(answer.member_epoch, answer.assignment)
         else:
             self._said = None
-            self._due_ms = self._clock.now_ms + self._backoff_ms()
+            self._due_ms = self._clock.now_ms + self._config.backoff_ms(self._failures)
             self._failures += 1
             code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error
             ON_CONSUMER_HEARTBEAT.get(code, ConsumerHeartbeats._failed)(self, code)
         self.wake()
-
-    def _backoff_ms(self) -> int:
-        backoff_ms: int = self._config.retry_backoff_ms * 2**self._failures
-        return min(backoff_ms, _RETRY_BACKOFF_MAX_MS)
 
     def _reset(self) -> None:
         self._said = None

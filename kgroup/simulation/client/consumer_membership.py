@@ -21,7 +21,14 @@ from typing import NamedTuple
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import Application, ClientConfig, Host, Joined
+from kgroup.simulation.client.config import (
+    ELSEWHERE,
+    RETRIABLE,
+    Application,
+    ClientConfig,
+    Host,
+    Joined,
+)
 from kgroup.simulation.client.consumer_heartbeat import ConsumerHeartbeats
 from kgroup.simulation.consumer.message import JOIN_EPOCH, LEAVE_EPOCH, PAUSE_EPOCH, IdPartition
 from kgroup.simulation.consumer.topic_image import TopicImage
@@ -369,7 +376,7 @@ class ConsumerClient:
 
         def committed(code: ErrorCode) -> None:
             is_stale = code is ErrorCode.STALE_MEMBER_EPOCH and self.epoch > JOIN_EPOCH
-            if (code in _RETRIABLE or is_stale) and self._clock.now_ms < until_ms:
+            if (code in RETRIABLE or is_stale) and self._clock.now_ms < until_ms:
                 delay_ms = self.config.retry_backoff_ms
                 self._host.after(delay_ms, lambda: self._commit_before(until_ms, then))
             else:
@@ -454,15 +461,8 @@ class ConsumerClient:
             code = ErrorCode.NETWORK_EXCEPTION
             if answer is not None:
                 code = next((code for code in answer.errors.values() if code), ErrorCode.NONE)
-            if code in _ELSEWHERE:
+            if code in ELSEWHERE:
                 self.coordinator = None
             on_done(code)
 
         self._host.send(self.coordinator, request, on_answer)
-
-
-_ELSEWHERE = frozenset(
-    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION}
-)
-"""Answers to OffsetCommit after which the coordinator is looked for."""
-_RETRIABLE = _ELSEWHERE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}

@@ -23,7 +23,7 @@ from kgroup.simulation.message import (
     OffsetCommit,
 )
 
-__all__ = ["ON_COMMIT", "RETRIABLE", "GroupMember"]
+__all__ = ["ON_COMMIT", "GroupMember"]
 
 
 class GroupMember(ABC):
@@ -169,16 +169,6 @@ class GroupMember(ABC):
         if is_same or self.state is not ClientState.PREPARING_REBALANCE:
             self.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
 
-
-RETRIABLE = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NETWORK_EXCEPTION,
-    }
-)
-"""Errors of a commit that is worth another try."""
 
 ON_COMMIT: Mapping[ErrorCode, Callable[[GroupMember, ErrorCode, bool], None]] = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: GroupMember._commit_elsewhere,

@@ -65,6 +65,7 @@ class HeartbeatThread:
         self._round: Timer | None = None
         self._due_ms = 0
         self._session_ends_ms = 0
+        self._failures = 0
 
     def enable(self, first_ms: int | None = None) -> None:
         """Begin, with all timeouts anew, and the first heartbeat after a while."""
@@ -112,43 +113,47 @@ class HeartbeatThread:
         request = Heartbeat(self._config.group_id, *generation, self._config.instance_id)
 
         def on_answer(answer: HeartbeatAnswer | None) -> None:
-            if member.state in _NOT_JOINED:
-                return
-            if answer is None:
-                self._elsewhere(ErrorCode.NETWORK_EXCEPTION)
-            elif generation == (member.generation_id, member.member_id):
-                ON_HEARTBEAT[answer.error](self, answer.error)
+            code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error
+            is_same = generation == (member.generation_id, member.member_id)
+            ON_HEARTBEAT[code](self, code, is_same)
 
         self._host.send(coordinator, request, on_answer)
 
-    def _received(self, code: ErrorCode) -> None:
+    def _received(self, code: ErrorCode, is_same: bool) -> None:
         """Go on: the session has begun anew."""
+        self._failures = 0
         self.reset_session()
 
-    def _rebalancing(self, code: ErrorCode) -> None:
-        """Join again at the next poll()."""
-        self.reset_session()
+    def _rebalancing(self, code: ErrorCode, is_same: bool) -> None:
+        """Join again at the next poll(), unless the consumer is joining already."""
+        self._received(code, is_same)
         if self._member.state is ClientState.STABLE:
             self._member.request_rejoin()
 
-    def _elsewhere(self, code: ErrorCode) -> None:
-        """Look for the coordinator, and try again."""
+    def _elsewhere(self, code: ErrorCode, is_same: bool) -> None:
+        """Look for the coordinator, and try again after a while, each time a longer one."""
         self._member.coordinator = None
-        self._due_ms = self._clock.now_ms + self._config.retry_backoff_ms
+        self._due_ms = self._clock.now_ms + self._config.backoff_ms(self._failures)
+        self._failures += 1
         self._schedule()
 
-    def _unknown(self, code: ErrorCode) -> None:
+    def _unknown(self, code: ErrorCode, is_same: bool) -> None:
         """Join again at the next poll(): as a new member, unless only the generation was wrong."""
-        self._member.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
+        if is_same:
+            self._member.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
+        else:
+            self._received(code, is_same)
 
-    def _fenced(self, code: ErrorCode) -> None:
+    def _fenced(self, code: ErrorCode, is_same: bool) -> None:
         """Give up: the next poll() throws, as another consumer has taken the instance's place."""
-        self._member.reset_state()
-        self._member.fail_later(code.name)
+        self._unknown(code, is_same)
+        if is_same:
+            self._member.fail_later(code.name)
 
 
-ON_HEARTBEAT: Mapping[ErrorCode, Callable[[HeartbeatThread, ErrorCode], None]] = {
+ON_HEARTBEAT: Mapping[ErrorCode, Callable[[HeartbeatThread, ErrorCode, bool], None]] = {
     ErrorCode.NONE: HeartbeatThread._received,
+    ErrorCode.NETWORK_EXCEPTION: HeartbeatThread._elsewhere,
     ErrorCode.REBALANCE_IN_PROGRESS: HeartbeatThread._rebalancing,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: HeartbeatThread._elsewhere,
     ErrorCode.NOT_COORDINATOR: HeartbeatThread._elsewhere,
@@ -156,4 +161,5 @@ ON_HEARTBEAT: Mapping[ErrorCode, Callable[[HeartbeatThread, ErrorCode], None]] =
     ErrorCode.UNKNOWN_MEMBER_ID: HeartbeatThread._unknown,
     ErrorCode.FENCED_INSTANCE_ID: HeartbeatThread._fenced,
 }
-"""What the thread does with each answer."""
+"""What the thread does with each answer; is the generation another one since, errors of the old one
+show only that the coordinator lives."""

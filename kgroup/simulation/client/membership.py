@@ -19,13 +19,14 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import message
 from kgroup.simulation.client.config import (
     COOPERATIVE_STICKY,
+    RETRIABLE,
     Application,
     ClientConfig,
     ClientState,
     Host,
     Joined,
 )
-from kgroup.simulation.client.group_member import RETRIABLE, GroupMember
+from kgroup.simulation.client.group_member import GroupMember
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import (
     CONSUMER,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
@@ -67,3 +69,41 @@ def test_cooperative_members_read_on_while_a_rebalance_waits() -> None:
     for member in (here._running["m1"], here._running["m2"]):
         assert member.client.owned
         assert all(member.position(each) > 590 for each in member.client.owned)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_stops_without_coordinator_waits_for_one_then_commits_and_leaves(protocol: str) -> None:
+    text = f"[topics]\nt = 2\n[[member]]\nname = 'm'\ncount = 2\ngroup.protocol = '{protocol}'"
+    text += MEMBER + step("30s", "stop_broker", "broker = 1")
+    here = stage(text + step("32s", "stop", "member = 'm1'"))
+    here.clock.run(35_000)
+    member = here._running["m1"]
+    assert member.is_running
+    reads = member.client.owned
+    assert reads
+    here.clock.run(37_000)  # the coordinator is back after 36.2 s
+    assert not member.is_running
+    assert {each for _, each in commits(here, 36_000)} >= set(reads)
+    group = here.cluster.group
+    assert group is not None
+    assert len(group) == 1
+
+
+def test_who_stops_and_finds_no_coordinator_ends_after_thirty_seconds() -> None:
+    text = "[brokers]\ncount = 1\n[topics]\nt = 1\n[[member]]\nname = 'm'" + MEMBER
+    text += step("30s", "stop_broker", "broker = 1")
+    here = stage(text + step("32s", "stop", "member = 'm'") + step("40s", "stop", "member = 'm'"))
+    here.clock.run(61_990)
+    assert here.consumers
+    here.clock.run(62_100)
+    assert not here.consumers
+    ends = [each.time_ms for each in here.timeline.events if each.event in ("revoked", "lost")]
+    assert len(ends) == 1
+
+
+def test_who_stops_and_need_not_commit_looks_for_no_coordinator() -> None:
+    text = "[topics]\nt = 1\n[[member]]\nname = 'm'\nenable.auto.commit = false" + MEMBER
+    text += step("30s", "stop_broker", "broker = 1")
+    here = stage(text + step("32s", "stop", "member = 'm'"))
+    here.clock.run(32_000)
+    assert not here.consumers  # it leaves if it knows its coordinator, AbstractCoordinator.close

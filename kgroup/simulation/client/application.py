@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import Application, ClientConfig, Host, Joined
+from kgroup.simulation.client.config import RETRIABLE, Application, ClientConfig, Host, Joined
 from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.membership import ClassicClient
 from kgroup.simulation.cluster import Cluster
@@ -22,6 +22,8 @@ from kgroup.simulation.process import Process
 
 __all__ = ["Consumer", "Habits"]
 
+_CLOSE_MS = 30_000
+"""How long close() may take (`CloseOptions`)."""
 _NEVER_MS = sys.maxsize
 """From when on partitions are read that are not read any more."""
 
@@ -93,9 +95,25 @@ class Consumer(Process):
 
     def stop(self) -> None:
         """End in order: commit, revoke, leave."""
-        self._is_stopping = True
-        if self._config.enable_auto_commit and (positions := self.positions()):
-            self.client.commit(positions, lambda code: self._close())
+        if not self._is_stopping:
+            self._is_stopping = True
+            self.client.wakeup()
+            self._commit_and_close(0, self.clock.now_ms + _CLOSE_MS)
+
+    def _commit_and_close(self, attempts: int, until_ms: int) -> None:
+        """Commit, again and again while that helps and there is time, then close."""
+        rest_ms = until_ms - self.clock.now_ms
+        offsets = self.positions() if self._config.enable_auto_commit else {}
+
+        def committed(code: ErrorCode) -> None:
+            if code in RETRIABLE:
+                delay_ms = min(self._config.backoff_ms(attempts), rest_ms)
+                self.after(delay_ms, lambda: self._commit_and_close(attempts + 1, until_ms))
+            else:
+                self._close()
+
+        if offsets and rest_ms > 0:
+            self.client.commit(offsets, committed)
         else:
             self._close()
 

@@ -197,6 +197,10 @@ class ConsumerClient:
             self.join()
         self._application.polled(is_active=True)
 
+    def wakeup(self) -> None:
+        """Let poll() end."""
+        self._waits = False
+
     def _in_poll(self, event: Callable[[], None]) -> None:
         """Run something in poll(): now if that waits, else in the next one."""
         if self._waits:

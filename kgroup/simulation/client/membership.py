@@ -117,6 +117,10 @@ class ClassicClient(GroupMember):
             self._host.after(_POLL_MS, self._continue)
         self._continue()
 
+    def wakeup(self) -> None:
+        """Let poll() end."""
+        self._is_polling = False
+
     def _in_poll(self, event: Callable[[], None]) -> None:
         """Do something that Java does in poll() only: now, or in the next one."""
         if self._is_polling:

@@ -107,3 +107,18 @@ def test_who_stops_and_need_not_commit_looks_for_no_coordinator() -> None:
     here = stage(text + step("32s", "stop", "member = 'm'"))
     here.clock.run(32_000)
     assert not here.consumers  # it leaves if it knows its coordinator, AbstractCoordinator.close
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_commit_that_failed_is_repeated_soon(protocol: str) -> None:
+    text = f"[topics]\nt = 1\n[[member]]\nname = 'm'\ngroup.protocol = '{protocol}'" + MEMBER
+    here = stage(text)
+    here.clock.run(20_000)
+    (last_ms, _) = max(commits(here, 0))
+    here.clock.run(last_ms + 4_990)
+    here.cluster.move_coordinator(2)  # which loads for 200 ms
+    here.clock.run(last_ms + 6_500)
+    refused = [each for each in here.timeline.events if each.event == "OffsetCommit"]
+    assert refused
+    (again_ms, _) = max(commits(here, last_ms + 1))
+    assert again_ms - refused[-1].time_ms < 100 + 500 + 20  # the backoff, and the next poll()

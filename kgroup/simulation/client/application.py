@@ -193,9 +193,10 @@ class Consumer(Process):
         if habits.store is not None:
             self._store(self._begins)
         is_active = is_active and self._config.enable_auto_commit
-        if is_active and now_ms >= self._commit_due_ms and self._begins:
+        if is_active and now_ms >= self._commit_due_ms:
             self._commit_due_ms = now_ms + self._config.auto_commit_interval_ms
-            self.client.commit(self.positions(), self._committed)
+            if offsets := self.positions():
+                self.client.commit(offsets, self._committed)
         if self._is_late and now_ms >= self._busy_until_ms:
             self._is_late = False
             self.standing_changed()
@@ -319,7 +320,9 @@ class Consumer(Process):
         self.crash()
 
     def _committed(self, code: ErrorCode) -> None:
-        """Learn how a commit ended; the timeline has it."""
+        """Try again soon, if that may help (`autoCommitOffsetsAsync`)."""
+        if code in RETRIABLE:
+            self._commit_due_ms = self.clock.now_ms + self._config.retry_backoff_ms
 
 
 _CLIENTS: Mapping[str, Callable[[ClientConfig, Host, Application], ConsumerClient | ClassicClient]]

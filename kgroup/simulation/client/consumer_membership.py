@@ -467,6 +467,7 @@ class ConsumerClient:
                 code = next((code for code in answer.errors.values() if code), ErrorCode.NONE)
             if code in ELSEWHERE:
                 self.coordinator = None
+                self.find_coordinator()
             on_done(code)
 
         self._host.send(self.coordinator, request, on_answer)

@@ -49,7 +49,7 @@ class Rebalance:
 
     Attributes:
         end_ms: None where it had not ended.
-        cause: what began it.
+        cause: what began it; it may have begun anew for others.
         generation_id: that came out of it.
     """
 
@@ -168,7 +168,7 @@ class Timeline:
         if state is not self._state:
             self._transitions[self._state, state] += 1
         self._state = state
-        if cause is not None and (is_over or state is GroupState.PREPARING_REBALANCE):
+        if cause is not None and is_over:
             self.rebalance_begins(cause)
         if state in _RESTING:
             self.rebalance_ends(generation_id)

@@ -15,6 +15,7 @@ from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import uuid_text
 from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.clock import Timer
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
 from kgroup.simulation.consumer.message import AnyRequest as Request
@@ -89,6 +90,7 @@ class Cluster(World):
             broker: GroupCoordinator(settings, self, consumer_settings) for broker in brokers
         }
         self._down: set[int] = set()
+        self._failover: Timer | None = None
         self._waiting: dict[Request, tuple[str, int, Callable[[Answer | None], None]]] = {}
         self.names: dict[str, str] = {}
         self._asking = ""
@@ -120,6 +122,8 @@ class Cluster(World):
     # --- brokers --------------------------------------------------------------------------------
 
     def _elect(self, broker: int, load_ms: int) -> None:
+        if self._failover is not None:
+            self._failover.cancel()
         self.coordinator = broker
         self._coordinators[broker].elect(self.log, load_ms)
 
@@ -156,11 +160,11 @@ class Cluster(World):
                 self._break(request)
         if before is not None:
             before.resign()
-            self.clock.after(failover_ms, self._fail_over)
+            self._failover = self.clock.after(failover_ms, self._fail_over)
 
     def _fail_over(self) -> None:
         broker = self.another_broker()
-        if self.coordinator is None and broker is not None:
+        if broker is not None:
             self.note(f"broker {broker}", "elected")
             self._elect(broker, self._load_ms)
 

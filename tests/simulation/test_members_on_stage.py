@@ -1,4 +1,4 @@
-"""What whole scenarios come to for members: what is committed, and what is read again."""
+"""What whole scenarios come to: what members commit and read, who coordinates, who runs."""
 
 from __future__ import annotations
 
@@ -122,3 +122,21 @@ def test_a_commit_that_failed_is_repeated_soon(protocol: str) -> None:
     assert refused
     (again_ms, _) = max(commits(here, last_ms + 1))
     assert again_ms - refused[-1].time_ms < 100 + 500 + 20  # the backoff, and the next poll()
+
+
+def test_a_second_crash_has_a_fail_over_of_its_own() -> None:
+    text = "[topics]\nt = 1\n[[member]]\nname = 'm'" + MEMBER
+    text += step("20s", "stop_broker", "broker = 1") + step("21s", "start_broker", "broker = 1")
+    here = stage(text + step("25s", "stop_broker", "broker = 1"))
+    here.clock.run(60_000)
+    told = [each.time_ms for each in here.timeline.events if each.event == "elected"]
+    assert told == [25_000 + 6_000]  # not 20 s + 6 s
+
+
+def test_a_coordinator_that_was_moved_needs_no_fail_over() -> None:
+    text = "[topics]\nt = 1\n[[member]]\nname = 'm'" + MEMBER
+    text += step("20s", "stop_broker", "broker = 1")
+    here = stage(text + step("21s", "move_coordinator", "broker = 3"))
+    here.clock.run(60_000)
+    assert here.cluster.coordinator == 3
+    assert not [each for each in here.timeline.events if each.event == "elected"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from kgroup.simulation.clock import Clock, Timer
@@ -18,22 +19,29 @@ class Process:
     Attributes:
         is_running: until it has ended.
         is_paused: whether it stands still, with all threads.
+        paused_until_ms: how long at least, if nobody resumes it.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.is_running = True
         self.is_paused = False
+        self.paused_until_ms = 0
         self._deferred: list[Callable[[], None]] = []
 
-    def pause(self) -> None:
-        """Stand still, with all threads: a long garbage collection, a suspended machine."""
+    def pause(self, duration_ms: int | None = None) -> None:
+        """Stand still, with all threads: a long garbage collection, a suspended machine.
+
+        Of pauses that overlap the one counts that ends last; without a duration it has no end.
+        """
+        until_ms = sys.maxsize if duration_ms is None else self.clock.now_ms + duration_ms
+        self.paused_until_ms = max(self.paused_until_ms, until_ms)
         self.is_paused = True
         self.standing_changed()
 
     def resume(self) -> None:
         """Go on, and first do what would have been done meanwhile."""
-        self.is_paused = False
+        self.is_paused, self.paused_until_ms = False, 0
         self.standing_changed()
         deferred, self._deferred = self._deferred, []
         for action in deferred:

@@ -9,6 +9,7 @@ import pytest
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
+from kgroup.simulation.scenario.play import play
 
 MEMBER = """
 topics = "t"
@@ -140,3 +141,27 @@ def test_a_coordinator_that_was_moved_needs_no_fail_over() -> None:
     here.clock.run(60_000)
     assert here.cluster.coordinator == 3
     assert not [each for each in here.timeline.events if each.event == "elected"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_stands_still_stops_when_it_goes_on(protocol: str) -> None:
+    text = f"[topics]\nt = 2\n[[member]]\nname = 'm'\ngroup.protocol = '{protocol}'" + MEMBER
+    text += "enable.auto.commit = false\n"
+    text += step("30s", "pause", "member = 'm'\nfor = '10s'") + step("32s", "stop", "member = 'm'")
+    found = play(read_scenario(text + step("33s", "commit", "member = 'm'"), "s.toml"), 0)
+    revoked = [each.time_ms for each in found.events if each.event in ("revoked", "lost")]
+    assert min(revoked) >= 40_000
+    assert max(revoked) < 41_000
+
+
+def test_of_pauses_that_overlap_the_one_counts_that_ends_last() -> None:
+    text = "[topics]\nt = 1\n[[member]]\nname = 'm'" + MEMBER
+    text += step("20s", "pause", "member = 'm'\nfor = '10s'")
+    text += step("25s", "pause", "member = 'm'\nfor = '30s'")
+    text += step("26s", "pause", "member = 'm'\nfor = '1s'")
+    found = play(read_scenario(text, "s.toml"), 0)
+    assert [each.time_ms for each in found.events if each.event == "resume"] == [55_000]
+    text += step("40s", "resume", "member = 'm'") + step("45s", "pause", "member = 'm'\nfor = '1s'")
+    found = play(read_scenario(text, "s.toml"), 0)
+    resumed = [each.time_ms for each in found.events if each.event == "resume"]
+    assert resumed == [40_000, 46_000]

@@ -23,6 +23,7 @@ class _Member(Protocol):
     name: str
     is_running: bool
     is_paused: bool
+    paused_until_ms: int
 
     def stop(self) -> None:
         """End in order."""
@@ -30,8 +31,11 @@ class _Member(Protocol):
     def crash(self) -> None:
         """End without a word."""
 
-    def pause(self) -> None:
-        """Stand still."""
+    def run(self, action: Callable[[], None]) -> None:
+        """Do something now, or when it goes on."""
+
+    def pause(self, duration_ms: int | None) -> None:
+        """Stand still, at least for so long."""
 
     def resume(self) -> None:
         """Go on."""
@@ -167,7 +171,7 @@ class Stage(ABC, Generic[_M]):
         self._world.note(member.name, str(step.action), step.told)
         match step.action:
             case Action.STOP:
-                member.stop()
+                member.run(member.stop)
             case Action.CRASH:
                 member.crash()
             case Action.PAUSE:
@@ -175,7 +179,7 @@ class Stage(ABC, Generic[_M]):
             case Action.RESUME:
                 member.resume()
             case Action.COMMIT:
-                self._commit(member, step)
+                member.run(lambda: self._commit(member, step))
 
     def _start(self, step: Step) -> None:
         assert step.member is not None
@@ -197,10 +201,16 @@ class Stage(ABC, Generic[_M]):
         elif step.paused is Paused.ZOOKEEPER:
             self._disconnect(member, step.for_ms or 0)
         else:
-            member.pause()
+            member.pause(step.for_ms)
             if step.for_ms is not None:
                 resume = replace(step, action=Action.RESUME, for_ms=None, told=None)
-                self.clock.after(step.for_ms, self._do(resume))
+                self.clock.after(step.for_ms, lambda: self._end_pause(member, resume))
+
+    def _end_pause(self, member: _M, resume: Step) -> None:
+        """Let a member go on, unless another pause holds it for longer."""
+        is_over = self.clock.now_ms >= member.paused_until_ms
+        if member.is_running and member.is_paused and is_over:
+            self._act(resume)
 
     def _change_log(self, step: Step) -> None:
         assert step.topic is not None

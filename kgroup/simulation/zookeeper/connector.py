@@ -224,9 +224,9 @@ class Connector(Process):
         self._go(ConnectorState.CLOSED)
         self._cluster.rebalance_ends(self)
 
-    def pause(self) -> None:
+    def pause(self, duration_ms: int | None = None) -> None:
         """Stand still, with all threads."""
-        super().pause()
+        super().pause(duration_ms)
         self._zookeeper.cut()
 
     def resume(self) -> None:

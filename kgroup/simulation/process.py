@@ -28,6 +28,20 @@ class Process:
         self.is_paused = False
         self.paused_until_ms = 0
         self._deferred: list[Callable[[], None]] = []
+        self._successors: list[Callable[[], None]] = []
+
+    def end(self) -> None:
+        """Run no more."""
+        self.is_running = False
+        for action in self._successors:
+            action()
+
+    def when_ended(self, action: Callable[[], None]) -> None:
+        """Do something as soon as the program has ended."""
+        if self.is_running:
+            self._successors.append(action)
+        else:
+            action()
 
     def pause(self, duration_ms: int | None = None) -> None:
         """Stand still, with all threads: a long garbage collection, a suspended machine.

@@ -165,3 +165,21 @@ def test_of_pauses_that_overlap_the_one_counts_that_ends_last() -> None:
     found = play(read_scenario(text, "s.toml"), 0)
     resumed = [each.time_ms for each in found.events if each.event == "resume"]
     assert resumed == [40_000, 46_000]
+
+
+@pytest.mark.parametrize(("duration", "most_ms"), [("0s", 20), ("2ms", 20), ("3s", 3_000)])
+@pytest.mark.parametrize("kind", ["kafka", "zookeeper"])
+def test_who_restarts_starts_when_it_has_stopped_and_the_time_is_over(
+    kind: str, duration: str, most_ms: int
+) -> None:
+    text = (
+        f"protocol = '{kind}'\n[topics]\nt = 2\n[[member]]\nname = 'm'\nstart = 0\ntopics = 't'\n"
+    )
+    text += step("20s", "restart", f"member = 'm'\nfor = '{duration}'")
+    found = play(read_scenario(text, "s.toml"), 0)
+    starts = [each for each in found.events if each.event == "start"]
+    assert [each.answer for each in starts] == [None, None]
+    assert 0 < starts[1].time_ms - 20_000 <= most_ms
+    ended = [each.end_ms for each in found.ownerships if each.end_ms is not None]
+    assert max(ended) <= starts[1].time_ms
+    assert len([each for each in found.ownerships if each.begin_ms > starts[1].time_ms]) == 2

@@ -90,8 +90,8 @@ class Consumer(Process):
 
     def crash(self) -> None:
         """End without a word."""
-        self.is_running = False
         self._stop_reading(self.client.owned)
+        self.end()
 
     def stop(self) -> None:
         """End in order: commit, revoke, leave."""
@@ -120,7 +120,7 @@ class Consumer(Process):
     def _close(self) -> None:
         if self.is_running:
             self.client.close()
-            self.is_running = False
+            self.end()
 
     @property
     def is_settled(self) -> bool:

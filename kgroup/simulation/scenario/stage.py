@@ -14,8 +14,6 @@ from kgroup.simulation.world import OPERATOR, World
 
 __all__ = ["Stage"]
 
-_RESTART_MS = 5_000
-
 
 class _Member(Protocol):
     """A running program with a consumer."""
@@ -30,6 +28,9 @@ class _Member(Protocol):
 
     def crash(self) -> None:
         """End without a word."""
+
+    def when_ended(self, action: Callable[[], None]) -> None:
+        """Do something as soon as it has ended."""
 
     def run(self, action: Callable[[], None]) -> None:
         """Do something now, or when it goes on."""
@@ -193,7 +194,16 @@ class Stage(ABC, Generic[_M]):
     def _restart(self, step: Step) -> None:
         self._act_on_member(replace(step, action=Action.STOP, told=None))
         self._configure(step)
-        self.clock.after(step.for_ms or _RESTART_MS, lambda: self._start(step))
+        assert step.member is not None
+        member = self._running.get(step.member)
+
+        def start() -> None:
+            if member is None:
+                self._start(step)
+            else:
+                member.when_ended(lambda: self._start(step))
+
+        self.clock.after(step.for_ms or 0, start)
 
     def _pause(self, member: _M, step: Step) -> None:
         if step.paused is Paused.PROCESSING:

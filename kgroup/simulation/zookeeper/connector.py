@@ -205,9 +205,9 @@ class Connector(Process):
     def crash(self) -> None:
         """End without a word."""
         self._stop_fetchers()
-        self.is_running = False
         self._zookeeper.cut()
         self._cluster.rebalance_ends(self)
+        self.end()
 
     def stop(self) -> None:
         """End in order: commit, and close the session (`shutdown`)."""
@@ -219,10 +219,10 @@ class Connector(Process):
         self._stop_fetchers()
         if self._config.auto_commit:
             yield from self._commit(tries=1 + self._config.offsets_commit_max_retries)
-        self.is_running = False
         self._zookeeper.close()
         self._go(ConnectorState.CLOSED)
         self._cluster.rebalance_ends(self)
+        self.end()
 
     def pause(self, duration_ms: int | None = None) -> None:
         """Stand still, with all threads."""

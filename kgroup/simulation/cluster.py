@@ -172,6 +172,7 @@ class Cluster(World):
         """Have a broker come back; it leads nothing, unless nobody does."""
         self.note(f"broker {broker}", "start_broker")
         self._down.discard(broker)
+        self._coordinators[broker].start()
         if self.coordinator is None:
             self._elect(broker, self._load_ms)
 

@@ -92,7 +92,18 @@ class GroupCoordinator:
         self._world = world
         self._topics = topics or TopicImage()
         self._timer: Timer | None = None
+        self._expiry: Timer | None = None
         self._begin()
+        self.start()
+
+    def start(self) -> None:
+        """Run, as a broker that was started now.
+
+        Before 4.0 it looks for expired offsets now and at every interval, whatever it leads then
+        (`GroupMetadataManager.startup`); later for each partition an interval after it was loaded.
+        """
+        if self._settings.version < rules.JAVA:
+            self._expire_after(0)
 
     def _begin(self) -> None:
         """Know no groups."""
@@ -136,23 +147,26 @@ class GroupCoordinator:
         self.state = CoordinatorState.ACTIVE
         if self._mixed is None:
             self.classic.loaded()
-            self.classic.expire_offsets()
         else:
             self._mixed.on_loaded()
-        self._expire_later()
+            self._expire_after(self._settings.offsets_retention_check_interval_ms)
 
-    def _expire_later(self) -> None:
-        interval_ms = self._settings.offsets_retention_check_interval_ms
-        self._timer = self._world.clock.after(interval_ms, self._expire)
+    def _expire_after(self, delay_ms: int) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry = self._world.clock.after(delay_ms, self._expire)
 
     def _expire(self) -> None:
-        (self._mixed or self.classic).expire_offsets()
-        self._expire_later()
+        if self.state is CoordinatorState.ACTIVE:
+            (self._mixed or self.classic).expire_offsets()
+        self._expire_after(self._settings.offsets_retention_check_interval_ms)
 
     def resign(self) -> None:
         """Lead the partition no more: what was under way is lost."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._mixed is not None and self._expiry is not None:
+            self._expiry.cancel()
         self.state = CoordinatorState.RESIGNED
         if self._mixed is None:
             self.classic.unload()

@@ -6,12 +6,29 @@ What is expected is what `AbstractCoordinator` and `ConsumerCoordinator` of kafk
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
 
+import pytest
+
+from kgroup.assignor.spec import MemberSpec
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import ClientState
-from kgroup.simulation.message import CommittedPartition
+from kgroup.simulation.client.config import ClientConfig, ClientState
+from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
+from kgroup.simulation.message import (
+    CommitAnswer,
+    CommittedPartition,
+    JoinAnswer,
+    JoinedMember,
+    JoinGroup,
+    SyncAnswer,
+)
+from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from tests.simulation.classic_host import CONFIG, ClassicHost, orders
 
+STABLE, COMPLETING = ClientState.STABLE, ClientState.COMPLETING_REBALANCE
+PREPARING, UNJOINED = ClientState.PREPARING_REBALANCE, ClientState.UNJOINED
+DISCONNECTED = ErrorCode.NETWORK_EXCEPTION
 COOPERATIVE = replace(CONFIG, strategies=("cooperative-sticky",))
 OFFSETS = {("orders", 0): CommittedPartition(7)}
 
@@ -115,3 +132,412 @@ def test_who_was_removed_between_sync_group_and_poll_joins_as_a_new_member() -> 
     assert here.told == [("lost", orders(0))]
     request, _ = here.take("JoinGroup")
     assert request.member_id == ""
+
+
+# --- JoinGroup and SyncGroup --------------------------------------------------------------------
+
+
+class Sequel(NamedTuple):
+    """What an answer leads to.
+
+    Attributes:
+        next: the request that follows, or what the program is told: "thrown", "assigned".
+        is_late: whether it follows after `retry.backoff.ms`, or at once.
+        member_id: of the consumer then.
+        generation_id: likewise.
+        searches: whether the coordinator is looked for before (`markCoordinatorUnknown`).
+    """
+
+    next: str
+    is_late: bool
+    member_id: str
+    generation_id: int
+    searches: bool = False
+
+
+def joining(forgotten: str = "") -> ClassicHost:
+    """Bring a consumer that owns nothing to where JoinGroup of m in generation 1 waits.
+
+    What is forgotten meanwhile, as a heartbeat of before was refused: "generation" or "member".
+    """
+    config = replace(CONFIG, enable_auto_commit=False, metadata_max_age_ms=5_000)
+    here = ClassicHost(config).stable()
+    prepare(here)
+    forget(here, forgotten)
+    return here
+
+
+def forget(here: ClassicHost, forgotten: str) -> None:
+    if forgotten:
+        here.client.reset_state(keeps_id=forgotten == "generation")
+
+
+def sequel(here: ClassicHost, name: str, answer: object) -> Sequel:
+    """Answer a request, and return what follows."""
+    _, on_answer = here.take(name)
+    searches, coordinator = here.searches, here.client.coordinator
+    on_answer(answer)
+    member_id, generation_id = here.client.member_id, here.client.generation_id
+    found = follows(here)
+    is_late = not found
+    if is_late:
+        here.run(CONFIG.retry_backoff_ms + 5)
+        found = follows(here)
+    assert coordinator == here.client.coordinator == 1
+    return Sequel(found, is_late, member_id, generation_id, here.searches > searches)
+
+
+def follows(here: ClassicHost) -> str:
+    if here.failure is not None:
+        return "thrown"
+    if here.told:
+        return here.told[-1][0]
+    return here.waiting[0] if here.waiting else ""
+
+
+def same(next_: str, member_id: str = "m", generation_id: int = 1) -> Sequel:
+    return Sequel(next_, False, member_id, generation_id)
+
+
+def late(member_id: str = "m", generation_id: int = 1, *, searches: bool = False) -> Sequel:
+    return Sequel("JoinGroup", True, member_id, generation_id, searches)
+
+
+JOIN_ANSWERS = [
+    # JoinGroupResponseHandler.handle, and then joinGroupIfNeeded
+    ("", ErrorCode.NONE, same("SyncGroup", "m", 2)),
+    ("", ErrorCode.MEMBER_ID_REQUIRED, same("JoinGroup", "new", -1)),
+    ("", ErrorCode.UNKNOWN_MEMBER_ID, same("JoinGroup", "", -1)),
+    ("", ErrorCode.REBALANCE_IN_PROGRESS, same("JoinGroup")),
+    ("", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, late()),
+    ("", ErrorCode.COORDINATOR_NOT_AVAILABLE, late(searches=True)),
+    ("", ErrorCode.NOT_COORDINATOR, late(searches=True)),
+    ("", DISCONNECTED, late(searches=True)),
+    ("", ErrorCode.FENCED_INSTANCE_ID, same("thrown")),
+    ("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL, same("thrown")),
+    ("", ErrorCode.INVALID_SESSION_TIMEOUT, same("thrown")),
+    ("", ErrorCode.GROUP_MAX_SIZE_REACHED, same("thrown")),
+    ("", ErrorCode.UNSUPPORTED_VERSION, same("thrown")),
+    # state != PREPARING_REBALANCE: UnjoinedGroupException, which may pass
+    ("generation", ErrorCode.NONE, late("m", -1)),
+    ("member", ErrorCode.NONE, late("", -1)),
+    # only if generationUnchanged()
+    ("generation", ErrorCode.UNKNOWN_MEMBER_ID, same("JoinGroup", "m", -1)),
+    ("generation", ErrorCode.MEMBER_ID_REQUIRED, same("JoinGroup", "new", -1)),
+    ("generation", ErrorCode.REBALANCE_IN_PROGRESS, same("JoinGroup", "m", -1)),
+    ("member", ErrorCode.NOT_COORDINATOR, late("", -1, searches=True)),
+    ("member", ErrorCode.FENCED_INSTANCE_ID, same("thrown", "", -1)),
+]
+
+
+@pytest.mark.parametrize(("forgotten", "code", "expected"), JOIN_ANSWERS)
+def test_answers_to_join_group(forgotten: str, code: ErrorCode, expected: Sequel) -> None:
+    here = joining(forgotten)
+    answer = {
+        ErrorCode.NONE: JoinAnswer(code, "m", 2, "consumer", "range", "other"),
+        ErrorCode.MEMBER_ID_REQUIRED: JoinAnswer(code, "new"),
+        DISCONNECTED: None,
+    }.get(code, JoinAnswer(code, "m"))
+    assert sequel(here, "JoinGroup", answer) == expected
+    if expected.next == "JoinGroup":
+        request, _ = here.take("JoinGroup")
+        assert request.member_id == expected.member_id
+        assert here.state() is PREPARING
+    elif expected.next == "SyncGroup":
+        request, _ = here.take("SyncGroup")
+        assert (request.member_id, request.generation_id) == ("m", 2)
+        assert (request.protocol, request.assignments) == ("range", {})
+        assert here.state() is COMPLETING
+    else:
+        assert here.failure == code.name
+
+
+SYNC_ANSWERS = [
+    # SyncGroupResponseHandler.handle, and then joinGroupIfNeeded
+    ("", ErrorCode.NONE, same("assigned", "m", 2)),
+    ("", ErrorCode.REBALANCE_IN_PROGRESS, same("JoinGroup", "m", 2)),
+    ("", ErrorCode.UNKNOWN_MEMBER_ID, same("JoinGroup", "", -1)),
+    ("", ErrorCode.ILLEGAL_GENERATION, same("JoinGroup", "m", -1)),
+    ("", ErrorCode.COORDINATOR_NOT_AVAILABLE, late("m", 2, searches=True)),
+    ("", ErrorCode.NOT_COORDINATOR, late("m", 2, searches=True)),
+    ("", DISCONNECTED, late("m", 2, searches=True)),
+    ("", ErrorCode.FENCED_INSTANCE_ID, same("thrown", "m", 2)),
+    ("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL, same("thrown", "m", 2)),
+    # hasGenerationReset: ILLEGAL_GENERATION "to let it retry immediately"
+    ("generation", ErrorCode.NONE, same("JoinGroup", "m", -1)),
+    ("member", ErrorCode.NONE, same("JoinGroup", "", -1)),
+    # only if generationUnchanged()
+    ("generation", ErrorCode.UNKNOWN_MEMBER_ID, same("JoinGroup", "m", -1)),
+    ("generation", ErrorCode.ILLEGAL_GENERATION, same("JoinGroup", "m", -1)),
+    ("member", ErrorCode.REBALANCE_IN_PROGRESS, same("JoinGroup", "", -1)),
+    ("member", ErrorCode.NOT_COORDINATOR, late("", -1, searches=True)),
+    ("member", ErrorCode.FENCED_INSTANCE_ID, same("thrown", "", -1)),
+]
+
+
+@pytest.mark.parametrize(("forgotten", "code", "expected"), SYNC_ANSWERS)
+def test_answers_to_sync_group(forgotten: str, code: ErrorCode, expected: Sequel) -> None:
+    here = joining()
+    here.join(2)
+    forget(here, forgotten)
+    answer: SyncAnswer | None = SyncAnswer(code)
+    if code is ErrorCode.NONE:
+        answer = SyncAnswer(code, encode_assignment(orders(3), 3))
+    elif code is DISCONNECTED:
+        answer = None
+    assert sequel(here, "SyncGroup", answer) == expected
+    if expected.next == "assigned":
+        assert here.told == [("assigned", orders(3))]
+        assert (here.client.owned, here.state()) == (orders(3), STABLE)
+        assert here.client.is_settled
+    elif expected.next == "JoinGroup":
+        assert here.take("JoinGroup")[0].member_id == expected.member_id
+    else:
+        assert here.failure == code.name
+
+
+# --- commits ------------------------------------------------------------------------------------
+
+
+def with_commit(state: ClientState, *, is_same: bool) -> ClassicHost:
+    """Bring a consumer into a state, while a commit of generation 1 waits for its answer.
+
+    Args:
+        state: which; unjoined it knows its id.
+        is_same: whether that is the generation in which the consumer is now, 2 if not.
+    """
+    here = ClassicHost(replace(COOPERATIVE, enable_auto_commit=False)).stable(*orders(0))
+    here.client.commit(OFFSETS)
+    if is_same and state is not STABLE:
+        here.client.request_rejoin()
+        here.poll()
+    if state is UNJOINED:
+        here.client.reset_state(keeps_id=True)
+    elif not is_same:
+        here.client.request_rejoin()
+        here.poll()
+        here.join(2)
+        here.poll()
+        if state is not COMPLETING:
+            here.sync(*orders(0))
+            here.poll()
+        if state is PREPARING:
+            here.client.request_rejoin()
+            here.poll()
+    assert here.state() is state
+    return here
+
+
+SITUATIONS = [
+    (STABLE, True),
+    (PREPARING, True),
+    (STABLE, False),
+    (PREPARING, False),
+    (COMPLETING, False),
+    (UNJOINED, False),
+]
+COMMIT_ERRORS = [
+    ErrorCode.NONE,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    DISCONNECTED,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+]
+
+
+@pytest.mark.parametrize(("situation", "code"), [*product(SITUATIONS, COMMIT_ERRORS)])
+def test_answers_to_commits(situation: tuple[ClientState, bool], code: ErrorCode) -> None:
+    """`OffsetCommitResponseHandler.handle`."""
+    state, is_same = situation
+    here = with_commit(state, is_same=is_same)
+    client, generation_id = here.client, here.client.generation_id
+    request, on_answer = here.take("OffsetCommit")
+    on_answer(None if code is DISCONNECTED else CommitAnswer(dict.fromkeys(request.offsets, code)))
+    elsewhere = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, DISCONNECTED)
+    assert client.coordinator == (None if code in elsewhere else 1)
+    is_old = not is_same and state is PREPARING  # the consumer "has already participated another"
+    forgets = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION) and not is_old
+    assert here.state() is (UNJOINED if forgets else state)
+    assert client.generation_id == (-1 if forgets else generation_id)
+    is_nobody = forgets and code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.member_id == ("" if is_nobody else "m")
+    if state is STABLE:
+        assert client.is_settled is not (forgets or code is ErrorCode.REBALANCE_IN_PROGRESS)
+    here.poll()
+    is_thrown = code is ErrorCode.FENCED_INSTANCE_ID and is_same
+    assert here.failure == (code.name if is_thrown else None)
+    if forgets:
+        assert here.told[-1] == ("lost", orders(0))
+
+
+def test_who_commits_learns_how_it_ended() -> None:
+    for code in COMMIT_ERRORS:
+        here = ClassicHost().stable(*orders(0))
+        codes = committed(here)
+        request, on_answer = here.take("OffsetCommit")
+        assert (request.generation_id, request.member_id) == (1, "m")
+        on_answer(None if code is DISCONNECTED else CommitAnswer({("orders", 0): code}))
+        assert codes == [code]
+
+
+# --- onJoinPrepare, onJoinComplete, onLeavePrepare ----------------------------------------------
+
+
+def prepare(here: ClassicHost) -> None:
+    here.client.request_rejoin()
+    here.poll()
+
+
+def test_before_it_joins_it_commits_until_that_succeeds() -> None:
+    here = ClassicHost().stable(*orders(0, 1))
+    prepare(here)
+    for code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+        here.commit(code)
+        assert here.waiting == []
+        here.run(CONFIG.retry_backoff_ms)
+    assert here.told == []
+    here.commit(ErrorCode.NONE)
+    assert here.told == [("revoked", orders(0, 1))]
+    assert here.waiting == ["JoinGroup"]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE])
+def test_before_it_joins_it_tries_once_what_cannot_be_committed(code: ErrorCode) -> None:
+    here = ClassicHost().stable(*orders(0))
+    prepare(here)
+    here.commit(code)
+    assert (here.told, here.waiting) == ([("revoked", orders(0))], ["JoinGroup"])
+
+
+def test_before_it_joins_it_tries_to_commit_for_the_rebalance_timeout() -> None:
+    here = ClassicHost(replace(CONFIG, max_poll_interval_ms=1_000)).stable(*orders(0))
+    begin_ms = here.clock.now_ms
+    prepare(here)
+    while "OffsetCommit" in here.waiting:
+        here.commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        here.run(CONFIG.retry_backoff_ms)
+    assert here.clock.now_ms - begin_ms in range(1_000, 1_250)
+    assert here.told == [("revoked", orders(0))]
+    assert "JoinGroup" in here.waiting
+
+
+@pytest.mark.parametrize(
+    ("config", "forgotten", "told", "member_id"),
+    [
+        (CONFIG, "", [("revoked", orders(0, 1))], "m"),
+        (CONFIG, "generation", [("lost", orders(0, 1))], "m"),
+        (CONFIG, "member", [("lost", orders(0, 1))], ""),
+        (COOPERATIVE, "", [], "m"),
+        (COOPERATIVE, "generation", [("lost", orders(0, 1))], "m"),
+        (COOPERATIVE, "member", [("lost", orders(0, 1))], ""),
+    ],
+)
+def test_what_it_gives_up_before_it_joins(
+    config: ClientConfig, forgotten: str, told: list[object], member_id: str
+) -> None:
+    here = ClassicHost(replace(config, enable_auto_commit=False)).stable(*orders(0, 1))
+    forget(here, forgotten)
+    prepare(here)
+    assert here.told == told
+    request, _ = here.take("JoinGroup")
+    assert request.member_id == member_id
+
+
+def test_a_cooperative_consumer_gives_up_topics_that_it_does_not_subscribe_to_any_more() -> None:
+    config = replace(COOPERATIVE, topics=(), pattern=lambda _: True, enable_auto_commit=False)
+    here = ClassicHost(config).stable(("orders", 0), ("payments", 0))  # which is gone
+    prepare(here)
+    assert here.told == [("revoked", (("payments", 0),))]
+    assert here.client.owned == orders(0)
+    assert here.waiting == ["JoinGroup"]
+
+
+def test_an_assignment_of_topics_that_it_does_not_subscribe_to_is_not_taken() -> None:
+    here = joining()
+    here.join(2)
+    here.sync(("payments", 0), ("orders", 0))
+    assert (here.told, here.client.owned) == ([], ())
+    assert here.waiting == ["JoinGroup"]
+
+
+def leader_answer(topics: tuple[str, ...]) -> JoinAnswer:
+    """Make a consumer the leader of a group with another member."""
+    members = tuple(
+        JoinedMember(each, None, encode_subscription(MemberSpec(each, subscribed), "range"))
+        for each, subscribed in (("m", ("orders",)), ("other", topics))
+    )
+    return JoinAnswer(ErrorCode.NONE, "m", 2, "consumer", "range", "m", members)
+
+
+def test_a_leader_assigns_to_all_and_watches_their_topics() -> None:
+    here = joining()
+    here.topics = TopicImage([*here.topics, KnownTopic("payments", "A" * 21 + "g", 2)])
+    here.answer("JoinGroup", leader_answer(("payments",)))
+    sync = SyncAnswer(ErrorCode.NONE, encode_assignment(orders(*range(6)), 3))
+    assert here.answer("SyncGroup", sync).assignments == {
+        "m": encode_assignment(orders(*range(6)), 3),
+        "other": encode_assignment([("payments", 0), ("payments", 1)], 3),
+    }
+    here.run(5_000)
+    here.poll()
+    assert here.client.is_settled
+    orders_topic = next(each for each in here.topics if each.name == "orders")
+    here.topics = TopicImage([orders_topic, KnownTopic("payments", "A" * 21 + "g", 3)])
+    here.run(5_000)
+    here.poll()
+    assert here.told[-1] == ("revoked", orders(*range(6)))
+    assert "JoinGroup" in here.waiting
+
+
+def test_who_does_not_lead_does_not_watch_topics() -> None:
+    here = joining()
+    here.join(2)
+    here.sync(*orders(0))
+    here.topics = TopicImage([KnownTopic("orders", "A" * 21 + "Q", 7)])
+    here.run(5_000)
+    here.poll()
+    assert here.client.is_settled
+
+
+@pytest.mark.parametrize(
+    ("state", "told", "leaves"),
+    [(STABLE, "revoked", True), (PREPARING, "lost", True), (UNJOINED, "lost", False)],
+)
+def test_who_closes_gives_up_and_leaves(state: ClientState, told: str, leaves: bool) -> None:
+    """`onLeavePrepare`, `maybeLeaveGroup`."""
+    here = ClassicHost(replace(COOPERATIVE, enable_auto_commit=False)).stable(*orders(0))
+    if state is PREPARING:
+        prepare(here)
+    elif state is UNJOINED:
+        here.client.reset_state(keeps_id=True)
+    assert here.state() is state
+    here.client.close()
+    assert here.told == [(told, orders(0))]
+    assert ("LeaveGroup" in here.waiting) is leaves
+    if leaves:
+        (member,) = here.take("LeaveGroup")[0].members
+        assert member.member_id == "m"
+
+
+def test_who_is_static_or_knows_no_coordinator_closes_without_leaving() -> None:
+    static = ClassicHost(replace(CONFIG, instance_id="i")).stable(*orders(0))
+    lost = ClassicHost().stable(*orders(0))
+    lost.client.coordinator = None
+    for here in (static, lost):
+        here.client.close()
+        assert (here.told, here.waiting) == ([("revoked", orders(0))], [])
+
+
+def test_what_it_says_when_it_joins() -> None:
+    here = ClassicHost(replace(CONFIG, instance_id="i", session_timeout_ms=9_000)).stable()
+    prepare(here)
+    request = here.join(2)
+    assert isinstance(request, JoinGroup)
+    assert (request.member_id, request.instance_id) == ("m", "i")
+    assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (9_000, 300_000)
+    assert [each.name for each in request.protocols] == ["range"]

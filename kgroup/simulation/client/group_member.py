@@ -67,6 +67,11 @@ class GroupMember(ABC):
     def _continue(self) -> None:
         """Go on with poll()."""
 
+    @property
+    def _generation(self) -> tuple[int, str]:
+        """What an answer is about: errors of another one may be about what is over."""
+        return self.generation_id, self.member_id
+
     def ensure_coordinator_ready(self) -> None:
         """Look for the coordinator, and go on with poll() when it is found."""
         if not self._is_looking:
@@ -129,7 +134,7 @@ class GroupMember(ABC):
             is_out = self.state is ClientState.UNJOINED
             on_done(ErrorCode.UNKNOWN_MEMBER_ID if is_out else ErrorCode.REBALANCE_IN_PROGRESS)
             return
-        generation = (self.generation_id, self.member_id)
+        generation = self._generation
         request = OffsetCommit(
             self.config.group_id,
             offsets,
@@ -144,7 +149,7 @@ class GroupMember(ABC):
                 on_done(ErrorCode.NETWORK_EXCEPTION)
                 return
             code = next((code for code in answer.errors.values() if code), ErrorCode.NONE)
-            is_same = generation == (self.generation_id, self.member_id)
+            is_same = generation == self._generation
             if (handle := ON_COMMIT.get(code)) is not None:
                 handle(self, code, is_same)
             on_done(code)

@@ -74,10 +74,12 @@ class ClassicClient(GroupMember):
         self._is_polling = False
         self._events: list[Callable[[], None]] = []
         """What waits for the next poll()."""
-        self._is_joining = False
-        """Whether the next step of joining waits for an answer."""
+        self._is_preparing = False
+        """Whether it is about to give up what it owns, and waits for an answer before."""
         self._is_asking = False
         """Whether that is the answer which topics there are."""
+        self._is_joining = False
+        """Whether it waits for a generation, and for its part of it (`joinFuture`)."""
         self._prepared_by_ms: int | None = None
         """Until when it tries to commit before it joins; None: it does not."""
         self._polled_ms = self._clock.now_ms
@@ -204,12 +206,13 @@ class ClassicClient(GroupMember):
 
     def _join_if_needed(self) -> None:
         """Do the next step of joining, if none waits for an answer (`joinGroupIfNeeded`)."""
-        if self._is_joining:
+        if self._is_preparing:
             return
-        self._is_joining = True
         if not self._needs_prepare:
             self._send_join_group()
-        elif self.config.pattern is None:
+            return
+        self._is_preparing = True
+        if self.config.pattern is None:
             self._on_join_prepare()
         else:
             self._is_asking = True
@@ -229,8 +232,8 @@ class ClassicClient(GroupMember):
 
         def committed(code: ErrorCode) -> None:
             if code in RETRIABLE and self._clock.now_ms < until_ms:
-                self._needs_prepare = True
-                self._join_again(self.config.retry_backoff_ms)
+                self._is_preparing, self._needs_prepare = False, True
+                self._host.after(self.config.retry_backoff_ms, self._continue)
             else:
                 self._revoke_and_join()
 
@@ -241,7 +244,7 @@ class ClassicClient(GroupMember):
             self._revoke_and_join()
 
     def _revoke_and_join(self) -> None:
-        self._prepared_by_ms = None
+        self._is_preparing, self._prepared_by_ms = False, None
         owned = self.owned
         if self.generation_id == NO_GENERATION or not self.member_id:
             self.owned = ()
@@ -257,6 +260,9 @@ class ClassicClient(GroupMember):
             self._send_join_group()
 
     def _send_join_group(self) -> None:
+        if self._is_joining:
+            return
+        self._is_joining = True
         self.state = ClientState.PREPARING_REBALANCE
         if self.coordinator is None:
             self._join_again(self.config.retry_backoff_ms)
@@ -278,10 +284,17 @@ class ClassicClient(GroupMember):
             "/127.0.0.1",
             _join_version(config.version),
         )
+        generation = self._generation
+
+        def on_answer(answer: JoinAnswer | None) -> None:
+            is_same = generation == self._generation
+            if answer is None:
+                self._elsewhere()
+            else:
+                ON_JOIN.get(answer.error, ClassicClient._join_failed)(self, answer, is_same)
+
         self._host.send(
-            self.coordinator,
-            request,
-            lambda answer: self._in_poll(lambda: self._on_join_answer(answer)),
+            self.coordinator, request, lambda answer: self._in_poll(lambda: on_answer(answer))
         )
 
     def _spec(self, strategy: str) -> MemberSpec:
@@ -301,13 +314,6 @@ class ClassicClient(GroupMember):
             subscription_generation=self.generation_id,
         )
 
-    def _on_join_answer(self, answer: JoinAnswer | None) -> None:
-        if answer is None:
-            self.coordinator = None
-            self._join_again(self.config.retry_backoff_ms)
-        else:
-            ON_JOIN.get(answer.error, ClassicClient._join_failed)(self, answer)
-
     def _join_again(self, delay_ms: int = 0) -> None:
         """Go on with another attempt, at once or a little later."""
         self._is_joining = False
@@ -317,10 +323,14 @@ class ClassicClient(GroupMember):
         else:
             self._continue()
 
-    def _joined(self, answer: JoinAnswer) -> None:
+    def _elsewhere(self) -> None:
+        self.coordinator = None
+        self._join_again(self.config.retry_backoff_ms)
+
+    def _joined(self, answer: JoinAnswer, is_same: bool) -> None:
         """Take the generation; bring the assignments if it is the leader."""
-        if self.state is not ClientState.PREPARING_REBALANCE:
-            self._join_again()  # UnjoinedGroupException
+        if self.state is not ClientState.PREPARING_REBALANCE:  # UnjoinedGroupException
+            self._join_again(self.config.retry_backoff_ms)
             return
         self.state = ClientState.COMPLETING_REBALANCE
         self.generation_id, self.member_id = answer.generation_id, answer.member_id
@@ -366,30 +376,30 @@ class ClassicClient(GroupMember):
             {name: encode_assignment(each, version) for name, each in assignment.items()}
         )
 
-    def _take_member_id(self, answer: JoinAnswer) -> None:
+    def _take_member_id(self, answer: JoinAnswer, is_same: bool) -> None:
         """Join again with the id that was given."""
         self.generation_id, self.member_id = NO_GENERATION, answer.member_id
         self._join_again()
 
-    def _join_unknown(self, answer: JoinAnswer) -> None:
+    def _join_unknown(self, answer: JoinAnswer, is_same: bool) -> None:
         """Join again as a new member."""
-        self.reset_state()
+        if is_same:
+            self.reset_state()
         self._join_again()
 
-    def _join_elsewhere(self, answer: JoinAnswer) -> None:
+    def _join_elsewhere(self, answer: JoinAnswer, is_same: bool) -> None:
         """Look for the coordinator, then join again."""
-        self.coordinator = None
-        self._join_again(self.config.retry_backoff_ms)
+        self._elsewhere()
 
-    def _join_later(self, answer: JoinAnswer) -> None:
+    def _join_later(self, answer: JoinAnswer, is_same: bool) -> None:
         """Join again a little later."""
         self._join_again(self.config.retry_backoff_ms)
 
-    def _join_now(self, answer: JoinAnswer) -> None:
+    def _join_now(self, answer: JoinAnswer, is_same: bool) -> None:
         """Join again."""
         self._join_again()
 
-    def _join_failed(self, answer: JoinAnswer) -> None:
+    def _join_failed(self, answer: JoinAnswer, is_same: bool) -> None:
         """Give up: poll() throws."""
         self._fail(answer.error.name)
 
@@ -408,23 +418,20 @@ class ClassicClient(GroupMember):
             CONSUMER,
             self._protocol,
         )
-        generation = (self.generation_id, self.member_id)
+        generation = self._generation
 
         def on_answer(answer: SyncAnswer | None) -> None:
+            is_same = generation == self._generation
             if answer is None:
-                self.coordinator = None
-                self._join_again(self.config.retry_backoff_ms)
+                self._elsewhere()
             else:
-                is_same = generation == (self.generation_id, self.member_id)
-                handle = ON_SYNC.get(answer.error, ClassicClient._sync_failed)
-                handle(self, answer, is_same)
+                ON_SYNC.get(answer.error, ClassicClient._sync_failed)(self, answer, is_same)
 
         self._host.send(self.coordinator, request, on_answer)
 
     def _synced(self, answer: SyncAnswer, is_same: bool) -> None:
         """Take the assignment, if the consumer was not removed meanwhile."""
-        if self.state is not ClientState.COMPLETING_REBALANCE or not is_same:
-            self.reset_state(keeps_id=True)
+        if self.state is not ClientState.COMPLETING_REBALANCE:
             self._join_again()
             return
         self.state = ClientState.STABLE
@@ -443,8 +450,7 @@ class ClassicClient(GroupMember):
 
     def _sync_elsewhere(self, answer: SyncAnswer, is_same: bool) -> None:
         """Look for the coordinator, then join again."""
-        self.coordinator = None
-        self._join_again(self.config.retry_backoff_ms)
+        self._elsewhere()
 
     def _sync_failed(self, answer: SyncAnswer, is_same: bool) -> None:
         """Give up: poll() throws."""
@@ -487,7 +493,7 @@ class ClassicClient(GroupMember):
         self.leave_group()
 
 
-ON_JOIN: Mapping[ErrorCode, Callable[[ClassicClient, JoinAnswer], None]] = {
+ON_JOIN: Mapping[ErrorCode, Callable[[ClassicClient, JoinAnswer, bool], None]] = {
     ErrorCode.NONE: ClassicClient._joined,
     ErrorCode.MEMBER_ID_REQUIRED: ClassicClient._take_member_id,
     ErrorCode.UNKNOWN_MEMBER_ID: ClassicClient._join_unknown,

@@ -183,3 +183,17 @@ def test_who_restarts_starts_when_it_has_stopped_and_the_time_is_over(
     ended = [each.end_ms for each in found.ownerships if each.end_ms is not None]
     assert max(ended) <= starts[1].time_ms
     assert len([each for each in found.ownerships if each.begin_ms > starts[1].time_ms]) == 2
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_offsets_are_fetched_from_the_coordinator_that_the_consumer_knows(protocol: str) -> None:
+    text = f"[topics]\nt = 1\n[[member]]\nname = 'm'\ngroup.protocol = '{protocol}'" + MEMBER
+    here = stage(text)
+    while not any(each.partitions for each in here.timeline.events):
+        here.clock.step()
+    here.cluster.move_coordinator(2)  # while the assignment is on its way
+    here.clock.run(here.clock.now_ms + 2_000)
+    told = [each for each in here.timeline.events if each.event == "OffsetFetch"]
+    assert next(each.error for each in told) == "NOT_COORDINATOR"
+    (member,) = here.consumers
+    assert member.position(("t", 0)) > 0

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import RETRIABLE, Application, ClientConfig, Host, Joined
+from kgroup.simulation.client.config import (
+    ELSEWHERE,
+    RETRIABLE,
+    Application,
+    ClientConfig,
+    Host,
+    Joined,
+)
 from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.membership import ClassicClient
 from kgroup.simulation.cluster import Cluster
@@ -284,19 +291,25 @@ class Consumer(Process):
             self._fetch(partitions)
 
     def _fetch(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Ask where the group has come to, again and again until it is told."""
+
         def on_answer(answer: FetchAnswer | None) -> None:
-            if answer is None or answer.error is not ErrorCode.NONE:
+            code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error
+            if code in ELSEWHERE:
+                client.coordinator = None
+            if answer is None or code is not ErrorCode.NONE:
                 self.after(self._config.retry_backoff_ms, lambda: self._fetch(partitions))
             else:
                 found = {each: at.committed_offset for each, at in answer.offsets.items()}
                 self._seek(partitions, found)
 
-        coordinator = self._cluster.coordinator
-        request = OffsetFetch(self._config.group_id, partitions)
-        if coordinator is None:
+        client = self.client
+        if client.coordinator is None:
+            client.find_coordinator()
             self.after(self._config.retry_backoff_ms, lambda: self._fetch(partitions))
         else:
-            self.send(coordinator, request, on_answer)
+            request = OffsetFetch(self._config.group_id, partitions)
+            self.send(client.coordinator, request, on_answer)
 
     def _seek(
         self, partitions: tuple[TopicPartition, ...], offsets: Mapping[TopicPartition, int]

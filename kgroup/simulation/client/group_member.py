@@ -72,7 +72,7 @@ class GroupMember(ABC):
         """What an answer is about: errors of another one may be about what is over."""
         return self.generation_id, self.member_id
 
-    def ensure_coordinator_ready(self) -> None:
+    def find_coordinator(self) -> None:
         """Look for the coordinator, and go on with poll() when it is found."""
         if not self._is_looking:
             self._is_looking = True
@@ -127,7 +127,7 @@ class GroupMember(ABC):
             generation_id: to be said instead of the consumer's own.
         """
         if self.coordinator is None:
-            self.ensure_coordinator_ready()
+            self.find_coordinator()
             on_done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         if generation_id is None and self.state is not ClientState.STABLE:  # generationIfStable

@@ -32,7 +32,7 @@ class Membership(Protocol):
         """When poll() has to be called again; None while it is being called."""
         ...
 
-    def ensure_coordinator_ready(self) -> None:
+    def find_coordinator(self) -> None:
         """Look for the coordinator."""
 
     def request_rejoin(self) -> None:
@@ -94,7 +94,7 @@ class HeartbeatThread:
         if member.is_closed or member.state in _NOT_JOINED:
             return
         if member.coordinator is None:
-            member.ensure_coordinator_ready()
+            member.find_coordinator()
             self._schedule(self._config.retry_backoff_ms)
         elif now_ms >= self._session_ends_ms:
             member.coordinator = None

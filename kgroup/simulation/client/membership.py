@@ -139,7 +139,7 @@ class ClassicClient(GroupMember):
         elif self._metadata is None:
             self._refresh()
         elif self.coordinator is None:
-            self.ensure_coordinator_ready()
+            self.find_coordinator()
         elif self._must_rejoin():
             self._join_if_needed()
         else:

@@ -17,7 +17,15 @@ from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import CommittedPartition
-from kgroup.simulation.rules import COOPERATIVE, GENERATION_SENT, NEWEST, Version
+from kgroup.simulation.rules import (
+    COOPERATIVE,
+    GENERATION_SENT,
+    MEMBER_ID_REQUIRED,
+    NEWEST,
+    SKIPPED_ASSIGNMENT,
+    STATIC_MEMBERS,
+    Version,
+)
 from kgroup.word import Word
 
 __all__ = [
@@ -114,6 +122,15 @@ class ClientConfig:
         if self.version >= GENERATION_SENT:
             return 3
         return 1 if self.version >= COOPERATIVE else 0
+
+    @property
+    def join_version(self) -> int:
+        """Version of JoinGroup, as far as a rule depends on it."""
+        if self.version >= SKIPPED_ASSIGNMENT:
+            return 9
+        if self.version >= STATIC_MEMBERS:
+            return 5
+        return 4 if self.version >= MEMBER_ID_REQUIRED else 2
 
     @property
     def assigns_as(self) -> str:

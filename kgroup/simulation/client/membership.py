@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kgroup.assignor.base import AssignorError, Topic, TopicPartition
+from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.spec import MemberSpec
-from kgroup.assignor.strategy import assign_as_leader
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import message
 from kgroup.simulation.client.config import (
@@ -27,6 +26,7 @@ from kgroup.simulation.client.config import (
     Joined,
 )
 from kgroup.simulation.client.group_member import GroupMember
+from kgroup.simulation.client.leader import assignments, subscribed_topics
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import (
     CONSUMER,
@@ -36,13 +36,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.rules import MEMBER_ID_REQUIRED, SKIPPED_ASSIGNMENT, STATIC_MEMBERS, Version
-from kgroup.simulation.subscription import (
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
+from kgroup.simulation.subscription import decode_assignment, encode_subscription
 
 __all__ = ["ON_JOIN", "ON_SYNC", "ClassicClient"]
 
@@ -282,7 +276,7 @@ class ClassicClient(GroupMember):
             config.instance_id,
             config.client_id,
             "/127.0.0.1",
-            _join_version(config.version),
+            config.join_version,
         )
         generation = self._generation
 
@@ -339,13 +333,11 @@ class ClassicClient(GroupMember):
         if answer.leader_id != answer.member_id:
             self._send_sync_group({})
             return
-        assert answer.protocol is not None
         try:
-            subscribers = [decode_subscription(each, answer.protocol) for each in answer.members]
+            self._group_topics = subscribed_topics(answer)
         except AssignorError as error:
             self._fail(str(error))
             return
-        self._group_topics = frozenset(topic for each in subscribers for topic in each.topics)
         assert self._metadata is not None
         if self._group_topics <= set(self._topics):
             self._on_join_leader(answer, self._metadata)
@@ -363,18 +355,12 @@ class ClassicClient(GroupMember):
         if answer.skip_assignment:
             self._send_sync_group({})
             return
-        strategy = answer.protocol or ""
-        topics = {name: Topic(count) for name, count in metadata.items()}
         try:
-            subscribers = [decode_subscription(each, strategy) for each in answer.members]
-            assignment = assign_as_leader(strategy, subscribers, topics, self.config.assigns_as)
+            found = assignments(answer, metadata, self.config)
         except AssignorError as error:
             self._fail(str(error))
-            return
-        version = self.config.subscription_version
-        self._send_sync_group(
-            {name: encode_assignment(each, version) for name, each in assignment.items()}
-        )
+        else:
+            self._send_sync_group(found)
 
     def _take_member_id(self, answer: JoinAnswer, is_same: bool) -> None:
         """Join again with the id that was given."""
@@ -513,12 +499,3 @@ ON_SYNC: Mapping[ErrorCode, Callable[[ClassicClient, SyncAnswer, bool], None]] =
     ErrorCode.NOT_COORDINATOR: ClassicClient._sync_elsewhere,
 }
 """Likewise to SyncGroup."""
-
-
-def _join_version(version: Version) -> int:
-    """Return the version of JoinGroup that a client sends, as far as a rule depends on it."""
-    if version >= SKIPPED_ASSIGNMENT:
-        return 9
-    if version >= STATIC_MEMBERS:
-        return 5
-    return 4 if version >= MEMBER_ID_REQUIRED else 2

@@ -20,7 +20,7 @@ from kgroup.simulation.rules import (
 )
 from kgroup.simulation.scenario.java_member import MEMBER_FIELDS, TOO_OLD, JavaMembers
 from kgroup.simulation.scenario.member_reader import MemberReader, P, read_version
-from kgroup.simulation.scenario.scenario import QUIET_MS, Action, Paused, Scenario, Step
+from kgroup.simulation.scenario.scenario import QUIET_MS, Action, Paused, Scenario, Step, last_ms
 from kgroup.simulation.scenario.toml_table import Table, read_toml
 from kgroup.simulation.scenario.zookeeper_member import ZOOKEEPER_MEMBER_FIELDS, ZookeeperMembers
 from kgroup.simulation.world import OPERATOR
@@ -140,13 +140,13 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         steps += _read_members(top, arrays, reader, members, topics, count)
     steps.sort(key=lambda step: step.at_ms)
     jitter_ms = top.duration("jitter", 0)
-    last_ms = max((step.at_ms + (step.for_ms or 0) for step in steps), default=0) + jitter_ms
+    done_ms = last_ms(steps, jitter_ms)
     scenario = Scenario(
         group_id,
         topics,
         members,
         tuple(steps),
-        top.duration("duration", last_ms + QUIET_MS),
+        top.duration("duration", done_ms + QUIET_MS),
         _title(top, there),
         top.text("about").strip() if "about" in top else None,
         Settings() if is_zookeeper else _settings(brokers, version),
@@ -161,7 +161,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         connectors,
         brokers.interval(_TICK) if _TICK in brokers else 2_000,
     )
-    return _watched(scenario, there, last_ms) if "duration" not in top else scenario
+    return _watched(scenario, there, done_ms) if "duration" not in top else scenario
 
 
 def _read_tables(text: str, file: str) -> tuple[Table, Mapping[str, list[Table]]]:
@@ -177,11 +177,11 @@ def _read_tables(text: str, file: str) -> tuple[Table, Mapping[str, list[Table]]
     return top, arrays
 
 
-def _watched(scenario: Scenario, there: Scenario | None, last_ms: int) -> Scenario:
+def _watched(scenario: Scenario, there: Scenario | None, done_ms: int) -> Scenario:
     """Let a group that was there go on until its last step has had its effect."""
     if there is None:
         return scenario
-    watched_ms = max(there.duration_ms, last_ms + scenario.settles_ms)
+    watched_ms = max(there.duration_ms, done_ms + scenario.settles_ms)
     return replace(scenario, duration_ms=watched_ms)
 
 

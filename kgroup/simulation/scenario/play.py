@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
-from kgroup.simulation.scenario.scenario import Scenario
+from kgroup.simulation.scenario.scenario import Scenario, last_ms
 from kgroup.simulation.scenario.zookeeper_stage import ZookeeperStage
 from kgroup.simulation.timeline import Simulation
 
@@ -29,12 +29,10 @@ def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simula
     make = ZookeeperStage if scenario.connectors else CoordinatorStage
     stage = make(scenario, Random(seed))
     clock = stage.clock
-    ends_ms = (step.at_ms + (step.for_ms or 0) for step in scenario.steps)
-    last_ms = max(ends_ms, default=0) + scenario.jitter_ms
     if not until_stable:
         clock.run(scenario.duration_ms)
     else:
-        clock.run(last_ms)
+        clock.run(last_ms(scenario.steps, scenario.jitter_ms))
         while not stage.is_settled and clock.now_ms < scenario.duration_ms:
             clock.run(min(clock.now_ms + _LOOK_MS, scenario.duration_ms))
     return stage.timeline.end(scenario.title, scenario.about, seed, is_at_rest=stage.is_settled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kgroup.model.group import MemberState
@@ -23,6 +23,7 @@ __all__ = [
     "Start",
     "StartMember",
     "Step",
+    "last_ms",
 ]
 
 QUIET_MS = 60_000
@@ -112,6 +113,11 @@ class Step:
     count: int = 0
     broker: int | None = None
     told: str | None = None
+
+
+def last_ms(steps: Iterable[Step], jitter_ms: int) -> int:
+    """Return when all steps have happened at the latest, and what they begin is over."""
+    return max((step.at_ms + (step.for_ms or 0) for step in steps), default=0) + jitter_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.group_coordinator import GroupCoordinator
 from kgroup.simulation.message import (
     CommitAnswer,
     CommittedPartition,
@@ -372,3 +373,54 @@ def test_fail_over(table: Table) -> None:
     table.clock.run(14_999)
     assert table.beat(a) is ErrorCode.NONE
     assert table.sync(a).assignment == b"all"
+
+
+def test_the_initial_delay_ends_when_the_rebalance_timeout_is_over() -> None:
+    """`InitialDelayedJoin`: each time that somebody comes, less of the timeout is left."""
+    table = Table(NEW)
+    table.coordinator = GroupCoordinator(Settings(NEW, initial_rebalance_delay_ms=3_000), table)
+    table.coordinator.elect(table.log, 0)
+    table.clock.run(0)
+    for now_ms, client in ((0, "a"), (2_000, "b"), (4_000, "c"), (4_900, "d")):
+        table.clock.run(now_ms)
+        table.join(client, rebalance_timeout_ms=5_000)
+    table.clock.run(4_999)
+    assert table.join_answers() == {}
+    table.clock.run(5_000)
+    assert len(table.join_answers()) == 4
+
+
+@pytest.mark.parametrize("version", [OLD, (2, 8, 2), NEW])
+def test_a_new_member_that_waits_is_removed_after_five_minutes(version: Version) -> None:
+    """`NewMemberJoinTimeoutMs`, KAFKA-7610; before 2.2 a member that waits stays."""
+    table = Table(version)
+    a = table.joined("a", rebalance_timeout_ms=600_000)
+    table.sync(a)
+    table.join("b", rebalance_timeout_ms=600_000)
+    removed_ms = None
+    for now_ms in range(0, 310_000, 5_000):
+        table.clock.run(now_ms)
+        assert table.beat(a) is ErrorCode.REBALANCE_IN_PROGRESS
+        if removed_ms is None and table.removals:
+            removed_ms = now_ms
+    assert removed_ms == (None if version == OLD else 300_000)
+
+
+@pytest.mark.parametrize("version", [(2, 8, 2), NEW])
+def test_a_group_that_is_too_large_when_it_is_loaded_rebalances(version: Version) -> None:
+    """`onGroupLoaded`: "Freshly-loaded group is over capacity"."""
+    for max_size, state in ((1, GroupState.PREPARING_REBALANCE), (2, GroupState.STABLE)):
+        table = Table(version)
+        a = stable(table)
+        table.join("b")
+        table.join("a", a.member_id)
+        table.clock.run(table.clock.now_ms)
+        leader = next(each for each in table.join_answers().values() if each.members)
+        table.sync(leader)
+        assert table.state() is GroupState.STABLE
+        settings = Settings(version, initial_rebalance_delay_ms=0, max_size=max_size)
+        next_one = GroupCoordinator(settings, table)
+        next_one.elect(table.log, 0)
+        table.clock.run(table.clock.now_ms)
+        group = next_one.classic.groups[GROUP]
+        assert (group.state, len(group)) == (state, 2)

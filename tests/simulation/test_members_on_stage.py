@@ -197,3 +197,61 @@ def test_offsets_are_fetched_from_the_coordinator_that_the_consumer_knows(protoc
     assert next(each.error for each in told) == "NOT_COORDINATOR"
     (member,) = here.consumers
     assert member.position(("t", 0)) > 0
+
+
+def test_a_request_that_waits_is_lost_when_its_broker_crashes() -> None:
+    text = "[topics]\nt = 2\n[[member]]\nname = 'm'\ncount = 2\nevery = '20s'" + MEMBER
+    here = stage(text + step("20100ms", "stop_broker", "broker = 1"))
+    here.clock.run(26_000)  # nobody coordinates until 26.1 s
+    told = [each for each in here.timeline.events if each.time_ms >= 20_100]
+    broken = [each for each in told if each.answer == "connection broken"]
+    assert [each.time_ms for each in broken if each.event == "JoinGroup"] == [20_100]
+    requests = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch")
+    assert {each.answer for each in told if each.event in requests} == {"connection broken"}
+    here.clock.run(40_000)
+    assert here.is_settled
+
+
+def test_a_broker_that_comes_back_leads_if_nobody_does() -> None:
+    text = "[brokers]\ncount = 1\n[topics]\nt = 1\n[[member]]\nname = 'm'" + MEMBER
+    text += step("20s", "stop_broker", "broker = 1") + step("40s", "start_broker", "broker = 1")
+    here = stage(text)
+    here.clock.run(39_999)
+    assert here.cluster.coordinator is None
+    here.clock.run(50_000)
+    assert here.cluster.coordinator == 1
+    assert here.is_settled
+
+
+def test_an_error_of_heartbeats_is_told_once_in_a_generation() -> None:
+    text = "[topics]\nt = 2\n[[member]]\nname = 'm'\ncount = 2\nevery = '20s'\nprocessing = '15s'"
+    here = stage(text + MEMBER)
+    here.clock.run(60_000)
+    told = [each for each in here.timeline.events if each.event == "Heartbeat"]
+    assert [each.error for each in told] == ["REBALANCE_IN_PROGRESS"]
+    assert here.is_settled
+
+
+def test_it_commits_by_itself_an_interval_after_its_assignment() -> None:
+    """`onJoinComplete`: "Reschedule the auto commit starting from now"."""
+    text = "[topics]\nt = 2\n[[member]]\nname = 'm'\nprocessing = '100ms'" + MEMBER
+    here = stage(text)
+    here.clock.run(60_000)
+    assigned_ms = next(e.time_ms for e in here.timeline.events if e.event == "assigned")
+    first = CoordinatorStage(read_scenario(text, "s.toml"), Random(0))
+    first.clock.run(assigned_ms + 4_999)
+    assert not commits(first, 0)
+    first.clock.run(assigned_ms + 5_200)
+    assert commits(first, 0)
+
+
+def test_a_partition_that_somebody_still_reads_has_an_owner() -> None:
+    text = "[topics]\nt = 1\n[[member]]\nname = 'm'\ncount = 2" + MEMBER
+    here = stage(text + step("30s", "pause", "member = 'm1'\nfor = '60s'"))
+    here.clock.run(29_000)
+    owners = here.timeline.owners
+    before_ms = owners.unowned.total_ms(("t", 0))
+    here.clock.run(95_000)
+    begun = [each for each in owners.ownerships if each.end_ms is not None]
+    assert begun  # both took it for theirs for a while
+    assert owners.unowned.total_ms(("t", 0)) - before_ms < 4_000

@@ -95,7 +95,7 @@ class Server:
         """Note that a client sends nothing from now on; its session expires if that lasts."""
         if session.expiry is not None or not session.is_alive:
             return
-        now_ms, ping_ms = self._clock.now_ms, session.timeout_ms // 3
+        now_ms, ping_ms = self._clock.now_ms, max(session.timeout_ms // 3, 1)
         pinged_ms = now_ms - (now_ms - session.begun_ms) % ping_ms
         due_ms = max(session.heard_ms, pinged_ms) + session.timeout_ms
         due_ms = (due_ms // self._tick_ms + 1) * self._tick_ms

@@ -24,10 +24,10 @@ class Watcher:
         self.seen.append((what, path))
 
 
-def served() -> tuple[Server, Clock, list[tuple[int, Session]]]:
+def served(tick_ms: int = TICK_MS) -> tuple[Server, Clock, list[tuple[int, Session]]]:
     clock = Clock()
     expired: list[tuple[int, Session]] = []
-    server = Server(clock, TICK_MS, lambda session: expired.append((clock.now_ms, session)))
+    server = Server(clock, tick_ms, lambda session: expired.append((clock.now_ms, session)))
     return server, clock, expired
 
 
@@ -93,6 +93,15 @@ def test_sessions_expire_on_a_tick(asked_ms: int, silent_ms: int, expired_ms: in
     clock.run(100_000)
     assert [(at, each is session) for at, each in expired] == [(expired_ms, True)]
     assert not session.is_alive
+
+
+def test_a_session_of_a_millisecond_or_two() -> None:
+    """Its third is less than the clock tells apart: it is pinged without a pause."""
+    server, clock, expired = served(tick_ms=1)
+    session = server.connect(1, Watcher())
+    clock.after(10, lambda: server.silent(session))
+    clock.run(100)
+    assert expired == [(13, session)]  # the first tick behind two milliseconds
 
 
 def test_who_is_heard_in_time_stays() -> None:

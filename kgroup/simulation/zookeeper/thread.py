@@ -38,16 +38,33 @@ class Thread:
         self._is_stopped = True
 
     def _go_on(self, value: object) -> None:
-        if self._is_stopped:
-            return
-        try:
-            if isinstance(value, Exception):
-                wait = self._routine.throw(value)
+        """Run it until it waits for something that is not there at once."""
+        over = [value]
+        while over and not self._is_stopped:
+            value = over.pop()
+            try:
+                if isinstance(value, Exception):
+                    wait = self._routine.throw(value)
+                else:
+                    wait = self._routine.send(value)
+            except StopIteration:
+                return
+            over = self._begin(wait)
+
+    def _begin(self, wait: Wait) -> list[Any]:
+        """Begin to wait; return the value if it is there already."""
+        over: list[Any] = []
+        has_begun = False
+
+        def end(value: object) -> None:
+            if has_begun:
+                self._process.run(lambda: self._go_on(value))
             else:
-                wait = self._routine.send(value)
-        except StopIteration:
-            return
-        wait(lambda result: self._process.run(lambda: self._go_on(result)))
+                over.append(value)
+
+        wait(end)
+        has_begun = True
+        return over
 
 
 class Lock:

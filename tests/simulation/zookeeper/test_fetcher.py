@@ -102,7 +102,7 @@ def test_a_broker_fails_and_comes_back() -> None:
     assert not consumer.fetchers.is_settled
     (error,) = world.events("Fetch")
     assert (error.error, error.partitions) == ("NETWORK_EXCEPTION", (lost,))
-    world.run(6_000)
+    world.run(10_000)
     broker, _ = consumer.fetchers.fetches[lost]
     assert broker == world.cluster.leaders[lost] == 3
     world.run(10_000)

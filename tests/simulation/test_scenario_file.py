@@ -290,7 +290,7 @@ def test_consumers_on_zookeeper() -> None:
         count = 2
         start = 0
         consumer.id = "x"
-        dual.commit.enabled = true
+        dual.commit.enabled = false
         [[member]]
         name = "b"
         whitelist = "orders.*"
@@ -315,8 +315,8 @@ def test_consumers_on_zookeeper() -> None:
     assert first.registration.is_static
     assert (first.consumer_id, second.consumer_id, third.consumer_id) == ("x1", "x2", None)
     assert first.session_timeout_ms == 9_000
-    assert first.dual_commit
-    assert not third.dual_commit
+    assert first.dual_commit is False
+    assert third.dual_commit is None
     assert third.registration.subscription == {"orders.*": 3}
     assert third.registration.pattern == "white_list"
     (_, _, pause, restart) = scenario.steps
@@ -327,6 +327,23 @@ def test_consumers_on_zookeeper() -> None:
         {"x": 1}, SubscriptionPattern.BLACK_LIST
     )
     assert restart.plan.config.session_timeout_ms == 9_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "is_dual"),
+    [
+        ("", 'offsets.storage = "kafka"', True),
+        ('offsets.storage = "kafka"', 'offsets.storage = "zookeeper"', False),
+        ('offsets.storage = "kafka"', "dual.commit.enabled = false", False),
+        ("dual.commit.enabled = false", 'offsets.storage = "kafka"', False),
+    ],
+)
+def test_dual_commit_goes_with_offsets_in_kafka(settings: str, changes: str, is_dual: bool) -> None:
+    """By default `dual.commit.enabled` is whether `offsets.storage` is "kafka"."""
+    restart = f'[[step]]\nat = 1\ndo = "restart"\nmember = "a"\nset = {{ {changes} }}\n'
+    (step,) = read(f'{ZOOKEEPER}topics = "orders"\n{settings}\n{restart}').steps
+    assert isinstance(step.plan, ConnectorPlan)
+    assert step.plan.config.is_dual is is_dual
 
 
 def test_defaults_on_zookeeper_are_those_of_0_8_2() -> None:

@@ -34,7 +34,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
     "fetch.wait.max.ms": ("fetch_wait_max_ms", Table.interval),
     "refresh.leader.backoff.ms": ("refresh_leader_backoff_ms", Table.interval),
     "offsets.storage": ("storage", lambda table, name: table.choice(name, ("zookeeper", "kafka"))),
-    "dual.commit.enabled": ("dual_commit", lambda table, name: table.flag(name, default=False)),
+    "dual.commit.enabled": ("dual_commit", lambda table, name: table.flag(name, default=True)),
     "offsets.channel.backoff.ms": ("offsets_channel_backoff_ms", Table.interval),
     "offsets.commit.max.retries": ("offsets_commit_max_retries", Table.number),
 }

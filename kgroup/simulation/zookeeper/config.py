@@ -27,7 +27,7 @@ class ZookeeperConfig:
         queued_chunks: `queued.max.message.chunks`, of each stream.
         reset: `auto.offset.reset`: "largest" or "smallest".
         storage: `offsets.storage`: "zookeeper" or "kafka".
-        dual_commit: `dual.commit.enabled`: commit to both, and read the larger offset.
+        dual_commit: `dual.commit.enabled`; None: where `storage` is "kafka".
     """
 
     group_id: str
@@ -45,10 +45,14 @@ class ZookeeperConfig:
     fetch_wait_max_ms: int = 100
     refresh_leader_backoff_ms: int = 200
     storage: str = "zookeeper"
-    dual_commit: bool = False
+    dual_commit: bool | None = None
     offsets_channel_backoff_ms: int = 1_000
     offsets_commit_max_retries: int = 5
 
+    @property
+    def is_dual(self) -> bool:
+        """Whether offsets in Kafka are committed to ZooKeeper too, and the larger one is read."""
+        return self.storage == "kafka" if self.dual_commit is None else self.dual_commit
 
 @dataclass(frozen=True, slots=True)
 class Registered:

@@ -72,7 +72,7 @@ class OffsetStore:
                     if tries:
                         yield sleep(self._process, config.offsets_channel_backoff_ms)
                     continue
-                if not config.dual_commit:
+                if not config.is_dual:
                     return True
             for at, offset in offsets.items():
                 if self._checkpoints.get(at) != offset:
@@ -93,7 +93,7 @@ class OffsetStore:
                     return None
                 yield sleep(self._process, config.offsets_channel_backoff_ms)
             found.update(answer)
-        if config.storage == "zookeeper" or config.dual_commit:
+        if config.storage == "zookeeper" or config.is_dual:
             for at, offset in found.items():
                 data = yield from self._zookeeper.read(self._path(at))
                 if data is not None:

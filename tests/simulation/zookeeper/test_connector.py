@@ -265,16 +265,17 @@ def test_no_broker_is_waited_for() -> None:
     assert world.owned() == {"a": [*orders(0, 1, 2, 3)]}
 
 
-@pytest.mark.parametrize("dual", [False, True])
-def test_offsets_in_kafka(dual: bool) -> None:
+@pytest.mark.parametrize("dual", [{}, {"dual_commit": False}, {"dual_commit": True}])
+def test_offsets_in_kafka(dual: dict[str, bool]) -> None:
+    """They go to ZooKeeper too, if that is not switched off (`dual.commit.enabled`)."""
     world = World()
-    consumer = world.start("a", storage="kafka", dual_commit=dual, auto_commit_interval_ms=1_000)
+    consumer = world.start("a", storage="kafka", auto_commit_interval_ms=1_000, **dual)
     world.run(10_000)
     assert world.cluster.offsets.keys() == {*orders(0, 1, 2, 3)}
-    assert bool(world.nodes("offsets")) is dual
+    assert bool(world.nodes("offsets")) is dual.get("dual_commit", True)
     consumer.stop()
     world.run(100)
-    world.start("b", storage="kafka", dual_commit=dual)
+    world.start("b", storage="kafka", **dual)
     world.run(1_000)
     assert len(world.owners()) == 4
     totals = world.cluster.timeline.end(None, None, 0).partitions

@@ -54,6 +54,7 @@ class ZookeeperConfig:
         """Whether offsets in Kafka are committed to ZooKeeper too, and the larger one is read."""
         return self.storage == "kafka" if self.dual_commit is None else self.dual_commit
 
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """Where a consumer stands that is in its group already.

@@ -87,6 +87,8 @@ class OffsetStore:
         """Read what is committed; None where the program ends meanwhile."""
         config = self._config
         found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+        if not found:
+            return found
         if config.storage == "kafka":
             while (answer := (yield self._cluster.committed(found))) is None:
                 if is_stopping():

@@ -294,6 +294,16 @@ def test_dual_commit_reads_the_larger_offset() -> None:
     assert begun == {("orders", 0): 70, ("orders", 1): 120}
 
 
+def test_who_gets_no_partition_asks_for_no_offsets() -> None:
+    world = World(partitions=1)
+    world.start("a")
+    world.run(1_000)
+    world.start("b", storage="kafka")
+    world.run(10_000)
+    totals = world.cluster.timeline.end(None, None, 0)
+    assert "OffsetFetch" not in totals.requests
+
+
 def test_offsets_in_kafka_wait_for_their_broker() -> None:
     world = World()
     world.cluster.stop_broker(1, 5_000)

@@ -68,6 +68,10 @@ class ZookeeperCluster(World):
             self.server.create(f"{BROKERS}/{broker}", "")
         self.set_partitions(topics)
 
+    def path(self, *names: object) -> str:
+        """Return the path of a node of the group."""
+        return "/".join(map(str, ("/consumers", self.group_id, *names)))
+
     def consumer_uuid(self, host: str) -> str:
         """Make the part of an id that tells consumers apart."""
         name = re.sub(r"[^A-Za-z0-9.-]", "-", host)
@@ -238,7 +242,7 @@ class ZookeeperCluster(World):
 
     def registered(self) -> dict[str, Mapping[str, int]]:
         """Return who is there: streams by topic, by id."""
-        ids = f"/consumers/{self.group_id}/ids"
+        ids = self.path("ids")
         names = self.server.children(ids) if self.server.exists(ids) else []
         topics = self.server.children(TOPICS) if self.topics else []
         return {

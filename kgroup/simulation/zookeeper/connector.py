@@ -168,7 +168,9 @@ class Connector(Process):
         self._zookeeper = Client(
             self, name, cluster, config.session_timeout_ms, self._handle_new_session
         )
-        self._offsets = OffsetStore(name, self, cluster, config, self._zookeeper)
+        self._offsets = OffsetStore(
+            name, self, cluster, config, self._zookeeper, self._positions, lambda: self._is_stopping
+        )
         if registered is None:
             Thread(self, self._consume())
         else:
@@ -183,9 +185,9 @@ class Connector(Process):
         self.consumer_id = registered.consumer_id
         topics = self._cluster.topics
         self.topics = list(config.registration.streams(topics))
-        client.hold(self._path("ids", self.consumer_id), config.registration.text(0))
+        client.hold(self._cluster.path("ids", self.consumer_id), config.registration.text(0))
         for at, number in sorted(registered.threads.items()):
-            client.hold(self._path("owners", *at), f"{self.consumer_id}-{number}")
+            client.hold(self._cluster.path("owners", *at), f"{self.consumer_id}-{number}")
         self.after(0, self._listen)  # when all others are registered
         self._offsets.know(registered.offsets)
         offsets = {at: registered.offsets.get(at) for at in registered.threads}
@@ -194,7 +196,7 @@ class Connector(Process):
 
     def _listen(self) -> None:
         client = self._zookeeper
-        client.listen(Watched.CHILDREN, self._path("ids"), self._on(Trigger.CONSUMERS))
+        client.listen(Watched.CHILDREN, self._cluster.path("ids"), self._on(Trigger.CONSUMERS))
         for topic in self.topics:
             client.listen(Watched.DATA, f"{TOPICS}/{topic}", self._on(Trigger.PARTITIONS))
         if not self._config.registration.is_static:
@@ -218,7 +220,7 @@ class Connector(Process):
         yield self._rebalance_lock.acquire
         self._stop_fetchers()
         if self._config.auto_commit:
-            yield from self._commit(tries=1 + self._config.offsets_commit_max_retries)
+            yield from self._offsets.commit(tries=1 + self._config.offsets_commit_max_retries)
         self._zookeeper.close()
         self._go(ConnectorState.CLOSED)
         self._cluster.rebalance_ends(self)
@@ -264,7 +266,7 @@ class Connector(Process):
         Thread(self, self._commit_once())
 
     def _commit_once(self) -> Routine[None]:
-        is_done = yield from self._commit()
+        is_done = yield from self._offsets.commit()
         self._commits -= 1
         if is_done:
             self._cluster.note(self.name, "committed", partitions=tuple(self.registry))
@@ -278,9 +280,6 @@ class Connector(Process):
         return is_reading and not is_late and not self._is_stopping and not self._commits
 
     # --- registration ---------------------------------------------------------------------------
-
-    def _path(self, *names: object) -> str:
-        return "/".join(map(str, ("/consumers", self._config.group_id, *names)))
 
     def _consume(self) -> Routine[None]:
         """Register, and read what it is given (`createMessageStreams`, `…ByFilter`)."""
@@ -303,7 +302,7 @@ class Connector(Process):
             data = config.registration.text(self.clock.now_ms)
             try:
                 yield from self._zookeeper.create_ephemeral(
-                    self._path("ids", self.consumer_id), data
+                    self._cluster.path("ids", self.consumer_id), data
                 )
             except NodeExistsError:
                 yield sleep(self, config.session_timeout_ms)
@@ -315,7 +314,9 @@ class Connector(Process):
         """Listen to what may change, and rebalance (`reinitializeConsumer`)."""
         self._cluster.rebalance_begins(self, trigger)
         subscribe = self._zookeeper.subscribe
-        yield from subscribe(Watched.CHILDREN, self._path("ids"), self._on(Trigger.CONSUMERS))
+        yield from subscribe(
+            Watched.CHILDREN, self._cluster.path("ids"), self._on(Trigger.CONSUMERS)
+        )
         for topic in self.topics:
             yield from subscribe(Watched.DATA, f"{TOPICS}/{topic}", self._on(Trigger.PARTITIONS))
         yield from self._synced_rebalance(trigger)
@@ -435,7 +436,7 @@ class Connector(Process):
 
     def _release(self, _: _Rebalance) -> Routine[ConnectorState]:
         for at in sorted(self.registry):
-            yield from self._zookeeper.delete(self._path("owners", *at))
+            yield from self._zookeeper.delete(self._cluster.path("owners", *at))
             self.registry.pop(at, None)
         return ConnectorState.ASSIGNING
 
@@ -444,7 +445,7 @@ class Connector(Process):
         return ConnectorState.READING_OFFSETS
 
     def _read_offsets(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
-        offsets = yield from self._offsets.fetch(rebalance.threads, lambda: self._is_stopping)
+        offsets = yield from self._offsets.fetch(rebalance.threads)
         if self._is_stopping or offsets is None:
             return ConnectorState.BACKING_OFF
         rebalance.offsets = offsets
@@ -486,7 +487,7 @@ class Connector(Process):
 
     def _streams_of(self, consumer_id: str) -> Routine[Mapping[str, int]]:
         """Return how many streams a consumer has for each topic (`constructTopicCount`)."""
-        data = yield from self._zookeeper.read(self._path("ids", consumer_id))
+        data = yield from self._zookeeper.read(self._cluster.path("ids", consumer_id))
         if data is None:
             raise NoNodeError(consumer_id)
         registration = read_registration(data)
@@ -504,13 +505,13 @@ class Connector(Process):
         own = yield from self._streams_of(self.consumer_id)
         topics = {}
         consumers = {}
-        for consumer_id in (yield from self._zookeeper.children(self._path("ids"))):
+        for consumer_id in (yield from self._zookeeper.children(self._cluster.path("ids"))):
             consumers[consumer_id] = yield from self._streams_of(consumer_id)
         for topic in own:
             data = yield from self._zookeeper.read(f"{TOPICS}/{topic}")
             if data is not None:
                 topics[topic] = Topic(int(data))
-        yield from self._zookeeper.children(self._path("ids"))
+        yield from self._zookeeper.children(self._cluster.path("ids"))
         return self._part_of(_ASSIGNORS[self._config.strategy](consumers, topics))
 
     def _part_of(self, threads: ThreadAssignment) -> dict[TopicPartition, int]:
@@ -526,7 +527,7 @@ class Connector(Process):
         owned = []
         conflicts = []
         for at, number in sorted(threads.items()):
-            path = self._path("owners", *at)
+            path = self._cluster.path("owners", *at)
             text = f"{self.consumer_id}-{number}"
             try:
                 yield from self._zookeeper.create_ephemeral(path, text)
@@ -538,7 +539,7 @@ class Connector(Process):
         if conflicts:
             self._cluster.note(self.name, "conflict", "somebody owns them", None, tuple(conflicts))
             for at in reversed(owned):
-                yield from self._zookeeper.delete(self._path("owners", *at))
+                yield from self._zookeeper.delete(self._cluster.path("owners", *at))
         return not conflicts
 
     def _stream(self, topic: str, number: int) -> Stream:
@@ -563,7 +564,7 @@ class Connector(Process):
         """Stop to fetch, drop what was not read, commit; all topics where none are named."""
         self._stop_fetchers(topics)
         if self._config.auto_commit:
-            yield from self._commit()
+            yield from self._offsets.commit()
 
     def _stop_fetchers(self, topics: Iterable[str] | None = None) -> None:
         self.fetchers.stop()
@@ -577,16 +578,14 @@ class Connector(Process):
 
     # --- offsets --------------------------------------------------------------------------------
 
+    def _positions(self) -> dict[TopicPartition, int]:
+        found = ((at, info.offset) for at, info in self.registry.items())
+        return {at: offset for at, offset in found if offset is not None}
+
     def _auto_commit(self) -> Routine[None]:
         while True:
             yield sleep(self, self._config.auto_commit_interval_ms)
-            yield from self._commit()
-
-    def _commit(self, tries: int = 1) -> Routine[bool]:
-        """Commit how far it has come; tell if it could."""
-        return self._offsets.commit(
-            lambda: {at: info.offset for at, info in self.registry.items()}, tries
-        )
+            yield from self._offsets.commit()
 
 
 STEPS: Mapping[ConnectorState, Callable[[Connector, _Rebalance], Routine[ConnectorState]]] = {

@@ -26,6 +26,8 @@ class OffsetStore:
         cluster: which keeps offsets, too.
         config: of the consumer.
         zookeeper: its client.
+        positions: tells how far the consumer has come in its partitions.
+        is_stopping: tells whether the program is about to end.
     """
 
     def __init__(
@@ -35,34 +37,28 @@ class OffsetStore:
         cluster: ZookeeperCluster,
         config: ZookeeperConfig,
         zookeeper: Client,
+        positions: Callable[[], Mapping[TopicPartition, int]],
+        is_stopping: Callable[[], bool],
     ) -> None:
         self._name = name
         self._process = process
         self._cluster = cluster
         self._config = config
         self._zookeeper = zookeeper
+        self._positions = positions
+        self._is_stopping = is_stopping
         self._checkpoints: dict[TopicPartition, int | None] = {}
 
     def know(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Note what is committed: it is not written again (`checkpointedZkOffsets`)."""
         self._checkpoints.update(offsets)
 
-    def _path(self, at: TopicPartition) -> str:
-        return f"/consumers/{self._config.group_id}/offsets/{at[0]}/{at[1]}"
-
-    def commit(
-        self, positions: Callable[[], Mapping[TopicPartition, int | None]], tries: int = 1
-    ) -> Routine[bool]:
-        """Commit how far the consumer has come, where that has changed; tell if it could.
-
-        Args:
-            positions: tells how far; None where nothing was read.
-            tries: how often Kafka is asked at most.
-        """
+    def commit(self, tries: int = 1) -> Routine[bool]:
+        """Commit how far the consumer has come, where that has changed; tell if it could."""
         config = self._config
         while tries:
             tries -= 1
-            offsets = {at: offset for at, offset in positions().items() if offset is not None}
+            offsets = self._positions()
             if not offsets:
                 return False
             if config.storage == "kafka":
@@ -76,13 +72,15 @@ class OffsetStore:
                     return True
             for at, offset in offsets.items():
                 if self._checkpoints.get(at) != offset:
-                    yield from self._zookeeper.write(self._path(at), str(offset))
+                    yield from self._zookeeper.write(
+                        self._cluster.path("offsets", *at), str(offset)
+                    )
                     self._checkpoints[at] = offset
             return True
         return False
 
     def fetch(
-        self, partitions: Iterable[TopicPartition], is_stopping: Callable[[], bool]
+        self, partitions: Iterable[TopicPartition]
     ) -> Routine[dict[TopicPartition, int | None] | None]:
         """Read what is committed; None where the program ends meanwhile."""
         config = self._config
@@ -91,13 +89,13 @@ class OffsetStore:
             return found
         if config.storage == "kafka":
             while (answer := (yield self._cluster.committed(found))) is None:
-                if is_stopping():
+                if self._is_stopping():
                     return None
                 yield sleep(self._process, config.offsets_channel_backoff_ms)
             found.update(answer)
         if config.storage == "zookeeper" or config.is_dual:
             for at, offset in found.items():
-                data = yield from self._zookeeper.read(self._path(at))
+                data = yield from self._zookeeper.read(self._cluster.path("offsets", *at))
                 if data is not None:
                     found[at] = max(int(data), -1 if offset is None else offset)
         return found

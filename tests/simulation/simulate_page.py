@@ -21,8 +21,8 @@ from kgroup.simulation.group_coordinator import CoordinatorState
 from kgroup.simulation.mixed_coordinator import TABLE as MIXED
 from kgroup.simulation.scenario.file import FIELDS
 from kgroup.simulation.scenario.scenario import Action, Paused
-from kgroup.simulation.zookeeper.connector import FOLLOWS as CONNECTOR_FOLLOWS
-from kgroup.simulation.zookeeper.connector import Trigger
+from kgroup.simulation.zookeeper.state import FOLLOWS as CONNECTOR_FOLLOWS
+from kgroup.simulation.zookeeper.state import Trigger
 from kgroup.word import Word
 from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
 from tests.simulation.consumer_answers import FOLLOWS as GROUP_FOLLOWS

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kgroup.simulation.process import Process
-from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
+from kgroup.simulation.zookeeper.cluster import BROKERS, ZookeeperCluster
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Session, Watched
 from kgroup.simulation.zookeeper.thread import Routine, Thread
 
@@ -201,6 +201,14 @@ class Client:
             return self._server.children(path)
 
         return (yield from self._ask("getChildren", act))
+
+    def brokers(self) -> Routine[list[str]]:
+        """Read which brokers there are (`ZkUtils.getAllBrokersInCluster`)."""
+        found = []
+        for name in sorted((yield from self.children(BROKERS))):
+            if (yield from self.read(f"{BROKERS}/{name}")) is not None:
+                found.append(name)
+        return found
 
     def read(self, path: str) -> Routine[str | None]:
         """Return a node's data, None where it is not there; watch likewise."""

@@ -219,23 +219,33 @@ class ZookeeperCluster(World):
 
         return self._request("ListOffsets", answer)
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> Wait:
-        """Commit to Kafka: whether that was done."""
+    def offset_manager(self) -> Wait:
+        """Ask who keeps the group's offsets; None where nobody knows."""
+        return self._request("FindCoordinator", lambda: self._offset_manager)
 
-        def answer() -> bool:
-            if self._offset_manager is not None:
+    def _refused_by(self, broker: int) -> ErrorCode | None:
+        """Tell why a broker that is to keep offsets does not."""
+        if broker not in self._up:
+            return ErrorCode.NETWORK_EXCEPTION
+        return None if broker == self._offset_manager else ErrorCode.NOT_COORDINATOR
+
+    def commit(self, broker: int, offsets: Mapping[TopicPartition, int]) -> Wait:
+        """Commit to Kafka: the error; None: it is done."""
+
+        def answer() -> ErrorCode | None:
+            if (error := self._refused_by(broker)) is None:
                 self.offsets.update(offsets)
-            return self._offset_manager is not None
+            return error
 
         return self._request("OffsetCommit", answer)
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> Wait:
-        """Ask Kafka what is committed: by partition; None where nobody answers."""
+    def committed(self, broker: int, partitions: Iterable[TopicPartition]) -> Wait:
+        """Ask Kafka what is committed: by partition, or an error."""
         asked = tuple(partitions)
 
-        def answer() -> dict[TopicPartition, int] | None:
-            if self._offset_manager is None:
-                return None
+        def answer() -> dict[TopicPartition, int] | ErrorCode:
+            if (error := self._refused_by(broker)) is not None:
+                return error
             return {at: self.offsets[at] for at in asked if at in self.offsets}
 
         return self._request("OffsetFetch", answer)

@@ -123,8 +123,6 @@ class Connector(Process):
         else:
             self._resume(registered)
         Thread(self, self._watch_executor())
-        if config.auto_commit:
-            Thread(self, self._auto_commit())
 
     def _resume(self, registered: Registered) -> None:
         """Be registered, own partitions and fetch them already."""
@@ -140,6 +138,11 @@ class Connector(Process):
         offsets = {at: registered.offsets.get(at) for at in registered.threads}
         self._fetch(registered.threads, offsets)
         self.state = ConnectorState.FETCHING
+        self._start_auto_commit()
+
+    def _start_auto_commit(self) -> None:
+        if self._config.auto_commit:
+            Thread(self, self._auto_commit())
 
     def _listen(self) -> None:
         client = self._zookeeper
@@ -167,7 +170,7 @@ class Connector(Process):
         yield self._rebalance_lock.acquire
         self._stop_fetchers()
         if self._config.auto_commit:
-            yield from self._offsets.commit(tries=1 + self._config.offsets_commit_max_retries)
+            yield from self._offsets.commit()
         self._zookeeper.close()
         self._go(ConnectorState.CLOSED)
         self._cluster.rebalance_ends(self)
@@ -230,6 +233,8 @@ class Connector(Process):
 
     def _consume(self) -> Routine[None]:
         """Register, and read what it is given (`createMessageStreams`, `…ByFilter`)."""
+        yield from self._offsets.connect()
+        self._start_auto_commit()
         try:
             self.topics = yield from self._own_topics()
             yield from self._register()
@@ -532,7 +537,7 @@ class Connector(Process):
     def _auto_commit(self) -> Routine[None]:
         while True:
             yield sleep(self, self._config.auto_commit_interval_ms)
-            yield from self._offsets.commit()
+            yield from self._offsets.commit(may_retry=False)
 
 
 STEPS: Mapping[ConnectorState, Callable[[Connector, _Rebalance], Routine[ConnectorState]]] = {

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.process import Process
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
-from kgroup.simulation.zookeeper.thread import Routine, sleep
+from kgroup.simulation.zookeeper.thread import Lock, Routine, sleep
 
 __all__ = ["OffsetStore"]
 
@@ -48,54 +49,108 @@ class OffsetStore:
         self._positions = positions
         self._is_stopping = is_stopping
         self._checkpoints: dict[TopicPartition, int | None] = {}
+        self._manager: int | None = None
+        """The broker to which there is a connection, as far as the consumer knows."""
+        self._lock = Lock()
+        """Of that connection: `offsetsChannelLock`."""
 
     def know(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Note what is committed: it is not written again (`checkpointedZkOffsets`)."""
         self._checkpoints.update(offsets)
 
-    def commit(self, tries: int = 1) -> Routine[bool]:
-        """Commit how far the consumer has come, where that has changed; tell if it could."""
+    def connect(self) -> Routine[None]:
+        """Find the broker that keeps offsets, however long it takes.
+
+        Kafka: `ensureOffsetManagerConnected`.
+        """
         config = self._config
-        while tries:
+        if config.storage != "kafka" or self._manager is not None:
+            return
+        yield from self._zookeeper.brokers()
+        while (manager := (yield self._cluster.offset_manager())) is None:
+            yield sleep(self._process, config.offsets_channel_backoff_ms)
+        self._manager = manager
+
+    def _disconnect(self, request: str, error: ErrorCode) -> None:
+        """Look for the broker again when it is needed next."""
+        self._manager = None
+        self._cluster.note(self._name, request, None, error.name)
+
+    def commit(self, *, may_retry: bool = True) -> Routine[bool]:
+        """Commit how far the consumer has come, where that has changed; tell if it could.
+
+        What fails is tried again where the program ends, if it may be.
+        """
+        tries = 1 + self._config.offsets_commit_max_retries if may_retry else 1
+        while (count := (yield from self._commit_once())) is None:
             tries -= 1
-            offsets = self._positions()
-            if not offsets:
+            if not tries or not self._is_stopping():
                 return False
-            if config.storage == "kafka":
-                if not (yield self._cluster.commit(offsets)):
-                    error = "COORDINATOR_NOT_AVAILABLE"
-                    self._cluster.note(self._name, "OffsetCommit", None, error)
-                    if tries:
-                        yield sleep(self._process, config.offsets_channel_backoff_ms)
-                    continue
-                if not config.is_dual:
-                    return True
-            for at, offset in offsets.items():
-                if self._checkpoints.get(at) != offset:
-                    yield from self._zookeeper.write(
-                        self._cluster.path("offsets", *at), str(offset)
-                    )
-                    self._checkpoints[at] = offset
-            return True
-        return False
+            yield sleep(self._process, self._config.offsets_channel_backoff_ms)
+        return count > 0
+
+    def _commit_once(self) -> Routine[int | None]:
+        """Return how many offsets there were to commit; None: it has failed."""
+        config = self._config
+        yield self._lock.acquire
+        try:
+            offsets = self._positions()
+            if offsets and config.storage == "kafka":
+                yield from self.connect()
+                assert self._manager is not None
+                error = yield self._cluster.commit(self._manager, offsets)
+                if error is not None:
+                    self._disconnect("OffsetCommit", error)
+                    return None
+            if config.storage == "zookeeper" or config.is_dual:
+                yield from self._write(offsets)
+            return len(offsets)
+        finally:
+            self._lock.release()
+
+    def _write(self, offsets: Mapping[TopicPartition, int]) -> Routine[None]:
+        for at, offset in offsets.items():
+            if self._checkpoints.get(at) != offset:
+                path = self._cluster.path("offsets", *at)
+                yield from self._zookeeper.write(path, str(offset))
+                self._checkpoints[at] = offset
 
     def fetch(
         self, partitions: Iterable[TopicPartition]
     ) -> Routine[dict[TopicPartition, int | None] | None]:
         """Read what is committed; None where the program ends meanwhile."""
-        config = self._config
         found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
         if not found:
             return found
-        if config.storage == "kafka":
-            while (answer := (yield self._cluster.committed(found))) is None:
-                if self._is_stopping():
-                    return None
-                yield sleep(self._process, config.offsets_channel_backoff_ms)
+        if self._config.storage == "zookeeper":
+            yield from self._read(found)
+            return found
+        while not self._is_stopping():
+            if (yield from self._fetch_once(found)):
+                return found
+            yield sleep(self._process, self._config.offsets_channel_backoff_ms)
+        return None
+
+    def _fetch_once(self, found: dict[TopicPartition, int | None]) -> Routine[bool]:
+        """Ask Kafka, and ZooKeeper where the larger offset counts; tell whether it has answered."""
+        yield self._lock.acquire
+        try:
+            yield from self.connect()
+            assert self._manager is not None
+            answer = yield self._cluster.committed(self._manager, found)
+            if isinstance(answer, ErrorCode):
+                self._disconnect("OffsetFetch", answer)
+                return False
             found.update(answer)
-        if config.storage == "zookeeper" or config.is_dual:
-            for at, offset in found.items():
-                data = yield from self._zookeeper.read(self._cluster.path("offsets", *at))
-                if data is not None:
-                    found[at] = max(int(data), -1 if offset is None else offset)
-        return found
+            if self._config.is_dual:
+                yield from self._read(found)
+            return True
+        finally:
+            self._lock.release()
+
+    def _read(self, found: dict[TopicPartition, int | None]) -> Routine[None]:
+        """Read offsets in ZooKeeper; the larger ones count."""
+        for at, offset in found.items():
+            data = yield from self._zookeeper.read(self._cluster.path("offsets", *at))
+            if data is not None:
+                found[at] = max(int(data), -1 if offset is None else offset)

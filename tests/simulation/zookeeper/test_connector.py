@@ -304,11 +304,71 @@ def test_who_gets_no_partition_asks_for_no_offsets() -> None:
     assert "OffsetFetch" not in totals.requests
 
 
-def test_offsets_in_kafka_wait_for_their_broker() -> None:
+def test_who_keeps_offsets_in_kafka_registers_when_their_broker_is_found() -> None:
+    """`ensureOffsetManagerConnected` is called before the consumer is made."""
     world = World()
     world.cluster.stop_broker(1, 5_000)
     world.start("a", storage="kafka")
-    world.run(4_000)
-    assert world.owners() == {}
-    world.run(3_000)
+    world.run(4_900)
+    assert world.nodes("ids") == {}
+    world.run(2_000)
     assert len(world.owners()) == 4
+
+
+def test_commits_wait_for_the_broker_that_keeps_offsets() -> None:
+    """One fails, by which the channel is known to be broken; then a rebalance waits, too."""
+    world = World()
+    first = world.start("a", storage="kafka", auto_commit_interval_ms=1_000)
+    world.run(5_500)
+    asked = world.cluster.timeline.end(None, None, 0).requests["FindCoordinator"]
+    assert asked == 1
+    world.cluster.stop_broker(1, 60_000)
+    world.run(1_000)
+    (failed,) = world.events("OffsetCommit", "a")
+    assert failed.error == "NETWORK_EXCEPTION"
+    world.start("b", rebalance_max_retries=100)
+    world.run(20_000)
+    assert len(world.events("OffsetCommit")) == 1
+    assert set(world.owners().values()) == {f"{first.consumer_id}-0"}
+    assert world.events("conflict", "b")
+    asked = world.cluster.timeline.end(None, None, 0).requests["FindCoordinator"] - asked
+    assert 18 <= asked <= 21  # one of its threads asks, once a second, and the other waits
+    world.run(50_000)
+    assert world.owned() == {"a": [*orders(0, 1)], "b": [*orders(2, 3)]}
+
+
+@pytest.mark.parametrize(
+    ("retries", "is_stopped", "is_done"), [(5, True, True), (0, True, False), (5, False, False)]
+)
+def test_a_commit_at_the_end_is_tried_again(retries: int, is_stopped: bool, is_done: bool) -> None:
+    """At most `offsets.commit.max.retries` times; any other is not."""
+    world = World()
+    consumer = world.start("a", storage="kafka", offsets_commit_max_retries=retries)
+    world.run(5_000)
+    world.cluster.stop_broker(1, 0)  # another one keeps offsets now; the channel is broken
+    world.run(10)
+    if is_stopped:
+        consumer.stop()
+    else:
+        consumer.commit()
+    world.run(2_000)
+    assert consumer.is_running is not is_stopped
+    (failed,) = world.events("OffsetCommit", "a")
+    assert failed.error == "NETWORK_EXCEPTION"
+    assert (world.cluster.offsets.keys() == {*orders(0, 1, 2, 3)}) is is_done
+    assert bool(world.nodes("offsets")) is is_done
+
+
+def test_offsets_are_read_when_their_broker_is_found() -> None:
+    world = World()
+    world.start("a", storage="kafka", auto_commit=False)
+    world.run(5_000)
+    world.cluster.offsets["orders", 0] = 7
+    world.cluster.stop_broker(1, 4_000)
+    world.start("b", rebalance_max_retries=100)
+    world.run(3_000)
+    (failed,) = world.events("OffsetFetch", "a")
+    assert failed.error == "NETWORK_EXCEPTION"
+    world.run(5_000)
+    assert world.owned()["a"] == [*orders(0, 1)]
+    assert list(world.cluster.logs.readers["orders", 0].values()) == [7]

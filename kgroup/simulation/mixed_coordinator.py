@@ -68,7 +68,7 @@ class World(classic_member.World, classic_rebalance.World, Interface):
         """Learn that a group has come to another state, or a consumer group to another epoch."""
 
     def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
-        """Learn that a member was removed."""
+        """Learn that a member was, or is about to be, removed."""
 
 
 class MixedCoordinator(ClassicMembers):
@@ -259,12 +259,14 @@ class MixedCoordinator(ClassicMembers):
 
     # --- downgrade ------------------------------------------------------------------------------
 
-    def _fence(self, group: ConsumerGroup, members: Collection[ConsumerMember]) -> list[Record]:
+    def _fence(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: Cause
+    ) -> list[Record]:
         leaving = {member.member_id for member in members}
         staying = [each for name, each in group.members.items() if name not in leaving]
         if not staying or not self._can_downgrade(staying):
-            return super()._fence(group, members)
-        return self._downgrade(group, leaving, None, Cause.MEMBER_LEFT)
+            return super()._fence(group, members, cause)
+        return self._downgrade(group, leaving, None, cause)
 
     def _settle(
         self,

@@ -38,6 +38,8 @@ class ConsumerWorld:
 
     Attributes:
         next_id: the id that is given to who has none.
+        causes: why the group's epoch has risen, or a rebalance of it began.
+        removals: who was removed, and why.
     """
 
     def __init__(
@@ -47,6 +49,8 @@ class ConsumerWorld:
         self.answers: list[ConsumerHeartbeatAnswer] = []
         self.records: list[Record] = []
         self.next_id = ""
+        self.causes: list[Cause] = []
+        self.removals: list[tuple[str, Cause]] = []
         settings = settings or ConsumerSettings(assignment_interval_ms=0)
         self.coordinator = ConsumerCoordinator(settings, self, topics)
 
@@ -60,10 +64,11 @@ class ConsumerWorld:
         return self.next_id
 
     def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
-        """Nobody asks."""
+        if cause is not None:
+            self.causes.append(cause)
 
     def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
-        """Nobody asks."""
+        self.removals.append((member_id, cause))
 
     @property
     def group(self) -> ConsumerGroup:

@@ -14,6 +14,7 @@ import pytest
 from kgroup.model.group import GroupState, MemberState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_value, encode_value
+from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH, ConsumerHeartbeatAnswer
 from kgroup.simulation.consumer.reconciliation import TABLE
 from kgroup.simulation.consumer.settings import ConsumerSettings
@@ -231,6 +232,7 @@ def test_who_is_not_heard_of_is_removed_when_its_session_ends() -> None:
     assert "A" in made.group.members
     made.clock.run(85_000)
     assert made.state() is GroupState.EMPTY
+    assert made.removals == [("A", Cause.SESSION_EXPIRED)]
     assert made.group.epoch == 3
 
 
@@ -246,6 +248,7 @@ def test_who_does_not_revoke_in_its_rebalance_timeout_is_removed() -> None:
     assert "A" in made.group.members
     made.clock.run(15_000)
     assert "A" not in made.group.members
+    assert made.removals == [("A", Cause.NOT_REVOKED)]
     assert made.beat("B", 3).assignment == foo(0, 1, 2, 3, 4, 5)
 
 
@@ -279,6 +282,7 @@ def test_a_static_member_comes_back_under_another_id_to_what_it_had() -> None:
     back = made.join("A2", instance_id="i")
     assert (back.member_epoch, back.assignment) == (3, foo(0, 1, 2))
     assert (made.group.epoch, set(made.group.members)) == (epoch, {"A2", "B"})
+    assert made.removals == []
     assert made.beat("A", 3, instance_id="i").error is ErrorCode.FENCED_INSTANCE_ID
     assert made.beat("A", LEAVE_EPOCH, instance_id="i").error is ErrorCode.FENCED_INSTANCE_ID
 

@@ -12,6 +12,7 @@ import pytest
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_assignment
+from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.message import (
@@ -212,6 +213,8 @@ def test_the_group_is_downgraded_when_the_last_member_with_the_consumer_protocol
     world.beat("A", LEAVE_EPOCH)
     group = world.classic
     assert (group.state, group.generation_id) == (GroupState.PREPARING_REBALANCE, 4)
+    assert world.removals == [("A", Cause.MEMBER_LEFT)]
+    assert world.causes[-1] is Cause.MEMBER_LEFT
     assert (group.protocol_type, group.protocol) == ("consumer", "range")
     assert [member.member_id for member in group.members] == ["C", "D"]
     assert partitions(SyncAnswer(ErrorCode.NONE, group["C"].assignment)) == [2, 3]
@@ -227,6 +230,8 @@ def test_the_group_is_downgraded_when_its_session_ends() -> None:
     world.sync("C", 3)
     world.clock.run(45_000)
     assert [member.member_id for member in world.classic.members] == ["C"]
+    assert world.removals == [("A", Cause.SESSION_EXPIRED)]
+    assert world.causes[-1] is Cause.SESSION_EXPIRED
 
 
 def test_a_static_member_that_comes_back_with_the_classic_protocol_downgrades_the_group() -> None:
@@ -240,6 +245,7 @@ def test_a_static_member_that_comes_back_with_the_classic_protocol_downgrades_th
     world.beat("A", PAUSE_EPOCH, instance_id="i")
     back = world.join_classic("", new="A2", instance_id="i")
     assert (back.error, back.member_id, back.generation_id) == (ErrorCode.NONE, "A2", 3)
+    assert world.removals == []
     assert world.classic.state is GroupState.STABLE
     assert partitions(world.sync("A2", 3, instance_id="i")) == [0, 1, 2]
     assert partitions(world.sync("C", 3)) == [3, 4, 5]
@@ -267,6 +273,8 @@ def test_a_member_that_does_not_join_or_sync_in_time_is_removed() -> None:
         assert world.beat_classic("D", 4) is ErrorCode.REBALANCE_IN_PROGRESS  # it does not join
     world.clock.run(120_000)
     assert set(world.group.members) == {"A"}
+    assert world.removals == [("C", Cause.NOT_SYNCED), ("D", Cause.NOT_JOINED)]
+    assert world.causes[-2:] == [Cause.NOT_SYNCED, Cause.NOT_JOINED]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from kgroup.model.group import MemberState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import base64_bytes, base64_text
 from kgroup.protocol.record.consumer_protocol import decode_subscription, encode_assignment
+from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.consumer import coordinator, validation
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
 from kgroup.simulation.consumer.group import ConsumerGroup
@@ -146,7 +147,7 @@ class ClassicMembers(ConsumerCoordinator):
         code = ErrorCode.NONE
         try:
             if leaving:
-                self._apply(self._fence(group, list(leaving.values())))
+                self._apply(self._let_go(group, list(leaving.values()), Cause.MEMBER_LEFT))
         except Refusal as refusal:
             code, found = refusal.code, []
         self._world.answer(request, LeaveAnswer(code, tuple(found)))
@@ -257,7 +258,7 @@ class ClassicMembers(ConsumerCoordinator):
             group_id,
             member_id,
             timeout_ms,
-            lambda: self._expire(group_id, member_id),
+            lambda: self._expire(kind, group_id, member_id),
             anew=anew,
         )
 

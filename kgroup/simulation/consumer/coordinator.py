@@ -46,6 +46,14 @@ __all__ = ["TABLE", "ConsumerCoordinator", "World"]
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
 RETRY_MS = 500
 
+_CAUSES = {
+    TimerKind.SESSION: Cause.SESSION_EXPIRED,
+    TimerKind.REBALANCE: Cause.NOT_REVOKED,
+    TimerKind.JOIN: Cause.NOT_JOINED,
+    TimerKind.SYNC: Cause.NOT_SYNCED,
+}
+"""Why a member is removed that does not do something in time."""
+
 Outcome = tuple[list[Record], ConsumerHeartbeatAnswer]
 Owned = frozenset[IdPartition] | None
 
@@ -72,7 +80,7 @@ class World(Interface):
         """Learn that a group has another state or epoch, and why where the epoch has risen."""
 
     def removed(self, group: ConsumerGroup, member_id: str, cause: Cause) -> None:
-        """Learn that a member was removed."""
+        """Learn that a member is about to be removed."""
 
 
 class RegexChange(Enum):
@@ -181,7 +189,7 @@ class ConsumerCoordinator:
         self.groups.clear()
 
     def _apply(self, records: Sequence[Record], expired: Cause | None = None) -> None:
-        """Write records and do what they say; where members are removed, say why."""
+        """Write records and do what they say; say why, where a member's time has run out."""
         if not records:
             return
         group_id = records[-1].key.get("groupId", "")  # none of a group that became classic
@@ -191,9 +199,6 @@ class ConsumerCoordinator:
         for record in records:
             self._world.append(*record)
             self.replay(record)
-            is_gone = record.type == "ConsumerGroupMemberMetadata" and record.value is None
-            if is_gone and group is not None:
-                self._world.removed(group, record.key["memberId"], cause)
         group = self.groups.get(group_id)
         if group is not None and (group.state, group.epoch) != before:
             has_risen = before is None or before[1] != group.epoch
@@ -438,7 +443,8 @@ class ConsumerCoordinator:
         """Remove a member."""
         group = validation.known_group(self.groups, request.group_id)
         member = validation.own_member(group, request)
-        return self._fence(group, [member]), _farewell(request, request.member_id)
+        records = self._let_go(group, [member], Cause.MEMBER_LEFT)
+        return records, _farewell(request, request.member_id)
 
     def _pause(self, request: ConsumerGroupHeartbeat) -> Outcome:
         """Keep what a static member has until it is back, at most for the rest of its session."""
@@ -450,8 +456,20 @@ class ConsumerCoordinator:
         record = record_of.current_assignment(group.group_id, paused)
         return [record], _farewell(request, member.member_id)
 
-    def _fence(self, group: ConsumerGroup, members: Collection[ConsumerMember]) -> list[Record]:
+    def _let_go(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: Cause
+    ) -> list[Record]:
+        """Remove members, if that may be, and tell why."""
+        records = self._fence(group, members, cause)
+        for member in members:
+            self._world.removed(group, member.member_id, cause)
+        return records
+
+    def _fence(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: Cause
+    ) -> list[Record]:
         """Remove members, and begin an epoch (`consumerGroupFenceMembers`)."""
+        del cause  # which counts where the group goes to another protocol
         group_id = group.group_id
         records: list[Record] = []
         for member in members:
@@ -480,7 +498,7 @@ class ConsumerCoordinator:
             group_id,
             member_id,
             timeout_ms,
-            lambda: self._expire(group_id, member_id),
+            lambda: self._expire(TimerKind.SESSION, group_id, member_id),
         )
 
     def _note_revocation(self, group_id: str, member: ConsumerMember) -> None:
@@ -496,20 +514,21 @@ class ConsumerCoordinator:
             group_id,
             member.member_id,
             member.rebalance_timeout_ms,
-            lambda: self._expire(group_id, member.member_id, member.epoch),
+            lambda: self._expire(TimerKind.REBALANCE, group_id, member.member_id, member.epoch),
         )
 
-    def _expire(self, group_id: str, member_id: str, epoch: int | None = None) -> None:
+    def _expire(
+        self, kind: TimerKind, group_id: str, member_id: str, epoch: int | None = None
+    ) -> None:
         """Remove a member, if it is there (and in this epoch still)."""
         group = self.groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None or epoch not in (None, member.epoch):
             return
         try:
-            cause = Cause.SESSION_EXPIRED if epoch is None else Cause.NOT_REVOKED
-            self._apply(self._fence(group, [member]), cause)
+            self._apply(self._let_go(group, [member], _CAUSES[kind]), _CAUSES[kind])
         except Refusal:  # it cannot be, and is tried again (`CoordinatorTimerImpl`)
-            self._clock.after(RETRY_MS, lambda: self._expire(group_id, member_id, epoch))
+            self._clock.after(RETRY_MS, lambda: self._expire(kind, group_id, member_id, epoch))
 
 
 def _cause(group: ConsumerGroup | None, records: Iterable[Record]) -> Cause:

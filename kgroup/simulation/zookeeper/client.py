@@ -73,7 +73,7 @@ class Client:
     def heal(self) -> None:
         """Have it again; with the same session, or, where that has expired, with another."""
         self._is_cut = False
-        if not self._session.is_alive:
+        if self.has_expired:
             self._session = self._connect()
             self._events.append(self._on_new_session)
             for at in self._listeners:
@@ -83,9 +83,15 @@ class Client:
         for send in offline:
             send()
 
+    @property
+    def has_expired(self) -> bool:
+        """Whether it must connect anew."""
+        return not self._session.is_alive
+
     def close(self) -> None:
-        """End the session."""
-        self._server.close(self._session)
+        """End the session; it expires where the server cannot be told."""
+        if not self._is_cut:
+            self._server.close(self._session)
 
     # --- events ---------------------------------------------------------------------------------
 

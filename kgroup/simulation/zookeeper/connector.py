@@ -108,7 +108,7 @@ class Connector(Process):
         self._is_stopping = False
         self._commits = 0
         """How many that the operator has asked for are not done."""
-        self._is_cut = False
+        self._cut_until_ms = 0
         self._rebalance_lock = Lock()
         self._trigger: Trigger | None = None
         self._wake: Callable[[Any], None] | None = None
@@ -182,22 +182,32 @@ class Connector(Process):
         self._zookeeper.cut()
 
     def resume(self) -> None:
-        """Go on."""
+        """Go on; the connection is there still, unless ZooKeeper has missed the program."""
+        if self._zookeeper.has_expired:
+            self.after(self._cluster.delay(), self._heal)
+        else:
+            self._heal()
         super().resume()
-        if not self._is_cut:
-            self.after(self._cluster.delay(), self._zookeeper.heal)
 
     def cut(self, duration_ms: int) -> None:
         """Lose the connection to ZooKeeper for a while; brokers are still there."""
-        self._is_cut = True
+        self._cut_until_ms = max(self._cut_until_ms, self.clock.now_ms + duration_ms)
         self._zookeeper.cut()
 
-        def heal() -> None:
-            self._is_cut = False
-            self._cluster.note(self.name, "connected again")
-            self._zookeeper.heal()
+        def end() -> None:
+            if not self.is_paused:
+                self._heal()
 
-        self.after(duration_ms, heal)
+        self.clock.after(duration_ms, end)
+
+    def _heal(self) -> None:
+        """Have the connection to ZooKeeper again, if there can be one."""
+        if not self.is_running or self.clock.now_ms < self._cut_until_ms:
+            return
+        if self._cut_until_ms:
+            self._cut_until_ms = 0
+            self._cluster.note(self.name, "connected again")
+        self._zookeeper.heal()
 
     def process(self, duration_ms: int) -> None:
         """Be busy with what was read for so long."""

@@ -108,6 +108,8 @@ class Server:
     def close(self, session: Session) -> None:
         """End a session: its ephemeral nodes go, in the order in which they came."""
         session.is_alive = False
+        if session.expiry is not None:
+            session.expiry.cancel()
         for watching in self._watches.values():
             watching.pop(session, None)
         for path in [path for path, node in self._nodes.items() if node.owner is session]:

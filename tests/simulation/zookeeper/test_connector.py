@@ -234,6 +234,61 @@ def test_cut_off_from_zookeeper_it_reads_on() -> None:
     assert world.owned() == {"a": [*orders(0, 1, 2, 3)]}
 
 
+def test_who_ends_while_it_is_cut_off_is_missed_after_the_session() -> None:
+    """The server cannot be told (`ClientCnxn` ends without an answer)."""
+    world = World()
+    ended = world.start("a", auto_commit=False)
+    world.start("b")
+    world.run(10_000)
+    ended.cut(60_000)
+    world.run(1_000)
+    ended.stop()
+    world.run(3_000)
+    assert not ended.is_running
+    assert ended.consumer_id in world.nodes("ids")
+    world.run(7_000)
+    (expired,) = world.events("session expired")
+    assert (expired.answer, expired.time_ms) == ("a", 18_000)  # pinged at 10 s; a tick behind
+    assert world.owned() == {"b": [*orders(0, 1, 2, 3)]}
+    world.run(60_000)
+    assert world.events("connected again") == []
+
+
+def test_who_ends_behind_a_short_pause_leaves_at_once() -> None:
+    world = World()
+    ended = world.start("a", auto_commit=False)
+    world.run(10_000)
+    ended.pause()
+    ended.stop()
+    world.run(1_000)
+    ended.resume()
+    world.run(10)
+    assert world.nodes("ids") == {}
+    world.run(20_000)
+    assert world.events("session expired") == []
+
+
+@pytest.mark.parametrize("pause_ms", [0, 15_000, 40_000])
+def test_the_last_of_several_cuts_counts(pause_ms: int) -> None:
+    """A process that stands still is there when it goes on, and its connection may be."""
+    world = World()
+    consumer = world.start("a")
+    world.run(10_000)
+    consumer.cut(25_000)
+    world.run(1_000)
+    consumer.cut(1_000)
+    if pause_ms:
+        consumer.pause()
+        world.clock.after(pause_ms, consumer.resume)
+    world.run(60_000)
+    (again,) = world.events("connected again")
+    back_ms = max(35_000, 11_000 + pause_ms)
+    assert back_ms <= again.time_ms <= back_ms + 1
+    (new,) = world.events("new session")
+    assert new.time_ms == again.time_ms
+    assert world.owned() == {"a": [*orders(0, 1, 2, 3)]}
+
+
 def test_round_robin_needs_the_same_topics() -> None:
     world = World()
     world.cluster.set_partitions({"payments": 1})

@@ -64,7 +64,7 @@ def test_children_come_in_the_order_of_javas_hash_set() -> None:
 
 
 def test_ephemeral_nodes_go_with_the_session() -> None:
-    server, _, expired = served()
+    server, clock, expired = served()
     session = server.connect(6_000, Watcher())
     server.create("/ids/c", "", session)
     server.create("/stays", "")
@@ -72,6 +72,9 @@ def test_ephemeral_nodes_go_with_the_session() -> None:
     assert not server.exists("/ids/c")
     assert server.exists("/ids")
     assert server.exists("/stays")
+    server.silent(silent := server.connect(6_000, Watcher()))
+    server.close(silent)
+    clock.run(60_000)
     assert expired == []
 
 

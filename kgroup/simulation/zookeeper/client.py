@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kgroup.simulation.process import Process
 from kgroup.simulation.zookeeper.cluster import BROKERS, ZookeeperCluster
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Session, Watched
-from kgroup.simulation.zookeeper.thread import Routine, Thread
+from kgroup.simulation.zookeeper.thread import Condition, Routine, Thread
 
 __all__ = ["Client"]
 
@@ -54,7 +54,7 @@ class Client:
         """What is sent when the connection is there again."""
         self._listeners: dict[tuple[Watched, str], Listener] = {}
         self._events: deque[Listener] = deque()
-        self._wake: Callable[[Any], None] | None = None
+        self._has_events = Condition()
         self._session = self._connect()
         Thread(process, self._tell())
 
@@ -118,7 +118,6 @@ class Client:
         def arrive() -> None:
             if self._session is session and session.is_alive:
                 self._fire((what, path))
-                self._fire_next()
 
         if (what, path) in self._listeners or (Watched.CHILDREN, path) in self._listeners:
             self._process.after(self._cluster.delay(), arrive)
@@ -138,22 +137,14 @@ class Client:
             yield from listener()
 
         self._events.append(event)
-        self._fire_next()
-
-    def _fire_next(self) -> None:
-        if self._wake is not None and self._events:
-            wake, self._wake = self._wake, None
-            wake(None)
+        self._has_events.signal()
 
     def _tell(self) -> Routine[None]:
         """Run what listeners do, one after another."""
         while True:
-            if not self._events:
-                yield self._sleep
+            while not self._events:
+                yield self._has_events.wait
             yield from self._events.popleft()()
-
-    def _sleep(self, wake: Callable[[Any], None]) -> None:
-        self._wake = wake
 
     # --- requests -------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kgroup.assignor.base import AssignorError, Topic
 from kgroup.assignor.zookeeper import (
@@ -31,7 +30,7 @@ from kgroup.simulation.zookeeper.registration import read_registration
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Watched
 from kgroup.simulation.zookeeper.state import FOLLOWS, ConnectorState, Trigger
 from kgroup.simulation.zookeeper.stream import PartitionTopicInfo, Stream
-from kgroup.simulation.zookeeper.thread import Lock, Routine, Thread, sleep
+from kgroup.simulation.zookeeper.thread import Condition, Lock, Routine, Thread, sleep
 
 __all__ = ["Connector"]
 
@@ -111,7 +110,7 @@ class Connector(Process):
         self._cut_until_ms = 0
         self._rebalance_lock = Lock()
         self._trigger: Trigger | None = None
-        self._wake: Callable[[Any], None] | None = None
+        self._is_triggered = Condition()
         self._zookeeper = Client(
             self, name, cluster, config.session_timeout_ms, self._handle_new_session
         )
@@ -309,9 +308,7 @@ class Connector(Process):
         def listener() -> Routine[None]:
             self._trigger = trigger
             self._cluster.rebalance_begins(self, trigger)
-            if self._wake is not None:
-                wake, self._wake = self._wake, None
-                wake(None)
+            self._is_triggered.signal()
             return
             yield
 
@@ -320,14 +317,10 @@ class Connector(Process):
     def _watch_executor(self) -> Routine[None]:
         """Rebalance when a listener was told of something; of several times once."""
         while True:
-            if self._trigger is None:
-                yield self._sleep
-            trigger, self._trigger = self._trigger, None
-            assert trigger is not None
+            while (trigger := self._trigger) is None:
+                yield self._is_triggered.wait
+            self._trigger = None
             yield from self._logged(self._synced_rebalance(trigger))
-
-    def _sleep(self, wake: Callable[[Any], None]) -> None:
-        self._wake = wake
 
     def _logged(self, routine: Routine[None]) -> Routine[None]:
         """Run what may fail where nobody learns of it: the consumer goes on without partitions."""

@@ -7,8 +7,7 @@ Source: `ConsumerFetcherManager`, `ConsumerFetcherThread`, `AbstractFetcherManag
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from kgroup.assignor.fetcher import fetcher_id
 from kgroup.protocol.error_code import ErrorCode
@@ -17,7 +16,7 @@ from kgroup.simulation.process import Process
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.stream import Chunk, PartitionTopicInfo
-from kgroup.simulation.zookeeper.thread import Routine, Thread, sleep
+from kgroup.simulation.zookeeper.thread import Condition, Routine, Thread, sleep
 
 __all__ = ["FetcherManager"]
 
@@ -47,7 +46,7 @@ class FetcherManager:
         self._no_leader: dict[TopicPartition, None] = {}
         self._failed: set[TopicPartition] = set()
         self._finder: Thread | None = None
-        self._wake: Callable[[Any], None] | None = None
+        self._has_no_leader = Condition()
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
 
     def start(self, infos: Iterable[PartitionTopicInfo]) -> None:
@@ -67,7 +66,7 @@ class FetcherManager:
         for info in self._infos.values():
             if info.is_begun:
                 self._cluster.logs.end(info.at, info.position)
-        self._infos, self._no_leader, self._wake = {}, {}, None
+        self._infos, self._no_leader = {}, {}
         self._failed.clear()
 
     @property
@@ -88,8 +87,8 @@ class FetcherManager:
 
     def _find_leaders(self) -> Routine[None]:
         while True:
-            if not self._no_leader:
-                yield self._sleep
+            while not self._no_leader:
+                yield self._has_no_leader.wait
             topics = dict.fromkeys(topic for topic, _ in self._no_leader)
             leaders = yield self._cluster.metadata(topics)
             found = {at: leaders[at] for at in self._no_leader if at in leaders}
@@ -99,9 +98,6 @@ class FetcherManager:
             for key in [key for key, each in self._fetchers.items() if not each.offsets]:
                 self._fetchers.pop(key).thread.stop()
             yield sleep(self._process, self._config.refresh_leader_backoff_ms)
-
-    def _sleep(self, wake: Callable[[Any], None]) -> None:
-        self._wake = wake
 
     def _fetch_from(self, leaders: dict[TopicPartition, int]) -> Routine[None]:
         """Give partitions to the fetchers of their leaders (`addFetcherForPartitions`)."""
@@ -145,9 +141,7 @@ class FetcherManager:
             self._failed.add(at)
         for error, found in by_error.items():
             self._cluster.note(self._name, "Fetch", None, error, tuple(found))
-        if self._wake is not None:
-            wake, self._wake = self._wake, None
-            wake(None)
+        self._has_no_leader.signal()
 
     # --- what fetchers need ---------------------------------------------------------------------
 

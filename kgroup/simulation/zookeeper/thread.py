@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kgroup.simulation.process import Process
 
-__all__ = ["Lock", "Routine", "Thread", "Wait", "sleep"]
+__all__ = ["Condition", "Lock", "Routine", "Thread", "Wait", "sleep"]
 
 _T = TypeVar("_T")
 
@@ -88,6 +88,23 @@ class Lock:
             self._waiting.popleft()(None)
         else:
             self._is_held = False
+
+
+class Condition:
+    """What threads wait for until another one signals that it may be there."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[Any], None]] = []
+
+    def wait(self, on_signal: Callable[[Any], None]) -> None:
+        """Wait for the next signal: a `Wait`."""
+        self._waiting.append(on_signal)
+
+    def signal(self) -> None:
+        """Let all go on that wait."""
+        waiting, self._waiting = self._waiting, []
+        for on_signal in waiting:
+            on_signal(None)
 
 
 def sleep(process: Process, duration_ms: int) -> Wait:

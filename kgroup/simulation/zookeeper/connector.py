@@ -96,7 +96,6 @@ class Connector(Process):
         self.consumer_id = f"{config.group_id}_{config.consumer_id or cluster.consumer_uuid(name)}"
         self.state = ConnectorState.NEW
         self.registry: dict[TopicPartition, PartitionTopicInfo] = {}
-        self.fetchers = FetcherManager(name, self, cluster, config)
         self._config = config
         self._processing_ms = processing_ms
         self._cluster = cluster
@@ -114,6 +113,7 @@ class Connector(Process):
         self._zookeeper = Client(
             self, name, cluster, config.session_timeout_ms, self._handle_new_session
         )
+        self.fetchers = FetcherManager(name, self, cluster, self._zookeeper, config)
         self._offsets = OffsetStore(
             name, self, cluster, config, self._zookeeper, self._positions, lambda: self._is_stopping
         )

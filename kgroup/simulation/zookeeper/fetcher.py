@@ -13,15 +13,14 @@ from kgroup.assignor.fetcher import fetcher_id
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.process import Process
+from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.stream import Chunk, PartitionTopicInfo
-from kgroup.simulation.zookeeper.thread import Condition, Routine, Thread, sleep
+from kgroup.simulation.zookeeper.thread import Condition, Lock, Routine, Thread, Wait, sleep
 
 __all__ = ["FetcherManager"]
 
-_IDLE_MS = 200
-"""How long a fetcher without partitions waits for some."""
 _RESETS = {"smallest": "earliest", "largest": "latest"}
 
 
@@ -32,27 +31,38 @@ class FetcherManager:
         name: of the consumer, in the timeline.
         process: whose threads they are.
         cluster: from which they fetch.
+        zookeeper: its client there.
         config: of the consumer.
     """
 
     def __init__(
-        self, name: str, process: Process, cluster: ZookeeperCluster, config: ZookeeperConfig
+        self,
+        name: str,
+        process: Process,
+        cluster: ZookeeperCluster,
+        zookeeper: Client,
+        config: ZookeeperConfig,
     ) -> None:
         self._name = name
         self._process = process
         self._cluster = cluster
+        self._zookeeper = zookeeper
         self._config = config
         self._infos: dict[TopicPartition, PartitionTopicInfo] = {}
         self._no_leader: dict[TopicPartition, None] = {}
+        self._lock = Lock()
+        """Of `_no_leader`; it is held by who looks for leaders."""
+        self._has_no_leader = Condition(self._lock)
         self._failed: set[TopicPartition] = set()
         self._finder: Thread | None = None
-        self._has_no_leader = Condition()
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
 
     def start(self, infos: Iterable[PartitionTopicInfo]) -> None:
         """Begin to look for the leaders of partitions, and to fetch (`startConnections`)."""
         self._infos = {info.at: info for info in infos}
         self._no_leader = dict.fromkeys(self._infos)
+        self._lock = Lock()  # the threads that had one are gone
+        self._has_no_leader = Condition(self._lock)
         self._finder = Thread(self._process, self._find_leaders())
 
     def stop(self) -> None:
@@ -87,63 +97,64 @@ class FetcherManager:
 
     def _find_leaders(self) -> Routine[None]:
         while True:
+            yield self._lock.acquire
             while not self._no_leader:
                 yield self._has_no_leader.wait
+            yield from self._zookeeper.brokers()
             topics = dict.fromkeys(topic for topic, _ in self._no_leader)
             leaders = yield self._cluster.metadata(topics)
             found = {at: leaders[at] for at in self._no_leader if at in leaders}
             for at in found:
                 del self._no_leader[at]
+            self._lock.release()
             yield from self._fetch_from(found)
-            for key in [key for key, each in self._fetchers.items() if not each.offsets]:
-                self._fetchers.pop(key).thread.stop()
+            yield from self._stop_idle()
             yield sleep(self._process, self._config.refresh_leader_backoff_ms)
 
     def _fetch_from(self, leaders: dict[TopicPartition, int]) -> Routine[None]:
         """Give partitions to the fetchers of their leaders (`addFetcherForPartitions`)."""
-        by_broker = defaultdict(list)
-        reset = []
+        by_fetcher = defaultdict(list)
         for at, broker in leaders.items():
-            info = self._infos[at]
-            offset = info.fetched_offset
-            if offset is None:
-                offset = yield from self.reset(info, broker)
-                if offset is None:
-                    self._no_leader.update(dict.fromkeys(leaders))
-                    return
-                reset.append(at)
-            if not info.is_begun and self._cluster.logs.has(at, offset):
-                self.begin(info, offset)
-            key = broker, fetcher_id(*at, self._config.fetchers)
+            by_fetcher[broker, fetcher_id(*at, self._config.fetchers)].append(at)
+        by_broker: dict[int, list[TopicPartition]] = defaultdict(list)
+        for key, partitions in by_fetcher.items():
             if key not in self._fetchers:
-                self._fetchers[key] = _Fetcher(self, broker)
-            self._fetchers[key].offsets.setdefault(at, offset)
-            if at in self._failed:
-                by_broker[broker].append(at)
-        self._note_reset(reset)
+                self._fetchers[key] = _Fetcher(self, key[0])
+            if not (yield from self._fetchers[key].add([self._infos[at] for at in partitions])):
+                yield self._lock.acquire
+                self._no_leader.update(dict.fromkeys(leaders))
+                self._lock.release()
+                return
+            by_broker[key[0]] += [at for at in partitions if at in self._failed]
         for broker, found in by_broker.items():
-            self._failed.difference_update(found)
-            self._cluster.note(
-                self._name, "leader found", f"broker {broker}", partitions=tuple(found)
-            )
+            if found:
+                self._failed.difference_update(found)
+                text = f"broker {broker}"
+                self._cluster.note(self._name, "leader found", text, partitions=tuple(found))
 
-    def _note_reset(self, partitions: list[TopicPartition]) -> None:
-        if partitions:
-            reset = self._config.reset
-            self._cluster.note(self._name, "offset reset", reset, None, tuple(partitions))
+    def _stop_idle(self) -> Routine[None]:
+        """End fetchers that have nothing to fetch (`shutdownIdleFetcherThreads`)."""
+        for key, fetcher in list(self._fetchers.items()):
+            yield fetcher.lock.acquire
+            is_idle = not fetcher.offsets
+            fetcher.lock.release()
+            if is_idle:
+                self._fetchers.pop(key).thread.stop()
 
-    def failed(self, errors: dict[TopicPartition, str]) -> None:
+    # --- what fetchers need ---------------------------------------------------------------------
+
+    def failed(self, errors: dict[TopicPartition, ErrorCode]) -> Routine[None]:
         """Look again for the leaders of partitions (`addPartitionsWithError`)."""
         by_error = defaultdict(list)
         for at, error in errors.items():
-            by_error[error].append(at)
-            self._no_leader[at] = None
+            by_error[error.name].append(at)
             self._failed.add(at)
-        for error, found in by_error.items():
-            self._cluster.note(self._name, "Fetch", None, error, tuple(found))
+        for name, found in by_error.items():
+            self._cluster.note(self._name, "Fetch", None, name, tuple(found))
+        yield self._lock.acquire
+        self._no_leader.update(dict.fromkeys(errors))
         self._has_no_leader.signal()
-
-    # --- what fetchers need ---------------------------------------------------------------------
+        self._lock.release()
 
     def begin(self, info: PartitionTopicInfo, offset: int) -> None:
         """Note where a partition is read from."""
@@ -158,37 +169,23 @@ class FetcherManager:
             self.begin(info, offset)
         return offset
 
-    def fetch(self, fetcher: _Fetcher) -> Routine[None]:
-        """Fetch again and again, from one broker (`AbstractFetcherThread.doWork`)."""
-        while True:
-            if not fetcher.offsets:
-                yield sleep(self._process, _IDLE_MS)
-                continue
-            asked = dict(fetcher.offsets)
-            answer = yield self._cluster.fetch(
-                fetcher.broker, asked, self._config.fetch_wait_max_ms
-            )
-            errors, reset = {}, []
-            for at, offset in asked.items():
-                found = ErrorCode.NETWORK_EXCEPTION if answer is None else answer[at]
-                if found is ErrorCode.OFFSET_OUT_OF_RANGE:
-                    new = yield from self.reset(self._infos[at], fetcher.broker)
-                    if new is None:
-                        errors[at] = found.name
-                    else:
-                        fetcher.offsets[at] = new
-                        reset.append(at)
-                elif isinstance(found, ErrorCode):
-                    errors[at] = found.name
-                elif found > offset:
-                    info = self._infos[at]
-                    yield info.stream.put(Chunk(info, offset, found))
-                    fetcher.offsets[at] = info.fetched_offset = found
-            self._note_reset(reset)
-            if errors:
-                for at in errors:
-                    del fetcher.offsets[at]
-                self.failed(errors)
+    def note_reset(self, partitions: list[TopicPartition]) -> None:
+        """Note that partitions are read from an end of the log."""
+        if partitions:
+            reset = self._config.reset
+            self._cluster.note(self._name, "offset reset", reset, None, tuple(partitions))
+
+    def fetch(self, broker: int, offsets: dict[TopicPartition, int]) -> Wait:
+        """Ask for records."""
+        return self._cluster.fetch(broker, offsets, self._config.fetch_wait_max_ms)
+
+    def has(self, at: TopicPartition, offset: int) -> bool:
+        """Tell whether a partition may be read from an offset."""
+        return self._cluster.logs.has(at, offset)
+
+    def info(self, at: TopicPartition) -> PartitionTopicInfo:
+        """Return what the consumer knows of a partition."""
+        return self._infos[at]
 
     def thread(self, routine: Routine[None]) -> Thread:
         """Start a thread."""
@@ -196,9 +193,80 @@ class FetcherManager:
 
 
 class _Fetcher:
-    """A thread that fetches from one broker; offsets by partition are where it has come to."""
+    """A thread that fetches from one broker (`AbstractFetcherThread`).
+
+    Attributes:
+        offsets: where it has come to, by partition.
+        lock: of these (`partitionMapLock`); it is held while what was fetched is handed over.
+    """
 
     def __init__(self, manager: FetcherManager, broker: int) -> None:
-        self.broker = broker
         self.offsets: dict[TopicPartition, int] = {}
-        self.thread = manager.thread(manager.fetch(self))
+        self.lock = Lock()
+        self._has_partitions = Condition(self.lock)
+        self._manager = manager
+        self._broker = broker
+        self.thread = manager.thread(self._run())
+
+    def add(self, infos: Iterable[PartitionTopicInfo]) -> Routine[bool]:
+        """Fetch partitions, too (`addPartitions`); tell whether it is known where all begin."""
+        reset = []
+        offset: int | None = 0
+        yield self.lock.acquire
+        for info in infos:
+            if info.at in self.offsets:
+                continue
+            if (offset := info.fetched_offset) is None:
+                if (offset := (yield from self._manager.reset(info, self._broker))) is None:
+                    break
+                reset.append(info.at)
+            if not info.is_begun and self._manager.has(info.at, offset):
+                self._manager.begin(info, offset)
+            self.offsets[info.at] = offset
+        self._manager.note_reset(reset)
+        self._has_partitions.signal()
+        self.lock.release()
+        return offset is not None
+
+    def _run(self) -> Routine[None]:
+        """Fetch again and again (`doWork`)."""
+        while True:
+            yield self.lock.acquire
+            while not self.offsets:
+                yield self._has_partitions.wait
+            asked = dict(self.offsets)
+            self.lock.release()
+            answer = yield self._manager.fetch(self._broker, asked)
+            yield self.lock.acquire
+            if answer is None:
+                errors = dict.fromkeys(self.offsets, ErrorCode.NETWORK_EXCEPTION)
+            else:
+                errors = yield from self._take(asked, answer)
+            for at in errors:
+                del self.offsets[at]
+            self.lock.release()
+            if errors:
+                yield from self._manager.failed(errors)
+
+    def _take(
+        self, asked: dict[TopicPartition, int], answer: dict[TopicPartition, ErrorCode | int]
+    ) -> Routine[dict[TopicPartition, ErrorCode]]:
+        """Hand over what was fetched (`processFetchRequest`); return what has failed."""
+        errors: dict[TopicPartition, ErrorCode] = {}
+        reset = []
+        for at, offset in asked.items():
+            found, info = answer[at], self._manager.info(at)
+            if found is ErrorCode.OFFSET_OUT_OF_RANGE:
+                new = yield from self._manager.reset(info, self._broker)
+                if new is None:
+                    errors[at] = found
+                else:
+                    self.offsets[at] = new
+                    reset.append(at)
+            elif isinstance(found, ErrorCode):
+                errors[at] = found
+            elif found > offset:
+                yield info.stream.put(Chunk(info, offset, found))
+                self.offsets[at] = info.fetched_offset = found
+        self._manager.note_reset(reset)
+        return errors

@@ -91,20 +91,30 @@ class Lock:
 
 
 class Condition:
-    """What threads wait for until another one signals that it may be there."""
+    """What threads wait for until another one signals that it may be there.
 
-    def __init__(self) -> None:
+    Args:
+        lock: that those have who wait; they are without it until they go on.
+    """
+
+    def __init__(self, lock: Lock | None = None) -> None:
+        self._lock = lock
         self._waiting: list[Callable[[Any], None]] = []
 
     def wait(self, on_signal: Callable[[Any], None]) -> None:
         """Wait for the next signal: a `Wait`."""
         self._waiting.append(on_signal)
+        if self._lock is not None:
+            self._lock.release()
 
     def signal(self) -> None:
-        """Let all go on that wait."""
+        """Let all go on that wait; one after another, where they need the lock."""
         waiting, self._waiting = self._waiting, []
         for on_signal in waiting:
-            on_signal(None)
+            if self._lock is None:
+                on_signal(None)
+            else:
+                self._lock.acquire(on_signal)
 
 
 def sleep(process: Process, duration_ms: int) -> Wait:

@@ -115,6 +115,46 @@ def test_a_broker_fails_and_comes_back() -> None:
     assert (total.read_again, total.skipped) == (0, 0)
 
 
+def test_leaders_are_not_found_without_zookeeper() -> None:
+    """`LeaderFinderThread.doWork` reads all brokers there first, and holds its lock meanwhile."""
+    world = World(partitions=6)
+    consumer = world.start("a", session_timeout_ms=40_000)
+    world.run(10_000)
+    read = world.cluster.timeline.end(None, None, 0).requests["getChildren"]
+    consumer.cut(30_000)
+    world.cluster.stop_broker(2, 0)
+    world.run(2_000)
+    world.cluster.leaders["orders", 0] = 3  # no more the one that leads partition 3, too
+    world.run(1_000)
+    stuck = {at: consumer.registry[at].fetched_offset for at in orders(0, 1, 3, 4)}
+    world.run(20_000)
+    assert {at: consumer.registry[at].fetched_offset for at in stuck} == stuck
+    assert consumer.fetchers.fetches.keys() == {*orders(2, 3, 5)}
+    for at in orders(2, 5):
+        assert (consumer.registry[at].fetched_offset or 0) >= 325
+    world.run(10_000)
+    assert consumer.fetchers.is_settled
+    assert (consumer.registry["orders", 0].offset or 0) >= 400
+    assert world.cluster.timeline.end(None, None, 0).requests["getChildren"] - read >= 2
+
+
+def test_a_fetcher_with_a_full_queue_holds_up_who_looks_for_leaders() -> None:
+    """`processFetchRequest` puts chunks holding the lock that `partitionCount` needs."""
+    world = World(partitions=3)
+    world.poison["orders", 0] = (50, 60_000)
+    consumer = world.start("a", registration=Registration({"orders": 3}))
+    world.run(20_000)
+    world.cluster.stop_broker(2, 0)
+    world.run(2_000)
+    assert consumer.fetchers.fetches["orders", 1][0] == 3
+    world.cluster.stop_broker(3, 0)
+    world.run(30_000)
+    assert consumer.fetchers.fetches.keys() == {*orders(0)}
+    world.run(20_000)
+    assert consumer.fetchers.is_settled
+    assert {key for key, _ in consumer.fetchers.fetches.values()} == {1}
+
+
 def test_busy_programs_take_nothing() -> None:
     world = World(partitions=1)
     consumer = world.start("a")

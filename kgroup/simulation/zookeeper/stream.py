@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kgroup.simulation.clock import Timer
@@ -28,19 +28,24 @@ class PartitionTopicInfo:
         fetched_offset: behind what was fetched; None: it is not known where to begin.
         consumed_offset: behind what the program was given, when its stream is at none of its
             chunks; likewise.
-        is_begun: whether it was found where to begin.
+        begun_at: offset where it has begun, the last time; None: not yet.
     """
 
     at: TopicPartition
     stream: Stream
     fetched_offset: int | None
     consumed_offset: int | None
-    is_begun: bool = False
+    begun_at: int | None = None
 
     def begin(self, offset: int) -> None:
         """Go on from another offset."""
-        self.fetched_offset = self.consumed_offset = offset
-        self.is_begun = True
+        self.fetched_offset = self.consumed_offset = self.begun_at = offset
+        self.stream.pass_over(self)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was found where to begin."""
+        return self.begun_at is not None
 
     @property
     def offset(self) -> int | None:
@@ -48,8 +53,8 @@ class PartitionTopicInfo:
         return self.stream.offset_in(self)
 
     def position(self, _: TopicPartition) -> int:
-        """Return the same, of one that has begun."""
-        return self.offset or 0
+        """Return the same, of one that has begun; of what was fetched before nothing counts."""
+        return max(self.offset or 0, self.begun_at or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ class Stream:
             waiting, on_done = self._blocked.popleft()
             self._queue.append(waiting)
             on_done(None)
-        self._chunk, self._begun_ms = chunk, self._process.clock.now_ms
+        chunk = self._begin(chunk)
         busy_ms = self._processing_ms
         offset, slow_ms = self._poison.get(chunk.info.at, (-1, 0))
         if chunk.begin <= offset < chunk.end:
@@ -165,6 +170,21 @@ class Stream:
             self._on_poison(chunk.info.at, slow_ms)
             self._be_late()
         self._busy = self._process.after(busy_ms, self._done)
+
+    def _begin(self, chunk: Chunk) -> Chunk:
+        """Read what lies behind the consumed offset, and the last record anyhow.
+
+        Kafka: `ConsumerIterator.makeNext`.
+        """
+        begin = max(chunk.begin, chunk.info.consumed_offset or 0)
+        self._chunk = replace(chunk, begin=min(begin, chunk.end - 1))
+        self._begun_ms = self._process.clock.now_ms
+        return self._chunk
+
+    def pass_over(self, info: PartitionTopicInfo) -> None:
+        """Have the program get nothing more from before a partition's consumed offset."""
+        if self._chunk is not None and self._chunk.info is info:
+            self._begin(self._chunk)
 
     def _done(self) -> None:
         if self._chunk is not None:

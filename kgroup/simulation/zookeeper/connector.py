@@ -108,6 +108,8 @@ class Connector(Process):
         """How many that the operator has asked for are not done."""
         self._cut_until_ms = 0
         self._rebalance_lock = Lock()
+        self._scheduler = Lock()
+        """Held by a commit that is made by time, and for good by who ends the program."""
         self._trigger: Trigger | None = None
         self._is_triggered = Condition()
         self._zookeeper = Client(
@@ -167,6 +169,7 @@ class Connector(Process):
 
     def _shut_down(self) -> Routine[None]:
         yield self._rebalance_lock.acquire
+        yield self._scheduler.acquire
         self._stop_fetchers()
         if self._config.auto_commit:
             yield from self._offsets.commit()
@@ -538,9 +541,14 @@ class Connector(Process):
         return {at: offset for at, offset in found if offset is not None}
 
     def _auto_commit(self) -> Routine[None]:
+        """Commit at a fixed rate: one that comes late is made up for (`KafkaScheduler`)."""
+        due_ms = self.clock.now_ms
         while True:
-            yield sleep(self, self._config.auto_commit_interval_ms)
+            due_ms += self._config.auto_commit_interval_ms
+            yield sleep(self, due_ms - self.clock.now_ms)
+            yield self._scheduler.acquire
             yield from self._offsets.commit(may_retry=False)
+            self._scheduler.release()
 
 
 STEPS: Mapping[ConnectorState, Callable[[Connector, _Rebalance], Routine[ConnectorState]]] = {

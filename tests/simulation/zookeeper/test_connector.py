@@ -46,8 +46,36 @@ def test_auto_commit() -> None:
     world = World()
     world.start("a", auto_commit_interval_ms=5_000)
     world.start("off", auto_commit=False, registration=Registration({"none": 1}))
-    world.run(5_100)
-    assert {*map(int, world.nodes("offsets", "orders").values())} <= {*range(40, 51)}
+    world.run(4_999)
+    assert world.nodes("offsets") == {}
+    world.run(101)
+    found = {name: int(text) for name, text in world.nodes("offsets", "orders").items()}
+    assert found.keys() == {"0", "1", "2", "3"}
+    assert all(40 <= offset <= 50 for offset in found.values())  # ten a second
+
+
+def test_auto_commits_do_not_come_later_and_later() -> None:
+    """`scheduleAtFixedRate`: however long each of them takes."""
+    world = World()
+    world.start("a", auto_commit_interval_ms=1_000)
+    world.run(100_050)
+    requests = world.cluster.timeline.end(None, None, 0).requests
+    assert requests["setData"] == 100 * 4
+
+
+def test_who_ends_waits_for_an_auto_commit() -> None:
+    """`KafkaScheduler.shutdown` does, before the fetchers are stopped."""
+    world = World()
+    consumer = world.start("a", storage="kafka", auto_commit_interval_ms=1_000)
+    world.run(5_500)
+    world.cluster.stop_broker(1, 5_000)
+    world.run(2_000)
+    consumer.stop()
+    world.run(2_500)
+    assert consumer.fetchers.fetches.keys() == {*orders(1, 2)}
+    world.run(2_000)
+    assert not consumer.is_running
+    assert world.cluster.offsets.keys() == {*orders(0, 1, 2, 3)}
 
 
 def test_without_auto_commit_nothing_is_committed() -> None:

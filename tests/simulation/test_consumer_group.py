@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,12 @@ from kgroup.model.group import GroupState, MemberState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_value, encode_value
 from kgroup.simulation.classic.group import Cause
+from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH, ConsumerHeartbeatAnswer
 from kgroup.simulation.consumer.reconciliation import TABLE
+from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import ConsumerSettings
+from kgroup.simulation.consumer.validation import Refusal
 from tests.simulation.consumer_world import GROUP, ConsumerWorld, foo, image, topic_id
 
 SIX = image({"foo": 6})
@@ -261,6 +265,56 @@ def test_who_revokes_in_time_stays() -> None:
     made.beat("A", 2, owned=(0, 1, 2))
     made.clock.run(20_000)
     assert states(made)["A"] == (3, MemberState.STABLE, foo(0, 1, 2))
+
+
+def test_a_session_that_cannot_be_ended_is_tried_again_unless_the_member_is_heard_of() -> None:
+    """`CoordinatorTimerImpl` schedules it anew, in half a second, under the same key."""
+
+    class Coordinator(ConsumerCoordinator):
+        def _fence(self, *args: Any) -> list[Record]:
+            if self._clock.now_ms <= 45_000:
+                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return super()._fence(*args)
+
+    made = world()
+    made.coordinator = Coordinator(RANGE, made, SIX)
+    made.join("A")
+    epoch = made.join("B").member_epoch
+    made.clock.run(45_400)
+    assert made.beat("B", epoch).error is ErrorCode.NONE
+    made.clock.run(45_499)
+    assert set(made.group.members) == {"A", "B"}
+    made.clock.run(45_500)
+    assert set(made.group.members) == {"B"}
+    made.clock.run(90_399)
+    assert set(made.group.members) == {"B"}
+
+
+def test_who_revokes_at_the_same_epoch_in_time_stays() -> None:
+    """There is no other target yet: the epoch does not tell that the timer is not needed."""
+    settings = ConsumerSettings(assignment_interval_ms=60_000)
+    made = ConsumerWorld(settings, image({"foo": 2, "bar": 2}))
+    made.clock.run(1_000)
+    joined = made.join("A", "foo", "bar", rebalance_timeout_ms=10_000)
+    epoch = joined.member_epoch
+    assert made.beat("A", epoch, topics=("foo",)).assignment == foo(0, 1)
+    assert states(made)["A"] == (epoch, MemberState.UNREVOKED_PARTITIONS, foo(0, 1))
+    made.beat("A", epoch, owned=(0, 1))
+    assert states(made)["A"] == (epoch, MemberState.STABLE, foo(0, 1))
+    made.clock.run(20_000)
+    assert "A" in made.group.members
+
+
+def test_who_leaves_for_a_while_revokes_nothing() -> None:
+    """`scheduleConsumerGroupRebalanceTimeout` compares the epoch, which is another one then."""
+    made = world()
+    made.join("A", instance_id="i", rebalance_timeout_ms=10_000)
+    made.join("B")
+    made.beat("A", 2, instance_id="i")
+    made.clock.run(5_000)
+    made.beat("A", PAUSE_EPOCH, instance_id="i")
+    made.clock.run(20_000)
+    assert "A" in made.group.members
 
 
 # --- static members ------------------------------------------------------------------------------

@@ -528,7 +528,13 @@ class ConsumerCoordinator:
         try:
             self._apply(self._let_go(group, [member], _CAUSES[kind]), _CAUSES[kind])
         except Refusal:  # it cannot be, and is tried again (`CoordinatorTimerImpl`)
-            self._clock.after(RETRY_MS, lambda: self._expire(kind, group_id, member_id, epoch))
+            self._timers.start(
+                kind,
+                group_id,
+                member_id,
+                RETRY_MS,
+                lambda: self._expire(kind, group_id, member_id, epoch),
+            )
 
 
 def _cause(group: ConsumerGroup | None, records: Iterable[Record]) -> Cause:

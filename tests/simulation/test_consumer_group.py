@@ -7,6 +7,7 @@ Sources are KIP-848 (proposal and comments in the code of 4.3.1); `CurrentAssign
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -426,6 +427,20 @@ def test_expressions_are_looked_at_again_when_topics_are_made_but_not_within_ten
     made.clock.run(10_001)
     assert made.group.regexes["foo.*"].topics == {"foo", "foo2"}
     assert made.group.epoch == 3
+
+
+def test_expressions_are_looked_at_again_when_they_are_old() -> None:
+    """`group.consumer.regex.refresh.interval.ms`: what was deleted is noticed by nothing else."""
+    settings = replace(RANGE, regex_refresh_interval_ms=60_000)
+    made = ConsumerWorld(settings, image({"foo": 1, "foo2": 1}))
+    made.join("A", topics=None, regex="foo.*")
+    made.clock.run(0)
+    made.coordinator.update_topics(image({"foo": 1}))
+    for now_ms, topics in ((30_000, {"foo", "foo2"}), (60_000, {"foo", "foo2"}), (60_001, {"foo"})):
+        made.clock.run(now_ms)
+        made.beat("A", made.group.members["A"].epoch)
+        made.clock.run(now_ms)
+        assert made.group.regexes["foo.*"].topics == topics
 
 
 def test_an_expression_goes_with_its_last_member() -> None:

@@ -277,6 +277,87 @@ def test_a_member_that_does_not_join_or_sync_in_time_is_removed() -> None:
     assert world.causes[-2:] == [Cause.NOT_SYNCED, Cause.NOT_JOINED]
 
 
+def test_a_classic_member_that_falls_silent_is_removed() -> None:
+    """`convertToConsumerGroup` begins its session, which has the length that it asked for."""
+    world = mixed()
+    classic_group(world, assignment(0, 1, 2, 3, 4, 5), session_timeout_ms=20_000)
+    world.clock.run(5_000)
+    world.join("A")
+    world.clock.run(24_999)
+    assert set(world.group.members) == {"A", "C"}
+    world.clock.run(25_000)
+    assert set(world.group.members) == {"A"}
+    assert world.removals == [("C", Cause.SESSION_EXPIRED)]
+
+
+def test_a_classic_member_keeps_the_session_that_it_asked_for() -> None:
+    """`scheduleConsumerGroupSessionTimeout` in `classicGroupHeartbeatToConsumerGroup`."""
+    world = mixed()
+    classic_group(world, assignment(0, 1, 2, 3, 4, 5), session_timeout_ms=20_000)
+    world.join("A")
+    world.clock.run(15_000)
+    world.beat_classic("C", 1)
+    world.clock.run(34_999)
+    assert "C" in world.group.members
+    world.clock.run(35_000)
+    assert set(world.group.members) == {"A"}
+
+
+def test_who_has_joined_again_is_not_expected_to() -> None:
+    """`cancelConsumerGroupJoinTimeout`."""
+    world = mixed()
+    classic_group(world, assignment(0, 1, 2, 3, 4, 5), session_timeout_ms=300_000)
+    world.join("A")
+    assert world.beat_classic("C", 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    world.clock.run(30_000)
+    world.beat("A", 2)
+    epoch = world.join_classic("C", session_timeout_ms=300_000).generation_id
+    world.sync("C", epoch)
+    world.clock.run(59_999)
+    world.beat("A", 2)
+    world.clock.run(60_000)
+    assert set(world.group.members) == {"A", "C"}
+
+
+def test_who_has_left_is_expected_to_do_nothing() -> None:
+    """`consumerGroupFenceMember` cancels all timers: it may come back under its id."""
+    world = mixed()
+    classic_group(world, assignment(0, 1, 2, 3, 4, 5), session_timeout_ms=300_000)
+    world.join("A")
+    assert world.beat_classic("C", 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    world.clock.run(5_000)
+    world.ask(LeaveGroup(GROUP, (LeavingMember("C"),)))
+    world.clock.run(30_000)
+    assert world.join("C").error is ErrorCode.NONE
+    world.clock.run(60_000)
+    assert "C" in world.group.members
+
+
+def test_a_group_that_is_too_large_for_a_classic_one_is_not_downgraded() -> None:
+    """`validateOnlineDowngradeWithFencedMembers`: `group.max.size`."""
+    world = MixedWorld(
+        ConsumerSettings(assignors=("range",), assignment_interval_ms=0),
+        image({"foo": 6}),
+        Settings(initial_rebalance_delay_ms=0, max_size=1),
+    )
+    world.join("A")
+    world.join_classic("C")
+    world.join_classic("D")
+    world.beat("A", LEAVE_EPOCH)
+    assert set(world.group.members) == {"C", "D"}
+    world.ask(LeaveGroup(GROUP, (LeavingMember("D"),), version=3))
+    assert [member.member_id for member in world.classic.members] == ["C"]
+
+
+def test_a_group_that_is_downgraded_keeps_what_members_subscribe_to() -> None:
+    """Offsets of these topics cannot be deleted (`computeSubscribedTopics`)."""
+    world = mixed()
+    world.join("A")
+    world.join_classic("C")
+    world.beat("A", LEAVE_EPOCH)
+    assert world.classic.subscribed_topics == frozenset({"foo"})
+
+
 @pytest.mark.parametrize(
     ("more", "code"),
     [

@@ -8,7 +8,7 @@ Source: `ZookeeperConsumerConnector` of Kafka 0.8.2.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kgroup.assignor.base import AssignorError, Topic
@@ -47,14 +47,12 @@ class _Rebalance:
     Attributes:
         trigger: why it began.
         tries: how often it has begun.
-        streams: its own, by topic.
         threads: number of the stream that is to read each of its partitions.
         offsets: of these, as far as they are committed.
     """
 
     trigger: Trigger
     tries: int = 0
-    streams: Mapping[str, int] = field(default_factory=dict)
     threads: Mapping[TopicPartition, int] = field(default_factory=dict)
     offsets: Mapping[TopicPartition, int | None] = field(default_factory=dict)
 
@@ -379,17 +377,17 @@ class Connector(Process):
             self._cluster.note(self.name, "missed", error.type)
         return ConnectorState.BACKING_OFF
 
-    def _look(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
-        yield from self._brokers()
-        rebalance.streams = yield from self._streams_of(self.consumer_id)
-        if (yield from self._brokers()):
+    def _look(self, _: _Rebalance) -> Routine[ConnectorState]:
+        yield from self._read_cluster()
+        yield from self._streams_of(self.consumer_id)
+        if (yield from self._zookeeper.brokers()):
             return ConnectorState.CLOSING
         listener = self._on(Trigger.BROKERS)
         yield from self._zookeeper.subscribe(Watched.CHILDREN, BROKERS, listener)
         return ConnectorState.WAITING
 
-    def _close(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
-        yield from self._close_fetchers(rebalance.streams)
+    def _close(self, _: _Rebalance) -> Routine[ConnectorState]:
+        yield from self._close_fetchers()
         return ConnectorState.RELEASING
 
     def _release(self, _: _Rebalance) -> Routine[ConnectorState]:
@@ -435,13 +433,11 @@ class Connector(Process):
         yield sleep(self, self._config.rebalance_backoff_ms)
         return self._try(rebalance)
 
-    def _brokers(self) -> Routine[bool]:
-        """Read all brokers; tell whether there are any (`getCluster`)."""
-        names = yield from self._zookeeper.children(BROKERS)
-        for name in names:
+    def _read_cluster(self) -> Routine[None]:
+        """Read all brokers, none of which may go meanwhile (`getCluster`)."""
+        for name in (yield from self._zookeeper.children(BROKERS)):
             if (yield from self._zookeeper.read(f"{BROKERS}/{name}")) is None:
                 raise NoNodeError(name)
-        return bool(names)
 
     def _streams_of(self, consumer_id: str) -> Routine[Mapping[str, int]]:
         """Return how many streams a consumer has for each topic (`constructTopicCount`)."""
@@ -518,17 +514,16 @@ class Connector(Process):
         told = f"busy for {busy_ms / 1000:,g} s"
         self._cluster.note(self.name, "poison", told, partitions=(at,))
 
-    def _close_fetchers(self, topics: Iterable[str] | None = None) -> Routine[None]:
-        """Stop to fetch, drop what was not read, commit; all topics where none are named."""
-        self._stop_fetchers(topics)
+    def _close_fetchers(self) -> Routine[None]:
+        """Stop to fetch, drop what was not read, commit."""
+        self._stop_fetchers()
         if self._config.auto_commit:
             yield from self._offsets.commit()
 
-    def _stop_fetchers(self, topics: Iterable[str] | None = None) -> None:
+    def _stop_fetchers(self) -> None:
         self.fetchers.stop()
-        for (topic, _), stream in self._streams.items():
-            if topics is None or not topic or topic in topics:
-                stream.clear()
+        for stream in self._streams.values():
+            stream.clear()
         if self._reading:
             self._cluster.note(self.name, "revoked", partitions=tuple(self._reading))
             self._cluster.timeline.owners.end(self.name, self._reading)

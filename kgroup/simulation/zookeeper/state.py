@@ -23,7 +23,10 @@ class Trigger(Word):
     )
     TOPICS = ("topics changed", "A topic came that its filter allows, or one went.")
     SESSION = ("session expired", "ZooKeeper has missed the consumer, which registers again.")
-    BROKERS = ("brokers changed", "There was no broker at the last time, and now there is one.")
+    BROKERS = (
+        "brokers changed",
+        "A broker came or went; who has found none once looks at that from then on.",
+    )
 
 
 class ConnectorState(Word):

@@ -12,32 +12,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kgroup.assignor.base import AssignorError, Topic
-from kgroup.assignor.zookeeper import (
-    Consumers,
-    ThreadAssignment,
-    ZookeeperAssignor,
-    assign_range,
-    assign_round_robin,
-)
+from kgroup.assignor.zookeeper import Consumers
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.process import Process
+from kgroup.simulation.zookeeper.assignment_context import (
+    ASSIGNORS,
+    assignment_context,
+    read_cluster,
+    streams_of,
+)
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import BROKERS, TOPICS, ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig
 from kgroup.simulation.zookeeper.fetcher import FetcherManager
 from kgroup.simulation.zookeeper.offset_store import OffsetStore
-from kgroup.simulation.zookeeper.registration import read_registration
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Watched
 from kgroup.simulation.zookeeper.state import FOLLOWS, ConnectorState, Trigger
 from kgroup.simulation.zookeeper.stream import PartitionTopicInfo, Stream
 from kgroup.simulation.zookeeper.thread import Condition, Lock, Routine, Thread, sleep
 
 __all__ = ["Connector"]
-
-_ASSIGNORS: Mapping[str, ZookeeperAssignor] = {
-    "range": assign_range,
-    "roundrobin": assign_round_robin,
-}
 
 
 @dataclass(slots=True)
@@ -234,10 +228,22 @@ class Connector(Process):
     def is_settled(self, consumers: Consumers) -> bool:
         """Tell whether it fetches all that is its own where these consumers are there."""
         topics = {topic: Topic(count) for topic, count in self._cluster.topics.items()}
-        own = self._part_of(_ASSIGNORS[self._config.strategy](consumers, topics))
+        own = self._part_of(consumers, topics)
         is_late = any(stream.is_late for stream in self._streams.values())
         is_reading = self._reading.keys() == own.keys() and self.fetchers.is_settled
         return is_reading and not is_late and not self._is_stopping and not self._commits
+
+    def _part_of(
+        self, consumers: Consumers, topics: Mapping[str, Topic]
+    ) -> dict[TopicPartition, int]:
+        """Assign, and return its own part: numbers of streams."""
+        threads = ASSIGNORS[self._config.strategy](consumers, topics)
+        return {
+            at: number
+            for (consumer_id, number), got in threads.items()
+            if consumer_id == self.consumer_id
+            for at in got
+        }
 
     # --- registration ---------------------------------------------------------------------------
 
@@ -378,8 +384,8 @@ class Connector(Process):
         return ConnectorState.BACKING_OFF
 
     def _look(self, _: _Rebalance) -> Routine[ConnectorState]:
-        yield from self._read_cluster()
-        yield from self._streams_of(self.consumer_id)
+        yield from read_cluster(self._zookeeper)
+        yield from streams_of(self._zookeeper, self._cluster, self.consumer_id)
         if (yield from self._zookeeper.brokers()):
             return ConnectorState.CLOSING
         listener = self._on(Trigger.BROKERS)
@@ -397,7 +403,10 @@ class Connector(Process):
         return ConnectorState.ASSIGNING
 
     def _assign(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
-        rebalance.threads = yield from self._assigned()
+        consumers, topics = yield from assignment_context(
+            self._zookeeper, self._cluster, self.consumer_id
+        )
+        rebalance.threads = self._part_of(consumers, topics)
         return ConnectorState.READING_OFFSETS
 
     def _read_offsets(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
@@ -432,49 +441,6 @@ class Connector(Process):
         yield from self._close_fetchers()
         yield sleep(self, self._config.rebalance_backoff_ms)
         return self._try(rebalance)
-
-    def _read_cluster(self) -> Routine[None]:
-        """Read all brokers, none of which may go meanwhile (`getCluster`)."""
-        for name in (yield from self._zookeeper.children(BROKERS)):
-            if (yield from self._zookeeper.read(f"{BROKERS}/{name}")) is None:
-                raise NoNodeError(name)
-
-    def _streams_of(self, consumer_id: str) -> Routine[Mapping[str, int]]:
-        """Return how many streams a consumer has for each topic (`constructTopicCount`)."""
-        data = yield from self._zookeeper.read(self._cluster.path("ids", consumer_id))
-        if data is None:
-            raise NoNodeError(consumer_id)
-        registration = read_registration(data)
-        if registration.is_static:
-            return registration.subscription
-        return registration.streams((yield from self._zookeeper.children(TOPICS)))
-
-    def _assigned(self) -> Routine[dict[TopicPartition, int]]:
-        """Read who is there, assign, and return its own part: number of the stream.
-
-        Raises:
-            NoNodeError: a consumer went meanwhile.
-            AssignorError: nobody can assign.
-        """
-        own = yield from self._streams_of(self.consumer_id)
-        topics = {}
-        consumers = {}
-        for consumer_id in (yield from self._zookeeper.children(self._cluster.path("ids"))):
-            consumers[consumer_id] = yield from self._streams_of(consumer_id)
-        for topic in own:
-            data = yield from self._zookeeper.read(f"{TOPICS}/{topic}")
-            if data is not None:
-                topics[topic] = Topic(int(data))
-        yield from self._zookeeper.children(self._cluster.path("ids"))
-        return self._part_of(_ASSIGNORS[self._config.strategy](consumers, topics))
-
-    def _part_of(self, threads: ThreadAssignment) -> dict[TopicPartition, int]:
-        return {
-            at: number
-            for (consumer_id, number), got in threads.items()
-            if consumer_id == self.consumer_id
-            for at in got
-        }
 
     def _owned(self, threads: Mapping[TopicPartition, int]) -> Routine[bool]:
         """Write owner nodes; give all back if somebody else has one (`reflectPartition…`)."""

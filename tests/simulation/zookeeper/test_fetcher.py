@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kgroup.assignor.fetcher import fetcher_id
+from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.registration import Registration
+from kgroup.simulation.zookeeper.thread import Wait
 from tests.simulation.zookeeper.world import World, orders
 
 
@@ -113,6 +115,58 @@ def test_a_broker_fails_and_comes_back() -> None:
     assert [each.error for each in world.events("Fetch")][1:] == ["NOT_LEADER_OR_FOLLOWER"]
     (total, *_) = world.cluster.timeline.end(None, None, 0).partitions
     assert (total.read_again, total.skipped) == (0, 0)
+
+
+def refuse(world: World, partition: TopicPartition, times: int) -> None:
+    """Have no leader tell the offsets of a partition, some times."""
+    cluster = world.cluster
+    ask = cluster.list_offset
+    left = times
+
+    def list_offset(broker: int, at: TopicPartition, reset: str) -> Wait:
+        nonlocal left
+        if at != partition or not left:
+            return ask(broker, at, reset)
+        left -= 1
+        return lambda on_answer: on_answer(None)
+
+    cluster.list_offset = list_offset  # type: ignore[method-assign]
+
+
+def test_partitions_that_cannot_be_added_are_tried_again_with_all_others() -> None:
+    """`addFetcherForPartitions` throws, and `noLeaderPartitionSet` gets all that were found."""
+    world = World(partitions=9)
+    refuse(world, ("orders", 3), 2)
+    consumer = world.start("a")
+    world.run(2_000)
+    assert consumer.fetchers.fetches.keys() == {*orders(*range(9))}
+    assert consumer.fetchers.is_settled
+
+
+def test_a_reset_that_fails_gives_the_partition_back() -> None:
+    """`partitionsWithError`, in the branch of `OffsetOutOfRangeCode`."""
+    world = World(partitions=2)
+    consumer = world.start("a", 20_000)
+    world.run(10_000)
+    refuse(world, ("orders", 0), 1)
+    world.cluster.logs.delete_records(("orders", 0))  # it is late: it has not read them
+    world.run(60_000)
+    assert consumer.fetchers.is_settled
+    assert [(each.error, each.partitions) for each in world.events("Fetch")] == [
+        ("OFFSET_OUT_OF_RANGE", orders(0))
+    ]
+
+
+def test_leaders_are_looked_for_now_and_then() -> None:
+    """`refresh.leader.backoff.ms`, 200 by default."""
+    world = World(partitions=3)
+    world.start("a", 1)
+    world.run(5_000)
+    asked = world.cluster.timeline.end(None, None, 0).requests["Metadata"]
+    world.cluster.stop_broker(2, 5_000)
+    world.run(5_000)
+    asked = world.cluster.timeline.end(None, None, 0).requests["Metadata"] - asked
+    assert 20 <= asked <= 25
 
 
 def test_leaders_are_not_found_without_zookeeper() -> None:

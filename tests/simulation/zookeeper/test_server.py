@@ -139,6 +139,9 @@ def test_watches_tell_once() -> None:
     server.write("/a", "x")
     server.create("/new", "")
     assert watcher.seen[2:] == [(Watched.DATA, "/a"), (Watched.DATA, "/new")]
+    server.watch(Watched.CHILDREN, "/a/c", session)
+    server.delete("/a/c")
+    assert watcher.seen[4:] == [(Watched.CHILDREN, "/a/c")]  # the node's own, as it is gone
 
 
 def test_watches_end_with_the_session() -> None:

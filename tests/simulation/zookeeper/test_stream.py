@@ -12,7 +12,7 @@ from kgroup.simulation.zookeeper.stream import Chunk, PartitionTopicInfo, Stream
 def read(begin: int) -> tuple[Clock, Stream, PartitionTopicInfo]:
     """Begin a stream whose program takes a second for a chunk."""
     clock = Clock()
-    stream = Stream(Process(clock), 4, 1_000, {}, lambda _: None, lambda: None)
+    stream = Stream(Process(clock), 4, 1_000, {}, lambda at, ms: None, lambda: None)
     return clock, stream, PartitionTopicInfo(("t", 0), stream, begin, begin)
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from kgroup.errors import InputError, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
+from kgroup.source.offset_change import conflict, place_of
 from kgroup.source.sql.row_reader import Found
 from kgroup.source.sql.table import TableFacts
 
@@ -28,20 +30,14 @@ class Work:
 
 
 def work_of(
-    changes: Mapping[str, Sequence[OffsetChange]],
-    found: Found,
-    facts: TableFacts,
-    where: str,
-    *,
-    now_ms: int,
+    changes: Mapping[str, Sequence[OffsetChange]], found: Found, facts: TableFacts, *, now_ms: int
 ) -> Work:
     """Compare what is stored with what was expected, and give what is to be done.
 
     Args:
         changes: by group.
         found: what is stored, and stays so until it is changed.
-        facts: of the table: offsets are compared, and metadata and epoch where there are columns.
-        where: the table, for people.
+        facts: of the table.
         now_ms: time of rows whose offset was not committed at a known time.
 
     Raises:
@@ -52,88 +48,45 @@ def work_of(
     inserted: list[Mapping[str, Any]] = []
     problems: list[Problem] = []
     for group_id in sorted(changes):
-        ordered = sorted(changes[group_id], key=lambda change: (change.topic, change.partition))
+        ordered = sorted(changes[group_id], key=place_of)
+        _check_once(group_id, ordered)
         stored = found.offsets.get(group_id, {})
-        differing = _differing(group_id, ordered, found, facts)
-        if differing:
-            problems.append(_changed(group_id, differing, stored, where))
+        reason = _unusable(group_id, ordered, found) or conflict(ordered, stored)
+        if reason is not None:
+            problems.append(Problem(ProblemKind.CHANGED, reason, group_id))
             continue
         for change in ordered:
+            at = place_of(change)
             key = {"group_id": group_id, "topic": change.topic, "partition": change.partition}
-            is_there = (change.topic, change.partition) in stored or (
-                group_id,
-                change.topic,
-                change.partition,
-            ) in found.claimed
             if change.after is None:
-                if is_there:
+                if change.before is not None:  # a claim without an offset stays
                     deleted.append(key)
             elif change.after != change.before:
+                is_there = at in stored or (group_id, *at) in found.claimed
                 (updated if is_there else inserted).append(
                     key | _values(change.after, facts, now_ms)
                 )
     return Work(deleted, updated, inserted, tuple(problems))
 
 
-def _differing(
-    group_id: str, ordered: Sequence[OffsetChange], found: Found, facts: TableFacts
-) -> list[OffsetChange]:
-    differing = []
-    stored = found.offsets.get(group_id, {})
-    unusable = found.unusable
-    seen: set[tuple[str, int]] = set()
-    for change in ordered:
-        key = (change.topic, change.partition)
-        if key in seen:
+def _check_once(group_id: str, ordered: Sequence[OffsetChange]) -> None:
+    for one, other in pairwise(ordered):
+        if place_of(one) == place_of(other):
             raise InputError(
-                f"expected one change of each partition, found two of {change.topic} "
-                f"{change.partition}",
+                f"expected one change of each partition, found two of {one.topic}-{one.partition}",
                 group_id=group_id,
-                topic=change.topic,
+                topic=one.topic,
             )
-        seen.add(key)
-        if _compared(stored.get(key), facts) != _compared(change.before, facts) or (
-            unusable and (group_id, *key) in unusable
-        ):
-            differing.append(change)
-    return differing
 
 
-def _compared(offset: CommittedOffset | None, facts: TableFacts) -> tuple[object, ...] | None:
-    """Give what must be equal. Not the time: the same offset stored once more is no change."""
-    if offset is None:
-        return None
-    return (
-        offset.committed_offset,
-        (offset.metadata or "") if "metadata" in facts.columns else "",
-        offset.leader_epoch if "leader_epoch" in facts.columns else None,
-    )
-
-
-def _changed(
-    group_id: str,
-    differing: Sequence[OffsetChange],
-    stored: Mapping[tuple[str, int], CommittedOffset],
-    where: str,
-) -> Problem:
-    first = differing[0]
-    more = len(differing) - 1
-    return Problem(
-        ProblemKind.CHANGED,
-        f"Group {group_id} left out: of topic {first.topic}, partition {first.partition}, expected "
-        f"{_text(first.before)}, found {_text(stored.get((first.topic, first.partition)))} in "
-        f"{where}" + (f"; likewise {more} more" if more else "") + ". Plan it anew.",
-        group_id,
-    )
-
-
-def _text(offset: CommittedOffset | None) -> str:
-    if offset is None:
-        return "nothing"
-    text = f"offset {offset.committed_offset}"
-    if offset.leader_epoch is not None:
-        text += f", leader epoch {offset.leader_epoch}"
-    return text + (f", metadata {offset.metadata!r}" if offset.metadata else "")
+def _unusable(group_id: str, changes: Sequence[OffsetChange], found: Found) -> str | None:
+    """Say of which change there is a row that cannot be compared."""
+    for change in changes if found.unusable else ():
+        if (group_id, *place_of(change)) in found.unusable:
+            return (
+                f"{change.topic}-{change.partition}: expected an offset, found a row that is none."
+            )
+    return None
 
 
 def _values(after: CommittedOffset, facts: TableFacts, now_ms: int) -> dict[str, Any]:

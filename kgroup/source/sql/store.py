@@ -125,7 +125,7 @@ class SqlOffsetStore:
             found = self._lock(connection, changes)
             wanted = [(group, c.topic) for group, every in changes.items() for c in every]
             check_collisions(connection, facts, set(wanted), found.names, self.where)
-            work = work_of(changes, found, facts, self.where, now_ms=time.time_ns() // 1_000_000)
+            work = work_of(changes, found, facts, now_ms=time.time_ns() // 1_000_000)
             delete_rows(connection, self._table, work.deleted)
             update_rows(connection, self._table, work.updated)
             insert_rows(connection, self._table, work.inserted)

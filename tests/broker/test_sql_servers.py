@@ -20,6 +20,7 @@ from kgroup.source.sql import FencedError, OffsetStore, TableLayout
 from kgroup.source.sql.store import SqlOffsetStore
 from tests.broker.process import HOST
 from tests.broker.sql_servers import PASSWORD, MariaDb, PostgreSql, SqlServer, mariadb, postgresql
+from tests.contract.offset_store import OffsetStoreContract
 from tests.source.sql.big_import import import_of
 from tests.source.sql.stored import change, new
 
@@ -42,6 +43,18 @@ def mariadb_server() -> Iterator[MariaDb]:
 def server(request: pytest.FixtureRequest) -> SqlServer:
     found: SqlServer = request.getfixturevalue(f"{request.param}_server")
     return found
+
+
+@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
+def shared_store(request: pytest.FixtureRequest) -> SqlOffsetStore:
+    """One table for all tests of the contract, whose groups have names of their own."""
+    server: SqlServer = request.getfixturevalue(f"{request.param}_server")
+    table = f"t_offset_{next(_names)}"
+    store = SqlOffsetStore(
+        server.url(), TableLayout(table, metadata="metadata", leader_epoch="leader_epoch")
+    )
+    store.create_table()
+    return store
 
 
 @pytest.fixture
@@ -75,6 +88,12 @@ def rows(server: SqlServer, table: str) -> list[tuple[object, ...]]:
     """Ask the server itself."""
     name = quoted(server, table)
     return sorted(server.run(f"SELECT * FROM {name}"), key=str)
+
+
+class TestContract(OffsetStoreContract):
+    @pytest.fixture
+    def store(self, shared_store: SqlOffsetStore) -> SqlOffsetStore:
+        return shared_store
 
 
 def test_offsets_come_and_go(server: SqlServer, table: str) -> None:

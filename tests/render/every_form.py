@@ -7,7 +7,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -27,6 +27,7 @@ from kgroup.history.rebalance.rebalance import Rebalance
 from kgroup.history.rebalance.storm import Storm
 from kgroup.history.sql.interval import Interval
 from kgroup.history.sql.user_query import Answer
+from kgroup.model.offset import StoredOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.run import Bounce, Run
 from kgroup.operation.change import compare
@@ -34,6 +35,9 @@ from kgroup.operation.decode.statistics import Count
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
+from kgroup.operation.offsets.diff import OffsetDifference
+from kgroup.operation.offsets.plan import PlannedOffset
+from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.report import Report
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fault import Finding
@@ -41,7 +45,7 @@ from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.cell import HARMFUL, Column, cell
 from kgroup.render.document import document, json_on_terminal, json_rows
-from kgroup.render.group import assignment, group, simulation, zookeeper
+from kgroup.render.group import assignment, group, offsets, simulation, zookeeper
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
 from kgroup.render.group.watch import watch_text
@@ -54,7 +58,7 @@ from kgroup.simulation.timeline import Simulation
 from tests.render.random_report import RandomReport
 from tests.render.read_markup import NEED_ROWS, read, squeezed
 
-__all__ = ["EVERY", "PAGES", "SHEETS", "name_of"]
+__all__ = ["EVERY", "PAGES", "SHEETS", "name_of", "try_sheet"]
 
 Rows: TypeAlias = Sequence[Any]
 NOW_MS = 1_700_000_000_004
@@ -96,6 +100,10 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     group.pending_sheet: GroupDescription,
     group.share_sheet: GroupDescription,
     group.topology_sheet: GroupDescription,
+    offsets.stored_sheet: StoredOffset,
+    offsets.plan_sheet: PlannedOffset,
+    offsets.difference_sheet: OffsetDifference,
+    offsets.removal_sheet: RemovedMember,
     assignment.moves_sheet: Run,
     assignment.compared_sheet: Run,
     assignment.bounces_sheet: Bounce,
@@ -305,9 +313,19 @@ def _check_records(batch: pa.RecordBatch, markup: str) -> None:
     assert json.loads(text("json"))["data"] == lines
 
 
-def _try_sheet(function: Callable[..., Sheet], draw: Random) -> None:
-    """Write a random sheet: with all columns, without blank ones, and with some."""
-    rows: Rows = RandomReport(draw).rows(SHEETS[function], count=draw.choice([1, 2, 4]))
+def try_sheet(
+    function: Callable[..., Sheet], draw: Random, blank: Collection[str] | None = None
+) -> None:
+    """Write a random sheet: with all columns, without blank ones, and with some.
+
+    Args:
+        function: makes it.
+        draw: draws its rows.
+        blank: fields that say nothing in any row, and no others do so; None: random ones.
+    """
+    kind = SHEETS[function]
+    fixed = {} if blank is None else {kind: (blank, ())}
+    rows: Rows = RandomReport(draw, fixed).rows(kind, count=draw.choice([1, 2, 4]))
     sheet = _sheet_of(function, rows)
     whole = Sheet(sheet.columns, list(sheet.rows))
     names = [column.name for column in sheet.columns]
@@ -339,7 +357,7 @@ def name_of(function: Callable[..., object]) -> str:
 
 
 EVERY: Mapping[str, Callable[[Random], None]] = {
-    **{name_of(function): partial(_try_sheet, function) for function in SHEETS},
+    **{name_of(function): partial(try_sheet, function) for function in SHEETS},
     **{name_of(function): partial(_try_page, function) for function in PAGES},
     "record": _try_records,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from itertools import product
+from itertools import combinations, product
 from pkgutil import walk_packages
 from random import Random
 from typing import Any, get_args
@@ -12,9 +12,10 @@ from typing import Any, get_args
 import pytest
 
 from kgroup import render
+from kgroup.render.group import offsets
 from kgroup.render.group.watch import watch_text  # shows the same as description_text
 from tests.examples import examples, some_of
-from tests.render.every_form import EVERY, PAGES, SHEETS, name_of
+from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, try_sheet
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
 SEEDS = range(examples(2, 48))
@@ -54,6 +55,20 @@ def test_every_page_with_any_field_blank_and_any_other_common(
             draw = Random(f"{name_of(function)} {part} {blank} {common}")
             report = RandomReport(draw, {part: ([blank], [common])})
             "".join(page(report.rows(kind, count=1), "table", headers=True, terminal=False))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "function",
+    [offsets.stored_sheet, offsets.plan_sheet, offsets.difference_sheet, offsets.removal_sheet],
+    ids=name_of,
+)
+def test_sheets_of_offsets_with_any_fields_blank(function: Callable[..., Any]) -> None:
+    hints = fields_of(SHEETS[function])
+    blanks = [name for name, hint in hints.items() if None in blank_values(name, hint)]
+    subsets = [subset for count in range(len(blanks) + 1) for subset in combinations(blanks, count)]
+    for subset in some_of(subsets, 8):
+        try_sheet(function, Random(f"{name_of(function)} {subset}"), subset)
 
 
 def test_every_sheet_and_page_is_tried() -> None:

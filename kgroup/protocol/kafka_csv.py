@@ -4,7 +4,8 @@ r"""Offsets as `kafka-consumer-groups --reset-offsets --export` writes and `--fr
     group,topic,partition,offset      of several
 
 A line each, without a head. A text is quoted where it is longer than 24 characters or has one below
-"-", as Jackson does it, which Kafka's tool uses since 2.8; before, nothing was.
+"-", as Jackson does it, which Kafka's tool uses since 2.8; before, nothing was. Only line feeds end
+lines: a carriage return may stand between quotes.
 
 Source: `ConsumerGroupCommand` and `CsvUtils` of Kafka 4.3.1; `CsvEncoder` of Jackson 2.
 """
@@ -20,6 +21,7 @@ __all__ = ["kafka_csv_lines", "read_kafka_csv"]
 _UNQUOTED = 24
 """Characters of a text that Jackson looks at to see whether it needs quotes."""
 _LEAST = "-"
+_BOM = "\ufeff"
 _MOST_PARTITION, _MOST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
 
 
@@ -27,18 +29,15 @@ def kafka_csv_lines(rows: Iterable[StoredOffset], *, with_group: bool) -> Iterat
     """Write offsets; partitions without any are left out, as there is no way to say that.
 
     Raises:
-        UsageError: a name has a line break, at which Kafka's tool would cut the line.
+        UsageError: a name has a line break, at which Kafka's tool would cut the line, or is no
+            Unicode.
     """
     for row in rows:
         if row.committed_offset is None:
             continue
         texts = (row.group_id, row.topic) if with_group else (row.topic,)
         for text in texts:
-            if "\n" in text:
-                raise UsageError(
-                    f"{text!r}: expected a name without a line break, which Kafka's CSV cannot "
-                    "hold; choose --format json"
-                )
+            _check(text)
         names = ",".join(map(_quoted, texts))
         yield f"{names},{row.partition},{row.committed_offset}\n".encode()
 
@@ -58,8 +57,9 @@ def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, S
             continue
         where = f"line {number}"
         text = line.removesuffix("\r")
+        is_plain = '"' not in text and "\r" not in text
         try:
-            fields = next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
+            fields = text.split(",") if is_plain else next(csv.reader([text], strict=True))
         except csv.Error as error:
             raise InputError(f"{where}: expected CSV, found {line[:80]!r}: {error}") from None
         if len(fields) not in (3, 4):
@@ -81,8 +81,25 @@ def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, S
         yield where, StoredOffset(group, topic, *numbers)
 
 
+def _check(name: str) -> None:
+    """Raise a UsageError where a name cannot be written."""
+    what = "without a line break"
+    if "\n" not in name:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            what = "of Unicode characters, without half of a surrogate pair"
+        else:
+            return
+    raise UsageError(
+        f"{name!r}: expected a name {what}, which Kafka's CSV cannot hold; choose --format json"
+    )
+
+
 def _quoted(text: str) -> str:
-    if len(text.encode("utf-16-le")) // 2 <= _UNQUOTED and all(each >= _LEAST for each in text):
+    is_short = len(text.encode("utf-16-le")) // 2 <= _UNQUOTED
+    # At the beginning of a file, a byte order mark is one of the name only between quotes.
+    if is_short and all(each >= _LEAST for each in text) and not text.startswith(_BOM):
         return text
     return '"' + text.replace('"', '""') + '"'
 

@@ -18,6 +18,10 @@ ROWS = {
     '"say ""hi""",t,3,4\n': StoredOffset('say "hi"', "t", 3, 4),
     '"a,b",t,3,4\n': StoredOffset("a,b", "t", 3, 4),
     "grün-😀,t,3,4\n": StoredOffset("grün-😀", "t", 3, 4),
+    '"a\rb",t,3,4\n': StoredOffset("a\rb", "t", 3, 4),
+    ",t,3,4\n": StoredOffset("", "t", 3, 4),
+    "{a,t,3,4\n": StoredOffset("{a", "t", 3, 4),
+    "\x7f\x85\u2028\u3000,t,3,4\n": StoredOffset("\x7f\x85\u2028\u3000", "t", 3, 4),
     '"😀😀😀😀😀😀😀😀😀😀😀😀x",t,3,4\n': StoredOffset("😀" * 12 + "x", "t", 3, 4),
 }
 
@@ -39,9 +43,24 @@ def test_what_has_no_commit_is_left_out() -> None:
     assert list(kafka_csv_lines([StoredOffset("g", "t", 0, None)], with_group=True)) == []
 
 
-def test_a_line_break_cannot_be_written() -> None:
-    with pytest.raises(UsageError, match=r"'a\\nb': expected a name without a line break"):
-        list(kafka_csv_lines([StoredOffset("a\nb", "t", 0, 1)], with_group=True))
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("a\nb", r"'a\\nb': expected a name without a line break, which Kafka's CSV cannot hold"),
+        ("a\ud800", r"'a\\ud800': expected a name of Unicode characters, without half of a "),
+    ],
+)
+def test_names_that_cannot_be_written(name: str, error: str) -> None:
+    for row in (StoredOffset(name, "t", 0, 1), StoredOffset("g", name, 0, 1)):
+        with pytest.raises(UsageError, match=error):
+            list(kafka_csv_lines([row], with_group=True))
+    assert list(kafka_csv_lines([StoredOffset(name, "t", 0, 1)], with_group=False)) == [b"t,0,1\n"]
+
+
+def test_a_byte_order_mark_in_a_name_is_kept_by_quotes() -> None:
+    """Jackson writes no quotes here, and reads them."""
+    row = StoredOffset('\ufeffa"', "t", 0, 1)
+    assert list(kafka_csv_lines([row], with_group=True)) == ['"\ufeffa""",t,0,1\n'.encode()]
 
 
 def test_blank_lines_and_carriage_returns_are_passed_over() -> None:
@@ -69,6 +88,7 @@ def test_blank_lines_and_carriage_returns_are_passed_over() -> None:
         ("g,t,0", None),
         ("t,0", "line 1: expected topic,partition,offset or group,topic,partition,offset; found 2"),
         ("g,t,0,1,2", "found 5 fields"),
+        ("g\rh,t,0,1", "line 1: expected CSV, found 'g"),  # Jackson takes it for two lines
         ('g,"t,0,1', "line 1: expected CSV, found"),
     ],
 )

@@ -3,6 +3,7 @@
 Kafka's CSV has offsets and nothing else of them; JSON has all.
 """
 
+import re
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ LARGEST = 1 << 30
 
 _STDIN = Path("-")
 _BOM = "\ufeff"
+_ENDS_LIKE_CSV = re.compile(r",\s*[0-9]+\s*,\s*[0-9]+\s*$")
 _MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
 
 
@@ -114,7 +116,7 @@ class OffsetFile:
 
 def _read(text: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]:
     """Read offsets in whichever form they are, each with its place."""
-    if not text.lstrip().startswith("{"):
+    if not _is_json(text):
         yield from read_kafka_csv(text, group_id)
         return
     if not _has_lines(text):
@@ -140,6 +142,12 @@ def _read(text: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]
             except msgspec.DecodeError as error:
                 raise InputError(f"{where}: {json_fault(error)}") from None
             yield where, _checked(row, where)
+
+
+def _is_json(text: str) -> bool:
+    """Tell JSON from Kafka's CSV, in which a name may begin as an object does."""
+    first, _, _ = text.lstrip().partition("\n")
+    return first.startswith("{") and not _ENDS_LIKE_CSV.search(first)
 
 
 def _has_lines(text: str) -> bool:

@@ -88,6 +88,11 @@ def test_a_byte_order_mark_is_none_of_the_text(file: Path) -> None:
     assert list(OffsetFile(file).read_offsets().offsets) == ["g"]
 
 
+def test_csv_whose_first_name_begins_as_json_does(file: Path) -> None:
+    file.write_text("{a,t,0,4\n")
+    assert list(OffsetFile(file).read_offsets().offsets) == ["{a"]
+
+
 def test_an_empty_file_has_none(file: Path) -> None:
     file.touch()
     assert OffsetFile(file).read_offsets().offsets == {}
@@ -105,6 +110,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ("g,t,0,1\ng,u,0,1\ng,t,0,2", "line 3: expected each partition once, found t-0 of group "),
         ("{", "expected more, found the end of the file"),
         ('{"a": 1}', "line 1: "),
+        ('{"group_id": "\\udcff"}', "expected JSON, found invalid utf-16 surrogate pair"),
         (
             '{"data": [], "schema_version": 2}',
             r"\$.schema_version: expected 1, found 2: written by",

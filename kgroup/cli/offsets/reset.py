@@ -8,7 +8,7 @@ import click
 
 from kgroup.cli.option.common import ID, PATH, add_options, examples, output_options, parsed
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.parameter import parse_time
+from kgroup.cli.option.parameter import parse_time, parse_topics
 from kgroup.cli.option.store import Store, store_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
@@ -70,25 +70,6 @@ def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return add_options(with_goal, *_GOALS.values())
 
 
-def _topic(text: str) -> tuple[str, frozenset[int] | None]:
-    """Read a topic, perhaps with numbers of partitions: ``orders``, ``orders:0,2``."""
-    name, colon, rest = text.partition(":")
-    numbers = rest.split(",") if colon else []
-    if not name or not all(each.isascii() and each.isdigit() for each in numbers):
-        raise ValueError(f"expected TOPIC or TOPIC:0,2, found {text!r}")
-    if any(len(each) > 10 or int(each) >= 1 << 31 for each in numbers):
-        raise ValueError(f"expected partitions below {1 << 31}, found {text!r}")
-    return name, frozenset(map(int, numbers)) if colon else None
-
-
-def _topics(texts: Sequence[str]) -> dict[str, frozenset[int] | None]:
-    found: dict[str, frozenset[int] | None] = {}
-    for name, numbers in map(_topic, texts):
-        before = found.get(name, frozenset())
-        found[name] = None if numbers is None or before is None else before | numbers
-    return found
-
-
 @click.command(
     "reset",
     epilog=examples(
@@ -107,7 +88,7 @@ def _topics(texts: Sequence[str]) -> dict[str, frozenset[int] | None]:
     "topics",
     metavar="NAME[:P,...]",
     multiple=True,
-    callback=lambda ctx, param, values: parsed(_topics)(ctx, param, values),
+    callback=parsed(parse_topics),
     shell_complete=suggest_topics,
     help="All partitions of this topic, or those of these numbers. Repeat it for more.  "
     "[default: what is committed]",

@@ -220,7 +220,7 @@ def given_options() -> dict[str, str]:
     }
 
 
-def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def parsed(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """Make a callback that reads an option with a function that raises ValueError for the user."""
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:

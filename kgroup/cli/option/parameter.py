@@ -1,9 +1,10 @@
-"""Values of options that click has no type for: instants and pasted bytes."""
+"""Values of options that click has no type for: instants, topics and pasted bytes."""
 
 import re
 import time
 from base64 import b64decode
 from binascii import Error as Base64Error
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from math import nan
 
@@ -16,6 +17,7 @@ __all__ = [
     "parse_instant",
     "parse_seconds",
     "parse_time",
+    "parse_topics",
 ]
 
 LEAST_EPOCH_MS = 100_000_000_000
@@ -146,6 +148,32 @@ def parse_bytes(text: str) -> bytes:
         return b64decode(base64 + "=" * (-len(base64) % 4), validate=True)
     except Base64Error:
         raise ValueError(f"{rest!r} is neither hexadecimal nor base64") from None
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
+    """Read topics, perhaps with numbers of partitions: ``orders``, ``orders:0,2``.
+
+    Returns:
+        Numbers by topic; None: all that it has.
+
+    Raises:
+        ValueError: a text is neither.
+    """
+    found: dict[str, frozenset[int] | None] = {}
+    for name, numbers in map(_topic, texts):
+        before = found.get(name, frozenset())
+        found[name] = None if numbers is None or before is None else before | numbers
+    return found
+
+
+def _topic(text: str) -> tuple[str, frozenset[int] | None]:
+    name, colon, rest = text.partition(":")
+    numbers = rest.split(",") if colon else []
+    if not name or not all(each.isascii() and each.isdigit() for each in numbers):
+        raise ValueError(f"expected TOPIC or TOPIC:0,2, found {text!r}")
+    if any(len(each) > 10 or int(each) >= 1 << 31 for each in numbers):
+        raise ValueError(f"expected partitions below {1 << 31}, found {text!r}")
+    return name, frozenset(map(int, numbers)) if colon else None
 
 
 def _int64(number: int) -> int:

@@ -106,6 +106,10 @@ def parse_address(text: str) -> SqlAddress:
         UsageError: it is neither, names a database that is not known, or SQLAlchemy is missing.
     """
     text = "".join(text)  # a Secret shows itself to whoever joins it
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # whose own text has all of the URL
+        raise UsageError("the database's URL: expected UTF-8, found other bytes") from None
     name = re.match(r"([A-Za-z0-9_]+)(?:\+([A-Za-z0-9_]+))?:", text)
     if "://" not in text:
         if re.search(r"pass(word|wd)\s*=", text, re.IGNORECASE) or (name and name[1] in _DRIVERS):

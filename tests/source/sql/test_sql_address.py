@@ -65,6 +65,7 @@ def test_parameters_that_may_be_secrets_are_hidden() -> None:
         ("sqlite:///file:x?uri=true", "found 'file:x'"),
         ("sqlite:///x?timeout=5", r"expected nothing behind .* \?mode=ro or \?mode=rw"),
         ("", "found none"),
+        (f"postgresql://u:{SECRET}\udc9f@h/d", "expected UTF-8, found other bytes"),
     ],
 )
 def test_texts_that_are_no_urls(text: str, message: str) -> None:

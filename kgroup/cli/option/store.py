@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["SqlNames", "Store", "names_options", "parse_store", "store_options"]
 
 
+_KINDS = ("kafka", "zookeeper", "sql", "log-dir", "snapshot", "file")
+"""What a store's name may begin with where two are named."""
+
 PROFILE = "profile"
 """What stands for the URL of a database where the environment or a profile has it."""
 
@@ -171,7 +174,7 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
         names: of the table of a database.
 
     Raises:
-        click.UsageError: it is none of these.
+        UsageError: it is none of these, or click's.
     """
     kind, colon, rest = text.partition(":")
     match kind:
@@ -183,9 +186,9 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
 
             return Store(Source(connection=connection, zookeeper=parse_address(rest)))
         case "log-dir" if colon:
-            return Store(Source(paths=(Path(rest),)))
+            return Store(Source(paths=(_path(rest, text),)))
         case "snapshot" if colon:
-            return Store(Source(snapshot=Path(rest)))
+            return Store(Source(snapshot=_path(rest, text)))
         case "sample" if not colon:
             from kgroup.sample import sample_log_dir
 
@@ -193,12 +196,33 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
         case "sql":
             return _beside(connection, rest if colon else PROFILE, names)
         case "file" if colon:
-            return Store(file=Path(rest))
+            return Store(file=_path(rest, text))
     if "://" in text:
         return _beside(connection, text, names)
     if not text:
         raise click.UsageError("expected a store, found an empty text")
-    return Store(file=Path(text))
+    path = _path(text, text)
+    if (colon or text in _KINDS) and not os.path.exists(
+        path
+    ):  # not Path's, which raises for names too long
+        raise click.UsageError(
+            f"{text}: expected {', '.join(f'{kind}:…' for kind in _KINDS)}, sample, or the path of "
+            "a file; found no such file"
+        )
+    return Store(file=path)
+
+
+def _path(text: str, store: str) -> Path:
+    """Make a path of what stands where no shell sees that it is one.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from kgroup.source.config.user_file import user_path
+
+    if not text:
+        raise click.UsageError(f"{store} expected a path, found an empty text")
+    return user_path(text, store)
 
 
 def _names_server(connection: Connection) -> bool:

@@ -85,6 +85,14 @@ def test_a_plan_of_a_reset(cli: Cli) -> None:
     ] == [(8, 9, 1, "planned")] * 3
 
 
+@pytest.mark.parametrize(
+    ("goal", "target"), [("--to-offset 0", 0), ("--shift-by 0", 8), ("--shift-by -3", 5)]
+)
+def test_no_number_is_taken_for_none(cli: Cli, goal: str, target: int) -> None:
+    result = cli("offsets", "reset", "--sample", "invoice-batch", *goal.split(), "-o", "json")
+    assert [row["target_offset"] for row in rows(result)] == [target] * 3
+
+
 def test_active_groups_are_refused(cli: Cli) -> None:
     result = cli("offsets", "reset", "--sample", "order-service", "--to-latest", "-o", "json")
     assert result.status == 4

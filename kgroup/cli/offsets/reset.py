@@ -60,7 +60,11 @@ def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def with_goal(**given: Any) -> Any:
         said = {name: given.pop(name) for name in _GOALS}
-        chosen = [(name, value) for name, value in said.items() if value not in (None, False)]
+        chosen = [  # not by equality: 0 is a place, too
+            (name, value)
+            for name, value in said.items()
+            if value is not None and value is not False
+        ]
         if len(chosen) != 1:
             names = ", ".join("--" + name.replace("_", "-") for name in _GOALS)
             found = " and ".join("--" + name.replace("_", "-") for name, _ in chosen) or "none"

@@ -2,9 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import wraps
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import click
 from kgroup.cli.option.common import NEW_FILE, add_options
 from kgroup.cli.output.context import show, warn
 from kgroup.cli.output.form import Output
-from kgroup.errors import ExitStatus, InputError, UsageError
+from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 
 if TYPE_CHECKING:
     from kgroup.model.offset import StoredOffset
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FORM_OPTION", "PLANNED", "Execution", "execution_options", "save_offsets"]
 
 PLANNED = "note: nothing was changed; --execute does what is planned"
+_LEFT = "nothing was changed: that was not answered by yes"
 
 
 class Execution:
@@ -51,6 +53,7 @@ class Execution:
         Raises:
             UsageError: the store cannot be changed.
             InputError: what was there could not be saved; nothing was changed.
+            KgroupError: somebody was asked and did not say yes; likewise.
             BrokerError: nobody answers; likewise.
         """
         from kgroup.operation.offsets.plan import carry_out
@@ -71,31 +74,72 @@ class Execution:
         offsets = f"{count} offset{'' if count == 1 else 's'}"
         what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
         self.ask(lambda: plan_sheet(plan.rows), f"{what}{'' if groups == 1 else 's'}?")
-        backup = self._save(plan)
-        report = carry_out(store, plan)
-        status = show(command, report, output, plan_sheet)
-        warn(f"note: what was committed before is in {backup}: 'kgroup offsets import' undoes this")
-        return status
+        if plan.backup:
+            backup = self._save(plan.backup)
+            warn(
+                f"note: what was committed before is in {backup}: 'kgroup offsets import' undoes "
+                "this"
+            )
+        return show(command, carry_out(store, plan), output, plan_sheet)
 
     def ask(self, sheet: "Callable[[], Sheet]", question: str) -> None:
-        """Show a plan and ask whether to do it, on a terminal; who says no ends the command."""
+        """Show a plan and ask whether to do it, on a terminal.
+
+        Raises:
+            KgroupError: the answer is something else than yes.
+        """
         if self._is_sure or not sys.stdin.isatty():
             return
+        from kgroup.render.cell import harmless
         from kgroup.render.sheet import sheet_text
 
         terminal = sys.stderr.isatty()
         for block in sheet_text(sheet().without_blank(), "table", headers=True, terminal=terminal):
             click.echo(block, nl=False, err=True)
-        click.confirm(question, abort=True, err=True)
+        # Not by click, which writes a blank to standard output before it reads.
+        click.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)
+        try:
+            answer = sys.stdin.buffer.readline()
+        except KeyboardInterrupt:
+            click.echo(err=True)
+            warn(_LEFT)
+            raise
+        if not answer.endswith(b"\n"):
+            click.echo(err=True)
+        if answer.strip().lower() not in (b"y", b"yes"):
+            raise KgroupError(_LEFT)
 
-    def _save(self, plan: "OffsetPlan") -> Path:
-        path = self._backup
-        if path is None:
-            path = Path(f"kgroup-offsets-{datetime.now(UTC):%Y%m%dT%H%M%S}.json")
-        if path.exists():
-            raise InputError(f"{path}: expected a new file for what is committed now, found one")
-        save_offsets(path, plan.backup, "json")
+    def _save(self, offsets: "Sequence[StoredOffset]") -> Path:
+        """Write a new file.
+
+        Raises:
+            InputError: there is one of that name, or it cannot be written.
+        """
+        names = _default_names() if self._backup is None else iter((self._backup,))
+        for path in names:
+            try:
+                path.open("xb").close()  # no other process takes the name
+                break
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise InputError(f"{path}: {error.strerror}", path=str(path)) from None
+        else:
+            raise InputError(
+                f"{self._backup}: expected a new file for what is committed now, found one"
+            )
+        try:
+            save_offsets(path, offsets, "json")
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
         return path
+
+
+def _default_names() -> Iterator[Path]:
+    name = f"kgroup-offsets-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    yield Path(f"{name}.json")
+    yield from (Path(f"{name}-{number}.json") for number in count(2))
 
 
 def execution_options(*, saves: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

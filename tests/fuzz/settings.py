@@ -16,6 +16,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import click
+
+from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.parameter import (
     parse_bytes,
     parse_duration,
@@ -23,14 +26,21 @@ from kgroup.cli.option.parameter import (
     parse_instant,
     parse_seconds,
     parse_time,
+    parse_topics,
 )
+from kgroup.cli.option.store import SqlNames, parse_store
 from kgroup.errors import KgroupError
+from kgroup.model.offset import StoredOffset
 from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import Origin, Snapshot
 from kgroup.model.zookeeper import Node, Stat
 from kgroup.operation.assign.assign import AssignRequest, assign_specs
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.describe import describe
+from kgroup.operation.offsets.diff import diff_offsets
+from kgroup.operation.offsets.read import show_offsets
+from kgroup.operation.offsets.transfer import plan_transfer
+from kgroup.operation.report import Report
 from kgroup.operation.simulate import read_scenario, scenario_names, shipped_scenario, simulate
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.operation.zookeeper.check import check_groups
@@ -38,11 +48,19 @@ from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 from kgroup.operation.zookeeper.nodes import list_consumers, list_nodes, list_owners
 from kgroup.protocol.zookeeper.topic_filter import parse_filter
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
+from kgroup.render.document import json_rows
+from kgroup.render.group.offsets import difference_sheet, file_lines, plan_sheet, stored_sheet
+from kgroup.render.sheet import Sheet, sheet_text
 from kgroup.sample import sample_log_dir
 from kgroup.source.config.client_config import client_config
+from kgroup.source.config.profile import read_sql_profile
 from kgroup.source.log.source import LogDir
+from kgroup.source.offset_file import OffsetFile
 from kgroup.source.snapshot.file import read_snapshot, snapshot_lines
 from kgroup.source.snapshot.source import SnapshotSource, snapshot_source
+from kgroup.source.sql.address import parse_address as parse_sql_address
+from kgroup.source.sql.layout import TableLayout, renamed
+from kgroup.source.sql.setting import parse_sql_profile
 from kgroup.source.zookeeper.address import parse_address
 from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 from tests.fuzz.mutation import Input
@@ -193,6 +211,8 @@ def _profiles() -> Sequence[bytes]:
         b'[profiles.p.properties]\nclient.id = "night"\n"retries" = 3\nrequest.timeout.ms = 0x10\n'
         b"check.crcs = true\n[profiles.q]\ncommand-config = 'prod.properties'\n",
         b'profiles = {p = {bootstrap-server = """a:1""", properties = {"client.id" = \'x\'}}}\n',
+        b'[profiles.p.sql]\nurl-env = "DATABASE"\ntable = \'app."t.x"\'\n[profiles.p.sql.columns]\n'
+        b'offset = "next_offset"\ngeneration = "generation"\n',
         b"[profiles]\np.bootstrap-server = 'a'\np.properties.a.b.\"c d\".e = -7\n"
         b"other = [1, 2.5, {f = 1979-05-27}]\n[[profiles.list]]\nx = -inf\n"
         b"[[profiles.list]]\ny = 07:32:00.999\n",
@@ -202,9 +222,11 @@ def _profiles() -> Sequence[bytes]:
 def _read_profile(data: bytes, folder: Path) -> None:
     file = folder / "config.toml"
     file.write_bytes(data)
-    client_config(
-        environment={"KGROUP_CONFIG": str(file)}, profile="p", needs_server=False
-    ).kafka_options()
+    environment = {"KGROUP_CONFIG": str(file), "DATABASE": "sqlite:///a.db"}
+    client_config(environment=environment, profile="p", needs_server=False).kafka_options()
+    said = read_sql_profile("p", file)
+    if said is not None:
+        parse_sql_profile(*said, folder, environment)
 
 
 def _overrides() -> Sequence[bytes]:
@@ -362,11 +384,81 @@ def _read_tree(data: bytes, folder: Path) -> None:
     decode_tree(tree_of(nodes))
 
 
+# ---- files of offsets, and how stores are named
+
+
+def _offset_files() -> Sequence[bytes]:
+    rows = show_offsets(_recorded_groups(), ("order-service",)).data
+    some = [*rows[:4], StoredOffset('say "hi", späť', "orders", 7, None)]
+    return [
+        b"".join(file_lines(each, form))
+        for each in (some[:1], some)
+        for form in ("json", "jsonl", "kafka-csv")
+    ]
+
+
+def _read_offset_file(data: bytes, folder: Path) -> None:
+    """Show a file, compare it, and plan to import it: one group of it, which must be, and all."""
+    path = folder / "offsets"
+    path.write_bytes(data)
+    _use_offsets(OffsetFile(path), ("order-service",))
+    with suppress(KgroupError):  # offsets of one group in CSV say not of which
+        _use_offsets(OffsetFile(path), ())
+
+
+def _use_offsets(file: OffsetFile, group_ids: tuple[str, ...]) -> None:
+    shown = show_offsets(file, group_ids)
+    _write(shown, stored_sheet(shown.data))
+    for form in ("json", "kafka-csv"):
+        with suppress(KgroupError):
+            b"".join(file_lines(shown.data, form))
+    plan = plan_transfer(file, _recorded_groups(), group_ids)
+    _write(plan.report, plan_sheet(plan.rows))
+    b"".join(file_lines(plan.backup, "json"))
+    differing = diff_offsets(file, _recorded_groups(), group_ids)
+    _write(differing, difference_sheet(differing.data))
+
+
+def _write(report: Report[Any], sheet: Sheet) -> None:
+    b"".join(json_rows(report.data))
+    b"".join(json_rows(report.errors))
+    "".join(sheet_text(sheet.without_blank(), "table", headers=True, terminal=True))
+
+
+@cache
+def _recorded_groups() -> SnapshotSource:
+    taken = take_snapshot(LogDir([sample_log_dir()]), Origin("sample"), taken_ms=1)
+    return SnapshotSource(taken.data[0])
+
+
+def _stores_named() -> Sequence[bytes]:
+    """A store, a table, and a column of it, a line each."""
+    named = "app.t_offset\nleader-epoch=epoch"
+    texts = (
+        *("kafka", "kafka:one:9092,[::1]:9093", "zookeeper:zk-1:2181,zk-2/kafka", "log-dir:a/b"),
+        *("sql", "sql:postgresql://a:b%40@h:1/d?sslmode=require&password=c", "sql:@file", "sample"),
+        *("mysql+pymysql://a@[::1]/d?charset=utf8mb4", "sqlite:////a/b.db?mode=ro", "sql:a.db"),
+        *("file:a.json", "snapshot:~/b.json.gz", "c.csv", "-"),
+    )
+    return [f"{text}\n{named}".encode() for text in texts]
+
+
+def _read_store_named(data: bytes, folder: Path) -> None:
+    text, _, rest = data.decode("utf-8", "surrogateescape").partition("\n")
+    table, _, columns = rest.partition("\n")
+    with suppress(click.ClickException):
+        store = parse_store(text, Connection(None, None, (), None, 1.0), SqlNames())
+        if store.sql is not None:
+            parse_sql_address(store.sql)
+    renamed(TableLayout(), table or None, columns.split("\n"))
+
+
 # ---- single values
 
 _PARSERS: Sequence[Callable[[str], object]] = (
     *(parse_instant, parse_time, parse_duration, parse_seconds, parse_end, parse_bytes),
     *(parse_regex, parse_filter, parse_address),
+    lambda text: parse_topics(text.split(" ")),
 )
 
 
@@ -375,6 +467,7 @@ def _values() -> Sequence[bytes]:
         *(b"2023-11-14T22:13:20.004Z", b"0001-01-01T00:00:00+14:00", b"1700000000000", b"1d12h"),
         *(b"now", b"offset:42", b"hex:00 01", b"AAAAAQ==", b"(a|b)*c{1,3}[^d]\\d", b"a,b.*|x"),
         *(b"3.5", b"zk1:2181,[::1]:2182/kafka/x", b"9999-12-31T23:59:59-14:00"),
+        b"orders:0,2 payments orders:7",
     ]
 
 
@@ -398,6 +491,9 @@ _READERS = {
     "scenario": _Reader(_read_scenario, _scenarios, weight=10),
     "snapshot": _Reader(_read_snapshot, _snapshots, is_tree=True),
     "nodes": _Reader(_read_tree, _trees, is_tree=True),
+    "offsets": _Reader(_read_offset_file, _offset_files),
+    "offsets tree": _Reader(_read_offset_file, lambda: _offset_files()[::3], is_tree=True),
+    "store name": _Reader(_read_store_named, _stores_named),
     "value": _Reader(_read_value, _values),
 }
 

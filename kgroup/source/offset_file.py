@@ -28,11 +28,16 @@ _ENDS_LIKE_CSV = re.compile(r",\s*[0-9]+\s*,\s*[0-9]+\s*$")
 _MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
 
 
+_COMMAND = "offsets show"
+"""Whose documents hold offsets; a plan's have the same fields and others, and mean another thing."""
+
+
 class _Document(msgspec.Struct):
     """What is read of a document."""
 
     schema_version: int
     data: list[StoredOffset]
+    command: str = _COMMAND
 
 
 class OffsetFile:
@@ -97,6 +102,9 @@ class OffsetFile:
             raise InputError(f"{name}: {error.strerror or error}", path=str(self._path)) from None
         except InputError as error:
             raise InputError(f"{name}: {error}", path=str(self._path)) from None
+        except RecursionError:
+            text = f"{name}: expected offsets, found JSON of too many levels"
+            raise InputError(text, path=str(self._path)) from None
 
     def _contents(self) -> str:
         if self._path == _STDIN:
@@ -124,10 +132,16 @@ def _read(text: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]
             document = msgspec.json.decode(text, type=_Document)
         except msgspec.DecodeError as error:
             raise InputError(json_fault(error)) from None
-        if document.schema_version != 1:
+        version = document.schema_version
+        if version != 1:
+            newer = ": written by a newer version of kgroup, which can read it"
             raise InputError(
-                f"$.schema_version: expected 1, found {document.schema_version}: written by a "
-                "newer version of kgroup, which can read it"
+                f"$.schema_version: expected 1, found {version}{newer if version > 1 else ''}"
+            )
+        if document.command != _COMMAND:
+            raise InputError(
+                f'$.command: expected "{_COMMAND}", found {document.command[:40]!r}, which is no '
+                "file of offsets"
             )
         for number, row in enumerate(document.data):
             where = f"$.data[{number}]"

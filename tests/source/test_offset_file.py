@@ -35,6 +35,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "offsets"
 
 
+def test_a_document_that_somebody_wrote(file: Path) -> None:
+    file.write_text(json.dumps({"schema_version": 1, "data": [ROW]}))
+    assert OffsetFile(file).read_offsets().offsets == {"g": (WHOLE,)}
+
+
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_document(file: Path, indent: int | None) -> None:
     file.write_text(json.dumps(json.loads(document(ROW)), indent=indent))
@@ -115,6 +120,14 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
             '{"data": [], "schema_version": 2}',
             r"\$.schema_version: expected 1, found 2: written by",
         ),
+        ('{"data": [], "schema_version": 0}', r"\$.schema_version: expected 1, found 0$"),
+        (
+            '{"command": "offsets reset", "data": [], "schema_version": 1}',
+            r"\$.command: expected \"offsets show\", found 'offsets reset', which is no file of",
+        ),
+        ('{"schema_version": 1, "data": ' + "[" * 9999, "found JSON of too many levels"),
+        ('{"a": 1}\n{"group_id": ' + "[" * 9999, "line 1: "),
+        (json.dumps(ROW) + '\n{"a": ' + "[" * 9999, "found JSON of too many levels"),
         ('{"data": {}, "schema_version": 1}', r"\$.data: expected array, found object"),
         ('{"data": []}', r"expected a field schema_version, found none"),
         (document({**ROW, "partition": "1"}), r"\$.data\[0\].partition: expected int, found str"),

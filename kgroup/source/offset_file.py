@@ -29,7 +29,7 @@ _MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
 
 
 _COMMAND = "offsets show"
-"""Whose documents hold offsets; a plan's have the same fields and others, and mean another thing."""
+"""Whose documents hold offsets; a plan's have the same fields, and mean another thing."""
 
 
 class _Document(msgspec.Struct):

@@ -130,6 +130,7 @@ def test_active_groups_are_refused(cli: Cli) -> None:
         ("copy sample sample --all --as g", "--as gives one group another name"),
         ("diff sample sample --group a --group b --as c", "--as gives one group another name"),
         ("diff sample '' --all", "expected a store, found an empty text"),
+        ("diff - file:- --all", "standard input is read once"),
         ("diff sample file: --all", "file: expected a path, found an empty text"),
         ("diff sample snapshot:~nobody-of-this-name/x --all", "found none for ~nobody-of-this-"),
         ("diff kafka-1:9092 sample --all", "kafka-1:9092: expected kafka:…, zookeeper:…, sql:…"),
@@ -221,6 +222,39 @@ def database(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     done = cli(*line, "--execute", "--backup", "first.json")
     assert done.status == 0, done.err
     return "o.db"
+
+
+def test_a_plan_makes_no_table(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    line = ["offsets", "copy", "sample", f"sql:{path}", "--all", "-o", "json", "--create-table"]
+    assert {row["result"] for row in rows(cli(*line))} == {"planned"}
+    assert not path.exists()
+    shown = cli("offsets", "show", "--sql", path, "--create-table", "--all")
+    assert (shown.status, path.exists()) == (0, False)
+    missing = cli("offsets", "show", "--sql", path, "--all")
+    assert (missing.status, "found no such file" in missing.err) == (1, True)
+    done = cli(*line, "--execute", "--backup", tmp_path / "b.json")
+    assert {row["result"] for row in rows(done)} == {"done"}
+    assert cli("offsets", "diff", "sample", f"sql:{path}", "--all").status == 0
+
+
+def test_a_missing_table_beside_another_is_empty(cli: Cli, database: str) -> None:
+    line = ["offsets", "show", "--sql", database, "--sql-table", "other", "--all"]
+    assert cli(*line).status == 1
+    assert cli(*line, "--create-table").status == 0
+    assert cli(*line).status == 1, "nothing was made"
+
+
+def test_what_a_reset_goes_by_is_missing(cli: Cli, tmp_path: Path) -> None:
+    result = cli("offsets", "reset", "--sample", "invoice-batch", "--to-group", "nosuch")
+    assert (result.status, "group 'nosuch': " in result.err) == (3, True)
+
+
+def test_a_topic_of_which_a_file_has_nothing(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text("invoice-batch,payments,0,1\n")
+    result = cli("offsets", "import", "--sample", path, "--topic", "paymnets")
+    assert (result.status, "Nothing is committed for these topics" in result.err) == (3, True)
 
 
 def test_a_copy_has_no_differences(cli: Cli, database: str) -> None:

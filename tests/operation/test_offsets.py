@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from kgroup.errors import ExitStatus, ProblemKind, UsageError
 from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
@@ -329,13 +330,33 @@ def test_groups_of_other_sources_are_shown_too() -> None:
 def test_difference() -> None:
     one = Store({"g": {("t", 0): 5, ("t", 1): 6, ("t", 2): 7}})
     other = Cluster({"g": {("t", 0): 5, ("t", 1): 4, ("t", 3): 8}}, {})
-    report = diff_offsets(one, other, ["g"], times=other)
+    report = diff_offsets(one, other, ["g"], first_log=other, second_log=other)
     assert report.data == (
         OffsetDifference("g", "t", 1, 6, 4, -2, 6_000, 4_000, -2_000),
         OffsetDifference("g", "t", 2, 7, None, None, 7_000, None, None),
         OffsetDifference("g", "t", 3, None, 8, None, None, 8_000, None),
     )
     assert report.exit_status is ExitStatus.PROBLEM
+
+
+def test_each_of_two_clusters_knows_its_own_records() -> None:
+    class Later(Cluster):
+        """A cluster with the same offsets, a day later."""
+
+        def next_records(
+            self, positions: Collection[Position], *, committed: bool = False
+        ) -> NextReading:
+            reading = super().next_records(positions)
+            later = {
+                at: replace(record, timestamp_ms=(record.timestamp_ms or 0) + 86_400_000)
+                for at, record in reading.records.items()
+            }
+            return replace(reading, records=later)
+
+    one, other = Cluster({"g": {("t", 0): 5}}, {}), Later({"g": {("t", 0): 6}}, {})
+    (row,) = diff_offsets(one, other, first_log=one, second_log=other).data
+    assert (row.first_ms, row.second_ms) == (5_000, 86_406_000)
+    assert row.time_difference_ms == 86_401_000
 
 
 def test_no_difference() -> None:

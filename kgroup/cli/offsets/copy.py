@@ -7,7 +7,7 @@ import click
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.store import SqlNames, names_options, parse_store
+from kgroup.cli.option.store import SqlNames, check_two, names_options, parse_store
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
@@ -75,6 +75,7 @@ def command(
     cluster's. What only the second store has stays.
     """
     check_choice(groups, regex, every=every)
+    check_two(origin, goal)
     if new_id is not None and len(groups) != 1:
         raise click.UsageError("--as gives one group another name: choose it with one --group")
     from kgroup.operation.offsets.transfer import plan_transfer

@@ -6,7 +6,7 @@ import click
 
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
-from kgroup.cli.option.store import SqlNames, names_options, parse_store
+from kgroup.cli.option.store import SqlNames, check_two, names_options, parse_store
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
@@ -67,6 +67,7 @@ def command(
     there are any. Stores are named as for 'kgroup offsets copy'.
     """
     check_choice(groups, regex, every=every)
+    check_two(first, second)
     if second_id is not None and len(groups) != 1:
         raise click.UsageError("--as gives one group another name: choose it with one --group")
     from kgroup.operation.offsets.diff import diff_offsets
@@ -83,7 +84,14 @@ def command(
         clusters = [each for each in (one, other) if isinstance(each, NextRecordSource)]
         if times and not clusters:
             raise click.UsageError("--times asks a cluster, and neither of the two is one")
+        # What is no cluster is about the other one's records.
         report = diff_offsets(
-            one, other, groups, regex, second_id=second_id, times=clusters[0] if times else None
+            one,
+            other,
+            groups,
+            regex,
+            second_id=second_id,
+            first_log=clusters[0] if times else None,
+            second_log=clusters[-1] if times else None,
         )
     return show(name, report, output, difference_sheet)

@@ -17,6 +17,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern, parse_regex
 
 if TYPE_CHECKING:
+    from kgroup.model.problem import Problem
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.offsets.reset import ResetTo
 
@@ -166,9 +167,11 @@ def _reset_to(goal: tuple[str, Any], groups: Sequence[str], store: "AnyStore") -
     return ResetTo(numbers[name], value)
 
 
-def _refuse(problems: Sequence[Any]) -> None:
+def _refuse(problems: "Sequence[Problem]") -> None:
     """Raise what is missing of what a reset goes by."""
-    from kgroup.errors import NotFoundError
+    from kgroup.errors import KgroupError, NotFoundError, ProblemKind
+    from kgroup.render.problem import problem_line
 
     for problem in problems:
-        raise NotFoundError(f"{problem.group_id}: {problem.reason}", group_id=problem.group_id)
+        error = NotFoundError if problem.kind is ProblemKind.NOT_FOUND else KgroupError
+        raise error(problem_line(problem), group_id=problem.group_id)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kgroup.source.base import GroupSource
     from kgroup.source.sql.store import SqlOffsetStore
 
-__all__ = ["SqlNames", "Store", "names_options", "parse_store", "store_options"]
+__all__ = ["SqlNames", "Store", "check_two", "names_options", "parse_store", "store_options"]
 
 
 _KINDS = ("kafka", "zookeeper", "sql", "log-dir", "snapshot", "file")
@@ -112,10 +112,7 @@ class Store:
             )
         layout = renamed(settings.layout, self.names.table, self.names.columns)
         timeout_s = DEFAULT_TIMEOUT_S if connection is None else connection.timeout_s
-        store = SqlOffsetStore(settings.url, layout, timeout_s=timeout_s)
-        if self.names.creates:
-            store.create_table()
-        return store
+        return SqlOffsetStore(settings.url, layout, timeout_s=timeout_s, creates=self.names.creates)
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -212,6 +209,12 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
     return Store(file=path)
 
 
+def check_two(first: str, second: str) -> None:
+    """Raise a usage error where both of two stores are standard input."""
+    if {first, second} <= {"-", "file:-"}:
+        raise click.UsageError("standard input is read once: name a file for one of the two stores")
+
+
 def _path(text: str, store: str) -> Path:
     """Make a path of what stands where no shell sees that it is one.
 
@@ -255,5 +258,9 @@ NAME_OPTIONS = (
         help="Name of a column: group-id, topic, partition, offset, and those that it need not "
         "have: metadata, leader-epoch, updated-at, generation. Repeat it for more.",
     ),
-    click.option("--create-table", is_flag=True, help="Make the table if there is none."),
+    click.option(
+        "--create-table",
+        is_flag=True,
+        help="Take a missing table for an empty one, which --execute makes.",
+    ),
 )

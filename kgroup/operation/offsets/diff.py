@@ -45,7 +45,8 @@ def diff_offsets(
     regex: Pattern | None = None,
     *,
     second_id: str | None = None,
-    times: NextRecordSource | None = None,
+    first_log: NextRecordSource | None = None,
+    second_log: NextRecordSource | None = None,
 ) -> Report[OffsetDifference]:
     """Compare groups of these ids, those whose whole id matches, or all of both stores.
 
@@ -55,7 +56,9 @@ def diff_offsets(
         group_ids: names.
         regex: matches whole group ids.
         second_id: what the only group that is named is called in the second store.
-        times: knows the times of records; None where they do not matter.
+        first_log: knows the times of the records that the first store's groups read; None where
+            they do not matter.
+        second_log: likewise of the second's: equal offsets of two clusters are other records.
 
     Returns:
         Partitions that differ, sorted; the verdict is `PROBLEM` where there are any.
@@ -69,20 +72,17 @@ def diff_offsets(
     a = _by_partition(one, None)
     b = _by_partition(other, None if second_id is None else (second_id, next(iter(group_ids))))
     differing = [at for at in sorted(a.keys() | b.keys()) if a.get(at) != b.get(at)]
-    positions: set[Position] = {
-        (topic, partition, offset)
-        for at in differing
-        for _, topic, partition in (at,)
-        for offset in (a.get(at), b.get(at))
-        if offset is not None
-    }
-    known: Mapping[Position, int | None] = {}
     problems = (*one.problems, *other.problems)
-    if times is not None and positions:
-        reading = times.next_records(positions)
+    known: list[Mapping[Position, int | None]] = []
+    for offsets, log in ((a, first_log), (b, second_log)):
+        positions = {(*at[1:], offsets[at]) for at in differing if at in offsets}
+        if log is None or not positions:
+            known.append({})
+            continue
+        reading = log.next_records(positions)
         problems += reading.problems
-        known = {at: record.timestamp_ms for at, record in reading.records.items()}
-    rows = tuple(_difference(at, a.get(at), b.get(at), known) for at in differing)
+        known.append({at: record.timestamp_ms for at, record in reading.records.items()})
+    rows = tuple(_difference(at, a.get(at), b.get(at), *known) for at in differing)
     missing = {each.group_id for each in problems} - {row.group_id for row in rows}
     problems = tuple(each for each in problems if each.group_id is None or each.group_id in missing)
     verdict = ExitStatus.PROBLEM if rows else outcome((*a, *b), problems)
@@ -105,10 +105,11 @@ def _difference(
     at: tuple[str, str, int],
     first: int | None,
     second: int | None,
-    times: Mapping[Position, int | None],
+    first_times: Mapping[Position, int | None],
+    second_times: Mapping[Position, int | None],
 ) -> OffsetDifference:
-    first_ms = None if first is None else times.get((*at[1:], first))
-    second_ms = None if second is None else times.get((*at[1:], second))
+    first_ms = None if first is None else first_times.get((*at[1:], first))
+    second_ms = None if second is None else second_times.get((*at[1:], second))
     return OffsetDifference(
         *at,
         first_offset=first,

@@ -65,6 +65,7 @@ def plan_transfer(
         problems=(
             *active_groups(store, targets.keys()),
             *reading.problems,
+            *(_not_committed(targets) if topics else ()),
             *there.problems,
             *(known.problems if known else ()),
         ),

@@ -58,6 +58,11 @@ class SqlAddress:
     read_only: bool = False
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is a file of SQLite that is not there."""
+        return self.path is not None and not self.path.exists()
+
     def hide(self, text: str) -> str:
         """Take the secrets out of a text that others wrote."""
         for secret in self.secrets:
@@ -199,7 +204,7 @@ def _secrets(url: "URL") -> tuple[str, ...]:
 
 def check_file(address: SqlAddress) -> None:
     """Raise an InputError where SQLite's file is not there: to open it would make it."""
-    if address.path is not None and not address.path.exists():
+    if address.is_missing:
         raise InputError(
             f"{address.shown}: expected a database, found no such file; create the table, which "
             "makes it, or correct the path",

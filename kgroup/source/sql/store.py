@@ -43,19 +43,26 @@ class SqlOffsetStore:
         url: of SQLAlchemy, or the path of an SQLite file.
         layout: names of table and columns.
         timeout_s: the longest that a connection, a statement or a lock is waited for.
+        creates: whether a table that is missing is an empty one, which the first change makes.
 
     Raises:
         UsageError: the URL is none, or what it needs is missing.
     """
 
     def __init__(
-        self, url: str, layout: TableLayout | None = None, *, timeout_s: float = 10.0
+        self,
+        url: str,
+        layout: TableLayout | None = None,
+        *,
+        timeout_s: float = 10.0,
+        creates: bool = False,
     ) -> None:
         self._address = parse_address(url)
         self._layout = layout or TableLayout()
         check_names(self._layout, self._address.backend)
         self._engine = open_engine(self._address, timeout_s)
         self._timeout_s = timeout_s
+        self._creates = creates
         self._table = sql_table(self._layout)
 
     def __repr__(self) -> str:
@@ -78,11 +85,9 @@ class SqlOffsetStore:
             BrokerError: the server cannot be asked, or does not let us.
             InputError: there is one that cannot be used.
         """
-        from sqlalchemy import inspect
-
         engine = open_engine(self._address, self._timeout_s, create=True)
         with self._errors(), transaction(engine, write=True) as connection:
-            if inspect(connection).has_table(self._layout.table, schema=self._layout.schema):
+            if self._has_table(connection):
                 self._facts(connection, write=True)
                 return
             collation = exact_collation(connection)
@@ -93,9 +98,13 @@ class SqlOffsetStore:
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
     ) -> OffsetReading:
         """Read what is stored; see `OffsetStore`. Rows that are no offsets are problems."""
+        if self._creates and self._address.is_missing:
+            return OffsetReading({})
         check_file(self._address)
         problems = ProblemLog()
         with self._errors(), transaction(self._engine) as connection:
+            if self._creates and not self._has_table(connection):
+                return OffsetReading({})
             self._facts(connection)
             wanted = self._wanted(connection, group_ids, regex)
             names = None if wanted is None else sorted(wanted)
@@ -117,6 +126,8 @@ class SqlOffsetStore:
                 unless it says that the connection broke at the end.
             InputError: the table is not fit for this, or cannot hold a value; nothing was changed.
         """
+        if self._creates:
+            self.create_table()
         check_file(self._address)
 
         def change(connection: "Connection") -> tuple[Problem, ...]:
@@ -174,6 +185,12 @@ class SqlOffsetStore:
                         raise
                     time.sleep(0.02 * attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    def _has_table(self, connection: "Connection") -> bool:
+        from sqlalchemy import inspect
+
+        layout = self._layout
+        return inspect(connection).has_table(layout.table, schema=layout.schema)
 
     def _facts(self, connection: "Connection", *, write: bool = False) -> TableFacts:
         facts = read_facts(connection, self._layout, self._address.shown)

@@ -13,13 +13,14 @@ from kgroup.errors import ExitStatus, ProblemKind, UsageError
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
-from kgroup.model.pattern import parse_regex
+from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.diff import OffsetDifference, diff_offsets
 from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
 from kgroup.operation.offsets.transfer import plan_deletion, plan_transfer
+from kgroup.source.base import OffsetReading
 from kgroup.source.offset_file import OffsetFile
 from tests.operation.offset_stores import At, Cluster, Store, commits
 from tests.operation.sources import FakeSource
@@ -305,6 +306,56 @@ def test_deletion_of_groups() -> None:
     carry_out(cluster, plan)
     assert cluster.deleted == ["bare", "g"]
     assert cluster.written == []
+
+
+class Silent(Cluster):
+    """A cluster that does not tell what the group "g" has committed."""
+
+    def read_offsets(
+        self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+    ) -> OffsetReading:
+        reading = super().read_offsets(group_ids, regex)
+        told = {group_id: each for group_id, each in reading.offsets.items() if group_id != "g"}
+        problem = Problem(ProblemKind.NO_COORDINATOR, "It is loading.", "g")
+        return OffsetReading(told, (problem,))
+
+
+def test_nothing_is_planned_for_groups_that_could_not_be_read() -> None:
+    """What is not known is not absent: a deletion would have no backup."""
+    cluster = Silent({"g": COMMITTED, "h": COMMITTED}, RANGES)
+    deletion = plan_deletion(cluster, ["g", "h"])
+    assert (deletion.deleted, {row.group_id for row in deletion.rows}) == (("h",), {"h"})
+    assert [each.group_id for each in deletion.problems] == ["g"]
+    assert plan_deletion(cluster, ["g"], ["orders"]).is_empty
+    named = Selection({"orders": frozenset({0})})
+    assert plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named).rows == ()
+    assert plan_transfer(Store({"g": {("orders", 0): 1}}), cluster).rows == ()
+    one = Store({"g": COMMITTED})
+    assert diff_offsets(one, cluster, ["g"]).data == ()
+    assert diff_offsets(cluster, one, ["g"]).data == ()
+    assert diff_offsets(Store({"f": COMMITTED}), cluster, ["f"], second_id="g").data == ()
+
+
+def test_a_group_that_has_committed_since_is_not_deleted() -> None:
+    cluster = Cluster({"g": COMMITTED, "h": COMMITTED}, RANGES)
+    plan = plan_deletion(cluster, ["g", "h"])
+    cluster.offsets["g"] = commits({**COMMITTED, ("payments", 0): 1})
+    report = carry_out(cluster, plan)
+    assert cluster.deleted == ["h"]
+    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.CHANGED, "g")]
+    assert {(row.group_id, row.result) for row in report.data} == {
+        ("g", Result.REFUSED),
+        ("h", Result.DONE),
+    }
+
+
+@pytest.mark.parametrize("to", [ResetTo(Goal.OFFSET, 10**15), ResetTo(Goal.SHIFT, 2)])
+def test_an_offset_that_cannot_be_checked_is_not_taken(to: ResetTo) -> None:
+    cluster = Cluster({"g": {("unknown", 0): 5}}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], to)
+    assert (plan.rows, [each.kind for each in plan.problems]) == ((), [ProblemKind.UNREADABLE])
+    far = plan_reset(Store({"g": COMMITTED}), None, ["g"], ResetTo(Goal.SHIFT, (1 << 63) - 1))
+    assert far.rows == ()
 
 
 def test_show() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kgroup.errors import ExitStatus
 from kgroup.model.next_record import Position
 from kgroup.model.pattern import Pattern
-from kgroup.operation.offsets.read import AnyStore, read_stored
+from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.operation.report import Report, outcome
 from kgroup.source.base import NextRecordSource, OffsetReading
 
@@ -71,7 +71,14 @@ def diff_offsets(
     other = read_stored(second, group_ids if second_id is None else (second_id,), regex)
     a = _by_partition(one, None)
     b = _by_partition(other, None if second_id is None else (second_id, next(iter(group_ids))))
-    differing = [at for at in sorted(a.keys() | b.keys()) if a.get(at) != b.get(at)]
+    ids = {group_id for group_id, _, _ in a.keys() | b.keys()}
+    unknown = unread(one, ids)
+    unknown |= (
+        ids & {*group_ids} if second_id and unread(other, [second_id]) else unread(other, ids)
+    )
+    differing = [
+        at for at in sorted(a.keys() | b.keys()) if at[0] not in unknown and a.get(at) != b.get(at)
+    ]
     problems = (*one.problems, *other.problems)
     known: list[Mapping[Position, int | None]] = []
     for offsets, log in ((a, first_log), (b, second_log)):

@@ -12,7 +12,7 @@ from kgroup.model.group import GroupState
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.read import stored
+from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource, Question, WritableOffsetStore
 from kgroup.word import Word
@@ -274,7 +274,9 @@ def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOff
         BrokerError: nobody answers, before anything was written.
     """
     if plan.deleted:
-        problems = store.delete_groups(plan.deleted)
+        changed = _changed(store, plan)
+        names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
+        problems = (*changed, *(store.delete_groups(names) if names else ()))
     else:
         problems = store.write_offsets(plan.changes) if plan.changes else ()
     refused = {(each.group_id, each.topic, each.partition) for each in problems}
@@ -287,3 +289,20 @@ def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOff
         return row.ended(Result.REFUSED if is_refused else Result.DONE)
 
     return Report(tuple(map(outcome, plan.rows)), (*plan.problems, *problems), plan.notes)
+
+
+def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:
+    """Tell the groups to be deleted that have committed since: the backup would not have that."""
+    reading = store.read_offsets(plan.deleted)
+    planned: dict[str, dict[At, int | None]] = {group_id: {} for group_id in plan.deleted}
+    for row in plan.rows:
+        if row.group_id in planned:
+            planned[row.group_id][row.topic, row.partition] = row.committed_offset
+    text = "Something else is committed than when that was planned; plan it anew."
+    return tuple(
+        Problem(ProblemKind.CHANGED, text, group_id=group_id)
+        for group_id, before in planned.items()
+        if group_id in unread(reading, [group_id])
+        or before
+        != {(e.topic, e.partition): e.committed_offset for e in reading.offsets.get(group_id, ())}
+    )

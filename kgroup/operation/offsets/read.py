@@ -1,6 +1,6 @@
 """Read what groups have committed, from whatever knows it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from kgroup.errors import ProblemKind
@@ -11,7 +11,7 @@ from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, OffsetReading, OffsetStore, Question
 
-__all__ = ["AnyStore", "read_stored", "show_offsets", "stored"]
+__all__ = ["AnyStore", "read_stored", "show_offsets", "stored", "unread"]
 
 AnyStore = GroupSource | OffsetStore
 """What has offsets: a store of them, or a source of groups."""
@@ -74,6 +74,19 @@ def read_stored(
         text = f"Nothing is committed by a group that matches {regex.pattern!r}."
         missing += (Problem(ProblemKind.NOT_FOUND, text),)
     return replace(reading, problems=(*missing, *reading.problems))
+
+
+def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:
+    """Give those groups of which it is not known what all they have committed.
+
+    Nothing may be planned for them: what could not be read is not absent.
+    """
+    failed = {each.group_id for each in reading.problems if each.kind is not ProblemKind.NOT_FOUND}
+    return frozenset(
+        each
+        for each in group_ids
+        if each in failed or (None in failed and each not in reading.offsets)
+    )
 
 
 def stored(group_id: str, offset: CommittedOffset) -> StoredOffset:

@@ -14,7 +14,7 @@ from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import At, OffsetPlan, Target, active_groups, make_plan
-from kgroup.operation.offsets.read import AnyStore, read_stored
+from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import (
     ClusterSource,
     GroupSource,
@@ -28,6 +28,7 @@ from kgroup.word import Word
 __all__ = ["Goal", "ResetTo", "Selection", "plan_reset"]
 
 _Offsets = Mapping[At, int]
+_MOST = (1 << 63) - 1
 
 
 class Goal(Word):
@@ -106,7 +107,9 @@ def plan_reset(
     problems = list(reading.problems)
     if selection.topics:
         problems = [each for each in problems if each.kind is not ProblemKind.NOT_FOUND]
-    chosen = _chosen(reading, cluster, group_ids, to, selection, problems)
+    unknown = unread(reading, group_ids)
+    known_ids = [each for each in group_ids if each not in unknown]
+    chosen = _chosen(reading, cluster, known_ids, to, selection, problems)
     every = {at for ats in chosen.values() for at in ats}
     logs = LogReading({}) if cluster is None else cluster.log_ranges(every)
     problems += logs.problems
@@ -124,8 +127,8 @@ def plan_reset(
             if log.mark is None and to.goal is Goal.TIME and at not in starts:
                 continue  # a problem says why
             wanted = _wanted(to, now, others.get(at), log, starts.get(at))
-            if wanted is None or log.mark is not None:
-                problems.append(_no_target(group_id, at, to, log))
+            if wanted is None or log.mark is not None or _is_blind(cluster, log, wanted):
+                problems.append(_no_target(group_id, at, to, log, wanted))
             else:
                 # What is committed stays, wherever that is.
                 known = LogRange() if to.goal is Goal.CURRENT else log
@@ -244,6 +247,12 @@ def _wanted(
             return other
 
 
+def _is_blind(cluster: GroupSource | None, log: LogRange, wanted: int) -> bool:
+    """Tell whether an offset would go unchecked that could be checked, or is none."""
+    is_unknown = log.start is None and log.end is None
+    return (cluster is not None and is_unknown) or (is_unknown and wanted > _MOST)
+
+
 def _clamped(at: At, wanted: int, log: LogRange) -> Target:
     """Take the nearest offset that the log has."""
     mark, offset = None, wanted
@@ -254,11 +263,14 @@ def _clamped(at: At, wanted: int, log: LogRange) -> Target:
     return Target(CommittedOffset(*at, offset), mark)
 
 
-def _no_target(group_id: str, at: At, to: ResetTo, log: LogRange) -> Problem:
+def _no_target(group_id: str, at: At, to: ResetTo, log: LogRange, wanted: int | None) -> Problem:
     """Say why there is nowhere to go."""
     topic, partition = at
     if log.mark is not None:
         kind, text = ProblemKind(log.mark), log.mark.sentence
+    elif wanted is not None:
+        text = "Nobody tells where the partition begins and ends: the offset cannot be checked."
+        kind = ProblemKind.UNREADABLE
     elif to.goal is Goal.SHIFT:
         kind, text = ProblemKind.NOT_FOUND, "Nothing is committed that could be shifted."
     elif to.goal is Goal.OTHER:

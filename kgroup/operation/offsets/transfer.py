@@ -7,7 +7,7 @@ from kgroup.errors import ProblemKind
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import At, OffsetPlan, Target, active_groups, make_plan
-from kgroup.operation.offsets.read import AnyStore, read_stored
+from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading, Question
 
 __all__ = ["plan_deletion", "plan_transfer"]
@@ -57,6 +57,8 @@ def plan_transfer(
         of_group = targets.setdefault(new_id or group_id, {})
         of_group.update({at: Target(None) for at in ats if not topics or at[0] in topics})
     there = _there(store, targets)
+    for group_id in unread(there, targets):
+        del targets[group_id]
     known = logs.log_ranges({at for each in targets.values() for at in each}) if logs else None
     return make_plan(
         there.offsets,
@@ -83,6 +85,7 @@ def plan_deletion(
         BrokerError: nobody answers.
     """
     reading = read_stored(store, group_ids)
+    unknown = unread(reading, group_ids)
     targets = {
         group_id: {
             (each.topic, each.partition): Target(None)
@@ -90,21 +93,24 @@ def plan_deletion(
             if not topics or each.topic in topics
         }
         for group_id, offsets in reading.offsets.items()
+        if group_id not in unknown
     }
     if topics:
         problems = (*reading.problems, *_not_committed(targets))
         return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
-    there = set(reading.offsets)
+    there = set(targets)
     if isinstance(store, GroupSource):  # which knows of groups that have committed nothing, too
-        there |= store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups.keys()
+        found = store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups
+        there |= found.keys() - unknown
     active = active_groups(store, there)
+    missing = (each for each in reading.problems if each.group_id not in there)
     plan = make_plan(
         reading.offsets,
         targets,
-        problems=(*active, *(each for each in reading.problems if each.group_id not in there)),
+        problems=(*active, *missing),
         notes=(
             *reading.notes,
-            *(f"{name} has committed nothing" for name in sorted(there - set(reading.offsets))),
+            *(f"{name} has committed nothing" for name in sorted(there - set(targets))),
         ),
     )
     idle = there - {each.group_id for each in active}

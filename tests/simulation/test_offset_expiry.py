@@ -11,7 +11,7 @@ from kgroup.simulation.message import CommittedPartition, LeaveGroup, LeavingMem
 from kgroup.simulation.rules import Version
 from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
-from tests.simulation.test_classic_coordinator import GROUP, NEW, OLD, VERSIONS, Table, stable
+from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, stable
 
 RETENTION_MS = 100
 

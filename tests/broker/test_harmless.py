@@ -111,7 +111,7 @@ ELSEWHERE = {
     *("add_topics", "drop_topics", "subscribe", "fresh"),  # is known: assign
     *("grid", "leader"),  # likewise
     *("lists", "crash", "stop", "until", "seed", "runs", "diagram"),  # likewise: simulate
-    *("sql", "file"),  # ask none
+    *("sql", "file", "sql_table", "sql_columns", "create_table"),  # ask none
     *("execute", "yes", "backup"),  # change something: tried in test_offset_writes
 }
 """Options that change nothing in what is asked."""

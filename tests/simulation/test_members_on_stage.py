@@ -232,17 +232,20 @@ def test_an_error_of_heartbeats_is_told_once_in_a_generation() -> None:
     assert here.is_settled
 
 
-def test_it_commits_by_itself_an_interval_after_its_assignment() -> None:
+@pytest.mark.parametrize("joins", ["22s", "23s", "24s"])
+def test_it_commits_by_itself_an_interval_after_its_assignment(joins: str) -> None:
     """`onJoinComplete`: "Reschedule the auto commit starting from now"."""
     text = "[topics]\nt = 2\n[[member]]\nname = 'm'\nprocessing = '100ms'" + MEMBER
+    text += f"[[member]]\nname = 'n'\ntopics = 't'\nstart = '{joins}'\n"
     here = stage(text)
-    here.clock.run(60_000)
-    assigned_ms = next(e.time_ms for e in here.timeline.events if e.event == "assigned")
-    first = CoordinatorStage(read_scenario(text, "s.toml"), Random(0))
-    first.clock.run(assigned_ms + 4_999)
-    assert not commits(first, 0)
-    first.clock.run(assigned_ms + 5_200)
-    assert commits(first, 0)
+    here.clock.run(24_500)
+    while not here.is_settled:
+        here.clock.run(here.clock.now_ms + 10)
+    assigned_ms = max(e.time_ms for e in here.timeline.events if e.event == "assigned")
+    here.clock.run(assigned_ms + 4_900)
+    assert not commits(here, assigned_ms)
+    here.clock.run(assigned_ms + 5_200)
+    assert commits(here, assigned_ms)
 
 
 def test_a_partition_that_somebody_still_reads_has_an_owner() -> None:

@@ -366,3 +366,18 @@ def test_passwords_are_never_shown(cli: Cli) -> None:
         result = cli("offsets", *line, "--timeout", "2")
         assert result.status == 1
         assert "hunter2" not in result.out + result.err
+
+
+def test_a_wrong_column_is_told_before_anything_is_changed(cli: Cli, database: str) -> None:
+    line = ["offsets", "reset", "--sql", database, "order-service", "--shift-by", "-2"]
+    result = cli(*line, "--execute", "--columns", "partition,nosuch")
+    assert (result.status, "no column nosuch" in result.err) == (2, True)
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+
+
+@pytest.mark.parametrize("line", ["copy sample sample", "diff sample sample"])
+def test_another_name_is_for_one_group(cli: Cli, line: str) -> None:
+    """With a pattern, others would go under that name too."""
+    more = ["--group", "order-service", "--regex", ".*", "--as", "merged"]
+    result = cli("offsets", *line.split(), *more)
+    assert (result.status, "--as gives one group another name" in result.err) == (2, True)

@@ -73,6 +73,7 @@ def command(
         if execution.is_wanted and plan.data:
             if not isinstance(found, MemberRemover):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
+            removal_sheet(()).select(output.columns)  # a wrong one is told before anybody goes
             count = len(plan.data)
             execution.ask(
                 lambda: removal_sheet(plan.data),

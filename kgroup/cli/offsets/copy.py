@@ -76,7 +76,7 @@ def command(
     """
     check_choice(groups, regex, every=every)
     check_two(origin, goal)
-    if new_id is not None and len(groups) != 1:
+    if new_id is not None and (len(groups) != 1 or regex is not None):
         raise click.UsageError("--as gives one group another name: choose it with one --group")
     from kgroup.operation.offsets.transfer import plan_transfer
 

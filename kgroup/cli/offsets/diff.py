@@ -68,7 +68,7 @@ def command(
     """
     check_choice(groups, regex, every=every)
     check_two(first, second)
-    if second_id is not None and len(groups) != 1:
+    if second_id is not None and (len(groups) != 1 or regex is not None):
         raise click.UsageError("--as gives one group another name: choose it with one --group")
     from kgroup.operation.offsets.diff import diff_offsets
     from kgroup.render.group.offsets import difference_sheet

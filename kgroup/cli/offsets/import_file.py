@@ -70,7 +70,7 @@ def command(
     """
     if every and (groups or regex is not None):
         raise click.UsageError("--all is every group; leave it out, or the names and --regex")
-    if new_id is not None and len(groups) != 1:
+    if new_id is not None and (len(groups) != 1 or regex is not None):
         raise click.UsageError("--as gives one group another name: name just that one")
     from kgroup.operation.offsets.transfer import plan_transfer
     from kgroup.source.offset_file import OffsetFile

@@ -70,6 +70,7 @@ class Execution:
                 "--execute changes offsets of a cluster, ZooKeeper or a SQL table; files, log "
                 "directories and snapshots are only read"
             )
+        plan_sheet(()).select(output.columns)  # a wrong one is told before anything is changed
         count, groups = sum(map(len, plan.changes.values())), len(plan.deleted or plan.changes)
         offsets = f"{count} offset{'' if count == 1 else 's'}"
         what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"

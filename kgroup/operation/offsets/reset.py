@@ -139,7 +139,7 @@ def plan_reset(
         logs=logs.ranges,
         times=_times(cluster, committed, targets, problems) if with_times else {},
         sizes=_sizes(cluster, every) if with_times else {},
-        problems=(*active_groups(store, targets.keys()), *problems),
+        problems=(*active_groups(cluster or store, targets.keys()), *problems),
         notes=(*reading.notes, *_new_groups(reading, targets)),
     )
 
@@ -221,7 +221,7 @@ def _starts_at(
         return {}
     if not isinstance(cluster, TimedSource):
         raise UsageError("a reset to a time needs a live cluster (--bootstrap-server)")
-    reading = cluster.offsets_at(ats, to.number)
+    reading = cluster.offsets_at(ats, max(to.number, 0))  # below are Kafka's special values
     problems += reading.problems
     return reading.ranges
 

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import ExitStatus, ProblemKind, UsageError
+from kgroup.model.cluster import ClusterView, Topic
+from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.diff import OffsetDifference, diff_offsets
-from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out
+from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups, carry_out
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
 from kgroup.operation.offsets.transfer import plan_deletion, plan_transfer
@@ -131,6 +133,37 @@ def test_selections(selection: Selection, expected: list[At]) -> None:
     assert list(targets(reset(ResetTo(Goal.LATEST), selection))) == expected
 
 
+def test_names_of_topics_match_as_a_whole() -> None:
+    offsets = {"g": {("orders", 0): 40, ("orders-2", 0): 1}}
+    plan = reset(ResetTo(Goal.OFFSET, 45), Selection(regex=parse_regex("orders")), offsets=offsets)
+    assert {topic for topic, _ in targets(plan)} == {"orders"}
+
+
+def test_topics_of_which_only_the_store_knows() -> None:
+    store = Store({"g": {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}})
+    to = ResetTo(Goal.SHIFT, 1)
+    plan = plan_reset(store, None, ["g"], to, Selection({"t": None}))
+    assert targets(plan) == {("t", 0): 6, ("t", 1): 7}
+    plan = plan_reset(store, None, ["g"], to, Selection({"t": frozenset({1})}))
+    assert targets(plan) == {("t", 1): 7}
+
+
+def test_a_topic_that_the_cluster_cannot_tell_of_is_a_problem() -> None:
+    class Denying(Cluster):
+        def view(self, topics: Collection[str]) -> ClusterView:
+            found = super().view(topics)
+            denied = Topic("payments", None, {}, "TOPIC_AUTHORIZATION_FAILED")
+            return replace(found, topics={**found.topics, "payments": denied})
+
+    cluster = Denying({"g": COMMITTED}, RANGES)
+    named = Selection({"payments": None, "orders": frozenset({0})})
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named)
+    assert list(targets(plan)) == [("orders", 0)]
+    (problem,) = plan.problems
+    assert (problem.kind, problem.topic) == (ProblemKind.NOT_FOUND, "payments")
+    assert problem.reason == "The cluster says TOPIC_AUTHORIZATION_FAILED."
+
+
 def test_a_topic_that_does_not_exist_is_a_problem() -> None:
     plan = reset(ResetTo(Goal.LATEST), Selection({"nosuch": None, "payments": None}))
     assert list(targets(plan)) == [("payments", 0)]
@@ -199,6 +232,27 @@ def test_some_goals_need_a_cluster(goal: Goal) -> None:
     assert targets(plan) == {("orders", 0): 0, ("orders", 1): 5}
 
 
+@pytest.mark.parametrize(
+    ("state", "members", "text"),
+    [
+        (GroupState.EMPTY, 0, None),
+        (GroupState.DEAD, 0, None),
+        (None, 0, None),
+        (GroupState.PREPARING_REBALANCE, 0, "The group is PreparingRebalance; stop its members"),
+        (GroupState.STABLE, 1, "The group is Stable and has 1 member; stop"),
+        (None, 2, "The group is in no state that is known and has 2 members; stop"),
+    ],
+)
+def test_what_makes_a_group_active(
+    state: GroupState | None, members: int, text: str | None
+) -> None:
+    found = tuple(Member(f"m-{n}", None) for n in range(members))
+    source = FakeSource(Group("g", GroupType.CLASSIC, state, members=found))
+    reasons = [each.reason for each in active_groups(source, ["g"])]
+    assert len(reasons) == (text is not None)
+    assert text is None or reasons[0].startswith(text)
+
+
 def test_carrying_out() -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
     plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 50))
@@ -254,6 +308,15 @@ def test_transfer() -> None:
     ]
     carry_out(other, plan)
     assert other.offsets == {"g": commits({("t", 0): 5, ("t", 1): 6, ("t", 2): 9})}
+
+
+def test_transfer_of_topics_leaves_what_a_backup_says_of_others(tmp_path: Path) -> None:
+    file = tmp_path / "backup.jsonl"
+    rows = [StoredOffset("g", "t", 0, None), StoredOffset("g", "u", 0, None)]
+    file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
+    store = Store({"g": {("t", 0): 5, ("u", 0): 6}})
+    carry_out(store, plan_transfer(OffsetFile(file), store, topics=["t"]))
+    assert store.offsets == {"g": commits({("u", 0): 6})}
 
 
 def test_transfer_under_another_name() -> None:
@@ -372,6 +435,18 @@ def test_show() -> None:
     assert len(show_offsets(store, regex=parse_regex("b|x")).data) == 2
 
 
+def test_what_could_not_be_read_is_not_said_to_be_absent() -> None:
+    class Failing(Store):
+        def read_offsets(
+            self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+        ) -> OffsetReading:
+            problem = Problem(ProblemKind.SILENT, "No answer.")
+            return replace(super().read_offsets(group_ids, regex), problems=(problem,))
+
+    report = show_offsets(Failing({"a": {("t", 0): 1}}), ["a", "x"], parse_regex("y"))
+    assert [each.kind for each in report.errors] == [ProblemKind.SILENT]
+
+
 def test_groups_of_other_sources_are_shown_too() -> None:
     source = Cluster({}, {})
     plain = FakeSource(*source.read().image.groups.values())
@@ -419,7 +494,9 @@ def test_no_difference() -> None:
 
 def test_a_group_that_one_side_has_not_differs() -> None:
     one, other = Store({"g": {("t", 0): 5}}), Store({"h": {("t", 0): 5}})
-    assert diff_offsets(one, other, ["g"]).exit_status is ExitStatus.PROBLEM
+    report = diff_offsets(one, other, ["g", "nobody"])
+    assert report.exit_status is ExitStatus.PROBLEM
+    assert {each.group_id for each in report.errors} == {"nobody"}, "the rows tell of the other"
     assert [row.group_id for row in diff_offsets(one, other).data] == ["g", "h"]
     assert diff_offsets(one, other, ["g"], second_id="h").exit_status is ExitStatus.DONE
 

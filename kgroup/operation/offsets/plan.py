@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kgroup.errors import ProblemKind
-from kgroup.model.group import GroupState
+from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.problem import Problem
@@ -254,14 +254,18 @@ def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, 
     return tuple(
         Problem(
             ProblemKind.ACTIVE,
-            f"The group is {group.state or 'in no state that is known'}"
-            f"{' and' if group.members else ', but'} has {len(group.members)} members; "
-            "stop them first: others may only change offsets of a group without members.",
+            f"The group is {group.state or 'in no state that is known'}{_members(group)}; stop its "
+            "members first: others may only change offsets of a group without members.",
             group_id=group_id,
         )
         for group_id, group in reading.image.groups.items()
         if group.members or (group.state is not None and group.state not in _INACTIVE)
     )
+
+
+def _members(group: Group) -> str:
+    count = len(group.members)
+    return f" and has {count} member{'' if count == 1 else 's'}" if count else ""
 
 
 def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOffset]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgroup.cli.option.execution import Execution
+from kgroup.cli.output.form import Output
+from kgroup.operation.offsets.plan import OffsetPlan
 from tests.cli.conftest import Cli, Result
+from tests.operation.offset_stores import Store
 
 ORDERS = {0: 10, 1: 11, 2: 12, 3: 9, 4: 4, 5: 15}
 """What order-service has committed, as the sample's manifest says."""
@@ -125,6 +130,9 @@ def test_active_groups_are_refused(cli: Cli) -> None:
             "--execute changes offsets of a cl",
         ),
         ("show --sample", "which groups? Name them, or choose --regex RE, or --all"),
+        ("show --sql a.db --file f --all", "--sql and --file are two stores; choose one of them"),
+        ("show --sql a.db --sample --all", "--sql and where groups come from are two stores"),
+        ("show --sql a.db --zookeeper h --all", "--sql and where groups come from are two stores"),
         ("show --sample --file f --all", "--file and where groups come from are two stores"),
         ("copy sample sample", "which groups?"),
         ("copy sample sample --all --as g", "--as gives one group another name"),
@@ -222,6 +230,38 @@ def database(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     done = cli(*line, "--execute", "--backup", "first.json")
     assert done.status == 0, done.err
     return "o.db"
+
+
+def test_settings_that_name_no_cluster_leave_a_database_alone(cli: Cli, database: str) -> None:
+    line = ["offsets", "reset", "--sql", database, "shipping", "--shift-by", "1", "-o", "json"]
+    planned = cli(*line, "-X", "client.id=a")
+    assert {row["log_end_offset"] for row in rows(planned)} == {None}
+
+
+def test_a_backup_that_cannot_be_written_whole_is_not_there(
+    cli: Cli, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    line = ["offsets", "delete", "--sql", database, "order-service", "--execute"]
+    refused = cli(*line, "--backup", "new.json")
+    assert (refused.status, "new.json: No space left on device" in refused.err) == (1, True)
+    assert not list(tmp_path.glob("*new.json*"))
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+
+
+def test_where_nothing_was_committed_nothing_is_saved(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = Store({})
+    plan = OffsetPlan((), {}, deleted=("idle",))
+    Execution(True, True, None).run("offsets delete", plan, store, Output("json", (), True))
+    assert store.deleted == ["idle"]
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
 
 
 def test_a_plan_makes_no_table(cli: Cli, tmp_path: Path) -> None:

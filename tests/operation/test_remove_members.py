@@ -7,6 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from kgroup.errors import ExitStatus, ProblemKind
+from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import Result
@@ -14,7 +15,9 @@ from kgroup.operation.remove_members import carry_out_removal, plan_removal
 from kgroup.source.base import EVERYTHING, Question, Reading
 from tests.operation.sources import FakeSource
 
-STATIC = Member("s-1", "i-1", assignment=(("t", 0), ("t", 1)))
+STATIC = Member(
+    "s-1", "i-1", assignment=(AssignedPartition(None, "t", 0), AssignedPartition(None, "t", 1))
+)
 PLAIN = Member("p-1", None, assignment=None)
 OTHER = Member("p-2", None, assignment=())
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.model.offset import CommittedOffset, StoredOffset
-from kgroup.render.group.offsets import file_lines
+from kgroup.render.group.offsets import file_form, file_lines
 from kgroup.source.base import OffsetReading
 from kgroup.source.offset_file import OffsetFile
 from tests.examples import examples
@@ -82,3 +83,10 @@ def test_csv_has_offsets(written: list[StoredOffset]) -> None:
     data = b"".join(file_lines(written, "kafka-csv"))
     reading = read(data, groups if len(groups) == 1 else None)
     assert reading.offsets == expected(written)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("a.csv", "kafka-csv"), ("b.x.JSON", "json"), ("C.JsonL", "jsonl")]
+)
+def test_what_a_name_says_of_the_form(name: str, form: str) -> None:
+    assert file_form(Path(name)) == form

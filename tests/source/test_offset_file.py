@@ -12,6 +12,7 @@ import pytest
 from kgroup.errors import InputError
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import parse_regex
+from kgroup.source import offset_file
 from kgroup.source.offset_file import OffsetFile
 
 ROW = {
@@ -48,7 +49,7 @@ def test_a_document(file: Path, indent: int | None) -> None:
 
 def test_json_lines(file: Path) -> None:
     other = {**ROW, "group_id": "data", "topic": "data"}
-    file.write_text(f"{json.dumps(other)}\n\n{json.dumps(ROW)}\n")
+    file.write_text(f"{json.dumps(other)}\n\n \t\r\n{json.dumps(ROW)}\n")
     found = OffsetFile(file).read_offsets().offsets
     assert {group: [each.topic for each in own] for group, own in found.items()} == {
         "data": ["data"],
@@ -140,7 +141,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (document({**ROW, "leader_epoch": -1}), r"leader_epoch: expected a number"),
         (document({"group_id": "g"}), r"\$.data\[0\]: expected a field topic, found none"),
         (json.dumps(ROW) + "\n{", "line 2: expected more, found the end of the file"),
-        (json.dumps(ROW) + "\n[]", "line 2: "),
+        (json.dumps(ROW) + "\n[]", r"line 2: \$: expected object, found array"),
     ],
 )
 def test_what_is_none(file: Path, text: str, error: str) -> None:
@@ -149,6 +150,15 @@ def test_what_is_none(file: Path, text: str, error: str) -> None:
         OffsetFile(file).read_offsets()
     assert str(caught.value).startswith(f"{file}: ")
     assert caught.value.path == str(file)
+
+
+def test_more_than_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_file, "LARGEST", 8)
+    file.write_text("g,t,0,1\n")
+    assert list(OffsetFile(file).read_offsets().offsets) == ["g"]
+    file.write_text("g,t,0,11\n")
+    with pytest.raises(InputError, match="expected offsets of at most 8 bytes, found more"):
+        OffsetFile(file).read_offsets()
 
 
 def test_bytes_that_are_no_text(file: Path) -> None:

@@ -137,6 +137,7 @@ def test_names_of_topics_match_as_a_whole() -> None:
     offsets = {"g": {("orders", 0): 40, ("orders-2", 0): 1}}
     plan = reset(ResetTo(Goal.OFFSET, 45), Selection(regex=parse_regex("orders")), offsets=offsets)
     assert {topic for topic, _ in targets(plan)} == {"orders"}
+    assert plan.problems == ()
 
 
 def test_topics_of_which_only_the_store_knows() -> None:
@@ -435,14 +436,24 @@ def test_show() -> None:
     assert len(show_offsets(store, regex=parse_regex("b|x")).data) == 2
 
 
-def test_what_could_not_be_read_is_not_said_to_be_absent() -> None:
-    class Failing(Store):
-        def read_offsets(
-            self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
-        ) -> OffsetReading:
-            problem = Problem(ProblemKind.SILENT, "No answer.")
-            return replace(super().read_offsets(group_ids, regex), problems=(problem,))
+class Failing(Store):
+    """A store of which a part does not answer."""
 
+    def read_offsets(
+        self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+    ) -> OffsetReading:
+        problem = Problem(ProblemKind.SILENT, "No answer.")
+        return replace(super().read_offsets(group_ids, regex), problems=(problem,))
+
+
+def test_a_group_that_cannot_be_looked_at_again_is_not_deleted() -> None:
+    store = Failing({})
+    report = carry_out(store, OffsetPlan((), {}, deleted=("idle",)))
+    assert store.deleted == []
+    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.CHANGED, "idle")]
+
+
+def test_what_could_not_be_read_is_not_said_to_be_absent() -> None:
     report = show_offsets(Failing({"a": {("t", 0): 1}}), ["a", "x"], parse_regex("y"))
     assert [each.kind for each in report.errors] == [ProblemKind.SILENT]
 

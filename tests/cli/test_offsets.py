@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from kgroup.cli.option.execution import Execution
 from kgroup.cli.output.form import Output
+from kgroup.model.next_record import NextReading, Position
 from kgroup.operation.offsets.plan import OffsetPlan
 from tests.cli.conftest import Cli, Result
-from tests.operation.offset_stores import Store
+from tests.operation.offset_stores import Cluster, Store
 
 ORDERS = {0: 10, 1: 11, 2: 12, 3: 9, 4: 4, 5: 15}
 """What order-service has committed, as the sample's manifest says."""
@@ -68,6 +70,32 @@ def test_nothing_is_written_where_there_is_nothing(cli: Cli, tmp_path: Path) -> 
     path = tmp_path / "none.json"
     result = cli("offsets", "export", "--sample", "nosuch", "-f", path)
     assert (result.status, path.exists()) == (3, False)
+
+
+def test_times_are_asked_of_each_cluster(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, Position]] = []
+
+    class Named(Cluster):
+        def __init__(self, bootstrap: list[str], **options: object) -> None:
+            self.name = bootstrap[0]
+            super().__init__({"g": {("t", 0): int(self.name[-1])}}, {})
+
+        def __enter__(self) -> Named:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def next_records(
+            self, positions: Collection[Position], *, committed: bool = False
+        ) -> NextReading:
+            asked.extend((self.name, each) for each in positions)
+            return super().next_records(positions)
+
+    monkeypatch.setattr("kgroup.source.broker.source.Cluster", Named)
+    line = ["offsets", "diff", "kafka:h:1", "kafka:h:2", "--all", "--times"]
+    assert cli(*line).status == 5
+    assert asked == [("h:1", ("t", 0, 1)), ("h:2", ("t", 0, 2))]
 
 
 def test_differences_end_with_5(cli: Cli, tmp_path: Path) -> None:

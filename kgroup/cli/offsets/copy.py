@@ -7,8 +7,15 @@ import click
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.store import SqlNames, check_two, names_options, parse_store
-from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
+from kgroup.cli.option.store import (
+    GROUP_OPTION,
+    SqlNames,
+    check_new_name,
+    check_two,
+    names_options,
+    parse_store,
+)
+from kgroup.cli.option.suggestion import suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -27,15 +34,7 @@ __all__ = ["command"]
 )
 @click.argument("origin", metavar="FROM")
 @click.argument("goal", metavar="TO")
-@click.option(
-    "--group",
-    "groups",
-    metavar="NAME",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_groups,
-    help="Of this group. Repeat it for more.",
-)
+@GROUP_OPTION
 @click.option("--all", "every", is_flag=True, help="Of every group.")
 @regex_option
 @click.option(
@@ -76,8 +75,7 @@ def command(
     """
     check_choice(groups, regex, every=every)
     check_two(origin, goal)
-    if new_id is not None and (len(groups) != 1 or regex is not None):
-        raise click.UsageError("--as gives one group another name: choose it with one --group")
+    check_new_name(new_id, groups, regex, "choose it with one --group")
     from kgroup.operation.offsets.transfer import plan_transfer
 
     name = "offsets copy"

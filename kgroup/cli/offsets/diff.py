@@ -6,8 +6,14 @@ import click
 
 from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
 from kgroup.cli.option.connection import Connection, connection_options
-from kgroup.cli.option.store import SqlNames, check_two, names_options, parse_store
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.store import (
+    GROUP_OPTION,
+    SqlNames,
+    check_new_name,
+    check_two,
+    names_options,
+    parse_store,
+)
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -27,15 +33,7 @@ __all__ = ["command"]
 )
 @click.argument("first", metavar="STORE")
 @click.argument("second", metavar="STORE")
-@click.option(
-    "--group",
-    "groups",
-    metavar="NAME",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_groups,
-    help="Of this group. Repeat it for more.",
-)
+@GROUP_OPTION
 @click.option("--all", "every", is_flag=True, help="Every group of both.")
 @regex_option
 @click.option(
@@ -68,8 +66,7 @@ def command(
     """
     check_choice(groups, regex, every=every)
     check_two(first, second)
-    if second_id is not None and (len(groups) != 1 or regex is not None):
-        raise click.UsageError("--as gives one group another name: choose it with one --group")
+    check_new_name(second_id, groups, regex, "choose it with one --group")
     from kgroup.operation.offsets.diff import diff_offsets
     from kgroup.render.group.offsets import difference_sheet
     from kgroup.source.base import NextRecordSource

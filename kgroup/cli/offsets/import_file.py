@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, examples, output_options, regex_option
+from kgroup.cli.option.common import ID, PATH, check_all, examples, output_options, regex_option
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.store import Store, store_options
+from kgroup.cli.option.store import Store, check_new_name, store_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
@@ -68,10 +68,8 @@ def command(
     standard input. A file of one group needs no name of it, one of several wants names, or --all.
     Groups with members are left alone.
     """
-    if every and (groups or regex is not None):
-        raise click.UsageError("--all is every group; leave it out, or the names and --regex")
-    if new_id is not None and (len(groups) != 1 or regex is not None):
-        raise click.UsageError("--as gives one group another name: name just that one")
+    check_all(groups, regex, every=every)
+    check_new_name(new_id, groups, regex, "name just that one")
     from kgroup.operation.offsets.transfer import plan_transfer
     from kgroup.source.offset_file import OffsetFile
 

@@ -22,6 +22,7 @@ __all__ = [
     "PATH",
     "Word",
     "add_options",
+    "check_all",
     "check_choice",
     "examples",
     "given_options",
@@ -200,10 +201,15 @@ def log_budget_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def check_choice(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
-    """Make sure that groups are chosen in one way: by names and a pattern, or all of them."""
+def check_all(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
+    """Make sure that groups are not chosen by names or a pattern where all are."""
     if every and (groups or regex is not None):
         raise click.UsageError("--all is every group; leave it out, or the names and --regex")
+
+
+def check_choice(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
+    """Make sure that groups are chosen in one way: by names and a pattern, or all of them."""
+    check_all(groups, regex, every=every)
     if not (every or groups or regex is not None):
         raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
 

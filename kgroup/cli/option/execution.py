@@ -75,11 +75,10 @@ class Execution:
         offsets = f"{count} offset{'' if count == 1 else 's'}"
         what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
         self.ask(lambda: plan_sheet(plan.rows), f"{what}{'' if groups == 1 else 's'}?")
-        if plan.backup:
-            backup = self._save(plan.backup)
+        if before := plan.backup:
+            file = self._save(before)
             warn(
-                f"note: what was committed before is in {backup}: 'kgroup offsets import' undoes "
-                "this"
+                f"note: what was committed before is in {file}: 'kgroup offsets import' undoes this"
             )
         return show(command, carry_out(store, plan), output, plan_sheet)
 

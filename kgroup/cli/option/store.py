@@ -1,7 +1,7 @@
 """Where offsets are kept: what a source of groups is, and also a SQL table or a file."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -10,16 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import PATH, add_options
+from kgroup.cli.option.common import ID, PATH, add_options
 from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection
 from kgroup.cli.option.source import Source, missing_source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.source.base import GroupSource
     from kgroup.source.sql.store import SqlOffsetStore
 
-__all__ = ["SqlNames", "Store", "check_two", "names_options", "parse_store", "store_options"]
+__all__ = [
+    "GROUP_OPTION",
+    "SqlNames",
+    "Store",
+    "check_new_name",
+    "check_two",
+    "names_options",
+    "parse_store",
+    "store_options",
+]
 
 
 _KINDS = ("kafka", "zookeeper", "sql", "log-dir", "snapshot", "file")
@@ -135,12 +146,8 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
             )
         return command(store=Store(source, sql, file, names), **rest)
 
-    return source_options(required=False)(add_options(sql_options(with_store), _FILE_OPTION))
-
-
-def sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--sql` and what goes with it; the command takes ``sql`` and the names' parts."""
-    return add_options(command, _SQL_OPTION, *NAME_OPTIONS)
+    options = (_FILE_OPTION, _SQL_OPTION, *_NAME_OPTIONS)
+    return source_options(required=False)(add_options(with_store, *options))
 
 
 def _names(given: dict[str, Any]) -> SqlNames:
@@ -157,7 +164,7 @@ def names_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_names(**given: Any) -> Any:
         return command(names=_names(given), **given)
 
-    return add_options(with_names, *NAME_OPTIONS)
+    return add_options(with_names, *_NAME_OPTIONS)
 
 
 def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
@@ -199,14 +206,28 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
     if not text:
         raise click.UsageError("expected a store, found an empty text")
     path = _path(text, text)
-    if (colon or text in _KINDS) and not os.path.exists(
-        path
-    ):  # not Path's, which raises for names too long
+    is_there = os.path.exists(path)  # not Path's, which raises for names too long
+    if (colon or text in _KINDS) and not is_there:
         raise click.UsageError(
             f"{text}: expected {', '.join(f'{kind}:…' for kind in _KINDS)}, sample, or the path of "
             "a file; found no such file"
         )
     return Store(file=path)
+
+
+def check_new_name(
+    new_id: str | None, groups: Sequence[str], regex: Pattern | None, advice: str
+) -> None:
+    """Raise a usage error where several groups would get one new name.
+
+    Args:
+        new_id: the name; None: they keep theirs.
+        groups: those that are named.
+        regex: others that are chosen.
+        advice: how just one is chosen.
+    """
+    if new_id is not None and (len(groups) != 1 or regex is not None):
+        raise click.UsageError(f"--as gives one group another name: {advice}")
 
 
 def check_two(first: str, second: str) -> None:
@@ -237,6 +258,15 @@ def _beside(connection: Connection, sql: str, names: SqlNames) -> Store:
     return Store(Source(connection=connection), sql, names=names)
 
 
+GROUP_OPTION = click.option(
+    "--group",
+    "groups",
+    metavar="NAME",
+    multiple=True,
+    type=ID,
+    shell_complete=suggest_groups,
+    help="Of this group. Repeat it for more.",
+)
 _FILE_OPTION = click.option(
     "--file", metavar="FILE", type=PATH, help="A file of offsets; - is standard input."
 )
@@ -246,7 +276,7 @@ _SQL_OPTION = click.option(
     help="A table of a database: postgresql://…, mysql://…, sqlite:///FILE, the path of an SQLite "
     "file, @FILE that has the URL, or 'profile' ($KGROUP_SQL_URL or the profile's).",
 )
-NAME_OPTIONS = (
+_NAME_OPTIONS = (
     click.option(
         "--sql-table", metavar="NAME", help="Its name, perhaps with schema.  [default: t_offset]"
     ),

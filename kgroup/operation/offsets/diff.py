@@ -69,13 +69,10 @@ def diff_offsets(
     """
     one = read_stored(first, group_ids, regex)
     other = read_stored(second, group_ids if second_id is None else (second_id,), regex)
-    a = _by_partition(one, None)
-    b = _by_partition(other, None if second_id is None else (second_id, next(iter(group_ids))))
+    names = {} if second_id is None else {second_id: next(iter(group_ids))}
+    a, b = _by_partition(one, {}), _by_partition(other, names)
     ids = {group_id for group_id, _, _ in a.keys() | b.keys()}
-    unknown = unread(one, ids)
-    unknown |= (
-        ids & {*group_ids} if second_id and unread(other, [second_id]) else unread(other, ids)
-    )
+    unknown = unread(one, ids) | {names.get(each, each) for each in unread(other, {*ids, *names})}
     differing = [
         at for at in sorted(a.keys() | b.keys()) if at[0] not in unknown and a.get(at) != b.get(at)
     ]
@@ -97,12 +94,12 @@ def diff_offsets(
 
 
 def _by_partition(
-    reading: OffsetReading, renamed: tuple[str, str] | None
+    reading: OffsetReading, names: Mapping[str, str]
 ) -> dict[tuple[str, str, int], int]:
-    """Give offsets by group, topic and partition; one group perhaps under another name."""
+    """Give offsets by group, topic and partition; some groups under other names."""
     found = {}
     for group_id, offsets in reading.offsets.items():
-        name = renamed[1] if renamed is not None and group_id == renamed[0] else group_id
+        name = names.get(group_id, group_id)
         for each in offsets:
             found[name, each.topic, each.partition] = each.committed_offset
     return found

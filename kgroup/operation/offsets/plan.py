@@ -15,6 +15,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource, Question, WritableOffsetStore
+from kgroup.source.offset_change import At
 from kgroup.word import Word
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "make_plan",
 ]
 
-At = tuple[str, int]
 _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
 
 

@@ -13,7 +13,7 @@ from kgroup.model.next_record import Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.plan import At, OffsetPlan, Target, active_groups, make_plan
+from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import (
     ClusterSource,
@@ -23,6 +23,7 @@ from kgroup.source.base import (
     SizedSource,
     TimedSource,
 )
+from kgroup.source.offset_change import At
 from kgroup.word import Word
 
 __all__ = ["Goal", "ResetTo", "Selection", "plan_reset"]

@@ -6,9 +6,10 @@ from dataclasses import replace
 from kgroup.errors import ProblemKind
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.plan import At, OffsetPlan, Target, active_groups, make_plan
+from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading, Question
+from kgroup.source.offset_change import At
 
 __all__ = ["plan_deletion", "plan_transfer"]
 
@@ -22,7 +23,6 @@ def plan_transfer(
     new_id: str | None = None,
     topics: Collection[str] = (),
     leader_epochs: bool = True,
-    logs: GroupSource | None = None,
 ) -> OffsetPlan:
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
 
@@ -38,7 +38,6 @@ def plan_transfer(
         topics: only these.
         leader_epochs: whether epochs of leaders go with the offsets; in another cluster they would
             be wrong.
-        logs: knows where partitions of the store begin and end.
 
     Raises:
         InputError: there is nothing to read.
@@ -59,17 +58,14 @@ def plan_transfer(
     there = _there(store, targets)
     for group_id in unread(there, targets):
         del targets[group_id]
-    known = logs.log_ranges({at for each in targets.values() for at in each}) if logs else None
     return make_plan(
         there.offsets,
         targets,
-        logs={} if known is None else known.ranges,
         problems=(
             *active_groups(store, targets.keys()),
             *reading.problems,
             *(_not_committed(targets) if topics else ()),
             *there.problems,
-            *(known.problems if known else ()),
         ),
         notes=(*reading.notes, *there.notes),
     )

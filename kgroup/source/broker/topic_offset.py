@@ -77,21 +77,7 @@ async def ask_offsets_at(
     Raises:
         BrokerError: no broker answers.
     """
-
-    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
-        if not await client.version(leader, ListOffsetsRequest):
-            return dict.fromkeys(ats, LogRange(0))
-        offsets = await _offsets(client, leader, ats, time_ms, False)
-        return {
-            at: (
-                LogRange(0)
-                if code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-                else code or LogRange(offset)
-            )
-            for at, (code, offset) in offsets.items()
-        }
-
-    return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
+    return await _ask_times(client, partitions, time_ms, LogRange(0))
 
 
 async def read_offsets_at(
@@ -102,17 +88,31 @@ async def read_offsets_at(
     Raises:
         BrokerError: no broker answers.
     """
+    untimed = int(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    answers = await _ask_times(client, partitions, time_ms, untimed)
+    failures = answers.failures("The leader of {} says {}.", "the times of partitions")
+    return LogReading(answers.found, (*failures, *answers.mark_problems()))
+
+
+async def _ask_times(
+    client: BrokerClient, partitions: Collection[At], time_ms: int, untimed: LogRange | int
+) -> LeaderAnswers[LogRange]:
+    """Ask for the first records of a time; `untimed` is the answer of logs that tell no times."""
 
     async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
         if not await client.version(leader, ListOffsetsRequest):
-            return dict.fromkeys(ats, int(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT))
+            return dict.fromkeys(ats, untimed)
         offsets = await _offsets(client, leader, ats, time_ms, False)
-        return {at: code or LogRange(offset) for at, (code, offset) in offsets.items()}
+        return {
+            at: (
+                untimed
+                if code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+                else code or LogRange(offset)
+            )
+            for at, (code, offset) in offsets.items()
+        }
 
-    size = PARTITIONS_PER_REQUEST
-    answers = await ask_leaders(client, partitions, ask, partitions_per_request=size)
-    failures = answers.failures("The leader of {} says {}.", "the times of partitions")
-    return LogReading(answers.found, (*failures, *answers.mark_problems()))
+    return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
 
 
 async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Mapping[At, int]:

@@ -9,8 +9,6 @@ from kgroup.assignor.base import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import ClientConfig, ClientState, Joined
 from kgroup.simulation.client.membership import ClassicClient
-from kgroup.simulation.clock import Clock, Timer
-from kgroup.simulation.consumer.message import AnyRequest
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.message import (
     CommitAnswer,
@@ -20,79 +18,34 @@ from kgroup.simulation.message import (
     SyncAnswer,
 )
 from kgroup.simulation.subscription import encode_assignment
+from tests.simulation.scripted_host import ScriptedHost
 
 __all__ = ["CONFIG", "ClassicHost", "orders"]
 
 CONFIG = ClientConfig("g", "c", ("orders",), strategies=("range",))
 
 
-class ClassicHost:
-    """The test, in the place of coordinator, network and program."""
+class ClassicHost(ScriptedHost):
+    """What is around a consumer of the classic protocol."""
+
+    client: ClassicClient
 
     def __init__(self, config: ClientConfig = CONFIG) -> None:
-        self.clock = Clock()
-        self.topics = TopicImage([KnownTopic("orders", "A" * 21 + "Q", 6)])
+        super().__init__(TopicImage([KnownTopic("orders", "A" * 21 + "Q", 6)]))
         self.has_listener = False
-        self.sent: list[tuple[AnyRequest, Callable[[Any], None]]] = []
-        self.told: list[tuple[str, tuple[TopicPartition, ...]]] = []
         self.polls: list[bool] = []
         """Of each poll() that has returned, whether the consumer had its part."""
-        self.searches = 0
-        self.broker: int | None = 1
-        self.failure: str | None = None
         self.consumed: Mapping[TopicPartition, CommittedPartition] | None = None
         self.client = ClassicClient(config, self, self)
 
-    # what the client asks for
-
     def new_uuid(self) -> str:
         raise NotImplementedError
-
-    def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        return self.clock.after(delay_ms, action)
-
-    def send(self, broker: int, request: AnyRequest, on_answer: Callable[[Any], None]) -> None:
-        assert broker == self.broker
-        self.sent.append((request, on_answer))
-
-    def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
-        self.searches += 1
-        self.clock.after(1, lambda: on_found(self.broker))
-
-    def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
-        self.clock.after(1, lambda: on_known(self.topics))
-
-    # what it tells the program
 
     def polled(self, *, is_active: bool) -> None:
         self.polls.append(is_active)
 
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
         raise NotImplementedError
-
-    def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("revoked", partitions))
-
-    def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("lost", partitions))
-
-    def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("assigned", partitions))
-
-    def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
-        return {each: CommittedPartition(7) for each in self.client.owned}
-
-    def failed(self, reason: str) -> None:
-        self.failure = reason
-
-    # what the test does
-
-    def run(self, duration_ms: int = 5) -> None:
-        self.clock.run(self.clock.now_ms + duration_ms)
-
-    def poll(self) -> None:
-        self.client.poll()
-        self.run()
 
     def state(self) -> ClientState:
         """Tell where it stands."""

@@ -6,9 +6,7 @@ What is expected is what `AbstractMembershipManager`, `ConsumerMembershipManager
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,56 +14,35 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import ClientConfig, Joined
 from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.consumer_membership import ConsumerClientState as State
-from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer.message import (
-    AnyRequest,
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
-from kgroup.simulation.message import CommitAnswer, CommittedPartition, OffsetCommit, TopicPartition
+from kgroup.simulation.message import CommitAnswer, OffsetCommit, TopicPartition
+from tests.simulation.scripted_host import ScriptedHost
 
 ORDERS, PAYMENTS = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 CONFIG = ClientConfig("g", "c", ("orders",), group_protocol="consumer", max_poll_interval_ms=60_000)
 INTERVAL_MS = 5_000
 
 
-class Coordinator:
-    """The test, in the place of coordinator, network and program."""
+class Coordinator(ScriptedHost):
+    """What is around a consumer of the consumer protocol."""
+
+    client: ConsumerClient
+    settles_ms = 10
 
     def __init__(self, config: ClientConfig = CONFIG, *, has_listener: bool = False) -> None:
-        self.clock = Clock()
-        self.topics = TopicImage(
-            [KnownTopic("orders", ORDERS, 6), KnownTopic("payments", PAYMENTS, 2)]
+        super().__init__(
+            TopicImage([KnownTopic("orders", ORDERS, 6), KnownTopic("payments", PAYMENTS, 2)])
         )
         self.has_listener = has_listener
-        self.sent: list[tuple[AnyRequest, Callable[[Any], None]]] = []
-        self.told: list[tuple[str, tuple[TopicPartition, ...]]] = []
-        self.searches = 0
-        self.failure: str | None = None
         self.client = ConsumerClient(config, self, self)
-
-    # what the client asks for
 
     def new_uuid(self) -> str:
         return "member"
-
-    def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        return self.clock.after(delay_ms, action)
-
-    def send(self, broker: int, request: AnyRequest, on_answer: Callable[[Any], None]) -> None:
-        assert broker == 1
-        self.sent.append((request, on_answer))
-
-    def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
-        self.searches += 1
-        self.clock.after(1, lambda: on_found(1))
-
-    def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
-        self.clock.after(1, lambda: on_known(self.topics))
-
-    # what it tells the program
 
     def polled(self, *, is_active: bool) -> None:
         """The test polls."""
@@ -73,30 +50,6 @@ class Coordinator:
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
         if partitions:
             self.told.append(("pausing", partitions))
-
-    def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("revoked", partitions))
-
-    def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("lost", partitions))
-
-    def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("assigned", partitions))
-
-    def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
-        return {each: CommittedPartition(7) for each in self.client.owned}
-
-    def failed(self, reason: str) -> None:
-        self.failure = reason
-
-    # what the test does
-
-    def run(self, duration_ms: int = 10) -> None:
-        self.clock.run(self.clock.now_ms + duration_ms)
-
-    def poll(self) -> None:
-        self.client.poll()
-        self.run()
 
     def heartbeat(self) -> ConsumerGroupHeartbeat:
         """Return the one heartbeat that waits for an answer."""

@@ -213,11 +213,22 @@ class OldConsumers:
         return sorted(fetches)
 
     def settled_fetches(self, name: str) -> list[Fetch]:
-        """The same, once it seeks no leader any more."""
+        """The same, once it seeks no leader any more, and fetches all that it owns.
+
+        On its way from the thread that has found its leader to the one that fetches it, a partition
+        is at neither.
+        """
+        consumer = self.alive[name]
+        owned = {
+            at
+            for at, thread in self.owners(consumer.group).items()
+            if thread.rpartition("-")[0] == consumer.consumer_id
+        }
         deadline = time.monotonic() + PATIENCE_S
         while True:
             fetches = self.fetches(name)
-            if all(fetch.thread for fetch in fetches):
+            fetched = {(fetch.topic, fetch.partition) for fetch in fetches}
+            if owned <= fetched and all(fetch.thread for fetch in fetches):
                 return fetches
             assert time.monotonic() < deadline, fetches
             time.sleep(0.1)

@@ -40,6 +40,7 @@ COMMANDS: CommandTable = {
         "Run a group's assignor dry: what would move, and how balanced it is.",
     ),
     "simulate": ("command.simulate", "Play a scenario of joins, leaves, crashes and commits."),
+    "plan": ("command.plan", "Plan a migration of groups, step by step."),
     "offsets": ("command.offsets", "Show, compare and change what groups have committed."),
     "members": ("command.members", "Remove members from groups."),
     "snapshot": ("command.snapshot", "Save what a source says, to work on it offline."),

@@ -29,9 +29,9 @@ from kgroup.simulation.scenario.scenario import (
 )
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.registration import Registration
-from kgroup.source.base import GroupSource
+from kgroup.source.base import GroupSource, Reading
 
-__all__ = ["assumptions", "group_as_it_is", "with_steps"]
+__all__ = ["assumptions", "group_as_it_is", "scenario_of", "with_steps"]
 
 _WATCHED_MS = 120_000
 """How long a group is watched at least to which nothing happens, or one thing at the begin."""
@@ -50,7 +50,12 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
         NotFoundError: there is no such group.
         InputError: it is none that can be simulated, or nobody knows what its members read.
     """
-    reading, found = find_group(source, group_id)
+    return scenario_of(source, *find_group(source, group_id))
+
+
+def scenario_of(source: GroupSource, reading: Reading, found: Group) -> Report[Scenario]:
+    """Make it of a group that was read; otherwise like `group_as_it_is`."""
+    group_id = found.group_id
     if not found.members:
         raise InputError(
             f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",

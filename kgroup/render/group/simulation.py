@@ -19,6 +19,7 @@ __all__ = [
     "diagram_text",
     "events_sheet",
     "grid_text",
+    "mermaid_text",
     "scenario_sheet",
     "scenarios_text",
     "simulations_text",
@@ -292,7 +293,7 @@ def diagram_text(simulation: Simulation) -> Iterator[str]:
     others = {event.actor for event in simulation.events} - {"coordinator"}
     ids = {name: f"p{at}" for at, name in enumerate(sorted(others))}
     for name, short in ids.items():
-        yield f"    participant {short} as {_mermaid(name)}\n"
+        yield f"    participant {short} as {mermaid_text(name)}\n"
     if simulation.transitions:
         ids["coordinator"] = "c"
         yield "    participant c as coordinator\n"
@@ -313,14 +314,14 @@ def _arrows(event: Event, ids: Mapping[str, str]) -> Iterator[str]:
     parts = _parts(event)
     said = " ".join(filter(None, (event.error or event.answer, parts)))
     if not event.event[:1].isupper() or "coordinator" not in ids:
-        yield f"    Note over {actor}: {when} {_mermaid(f'{event.event} {said}'.strip())}\n"
+        yield f"    Note over {actor}: {when} {mermaid_text(f'{event.event} {said}'.strip())}\n"
         return
     if event.answer == "waits":
         yield f"    {actor}->>c: {when} {event.event}\n"
     else:
-        yield f"    c-->>{actor}: {when} {event.event}: {_mermaid(said)}\n"
+        yield f"    c-->>{actor}: {when} {event.event}: {mermaid_text(said)}\n"
 
 
-def _mermaid(text: str) -> str:
+def mermaid_text(text: str) -> str:
     """Write a text so that Mermaid takes it for one."""
     return visible(text).replace("#", "#35;").replace(";", "#59;").replace(":", "#58;")

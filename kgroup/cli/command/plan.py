@@ -1,0 +1,22 @@
+"""`kgroup plan`, and the table of its commands."""
+
+from kgroup.cli.lazy_group import CommandTable, LazyGroup
+
+__all__ = ["COMMANDS", "command"]
+
+COMMANDS: CommandTable = {
+    "assignor": ("plan.assignor", "Move groups to another strategy of their members."),
+    "verify": ("plan.verify", "Tell whether a step of a plan is done."),
+}
+
+
+command = LazyGroup(
+    "kgroup plan",
+    """Plan a migration of groups, step by step.
+
+    A plan has preconditions, steps with what to set, to do and to see, ways back, and a forecast by
+    the simulator of what each step costs. 'kgroup plan verify' compares a saved plan (-o json) with
+    the group. Nothing is sent to anybody but requests that read.
+    """,
+    COMMANDS,
+)

@@ -1,0 +1,83 @@
+"""Options of every plan: how it is shown, and what no source tells of a group's programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgroup.cli.option.common import add_options, parsed
+from kgroup.cli.option.parameter import parse_duration
+from kgroup.cli.output.context import flush, show, warn_notes, warn_of, write
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.plan import Plan
+    from kgroup.operation.report import Report
+
+__all__ = ["check_diagram", "habit_options", "show_plans"]
+
+
+def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what the simulator needs to know; the command takes ``habits: Habits``."""
+
+    @wraps(command)
+    def with_habits(*, poll_interval: int, restart_time: int, seed: int, **rest: Any) -> Any:
+        from kgroup.operation.plan.forecast import Habits
+
+        return command(habits=Habits(poll_interval, restart_time, seed), **rest)
+
+    return add_options(
+        with_habits,
+        click.option(
+            "--poll-interval",
+            metavar="TIME",
+            default="500ms",
+            show_default=True,
+            callback=parsed(parse_duration),
+            help="How long a member takes from one poll() to the next.",
+        ),
+        click.option(
+            "--restart-time",
+            metavar="TIME",
+            default="5s",
+            show_default=True,
+            callback=parsed(parse_duration),
+            help="How long a restart takes, from the end of a program to its next start.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0, 2**63 - 1),
+            default=0,
+            show_default=True,
+            help="Of everything that chance decides in the forecast.",
+        ),
+        click.option("--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."),
+    )
+
+
+def show_plans(command: str, report: Report[Plan], output: Output, *, diagram: bool) -> ExitStatus:
+    """Write plans in the form that the user chose, or their diagrams."""
+    from kgroup.render.group import plan as render
+
+    if not diagram:
+        return show(command, report, output, render.steps_sheet, render.plans_text)
+    for each in report.data:
+        write(render.diagram_text(each))
+    flush()
+    warn_notes(report.notes)
+    warn_of(report.errors)
+    return report.exit_status
+
+
+def check_diagram(output: Output, *, diagram: bool) -> None:
+    """Refuse a drawing in another form.
+
+    Raises:
+        UsageError: click's.
+    """
+    if diagram and (output.form != "table" or output.columns):
+        raise click.UsageError("--diagram is a drawing; leave it out, or -o and --columns")

@@ -1,0 +1,1 @@
+"""The commands of `kgroup plan`, one module each."""

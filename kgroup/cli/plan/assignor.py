@@ -1,0 +1,99 @@
+"""`kgroup plan assignor`."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.form import Output
+from kgroup.cli.shell.suggestion import suggest_strategies
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.forecast import Habits
+
+__all__ = ["command"]
+
+
+def _parse_settings(
+    ctx: click.Context, param: click.Parameter, values: Sequence[str]
+) -> Mapping[str, tuple[str, ...]]:
+    """Read what members support: MEMBER=STRATEGY,…, or only strategies, of every member."""
+    from kgroup.assignor.strategy import strategies
+
+    known = strategies("classic")
+    told: dict[str, tuple[str, ...]] = {}
+    for text in values:
+        member, equals, rest = text.rpartition("=")
+        names = tuple(each.strip() for each in rest.split(","))
+        if (equals and not member) or not set(names) <= set(known):
+            raise click.BadParameter(
+                f"expected MEMBER=STRATEGY,… with strategies of {', '.join(known)}, found {text!r}",
+                ctx,
+                param,
+            )
+        told[member] = names
+    return told
+
+
+@click.command(
+    "assignor",
+    epilog=examples(
+        "kgroup plan assignor cooperative-sticky payment-service --sample",
+        "kgroup plan assignor range order-service --sample --restart-time 30s -o markdown",
+        "kgroup plan assignor cooperative-sticky billing -b kafka-1:9092 -o json",
+        "kgroup plan assignor cooperative-sticky billing -b kafka-1:9092 --client librdkafka",
+    ),
+)
+@click.argument("strategy", metavar="STRATEGY", shell_complete=suggest_strategies)
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
+)
+@source_options(required=True)
+@click.option(
+    "--settings",
+    metavar="[MEMBER=]STRATEGY,...",
+    multiple=True,
+    callback=_parse_settings,
+    help="What a member supports, or every member, which no cluster tells. Repeat it for more.  "
+    "[default: the group's strategy]",
+)
+@click.option(
+    "--client",
+    type=click.Choice(["java", "librdkafka"]),
+    help="Library of the members' clients; that of librdkafka (also of Python, Go, .NET, Node) "
+    "cannot mix strategies.",
+)
+@habit_options
+@output_options
+def command(
+    strategy: str,
+    groups: Sequence[str],
+    source: Source,
+    settings: Mapping[str, tuple[str, ...]],
+    client: str | None,
+    habits: "Habits",
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Move groups to another strategy of their members.
+
+    STRATEGY is range, roundrobin, sticky or cooperative-sticky. From an eager strategy to the
+    cooperative one, and back, a group goes in two rolling restarts; how many others take hangs on
+    what members support already.
+    """
+    check_diagram(output, diagram=diagram)
+    from kgroup.operation.plan.assignor import plan_assignor
+    from kgroup.operation.plan.running import plan_each
+
+    name = "plan assignor"
+    make = partial(plan_assignor, strategy=strategy, told=settings, habits=habits, library=client)
+    with documented(name, output), source.that_has(groups).open() as opened:
+        report = plan_each(opened, groups, make)
+    return show_plans(name, report, output, diagram=diagram)

@@ -1,0 +1,106 @@
+"""`kgroup plan verify`."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import ID, PATH, examples, output_options, parsed
+from kgroup.cli.option.parameter import parse_seconds
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented, show, warn
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus, InputError
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.verify import StepCheck
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
+    from kgroup.source.plan_file import PlanFile
+
+__all__ = ["command"]
+
+_LOOK_S = 1.0
+
+
+@click.command(
+    "verify",
+    epilog=examples(
+        "kgroup plan verify plan.json --step 1 -b kafka-1:9092",
+        "kgroup plan verify plan.json --step 2 -b kafka-1:9092 --wait 600",
+        "kgroup plan verify plan.json billing --step 1 -b kafka-1:9092 -o json",
+    ),
+)
+@click.argument("path", metavar="PLAN.json", type=PATH)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--step", type=click.IntRange(1), required=True, help="Number of the step.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    callback=parsed(parse_seconds),
+    help="Look again and again, at most for so long, until the step is done.",
+)
+@source_options(required=True)
+@output_options
+def command(
+    path: Path, groups: Sequence[str], step: int, wait: float | None, source: Source, output: Output
+) -> ExitStatus:
+    """Tell whether a step of a plan is done.
+
+    PLAN.json is what 'kgroup plan ... -o json' wrote. The status is 0 where the step is done in all
+    groups of the plan, or in those that are named, and 5 where it is not. Who was there when it was
+    done is noted in the file: the next step is to restart them.
+    """
+    from kgroup.render.group.plan import checks_sheet, checks_text
+    from kgroup.source.plan_file import read_plan_file
+
+    name = "plan verify"
+    with documented(name, output):
+        file = read_plan_file(path)
+        with source.that_has([each.group_id for each in file.data]).open() as opened:
+            report = _look(opened, file, step, groups, wait)
+    _note(path, file, report)
+    return show(name, report, output, checks_sheet, checks_text)
+
+
+def _look(
+    source: "GroupSource", file: "PlanFile", step: int, groups: Sequence[str], wait_s: float | None
+) -> "Report[StepCheck]":
+    """Look once, or until a step is done."""
+    from kgroup.operation.plan.verify import verify_step
+    from kgroup.source.base import RenewableSource
+
+    end_s = time.monotonic() + (wait_s or 0)
+    while True:
+        report = verify_step(source, file.data, step, groups)
+        if report.exit_status is ExitStatus.DONE or time.monotonic() >= end_s:
+            return report
+        time.sleep(min(_LOOK_S, max(end_s - time.monotonic(), 0)))
+        if isinstance(source, RenewableSource):
+            source.renew()
+
+
+def _note(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
+    """Note in the file who was there when a step was done."""
+    from kgroup.atomic_file import atomic_file
+    from kgroup.operation.plan.verify import Progress, with_members_seen
+    from kgroup.render.document import document, json_rows
+
+    done = {each.group_id: each for each in report.data if each.progress is Progress.DONE}
+    plans = [
+        with_members_seen(plan, done[plan.group_id]) if plan.group_id in done else plan
+        for plan in file.data
+    ]
+    if plans == file.data:
+        return
+    try:
+        with atomic_file(path) as unfinished, unfinished.open("wb") as out:
+            out.writelines(document(file.command, json_rows(plans), []))
+    except (OSError, InputError) as error:
+        warn(
+            f"note: {error}: who was there could not be noted; the next step cannot be told from "
+            "this one by the members' ids"
+        )

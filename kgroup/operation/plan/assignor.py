@@ -1,0 +1,312 @@
+"""From one client-side strategy to another, without stopping the group where that can be.
+
+Source: `ConsumerCoordinator` of kafka-clients 4.3.1 (a consumer that lists an eager strategy is
+eager whatever the group chose), `ClassicGroup.selectProtocol` (of the strategies that all support
+the one with most votes; each votes for the first of its list), KIP-429; of librdkafka
+`rd_kafka_assignors_init`, which refuses lists of both kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from shlex import quote
+
+from kgroup.assignor.strategy import strategies
+from kgroup.errors import InputError, UsageError
+from kgroup.model.group import GroupType
+from kgroup.operation.plan.forecast import Habits, Move, forecast, rolling_restart, stopped_group
+from kgroup.operation.plan.plan import (
+    Expected,
+    NaiveWay,
+    Plan,
+    PlanStep,
+    Precondition,
+    Setting,
+    Target,
+    Verdict,
+)
+from kgroup.operation.plan.running import RunningGroup
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
+from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
+
+__all__ = ["CLASSES", "LIBRDKAFKA", "STRATEGY", "plan_assignor"]
+
+STRATEGY = "partition.assignment.strategy"
+LIBRDKAFKA = "librdkafka"
+CLASSES = {
+    name: f"org.apache.kafka.clients.consumer.{word}Assignor"
+    for name, word in (
+        ("range", "Range"),
+        ("roundrobin", "RoundRobin"),
+        ("sticky", "Sticky"),
+        ("cooperative-sticky", "CooperativeSticky"),
+    )
+}
+"""Strategies by the names that members agree on."""
+
+_Lists = Mapping[str, tuple[str, ...]]
+"""What members support, by name, in their order of preference."""
+
+
+def plan_assignor(
+    running: RunningGroup, strategy: str, told: _Lists, habits: Habits, library: str | None = None
+) -> Plan:
+    """Plan the way to a strategy.
+
+    Args:
+        running: the group.
+        strategy: where to.
+        told: what members support, as far as somebody says it; "" is every other member. Where
+            nobody does, the group's strategy alone is taken.
+        habits: of the group's programs.
+        library: of all members' clients, "java" or "librdkafka"; None where nobody says it.
+
+    Raises:
+        InputError: the group is none whose members assign.
+        UsageError: there is no such strategy.
+        NotFoundError: somebody says something of a member that is not there.
+    """
+    group = running.group
+    if strategy not in strategies("classic"):
+        raise UsageError(
+            f"expected a strategy ({', '.join(strategies('classic'))}), found {strategy!r}"
+        )
+    if group.type is not GroupType.CLASSIC:
+        raise InputError(
+            f"group {group.group_id}: expected a classic group, whose members assign, found one of "
+            f"type {group.type}",
+            group_id=group.group_id,
+        )
+    assert running.scenario.start is not None
+    now = running.scenario.start.protocol
+    told = _by_name(running, told)
+    lists = {name: told.get(name, (now,)) for name in running.by_name}
+    preconditions = [running.rests, _common(running, now, lists), _known(running, now, told)]
+    is_mixed = COOPERATIVE_STICKY in (strategy, now) and strategy != now
+    stops = is_mixed and library == LIBRDKAFKA
+    if is_mixed:
+        preconditions.append(_mixed_lists(library))
+    if strategy == COOPERATIVE_STICKY:
+        preconditions.append(_version(running, library))
+    scenario = _supporting(running.scenario, lists)
+    plan = Plan(
+        group.group_id,
+        Target.ASSIGNOR,
+        strategy,
+        "",
+        group.type,
+        now,
+        running.planned_members,
+        tuple(preconditions),
+    )
+    if plan.is_refuted:
+        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+    if set(lists.values()) == {(strategy,)}:
+        return replace(plan, summary=f"Nothing is to be done: every member has {strategy} alone.")
+    if stops:
+        moves = [_stopped(running, scenario, lists, strategy, habits)]
+    else:
+        moves = _bounces(running, scenario, lists, strategy, habits)
+    steps, total = forecast(scenario, moves, habits)
+    count = "one rolling restart" if len(moves) == 1 else f"{len(moves)} rolling restarts"
+    return replace(
+        plan,
+        summary=f"From {now} to {strategy} "
+        + ("with the group stopped." if stops else f"in {count}."),
+        steps=steps,
+        forecast=total,
+        naive=None if len(moves) == 1 and not stops else _naive(scenario, lists, strategy, habits),
+    )
+
+
+def _by_name(running: RunningGroup, told: _Lists) -> _Lists:
+    named = {running.named(text): each for text, each in told.items() if text}
+    others = dict.fromkeys(running.by_name, told[""]) if "" in told else {}
+    return {**others, **named}
+
+
+def _common(running: RunningGroup, now: str, lists: _Lists) -> Precondition:
+    text = f"Every member supports {now}, which the group uses."
+    without = [name for name, each in lists.items() if now not in each]
+    if without:
+        return Precondition(
+            "common-strategy",
+            text,
+            Verdict.REFUTED,
+            f"not said of {', '.join(without)}",
+            "A group has no strategy that a member does not support (INCONSISTENT_GROUP_PROTOCOL): "
+            "look at what was given with --settings.",
+        )
+    found = f"the group is of generation {running.group.generation_id or 'unknown'}, with {now}"
+    return Precondition("common-strategy", text, Verdict.VERIFIED, found)
+
+
+def _known(running: RunningGroup, now: str, told: _Lists) -> Precondition:
+    text = "What else members support is known."
+    left = [name for name in running.by_name if name not in told]
+    if not left:
+        return Precondition("supported-strategies", text, Verdict.VERIFIED, "said with --settings")
+    return Precondition(
+        "supported-strategies",
+        text,
+        Verdict.UNKNOWN,
+        f"a cluster tells {now} only, which the group chose; the plan goes by that alone"
+        + ("" if len(left) == len(running.by_name) else f" of {', '.join(left)}"),
+        f"Look at {STRATEGY} of each member, and say what differs: --settings MEMBER=range,sticky. "
+        "A member that supports more may need one restart less.",
+    )
+
+
+def _mixed_lists(library: str | None) -> Precondition:
+    text = "Clients take a list with an eager and the cooperative strategy."
+    if library == LIBRDKAFKA:
+        return Precondition(
+            "mixed-strategies",
+            "The group is stopped: librdkafka refuses a list with an eager and the cooperative "
+            "strategy.",
+            Verdict.VERIFIED,
+            f"--client {LIBRDKAFKA}",
+        )
+    if library is not None:
+        return Precondition("mixed-strategies", text, Verdict.VERIFIED, f"--client {library}")
+    return Precondition(
+        "mixed-strategies",
+        text,
+        Verdict.UNKNOWN,
+        "a cluster does not tell which library a member uses",
+        f"Java's consumers do; those of librdkafka do not: --client {LIBRDKAFKA} plans that.",
+    )
+
+
+def _version(running: RunningGroup, library: str | None) -> Precondition:
+    text = "Clients are as new as cooperative-sticky: of Java 2.4 or later."
+    old = [
+        name
+        for name, each in running.by_name.items()
+        if each.subscription is not None and each.subscription.owned is None
+    ]
+    check = "Look at the version of kafka-clients that each of them is built with."
+    if not old:
+        found = "subscriptions tell what members own, as they do since 2.4"
+        return Precondition("client-version", text, Verdict.VERIFIED, found)
+    verdict = Verdict.REFUTED if library == "java" else Verdict.UNKNOWN
+    found = f"subscriptions of version 0, as clients before 2.4 send them, from {', '.join(old)}"
+    return Precondition("client-version", text, verdict, found, check)
+
+
+def _supporting(scenario: Scenario, lists: _Lists) -> Scenario:
+    """Give members the strategies that they support."""
+    members = {
+        name: _listing(plan, lists.get(name, plan.config.strategies))
+        for name, plan in scenario.members.items()
+    }
+    return replace(scenario, members=members)
+
+
+def _listing(plan: MemberPlan, names: tuple[str, ...]) -> MemberPlan:
+    return replace(plan, config=replace(plan.config, strategies=names))
+
+
+def _bounces(
+    running: RunningGroup, scenario: Scenario, lists: _Lists, strategy: str, habits: Habits
+) -> list[Move]:
+    moves = []
+    alone = dict.fromkeys(lists, (strategy,))
+    if not all(strategy in each for each in lists.values()):
+        both = {
+            name: (strategy, *(each for each in names if each != strategy))
+            for name, names in lists.items()
+        }
+        title = f"Restart every member with {strategy} before what it supports now"
+        seen = f"When the last member is back the group uses {strategy}; not before."
+        step = _restart(running, lists, both, title, strategy, seen)
+        moves.append(_rolling(step, scenario, lists, both, habits))
+        lists = both
+    title = f"Restart every member with {strategy} alone"
+    seen = f"The group uses {strategy}."
+    if strategy == COOPERATIVE_STICKY:
+        seen = "From now on members go on to read what is not moved while they rebalance."
+    elif moves:
+        title += f", when there is time: the group uses {strategy} already"
+    step = _restart(running, lists, alone, title, strategy, seen)
+    return [*moves, _rolling(step, scenario, lists, alone, habits)]
+
+
+def _rolling(
+    step: PlanStep, scenario: Scenario, before: _Lists, after: _Lists, habits: Habits
+) -> Move:
+    plans = {name: _listing(scenario.members[name], after[name]) for name in step.restarted}
+    return rolling_restart(step, scenario, plans, habits)
+
+
+def _restart(
+    running: RunningGroup, before: _Lists, after: _Lists, title: str, strategy: str, seen: str
+) -> PlanStep:
+    return PlanStep(
+        0,
+        title,
+        tuple(name for name in before if before[name] != after[name]),
+        _settings(before, after),
+        (
+            "Restart one member, wait until the group is stable, then restart the next.",
+            "Let it stop in order, so that it leaves the group and what it has read is committed.",
+        ),
+        see=(
+            seen,
+            f"kgroup describe {running.group.group_id} shows the strategy {strategy}, and every "
+            "member that was restarted with another id.",
+        ),
+        back="Restart the members one after another with the list that they had before.",
+        expected=Expected(
+            GroupType.CLASSIC, strategy, is_restarted=True, members=len(running.by_name)
+        ),
+    )
+
+
+def _stopped(
+    running: RunningGroup, scenario: Scenario, lists: _Lists, strategy: str, habits: Habits
+) -> Move:
+    group_id = running.group.group_id
+    static = any(each.instance_id for each in running.group.members)
+    alone = dict.fromkeys(lists, (strategy,))
+    title = f"Stop the whole group, and start it with {strategy}"
+    step = replace(
+        _restart(running, lists, alone, title, strategy, f"The group uses {strategy}."),
+        restarted=tuple(lists),
+        actions=(
+            "Stop all members in order, so that what they have read is committed.",
+            f"Wait until kgroup describe {group_id} shows it Empty: static members stay until "
+            "their sessions have expired, or are removed.",
+            "Start all members.",
+        ),
+        commands=(f"kgroup members remove {quote(group_id)} --all --execute",) if static else (),
+        back="Stop the group again, and start it with the list that it had before.",
+    )
+    plans = {name: _listing(scenario.members[name], alone[name]) for name in lists}
+    return stopped_group(step, scenario, plans, habits)
+
+
+def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: Habits) -> NaiveWay:
+    """Play what comes of a single rolling restart with the new strategy alone."""
+    plans = {name: _listing(scenario.members[name], (strategy,)) for name in lists}
+    _, found = forecast(
+        scenario, [rolling_restart(PlanStep(0, ""), scenario, plans, habits)], habits
+    )
+    return NaiveWay(f"One rolling restart, with {strategy} alone", found)
+
+
+def _settings(before: _Lists, after: _Lists) -> tuple[Setting, ...]:
+    """Say what changes: once for all members where it is the same."""
+    changes = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+    if len(set(changes.values())) == 1 and len(changes) == len(before):
+        ((was, becomes),) = set(changes.values())
+        return (Setting(None, STRATEGY, _classes(was), _classes(becomes)),)
+    return tuple(
+        Setting(name, STRATEGY, _classes(was), _classes(becomes))
+        for name, (was, becomes) in changes.items()
+    )
+
+
+def _classes(names: tuple[str, ...]) -> str:
+    return ",".join(CLASSES.get(each, each) for each in names)

@@ -1,0 +1,256 @@
+"""What steps of a plan cost a group: the simulator plays them with the group's own members."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from kgroup.assignor.base import TopicPartition
+from kgroup.operation.plan.plan import Forecast, PlanStep
+from kgroup.simulation.scenario.play import play
+from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
+from kgroup.simulation.timeline import Simulation
+
+__all__ = ["Habits", "Move", "forecast", "rolling_restart", "stopped_group"]
+
+_BEGIN_MS = 1_000
+_SPARE_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What no source tells of a group's programs.
+
+    Attributes:
+        poll_ms: from one poll() to the next.
+        restart_ms: from the end of a program to its next start.
+        seed: of what chance decides.
+    """
+
+    poll_ms: int = 500
+    restart_ms: int = 5_000
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A step of a plan, and what is played for it.
+
+    Attributes:
+        step: without number and forecast.
+        steps: what happens, in order of time from its begin.
+        duration_ms: until the group rests again.
+        members: as they are configured from then on; others stay as they were.
+    """
+
+    step: PlanStep
+    steps: tuple[Step, ...]
+    duration_ms: int
+    members: Mapping[str, MemberPlan] = field(default_factory=dict)
+
+
+def rolling_restart(
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
+) -> Move:
+    """Restart members one after another, each with its plan, when the group rests again."""
+    pause_ms = habits.restart_ms + _rest_ms(scenario, habits)
+    steps = tuple(
+        Step(number * pause_ms, Action.RESTART, name, habits.restart_ms, plan)
+        for number, (name, plan) in enumerate(plans.items())
+    )
+    return Move(step, steps, len(steps) * pause_ms, plans)
+
+
+def stopped_group(
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
+) -> Move:
+    """Stop members all at once, and start them, each with its plan, when the group is empty.
+
+    Static members do not leave: it is empty when their sessions have expired.
+    """
+    sessions = [
+        plan.config.session_timeout_ms
+        for plan in scenario.members.values()
+        if plan.config.instance_id is not None
+    ]
+    away_ms = max([habits.restart_ms, *(each + _SPARE_MS for each in sessions)])
+    steps = tuple(Step(0, Action.RESTART, name, away_ms, plan) for name, plan in plans.items())
+    return Move(step, steps, away_ms + _rest_ms(scenario, habits), plans)
+
+
+def _rest_ms(scenario: Scenario, habits: Habits) -> int:
+    """How long it takes until a group rests: some rounds in which each member is heard of once."""
+    beats = [
+        plan.config.heartbeat_interval_ms
+        if plan.config.group_protocol == "classic"
+        else scenario.consumer_settings.heartbeat_interval_ms
+        for plan in scenario.members.values()
+    ]
+    return _SPARE_MS + 4 * (max(beats, default=0) + habits.poll_ms)
+
+
+def forecast(
+    scenario: Scenario, moves: Sequence[Move], habits: Habits
+) -> tuple[tuple[PlanStep, ...], Forecast]:
+    """Play moves one after another.
+
+    Args:
+        scenario: the group as it is.
+        moves: at least one.
+        habits: of its programs.
+
+    Returns:
+        The steps with their numbers and what each costs, and what all cost together.
+    """
+    plans = {
+        name: replace(plan, processing_ms=habits.poll_ms) for name, plan in scenario.members.items()
+    }
+    bounds = [_BEGIN_MS]
+    steps: list[Step] = []
+    for move in moves:
+        steps += [_put(step, bounds[-1], habits) for step in move.steps]
+        bounds.append(bounds[-1] + move.duration_ms)
+    whole = replace(scenario, members=plans, steps=tuple(steps), duration_ms=bounds[-1])
+    # Until then the same happens as in the whole: what is only counted at the end is told apart.
+    parts = [play(replace(whole, duration_ms=end_ms), habits.seed) for end_ms in bounds[:-1]]
+    played = play(whole, habits.seed)
+    ends = [*parts, played]
+    first = 0 if scenario.start is None else scenario.start.generation_id
+    found = tuple(
+        replace(
+            move.step,
+            number=number + 1,
+            forecast=_measured(
+                played, ends[number], ends[number + 1], bounds[number], bounds[number + 1], first
+            ),
+        )
+        for number, move in enumerate(moves)
+    )
+    return found, _measured(played, ends[0], played, bounds[0], bounds[-1], first)
+
+
+def _put(step: Step, begin_ms: int, habits: Habits) -> Step:
+    plan = step.plan
+    if isinstance(plan, MemberPlan):
+        plan = replace(plan, processing_ms=habits.poll_ms)
+    return replace(step, at_ms=begin_ms + step.at_ms, plan=plan)
+
+
+def _measured(
+    played: Simulation,
+    before: Simulation,
+    after: Simulation,
+    begin_ms: int,
+    end_ms: int,
+    generation_id: int,
+) -> Forecast:
+    """Measure what happened between two times.
+
+    Args:
+        played: has both.
+        before: ends at the first.
+        after: ends at the second.
+        begin_ms: the first.
+        end_ms: the second.
+        generation_id: with which all begin.
+    """
+    stops = [
+        (partition, until_ms - since_ms)
+        for partition, since_ms, until_ms in _stops(played)
+        if begin_ms <= since_ms < end_ms
+    ]
+    again, skipped = (
+        sum(getattr(each, name) for each in after.partitions)
+        - sum(getattr(each, name) for each in before.partitions)
+        for name in ("read_again", "skipped")
+    )
+    failed = {
+        event.actor: event.answer or ""
+        for event in played.events
+        if event.event == "failed" and begin_ms <= event.time_ms < end_ms
+    }
+    return Forecast(
+        _generation(after, generation_id) - _generation(before, generation_id),
+        sum(begin_ms <= at_ms < end_ms for at_ms in _moves(played)),
+        len({partition for partition, _ in stops}),
+        max((stopped_ms for _, stopped_ms in stops), default=None),
+        sum(stopped_ms for _, stopped_ms in stops),
+        _most(played, begin_ms, end_ms),
+        again,
+        skipped,
+        failed,
+    )
+
+
+def _generation(played: Simulation, first: int) -> int:
+    """Return the last generation, or epoch, that was seen."""
+    return max((each.generation_id or 0 for each in played.events), default=first)
+
+
+def _intervals(played: Simulation) -> Mapping[TopicPartition, list[tuple[int, int, str]]]:
+    """Tell from when to when each partition was owned by whom, sorted by their begins."""
+    found: dict[TopicPartition, list[tuple[int, int, str]]] = defaultdict(list)
+    for each in played.ownerships:
+        end_ms = played.end_ms if each.end_ms is None else each.end_ms
+        found[each.topic, each.partition].append((each.begin_ms, end_ms, each.owner))
+    for intervals in found.values():
+        intervals.sort()
+    return found
+
+
+def _moves(played: Simulation) -> Iterator[int]:
+    """Tell when partitions got another owner than they had before."""
+    for intervals in _intervals(played).values():
+        for before, after in pairwise(intervals):
+            if before[2] != after[2]:
+                yield after[0]
+
+
+def _stops(played: Simulation) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Tell from when to when a partition was read by nobody that had been read."""
+    still: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
+    for each in played.standstills:
+        end_ms = played.end_ms if each.end_ms is None else each.end_ms
+        still[each.topic, each.partition, each.owner].append((each.begin_ms, end_ms))
+    for partition, intervals in _intervals(played).items():
+        read: list[tuple[int, int]] = []
+        for begin_ms, end_ms, owner in intervals:
+            at_ms = begin_ms
+            for since_ms, until_ms in still.get((*partition, owner), ()):
+                if begin_ms <= since_ms < end_ms:
+                    read.append((at_ms, since_ms))
+                    at_ms = until_ms
+            read.append((at_ms, end_ms))
+        read.sort()
+        last_ms = read[0][1]
+        for begin_ms, end_ms in read[1:]:
+            if begin_ms > last_ms:
+                yield partition, last_ms, begin_ms
+            last_ms = max(last_ms, end_ms)
+        if last_ms < played.end_ms:
+            yield partition, last_ms, played.end_ms
+
+
+def _most(played: Simulation, begin_ms: int, end_ms: int) -> int:
+    """Return how many partitions one member had at a time at most."""
+    changes: list[tuple[int, int, str]] = []
+    for each in played.ownerships:
+        changes.append((each.begin_ms, 1, each.owner))
+        if each.end_ms is not None:
+            changes.append((each.end_ms, -1, each.owner))
+    changes.sort()
+    begins = [at_ms for at_ms, _, _ in changes]
+    owned: Counter[str] = Counter()
+    first = bisect_right(begins, begin_ms)
+    for _, change, owner in changes[:first]:
+        owned[owner] += change
+    most = max(owned.values(), default=0)
+    for at_ms, change, owner in changes[first:]:
+        if at_ms >= end_ms:
+            break
+        owned[owner] += change
+        most = max(most, owned[owner])
+    return most

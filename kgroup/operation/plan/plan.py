@@ -1,0 +1,205 @@
+"""The plan of a migration: its preconditions, its steps, and a forecast of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kgroup.model.group import GroupType
+from kgroup.word import Word
+
+__all__ = [
+    "Expected",
+    "Forecast",
+    "NaiveWay",
+    "Plan",
+    "PlanStep",
+    "PlannedMember",
+    "Precondition",
+    "Setting",
+    "Target",
+    "Verdict",
+]
+
+
+class Target(Word):
+    """What a group is to be moved to."""
+
+    ASSIGNOR = ("assignor", "Another strategy by which members assign partitions.")
+
+
+class Verdict(Word):
+    """What is known of a precondition."""
+
+    VERIFIED = ("verified", "It holds.")
+    REFUTED = ("refuted", "It does not hold: the plan cannot be carried out so.")
+    UNKNOWN = ("unknown", "It cannot be verified from here; `check` says how to find out.")
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """Something that must hold before a plan begins.
+
+    Attributes:
+        code: a word for scripts.
+        text: what must hold.
+        found: on what the verdict rests; None where nothing was found.
+        check: how to find out, or what to do where it does not hold; None where it holds.
+    """
+
+    code: str
+    text: str
+    verdict: Verdict
+    found: str | None = None
+    check: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of a client that is to be changed.
+
+    Attributes:
+        member: whose; None: of every member.
+        name: as Kafka calls it.
+        before: what it is; None where nobody tells.
+        after: what it shall be; None: it is taken out.
+    """
+
+    member: str | None
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the simulator says of a step, or of all of them.
+
+    Attributes:
+        rebalances: generations or, in groups of the consumer protocol, epochs that come.
+        moved: how often a partition changes its owner.
+        stopped: partitions that nobody reads for a while.
+        longest_stop_ms: the longest such while; None where there is none.
+        stopped_ms: of all partitions together.
+        most_partitions: that one member has at a time.
+        read_again: records that are read once more.
+        skipped: records that nobody reads.
+        failed: members whose programs end, by name, with Kafka's name of the error.
+    """
+
+    rebalances: int
+    moved: int
+    stopped: int
+    longest_stop_ms: int | None
+    stopped_ms: int
+    most_partitions: int
+    read_again: int
+    skipped: int
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a group looks like when a step is done; what is None or empty does not matter.
+
+    Attributes:
+        type: of the group.
+        assignor: that it uses.
+        is_restarted: whether every member has another id than before the step.
+        members: how many there are at least.
+    """
+
+    type: GroupType | None = None
+    assignor: str | None = None
+    is_restarted: bool = False
+    members: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """A step, after which one can stop and look.
+
+    Attributes:
+        number: from 1.
+        title: what is done.
+        restarted: members that are restarted, one after another, in this order.
+        settings: that are changed before.
+        actions: what to do, in order.
+        commands: to run, in order.
+        see: what is to be seen afterwards.
+        back: how to go back from here.
+        expected: what `kgroup plan verify` looks for.
+        forecast: None where the step does nothing to the group that is simulated.
+        seen: ids of the members that were there when `kgroup plan verify` found it done; None
+            before.
+    """
+
+    number: int
+    title: str
+    restarted: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    actions: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    see: tuple[str, ...] = ()
+    back: str | None = None
+    expected: Expected = field(default_factory=Expected)
+    forecast: Forecast | None = None
+    seen: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NaiveWay:
+    """What somebody would do without the plan, and what comes of it."""
+
+    text: str
+    forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMember:
+    """A member as it was when the plan was made; attributes as in `Member`.
+
+    Attributes:
+        name: by which the plan calls it.
+    """
+
+    name: str
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan for one group.
+
+    Attributes:
+        goal: which of the target: a strategy, a topic with its partitions; None where there is
+            nothing to choose.
+        summary: what it comes to.
+        type: of the group.
+        assignor: that the group uses.
+        members: as they were.
+        preconditions: in the order in which they are to be looked at.
+        steps: none where there is nothing to do, or a precondition is refuted.
+        forecast: of all steps; None without any.
+        naive: what the plan saves; None where there is no other way.
+    """
+
+    group_id: str
+    target: Target
+    goal: str | None
+    summary: str
+    type: GroupType | None
+    assignor: str | None
+    members: tuple[PlannedMember, ...]
+    preconditions: tuple[Precondition, ...]
+    steps: tuple[PlanStep, ...] = ()
+    forecast: Forecast | None = None
+    naive: NaiveWay | None = None
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether it cannot be carried out."""
+        return any(each.verdict is Verdict.REFUTED for each in self.preconditions)

@@ -1,0 +1,124 @@
+"""A group that runs, as plans need it: what a source says, and a scenario that goes on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.problem import Problem
+from kgroup.operation.assign.group import find_group
+from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
+from kgroup.operation.report import Report, first_names
+from kgroup.operation.running_group import assumptions, scenario_of
+from kgroup.simulation.scenario.scenario import Scenario
+from kgroup.source.base import GroupSource
+
+__all__ = ["RunningGroup", "plan_each", "read_running"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGroup:
+    """A group with members.
+
+    Attributes:
+        group: as the source knows it.
+        scenario: in which it is as it is, and nothing happens.
+        problems: what could not be read.
+        notes: what was assumed.
+    """
+
+    group: Group
+    scenario: Scenario
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def by_name(self) -> Mapping[str, Member]:
+        """The members, by the names that the scenario has for them."""
+        assert self.scenario.start is not None
+        known = {each.member_id: each for each in self.group.members}
+        return {
+            name: known[each.member_id]
+            for name, each in self.scenario.start.members.items()
+            if each.member_id in known
+        }
+
+    @property
+    def planned_members(self) -> tuple[PlannedMember, ...]:
+        """The members as a plan keeps them."""
+        return tuple(
+            PlannedMember(name, each.member_id, each.instance_id, each.client_id, each.client_host)
+            for name, each in self.by_name.items()
+        )
+
+    @property
+    def rests(self) -> Precondition:
+        """That no rebalance goes on."""
+        state, type_ = self.group.state, self.group.type
+        text = "The group is stable: no rebalance goes on."
+        check = "Wait until `kgroup describe` shows Stable."
+        if state is None:
+            return Precondition("stable", text, Verdict.UNKNOWN, None, check)
+        is_stable = state is GroupState.STABLE
+        found = f"state {state}" + (f" of a group of type {type_}" if type_ else "")
+        verdict = Verdict.VERIFIED if is_stable else Verdict.REFUTED
+        return Precondition("stable", text, verdict, found, None if is_stable else check)
+
+    def named(self, text: str) -> str:
+        """Find a member's name by its name, member id, client id or instance id.
+
+        Raises:
+            NotFoundError: no member, or several, are called so.
+        """
+        found = [
+            name
+            for name, each in self.by_name.items()
+            if text in (name, each.member_id, each.instance_id, each.client_id)
+        ]
+        if len(found) == 1:
+            return found[0]
+        what = f"{len(found)} that are called {text!r}" if found else repr(text)
+        raise NotFoundError(
+            f"group {self.group.group_id}: expected one member ({first_names(list(self.by_name))}),"
+            f" found {what}",
+            group_id=self.group.group_id,
+        )
+
+
+def read_running(source: GroupSource, group_id: str) -> RunningGroup:
+    """Read a group that is to be moved.
+
+    Raises:
+        NotFoundError: there is no such group.
+        InputError: it has no members, or cannot be simulated.
+    """
+    reading, found = find_group(source, group_id)
+    report = scenario_of(source, reading, found)
+    (scenario,) = report.data
+    kept = assumptions(scenario) if found.type is not GroupType.ZOOKEEPER else ()
+    return RunningGroup(found, scenario, report.errors, (*report.notes, *kept))
+
+
+def plan_each(
+    source: GroupSource, group_ids: Collection[str], make: Callable[[RunningGroup], Plan]
+) -> Report[Plan]:
+    """Plan for each of these groups.
+
+    Returns:
+        The plans; groups for which there is none are problems.
+    """
+    plans, problems, notes = [], [], []
+    for group_id in dict.fromkeys(group_ids):
+        try:
+            running = read_running(source, group_id)
+            plans.append(make(running))
+        except (NotFoundError, InputError) as error:
+            problems.append(Problem(error.kind, str(error), group_id=group_id))
+            continue
+        problems += running.problems
+        notes += [each for each in running.notes if each not in notes]
+    is_refuted = any(each.is_refuted for each in plans) and not problems
+    verdict = ExitStatus.PROBLEM if is_refuted else None
+    return Report(tuple(plans), tuple(problems), tuple(notes), verdict)

@@ -1,0 +1,228 @@
+"""Plans of migrations: a runbook of tables, a row for each step, a diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kgroup.operation.plan.plan import Forecast, Plan, PlanStep, Setting
+from kgroup.operation.plan.verify import StepCheck
+from kgroup.render.cell import Column, Kind, age, visible
+from kgroup.render.group.simulation import mermaid_text
+from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
+
+__all__ = [
+    "CHECK_COLUMNS",
+    "STEP_COLUMNS",
+    "checks_sheet",
+    "checks_text",
+    "diagram_text",
+    "plans_text",
+    "steps_sheet",
+]
+
+STEP_COLUMNS = (
+    Column("group_id", Kind.NAME, "id of the group"),
+    Column("step", Kind.NUMBER, "number of the step"),
+    Column("title", Kind.TEXT, "what is done"),
+    Column("restarted", Kind.NUMBER, "members that are restarted"),
+    Column("rebalances", Kind.NUMBER, "generations or epochs that come"),
+    Column("moved", Kind.NUMBER, "how often a partition changes its owner"),
+    Column("stopped", Kind.NUMBER, "partitions that nobody reads for a while"),
+    Column("longest_stop_ms", Kind.AGE, "the longest such while"),
+    Column("stopped_ms", Kind.AGE, "of all partitions together"),
+    Column("most_partitions", Kind.NUMBER, "that one member has at a time"),
+    Column("read_again", Kind.NUMBER, "records that are read once more"),
+    Column("skipped", Kind.NUMBER, "records that nobody reads"),
+)
+_CONDITIONS = (
+    Column("what must hold", Kind.TEXT, ""),
+    Column("verdict", Kind.TEXT, ""),
+    Column("found", Kind.TEXT, ""),
+    Column("check", Kind.TEXT, ""),
+)
+_PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
+_FORECASTS = (
+    Column("of", Kind.TEXT, ""),
+    Column("rebalances", Kind.NUMBER, ""),
+    Column("moved", Kind.NUMBER, ""),
+    Column("stopped", Kind.NUMBER, ""),
+    Column("longest stop", Kind.NUMBER, ""),
+    Column("most at one", Kind.NUMBER, ""),
+    Column("read again", Kind.NUMBER, ""),
+    Column("skipped", Kind.NUMBER, ""),
+    Column("failed", Kind.TEXT, ""),
+)
+
+
+CHECK_COLUMNS = (
+    Column("group_id", Kind.NAME, "id of the group"),
+    Column("step", Kind.NUMBER, "number of the step"),
+    Column("title", Kind.TEXT, "what was to be done"),
+    Column("progress", Kind.TEXT, "done, half-done, not-begun or wrong"),
+    Column("missing", Kind.TEXT, "members that have not taken it"),
+)
+_CHECKED = (
+    Column("group_id", Kind.NAME, ""),
+    Column("what should be", Kind.TEXT, ""),
+    Column("progress", Kind.TEXT, ""),
+    Column("found", Kind.TEXT, ""),
+)
+
+
+def steps_sheet(plans: Sequence[Plan]) -> Sheet:
+    """Make a row for each step of each plan."""
+    return Sheet(
+        STEP_COLUMNS,
+        [
+            (
+                plan.group_id,
+                step.number,
+                step.title,
+                len(step.restarted),
+                *(
+                    getattr(step.forecast, column.name, None) if step.forecast else None
+                    for column in STEP_COLUMNS[4:]
+                ),
+            )
+            for plan in plans
+            for step in plan.steps
+        ],
+    )
+
+
+def plans_text(plans: Sequence[Plan], form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    """Write plans as runbooks."""
+    for number, plan in enumerate(plans):
+        if number:
+            yield "\n"
+        yield from _plan(plan, form, headers=headers, terminal=terminal)
+
+
+def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    goal = "" if plan.goal is None else f" {plan.goal}"
+    title = f"{visible(plan.group_id)}: {plan.target}{visible(goal)}"
+    yield from title_text(title, form, level=2, terminal=terminal)
+    yield from _prose(plan.summary, form, terminal=terminal)
+    yield "\n"
+    yield from title_text("Preconditions", form, level=3, terminal=terminal)
+    conditions = Sheet(
+        _CONDITIONS,
+        [(each.text, each.verdict, each.found, each.check) for each in plan.preconditions],
+    )
+    yield from sheet_text(conditions.without_blank(), form, headers=headers, terminal=terminal)
+    for step in plan.steps:
+        yield "\n"
+        title = f"Step {step.number}: {visible(step.title)}"
+        yield from title_text(title, form, level=3, terminal=terminal)
+        parts = Sheet(_PARTS, list(_parts(step)))
+        yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
+    if plan.forecast is None:
+        return
+    yield "\n"
+    yield from title_text("Forecast", form, level=3, terminal=terminal)
+    forecasts = Sheet(_FORECASTS, list(_forecasts(plan))).without_blank()
+    yield from sheet_text(forecasts, form, headers=headers, terminal=terminal)
+
+
+def _prose(text: str, form: str, *, terminal: bool) -> Iterator[str]:
+    if form == "table":
+        yield from prose_text(text, terminal=terminal)
+    else:
+        parts = Sheet(_PARTS, [("summary", text)])
+        yield from sheet_text(parts, form, headers=True, terminal=terminal)
+
+
+def _parts(step: PlanStep) -> Iterator[tuple[str, str]]:
+    for setting in step.settings:
+        yield "set", _setting(setting)
+    for number, action in enumerate(step.actions, 1):
+        yield f"do {number}", action
+    if step.restarted:
+        yield "restart", ", ".join(step.restarted)
+    for command in step.commands:
+        yield "run", command
+    for seen in step.see:
+        yield "see", seen
+    if step.back is not None:
+        yield "go back", step.back
+
+
+def _setting(setting: Setting) -> str:
+    of = "" if setting.member is None else f"{setting.member}: "
+    was = "" if setting.before is None else f" (was {setting.before})"
+    if setting.after is None:
+        return f"{of}no {setting.name}{was}"
+    return f"{of}{setting.name}={setting.after}{was}"
+
+
+def _forecasts(plan: Plan) -> Iterator[tuple[object, ...]]:
+    for step in plan.steps:
+        if step.forecast is not None:
+            yield _forecast(f"step {step.number}", step.forecast)
+    if plan.forecast is not None and len(plan.steps) > 1:
+        yield _forecast("all steps", plan.forecast)
+    if plan.naive is not None:
+        yield _forecast(f"without the plan: {plan.naive.text}", plan.naive.forecast)
+
+
+def _forecast(of: str, forecast: Forecast) -> tuple[object, ...]:
+    longest_ms = forecast.longest_stop_ms
+    return (
+        of,
+        forecast.rebalances,
+        forecast.moved,
+        forecast.stopped,
+        None if longest_ms is None else age(longest_ms),
+        forecast.most_partitions,
+        forecast.read_again,
+        forecast.skipped,
+        ", ".join(f"{name}: {error}" for name, error in forecast.failed.items()) or None,
+    )
+
+
+def checks_sheet(checks: Sequence[StepCheck]) -> Sheet:
+    """Make a row for each group."""
+    return Sheet(
+        CHECK_COLUMNS,
+        [
+            (each.group_id, each.step, each.title, each.progress, ",".join(each.missing) or None)
+            for each in checks
+        ],
+    )
+
+
+def checks_text(
+    checks: Sequence[StepCheck], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write how far groups are, and what of it is missing."""
+    for each in checks:
+        title = f"{visible(each.group_id)}: step {each.step} is {each.progress}"
+        yield from title_text(title, form, level=2, terminal=terminal)
+    if not checks:
+        return
+    yield "\n"
+    rows = [
+        (check.group_id, each.text, each.progress, each.found)
+        for check in checks
+        for each in check.conditions
+    ]
+    yield from sheet_text(Sheet(_CHECKED, rows), form, headers=headers, terminal=terminal)
+
+
+def diagram_text(plan: Plan) -> Iterator[str]:
+    """Write a Mermaid diagram: the steps, where one looks before the next, and the ways back."""
+    yield "```mermaid\nflowchart TD\n"
+    yield f'    begin["{mermaid_text(f"{plan.group_id}: {plan.assignor or plan.type}")}"]\n'
+    last = "begin"
+    for each in plan.preconditions:
+        yield f'    {last} --- c_{each.code.replace("-", "_")}{{{{"{mermaid_text(each.text)}'
+        yield f' {each.verdict}"}}}}\n'
+    for step in plan.steps:
+        name, look = f"s{step.number}", f"v{step.number}"
+        yield f'    {last} --> {name}["{step.number}. {mermaid_text(step.title)}"]\n'
+        yield f'    {name} --> {look}{{"verify --step {step.number}"}}\n'
+        if step.back is not None:
+            yield f'    {look} -. "{mermaid_text(step.back)}" .-> {last}\n'
+        last = look
+    yield f'    {last} --> done(["{mermaid_text(plan.goal or str(plan.target))}"])\n'
+    yield "```\n"

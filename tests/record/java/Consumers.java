@@ -15,6 +15,8 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
@@ -26,10 +28,18 @@ import org.apache.kafka.common.TopicPartition;
  * each of the named owns a partition, all together own that many, and nothing moves for a second;
  * owned (name); commit (name, offsets, metadata); leave (name); diary (name): a line for each assignment
  * that the consumer was told of, and one for now: time, member id, generation (since 2.4) and what
- * it owns. Methods that changed between versions are found by reflection.
+ * it owns; journal: what all consumers have done since the JVM began, a line each: time, name, a
+ * word, and a partition: assigned, revoked, lost, or read with the first and the last offset of a
+ * poll. Methods that changed between versions are found by reflection.
  */
 public final class Consumers implements Session.Actor {
     private final Map<String, Member> members = new ConcurrentHashMap<>();
+    private static final java.util.Queue<String> JOURNAL =
+        new java.util.concurrent.ConcurrentLinkedQueue<>();
+
+    private static void note(String name, String word, Object what) {
+        JOURNAL.add(System.currentTimeMillis() + " " + name + " " + word + " " + what);
+    }
 
     @Override
     public Map<String, Session.Verb> verbs() {
@@ -49,6 +59,7 @@ public final class Consumers implements Session.Actor {
                 return String.join("\n", lines);
             });
         });
+        verbs.put("journal", arguments -> String.join("\n", JOURNAL));
         verbs.put("leave", arguments -> {
             Member member = member(arguments);
             members.remove(member.getName());
@@ -165,7 +176,7 @@ public final class Consumers implements Session.Actor {
                     for (Runnable task = tasks.poll(); task != null; task = tasks.poll()) {
                         task.run();
                     }
-                    poll.once(consumer);
+                    poll.once(consumer, getName());
                     Set<String> now = new TreeSet<>();
                     for (TopicPartition partition : consumer.assignment()) {
                         now.add(partition.toString());
@@ -230,9 +241,15 @@ public final class Consumers implements Session.Actor {
                 ? (Object) 50L : java.time.Duration.ofMillis(50);
         }
 
-        void once(Consumer<byte[], byte[]> consumer) throws Throwable {
+        void once(Consumer<byte[], byte[]> consumer, String name) throws Throwable {
             try {
-                method.invoke(consumer, timeout);
+                ConsumerRecords<?, ?> records =
+                    (ConsumerRecords<?, ?>) method.invoke(consumer, timeout);
+                for (TopicPartition partition : records.partitions()) {
+                    List<? extends ConsumerRecord<?, ?>> read = records.records(partition);
+                    note(name, "read", partition + " " + read.get(0).offset() + " "
+                        + read.get(read.size() - 1).offset());
+                }
             } catch (java.lang.reflect.InvocationTargetException wrapped) {
                 throw wrapped.getCause();
             }
@@ -249,10 +266,18 @@ public final class Consumers implements Session.Actor {
         }
 
         @Override
-        public void onPartitionsRevoked(java.util.Collection<TopicPartition> partitions) { }
+        public void onPartitionsRevoked(java.util.Collection<TopicPartition> partitions) {
+            partitions.forEach(partition -> note(member.getName(), "revoked", partition));
+        }
+
+        // Since 2.4; before, there is no such method to override.
+        public void onPartitionsLost(java.util.Collection<TopicPartition> partitions) {
+            partitions.forEach(partition -> note(member.getName(), "lost", partition));
+        }
 
         @Override
         public void onPartitionsAssigned(java.util.Collection<TopicPartition> partitions) {
+            partitions.forEach(partition -> note(member.getName(), "assigned", partition));
             try {
                 member.diary.add(member.line());
             } catch (Exception problem) {

@@ -4,12 +4,25 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
-/** Verb produce (topic, partition, count, config.*): small records into one partition. */
+/**
+ * Verbs produce (topic, partition, count, config.*): small records into one partition; flow (topic,
+ * partitions, rate, config.*): so many a second into each partition, in a thread of its own, until
+ * flow-stop (topic).
+ */
 public final class Producers implements Session.Actor {
+    private static final Map<String, Thread> FLOWS = new java.util.concurrent.ConcurrentHashMap<>();
+
     @Override
     public Map<String, Session.Verb> verbs() {
         Map<String, Session.Verb> verbs = new HashMap<>();
         verbs.put("produce", Producers::produce);
+        verbs.put("flow", Producers::flow);
+        verbs.put("flow-stop", arguments -> {
+            Thread flow = FLOWS.remove(arguments.get("topic"));
+            flow.interrupt();
+            flow.join();
+            return "";
+        });
         return verbs;
     }
 
@@ -31,6 +44,33 @@ public final class Producers implements Session.Actor {
                 future.get(30, TimeUnit.SECONDS);
             }
         }
+        return "";
+    }
+
+    private static String flow(Map<String, String> arguments) {
+        Map<String, Object> config = new HashMap<>();
+        String bytes = "org.apache.kafka.common.serialization.ByteArraySerializer";
+        config.put("key.serializer", bytes);
+        config.put("value.serializer", bytes);
+        config.putAll(Session.config(arguments));
+        String topic = arguments.get("topic");
+        int partitions = Integer.parseInt(arguments.get("partitions"));
+        long pause = 1000 / Integer.parseInt(arguments.get("rate"));
+        Thread flow = new Thread(() -> {
+            try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config)) {
+                while (true) {
+                    for (int partition = 0; partition < partitions; partition++) {
+                        producer.send(new ProducerRecord<>(topic, partition, null, new byte[1]));
+                    }
+                    Thread.sleep(pause);
+                }
+            } catch (InterruptedException over) {
+                // the producer has sent what it had
+            }
+        });
+        flow.setDaemon(true);
+        FLOWS.put(topic, flow);
+        flow.start();
         return "";
     }
 }

@@ -1,0 +1,213 @@
+"""Java consumers that are moved as a plan says, and what they did meanwhile.
+
+What a plan forecasts is counted from the consumers' own journal: who was given which partition
+when, who gave it up, and which records were read.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kgroup.source.broker.source import Cluster
+from tests.broker.servers import Broker
+from tests.record.clients import join_java, settle
+from tests.record.raw import await_coordinator, create_topics
+from tests.record.session import Session, session
+from tests.record.wire import Wire
+
+__all__ = ["Fleet", "Happened", "close_to", "fleet", "kgroup"]
+
+RATE = 10
+"""Records a second into each partition: what the simulator assumes."""
+RESTART_S = 5.0
+HABITS = ("--poll-interval", "50ms", "--restart-time", f"{RESTART_S:g}s")
+
+
+@dataclass
+class Happened:
+    """What a step has cost; attributes as in `Forecast`."""
+
+    rebalances: int
+    moved: int
+    stopped: int
+    stopped_ms: int
+    read_again: int
+    skipped: int
+
+
+def kgroup(*arguments: str, status: int = 0) -> Any:
+    """Run the command line, and read the document that it writes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kgroup", *arguments, "-o", "json"], capture_output=True, check=False
+    )
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout)["data"]
+
+
+class Fleet:
+    """Consumers of one group.
+
+    Args:
+        server: the broker.
+        clients: the JVM that they run in.
+        group: their group.
+        topic: that they read, and
+        partitions: that it has.
+    """
+
+    def __init__(
+        self, server: Broker, clients: Session, group: str, topic: str, partitions: int
+    ) -> None:
+        self.group = group
+        self.topic = topic
+        self.partitions = partitions
+        self.where = ("-b", server.bootstrap)
+        self._server = server
+        self._clients = clients
+        self._configs: dict[str, dict[str, str]] = {}
+
+    def start(self, names: list[str], **config: str) -> None:
+        """Start consumers one after another, and wait until they rest."""
+        for name in names:
+            self._configs[name] = {"enable_auto_commit": "true", **config}
+            self._join(name)
+        self.settle()
+
+    def restart(self, name: str, **config: str) -> None:
+        """Restart a consumer, and wait until the group rests; None takes a setting out."""
+        self._configs[name] |= config
+        self._clients.call("leave", name=name)
+        time.sleep(RESTART_S)
+        self._join(name)
+        self.settle()
+
+    def stop_all(self) -> None:
+        """Stop all consumers."""
+        for name in self._configs:
+            self._clients.call("leave", name=name)
+
+    def start_all(self, **config: str) -> None:
+        """Start them again, and wait until they rest."""
+        self.start(list(self._configs), **config)
+
+    def settle(self) -> None:
+        """Wait until all partitions are owned, and nothing moves for a second."""
+        settle(self._clients, self.partitions, *self._configs)
+
+    def _join(self, name: str) -> None:
+        join_java(self._clients, self.group, name, self.topic, **self._configs[name])
+
+    def generation(self) -> int:
+        """Return the group's generation or epoch now."""
+        with Cluster(self._server.bootstrap) as cluster:
+            group = cluster.read([self.group]).image.groups[self.group]
+        found = group.group_epoch if group.generation_id is None else group.generation_id
+        assert found is not None
+        return found
+
+    def plan(self, path: Path, *arguments: str, status: int = 0) -> Any:
+        """Make a plan for the group, and save it."""
+        found = kgroup("plan", *arguments, self.group, *self.where, *HABITS, status=status)
+        document = {"schema_version": 1, "command": f"plan {arguments[0]}", "data": found}
+        path.write_text(json.dumps(document))
+        return found[0]
+
+    def verify(self, path: Path, step: int, *arguments: str) -> str:
+        """Have a step looked at, and return how far it is."""
+        status = 0 if "--done" in arguments else 5
+        given = [each for each in arguments if each != "--done"]
+        (found,) = kgroup(
+            "plan", "verify", str(path), "--step", str(step), *self.where, *given, status=status
+        )
+        return str(found["progress"])
+
+    @contextmanager
+    def watched(self) -> Iterator[list[Happened]]:
+        """Note what happens until the end of the context, in the list."""
+        found: list[Happened] = []
+        generation, begin_ms = self.generation(), _now_ms()
+        yield found
+        time.sleep(1)  # what was given up is read by others
+        end_ms = _now_ms()
+        rebalances = self.generation() - generation
+        found.append(_measured(self._clients.call("journal"), rebalances, begin_ms, end_ms))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _measured(journal: str, rebalances: int, begin_ms: int, end_ms: int) -> Happened:
+    """Count from a journal what happened between two times."""
+    owned: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    since: dict[tuple[str, str], int] = {}
+    read: dict[str, set[int]] = defaultdict(set)
+    read_again = 0
+    lines = sorted(journal.split("\n"), key=lambda line: int(line.split(" ", 1)[0]))
+    for line in lines:
+        at, name, word, partition, *offsets = line.split(" ")
+        at_ms = int(at)
+        match word:
+            case "assigned":
+                since[name, partition] = at_ms
+            case "revoked" | "lost":
+                owned[partition].append((since.pop((name, partition)), at_ms, name))
+            case "read":
+                batch = set(range(int(offsets[0]), int(offsets[1]) + 1))
+                if begin_ms <= at_ms < end_ms:
+                    read_again += len(batch & read[partition])
+                read[partition] |= batch
+    for (name, partition), at_ms in since.items():
+        owned[partition].append((at_ms, end_ms, name))
+    moved, stops = 0, []
+    for partition, spans in owned.items():
+        for before, after in pairwise(sorted(spans)):
+            if begin_ms <= after[0] < end_ms:
+                moved += before[2] != after[2]
+                if after[0] > before[1]:
+                    stops.append((partition, after[0] - before[1]))
+    return Happened(
+        rebalances,
+        moved,
+        len({partition for partition, _ in stops}),
+        sum(ms for _, ms in stops),
+        read_again,
+        sum(max(each) + 1 - min(each) - len(each) for each in read.values() if each),
+    )
+
+
+@contextmanager
+def fleet(
+    server: Broker, work: Path, group: str, partitions: int, topic: str = "orders"
+) -> Iterator[Fleet]:
+    """Run a JVM with consumers of the broker's version, and records for them."""
+    with Wire(server.version, server.bootstrap) as wire:
+        create_topics(wire, {topic: partitions})
+        await_coordinator(wire)
+    with session(
+        server.version,
+        ["Consumers", "Producers"],
+        bootstrap=server.bootstrap,
+        log=work / f"{group}.log",
+    ) as clients:
+        clients.call("flow", topic=topic, partitions=partitions, rate=RATE)
+        yield Fleet(server, clients, group, topic, partitions)
+
+
+def close_to(forecast: Mapping[str, Any], happened: Happened) -> None:
+    """See that what was forecast has happened."""
+    assert (forecast["rebalances"], forecast["moved"]) == (happened.rebalances, happened.moved)
+    assert happened.stopped_ms <= 2 * forecast["stopped_ms"]
+    assert forecast["stopped_ms"] <= 2 * happened.stopped_ms
+    assert happened.skipped == 0
+    assert happened.read_again <= forecast["read_again"]

@@ -25,10 +25,12 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what the simulator needs to know; the command takes ``habits: Habits``."""
 
     @wraps(command)
-    def with_habits(*, poll_interval: int, restart_time: int, seed: int, **rest: Any) -> Any:
+    def with_habits(
+        *, poll_interval: int, restart_time: int, seed: int, at_once: int | None, **rest: Any
+    ) -> Any:
         from kgroup.operation.plan.forecast import Habits
 
-        return command(habits=Habits(poll_interval, restart_time, seed), **rest)
+        return command(habits=Habits(poll_interval, restart_time, seed, at_once), **rest)
 
     return add_options(
         with_habits,
@@ -47,6 +49,13 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             callback=parsed(parse_duration),
             help="How long a restart takes, from the end of a program to its next start.",
+        ),
+        click.option(
+            "--at-once",
+            metavar="N",
+            type=click.IntRange(1),
+            help="How many members are restarted at a time.  [default: 1; of more than 20 members "
+            "a twentieth]",
         ),
         click.option(
             "--seed",

@@ -15,7 +15,14 @@ from shlex import quote
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import InputError, UsageError
 from kgroup.model.group import GroupType
-from kgroup.operation.plan.forecast import Habits, Move, forecast, rolling_restart, stopped_group
+from kgroup.operation.plan.forecast import (
+    Habits,
+    Move,
+    forecast,
+    how_to_restart,
+    rolling_restart,
+    stopped_group,
+)
 from kgroup.operation.plan.plan import (
     Expected,
     NaiveWay,
@@ -220,7 +227,7 @@ def _bounces(
         }
         title = f"Restart every member with {strategy} before what it supports now"
         seen = f"When the last member is back the group uses {strategy}; not before."
-        step = _restart(running, lists, both, title, strategy, seen)
+        step = _restart(running, lists, both, title, strategy, seen, habits)
         moves.append(_rolling(step, scenario, lists, both, habits))
         lists = both
     title = f"Restart every member with {strategy} alone"
@@ -229,7 +236,7 @@ def _bounces(
         seen = "From now on members go on to read what is not moved while they rebalance."
     elif moves:
         title += f", when there is time: the group uses {strategy} already"
-    step = _restart(running, lists, alone, title, strategy, seen)
+    step = _restart(running, lists, alone, title, strategy, seen, habits)
     return [*moves, _rolling(step, scenario, lists, alone, habits)]
 
 
@@ -241,15 +248,22 @@ def _rolling(
 
 
 def _restart(
-    running: RunningGroup, before: _Lists, after: _Lists, title: str, strategy: str, seen: str
+    running: RunningGroup,
+    before: _Lists,
+    after: _Lists,
+    title: str,
+    strategy: str,
+    seen: str,
+    habits: Habits,
 ) -> PlanStep:
+    restarted = tuple(name for name in before if before[name] != after[name])
     return PlanStep(
         0,
         title,
-        tuple(name for name in before if before[name] != after[name]),
+        restarted,
         _settings(before, after),
         (
-            "Restart one member, wait until the group is stable, then restart the next.",
+            how_to_restart(habits, len(restarted)),
             "Let it stop in order, so that it leaves the group and what it has read is committed.",
         ),
         see=(
@@ -272,7 +286,7 @@ def _stopped(
     alone = dict.fromkeys(lists, (strategy,))
     title = f"Stop the whole group, and start it with {strategy}"
     step = replace(
-        _restart(running, lists, alone, title, strategy, f"The group uses {strategy}."),
+        _restart(running, lists, alone, title, strategy, f"The group uses {strategy}.", habits),
         restarted=tuple(lists),
         actions=(
             "Stop all members in order, so that what they have read is committed.",

@@ -10,14 +10,15 @@ from itertools import pairwise
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.operation.plan.plan import Forecast, PlanStep
-from kgroup.simulation.scenario.play import play
+from kgroup.simulation.scenario.play import play_parts
 from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
 from kgroup.simulation.timeline import Simulation
 
-__all__ = ["Habits", "Move", "forecast", "rolling_restart", "stopped_group"]
+__all__ = ["Habits", "Move", "forecast", "how_to_restart", "rolling_restart", "stopped_group"]
 
 _BEGIN_MS = 1_000
 _SPARE_MS = 5_000
+_MOST_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,18 @@ class Habits:
         poll_ms: from one poll() to the next.
         restart_ms: from the end of a program to its next start.
         seed: of what chance decides.
+        at_once: how many members are restarted at a time; None: one, or of a group of more than
+            twenty so many that there are twenty rounds, which is what people do, and can be played.
     """
 
     poll_ms: int = 500
     restart_ms: int = 5_000
     seed: int = 0
+    at_once: int | None = None
+
+    def restarted_at_once(self, members: int) -> int:
+        """Return how many of so many members are restarted at a time."""
+        return self.at_once or -(-members // _MOST_ROUNDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +63,21 @@ class Move:
 def rolling_restart(
     step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
 ) -> Move:
-    """Restart members one after another, each with its plan, when the group rests again."""
+    """Restart members one after another, or some at a time, when the group rests again."""
     pause_ms = habits.restart_ms + _rest_ms(scenario, habits)
+    at_once = habits.restarted_at_once(len(plans))
     steps = tuple(
-        Step(number * pause_ms, Action.RESTART, name, habits.restart_ms, plan)
+        Step(number // at_once * pause_ms, Action.RESTART, name, habits.restart_ms, plan)
         for number, (name, plan) in enumerate(plans.items())
     )
-    return Move(step, steps, len(steps) * pause_ms, plans)
+    return Move(step, steps, -(-len(steps) // at_once) * pause_ms, plans)
+
+
+def how_to_restart(habits: Habits, members: int) -> str:
+    """Say how a rolling restart goes on."""
+    at_once = habits.restarted_at_once(members)
+    what = "one member" if at_once == 1 else f"{at_once} members at a time"
+    return f"Restart {what}, wait until the group is stable, then go on with the next."
 
 
 def stopped_group(
@@ -114,10 +130,8 @@ def forecast(
         steps += [_put(step, bounds[-1], habits) for step in move.steps]
         bounds.append(bounds[-1] + move.duration_ms)
     whole = replace(scenario, members=plans, steps=tuple(steps), duration_ms=bounds[-1])
-    # Until then the same happens as in the whole: what is only counted at the end is told apart.
-    parts = [play(replace(whole, duration_ms=end_ms), habits.seed) for end_ms in bounds[:-1]]
-    played = play(whole, habits.seed)
-    ends = [*parts, played]
+    ends = play_parts(whole, habits.seed, bounds)
+    played = ends[-1]
     first = 0 if scenario.start is None else scenario.start.generation_id
     found = tuple(
         replace(

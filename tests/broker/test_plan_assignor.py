@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from kgroup.operation.plan.assignor import CLASSES
-from tests.broker.migration import close_to, fleet
+from tests.broker.migration import close_to, fleet, kgroup
+from tests.broker.rdkafka_group import RdkafkaGroup
 from tests.broker.servers import Broker, broker
+from tests.record.raw import await_coordinator, create_topics
+from tests.record.wire import Wire
 
 NAMES = ["a", "b", "c"]
 
@@ -45,3 +50,71 @@ def test_from_range_to_cooperative_sticky(server: Broker, tmp_path: Path) -> Non
             assert group.verify(path, number, "--done") == "done"
             print(step["forecast"], happened)
             close_to(step["forecast"], happened[0])
+
+
+def test_back_to_range_in_one_restart_of_members_that_list_it(
+    server: Broker, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    with fleet(server, tmp_path, "listed", 6, "listed") as group:
+        group.start(NAMES, **_listing("cooperative-sticky", "range"))
+        plan = group.plan(path, "assignor", "range", "--settings", "cooperative-sticky,range")
+        (step,) = plan["steps"]
+        assert plan["naive"] is None
+        with group.watched() as happened:
+            for name in step["restarted"]:
+                group.restart(name, **_listing("range"))
+        assert group.verify(path, 1, "--done") == "done"
+        close_to(step["forecast"], happened[0])
+
+
+def test_a_member_with_the_wrong_list(server: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    with fleet(server, tmp_path, "wrong", 2, "wrong") as group:
+        group.start(["a"], **_listing("range"))
+        group.plan(path, "assignor", "roundrobin")
+        group.restart("a", **_listing("range", "roundrobin"))
+        assert group.verify(path, 1) == "wrong"
+        group.restart("a", **_listing("roundrobin", "range"))
+        assert group.verify(path, 1, "--done", "--wait", "30") == "done"
+
+
+def test_a_plan_that_goes_by_strategies_that_no_group_has(server: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    with fleet(server, tmp_path, "refused", 2, "refused") as group:
+        group.start(["a"], **_listing("range"))
+        plan = group.plan(
+            path, "assignor", "sticky", "--settings", "a=cooperative-sticky", status=5
+        )
+        assert plan["steps"] == []
+        refuted = [each["code"] for each in plan["preconditions"] if each["verdict"] == "refuted"]
+        assert refuted == ["common-strategy"]
+
+
+def test_a_group_of_librdkafka_is_stopped(server: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    with Wire(server.version, server.bootstrap) as wire:
+        create_topics(wire, {"rd": 6})
+        await_coordinator(wire)
+    group = RdkafkaGroup(server.bootstrap, "rd", "rd", 6)
+    group.start(NAMES, "range")
+    with pytest.raises(KafkaException, match="must have the same protocol type"):
+        group.start(["d"], "cooperative-sticky,range")
+    where = ("-b", server.bootstrap)
+    arguments = ("assignor", "cooperative-sticky", "rd", "--client", "librdkafka")
+    plan = kgroup("plan", *arguments, *where)
+    path.write_text(json.dumps({"schema_version": 1, "command": "plan assignor", "data": plan}))
+    (step,) = plan[0]["steps"]
+    assert step["actions"][0].startswith("Stop all members")
+
+    def verified(status: int, *wait: str) -> str:
+        given = (str(path), "--step", "1", *where, *wait)
+        (found,) = kgroup("plan", "verify", *given, status=status)
+        return str(found["progress"])
+
+    assert verified(5) == "not-begun"
+    group.stop_all()
+    assert verified(5) == "half-done"
+    group.start(NAMES, "cooperative-sticky")
+    assert verified(0, "--wait", "60") == "done"
+    group.stop_all()

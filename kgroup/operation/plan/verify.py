@@ -179,11 +179,10 @@ def _conditions(
 
 
 def _same(what: str, expected: str, found: str | None) -> Condition:
-    return Condition(
-        f"The group's {what} is {expected}.",
-        Progress.DONE if expected == found else Progress.WRONG,
-        found,
-    )
+    progress = Progress.DONE if expected == found else Progress.WRONG
+    if found is None:  # as long as a rebalance goes on
+        progress = Progress.HALF_DONE
+    return Condition(f"The group's {what} is {expected}.", progress, found)
 
 
 def _whole(

@@ -31,7 +31,7 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.registration import Registration
 from kgroup.source.base import GroupSource, Reading
 
-__all__ = ["assumptions", "group_as_it_is", "scenario_of", "with_steps"]
+__all__ = ["assumptions", "group_as_it_is", "member_names", "scenario_of", "with_steps"]
 
 _WATCHED_MS = 120_000
 """How long a group is watched at least to which nothing happens, or one thing at the begin."""
@@ -76,7 +76,7 @@ def scenario_of(source: GroupSource, reading: Reading, found: Group) -> Report[S
         return Report((_watched(scenario),), report.errors, tuple(notes))
     notes = list(report.notes)
     group = before_rebalance(found, [])
-    names = _names(spec.members_as_sent)
+    names = member_names(spec.members_as_sent)
     known = {names[member.member_id]: member for member in group.members}
     topics = {name: topic.partitions for name, topic in spec.topics.items()}
     is_consumer_group = spec.protocol == "consumer"
@@ -193,7 +193,7 @@ def _start(
     )
 
 
-def _names(members: Sequence[MemberSpec]) -> Mapping[str, str]:
+def member_names(members: Sequence[MemberSpec | Member]) -> Mapping[str, str]:
     """Name members by their instances or clients, where these tell them apart; by id."""
     ids = [each.member_id for each in members]
     for names in ([each.instance_id for each in members], [each.client_id for each in members]):

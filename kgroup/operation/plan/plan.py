@@ -116,6 +116,21 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedMember:
+    """A member as it was when it was looked at; attributes as in `Member`.
+
+    Attributes:
+        name: by which the plan calls it.
+    """
+
+    name: str
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PlanStep:
     """A step, after which one can stop and look.
 
@@ -130,8 +145,7 @@ class PlanStep:
         back: how to go back from here.
         expected: what `kgroup plan verify` looks for.
         forecast: None where the step does nothing to the group that is simulated.
-        seen: ids of the members that were there when `kgroup plan verify` found it done; None
-            before.
+        seen: the members that were there when `kgroup plan verify` found it done; None before.
     """
 
     number: int
@@ -144,7 +158,7 @@ class PlanStep:
     back: str | None = None
     expected: Expected = field(default_factory=Expected)
     forecast: Forecast | None = None
-    seen: tuple[str, ...] | None = None
+    seen: tuple[PlannedMember, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +167,6 @@ class NaiveWay:
 
     text: str
     forecast: Forecast
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedMember:
-    """A member as it was when the plan was made; attributes as in `Member`.
-
-    Attributes:
-        name: by which the plan calls it.
-    """
-
-    name: str
-    member_id: str
-    instance_id: str | None
-    client_id: str | None
-    client_host: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.errors import ExitStatus, InputError, NotFoundError
@@ -11,11 +11,11 @@ from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
-from kgroup.operation.running_group import assumptions, scenario_of
+from kgroup.operation.running_group import assumptions, member_names, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import GroupSource
 
-__all__ = ["RunningGroup", "plan_each", "read_running"]
+__all__ = ["RunningGroup", "plan_each", "planned_members", "read_running"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,7 @@ class RunningGroup:
     @property
     def planned_members(self) -> tuple[PlannedMember, ...]:
         """The members as a plan keeps them."""
-        return tuple(
-            PlannedMember(name, each.member_id, each.instance_id, each.client_id, each.client_host)
-            for name, each in self.by_name.items()
-        )
+        return planned_members(self.group.members)
 
     @property
     def rests(self) -> Precondition:
@@ -85,6 +82,21 @@ class RunningGroup:
             f" found {what}",
             group_id=self.group.group_id,
         )
+
+
+def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:
+    """Note who members are, by the names that scenarios have for them."""
+    names = member_names(members)
+    return tuple(
+        PlannedMember(
+            names[each.member_id],
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+        )
+        for each in members
+    )
 
 
 def read_running(source: GroupSource, group_id: str) -> RunningGroup:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from kgroup.errors import ExitStatus, InputError, UsageError
 from kgroup.model.group import Group, GroupState
-from kgroup.operation.plan.plan import Plan, PlanStep
+from kgroup.operation.plan.plan import Plan, PlannedMember, PlanStep
+from kgroup.operation.plan.running import planned_members
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, Question
@@ -49,7 +50,7 @@ class StepCheck:
         step: its number.
         progress: of the whole step.
         missing: members that have not taken it, by their names in the plan.
-        member_ids: of the members that are there now.
+        members: that are there now.
     """
 
     group_id: str
@@ -58,7 +59,7 @@ class StepCheck:
     progress: Progress
     missing: tuple[str, ...]
     conditions: tuple[Condition, ...]
-    member_ids: tuple[str, ...]
+    members: tuple[PlannedMember, ...]
 
 
 def verify_step(
@@ -113,7 +114,7 @@ def _step(plan: Plan, number: int) -> PlanStep:
 def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
     """Note who was there when a step was done: the next step is to replace them."""
     steps = tuple(
-        replace(step, seen=check.member_ids) if step.number == check.step else step
+        replace(step, seen=check.members) if step.number == check.step else step
         for step in plan.steps
     )
     return replace(plan, steps=steps)
@@ -125,7 +126,13 @@ def _check(plan: Plan, step: PlanStep, group: Group) -> StepCheck:
     conditions = tuple(_conditions(plan, step, group, missing))
     progress = _whole(step, group, [each.progress for each in conditions], missing)
     return StepCheck(
-        plan.group_id, step.number, step.title, progress, missing, conditions, tuple(sorted(there))
+        plan.group_id,
+        step.number,
+        step.title,
+        progress,
+        missing,
+        conditions,
+        planned_members(group.members),
     )
 
 
@@ -135,13 +142,14 @@ def _not_restarted(plan: Plan, step: PlanStep, there: Collection[str]) -> tuple[
     Who was there when the last step before was verified, its check has noted; a member that is
     restarted comes back with another id, a static one too (`ClassicGroup.replaceStaticMember`).
     """
-    before = [each.seen for each in plan.steps if each.number < step.number and each.seen]
-    names = {each.member_id: each.name for each in plan.members}
-    ids = before[-1] if before else tuple(names)
-    still = [each for each in ids if each in there]
-    if not before and set(names.values()) > set(step.restarted):  # others are left as they are
-        still = [each for each in still if names[each] in step.restarted]
-    return tuple(names.get(each, each) for each in still)
+    seen = [each.seen for each in plan.steps if each.number < step.number and each.seen]
+    if seen:
+        return tuple(each.name for each in seen[-1] if each.member_id in there)
+    return tuple(
+        each.name
+        for each in plan.members
+        if each.member_id in there and (not step.restarted or each.name in step.restarted)
+    )
 
 
 def _conditions(

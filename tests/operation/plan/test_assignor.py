@@ -1,0 +1,161 @@
+"""Ways from one strategy to another: which there are, what they cost, and which are refused.
+
+What groups do is Kafka's: the same plans are carried out with its consumers in
+`tests/broker/test_plan_assignor.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.operation.plan.assignor import CLASSES, plan_assignor
+from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.plan import Plan, Verdict
+from tests.operation.plan.groups import group_of, running
+
+RANGE, COOPERATIVE = CLASSES["range"], CLASSES["cooperative-sticky"]
+
+
+def plan(
+    group: Group,
+    strategy: str,
+    told: Mapping[str, tuple[str, ...]] | None = None,
+    library: str | None = None,
+    habits: Habits | None = None,
+) -> Plan:
+    """Plan with the usual habits."""
+    return plan_assignor(running(group), strategy, told or {}, habits or Habits(), library)
+
+
+def lists(found: Plan) -> list[list[str | None]]:
+    """Give what each step sets."""
+    return [[setting.after for setting in step.settings] for step in found.steps]
+
+
+def verdicts(found: Plan) -> dict[str, Verdict]:
+    return {each.code: each.verdict for each in found.preconditions}
+
+
+def test_eager_to_cooperative_takes_two_restarts_of_everybody() -> None:
+    found = plan(group_of(), "cooperative-sticky")
+    assert lists(found) == [[f"{COOPERATIVE},{RANGE}"], [COOPERATIVE]]
+    assert [step.restarted for step in found.steps] == [("a", "b", "c")] * 2
+    assert [step.number for step in found.steps] == [1, 2]
+    assert found.forecast is not None
+    assert found.forecast.failed == {}
+    # Who has the new strategy alone finds nobody to agree with.
+    assert found.naive is not None
+    assert set(found.naive.forecast.failed.values()) == {"INCONSISTENT_GROUP_PROTOCOL"}
+    assert verdicts(found) == {
+        "stable": Verdict.VERIFIED,
+        "common-strategy": Verdict.VERIFIED,
+        "supported-strategies": Verdict.UNKNOWN,
+        "mixed-strategies": Verdict.UNKNOWN,
+        "client-version": Verdict.VERIFIED,
+    }
+
+
+def test_forecasts_of_steps_are_those_of_the_whole() -> None:
+    found = plan(group_of(), "cooperative-sticky")
+    assert found.forecast is not None
+    for name in ("rebalances", "moved", "stopped_ms", "read_again", "skipped"):
+        parts = [getattr(step.forecast, name) for step in found.steps]
+        assert sum(parts) == getattr(found.forecast, name)
+    # Each restart of a dynamic member is two generations: without it, and with it again.
+    assert found.steps[0].forecast is not None
+    assert found.steps[0].forecast.rebalances == 6
+
+
+def test_who_lists_the_strategy_already_is_restarted_once() -> None:
+    told = {"": ("range", "cooperative-sticky")}
+    found = plan(group_of(), "cooperative-sticky", told)
+    assert lists(found) == [[COOPERATIVE]]
+    assert found.naive is None
+    assert verdicts(found)["supported-strategies"] is Verdict.VERIFIED
+
+
+def test_only_members_whose_list_changes_are_restarted() -> None:
+    told = {"": ("range",), "a": ("cooperative-sticky", "range")}
+    found = plan(group_of(), "cooperative-sticky", told)
+    assert [step.restarted for step in found.steps] == [("b", "c"), ("a", "b", "c")]
+    assert found.steps[0].expected.is_restarted
+    assert [(each.member, each.after) for each in found.steps[0].settings] == [
+        ("b", f"{COOPERATIVE},{RANGE}"),
+        ("c", f"{COOPERATIVE},{RANGE}"),
+    ]
+
+
+def test_nothing_is_to_be_done() -> None:
+    found = plan(group_of(strategy="sticky"), "sticky")
+    assert found.steps == ()
+    assert found.forecast is None
+    assert not found.is_refuted
+
+
+def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> None:
+    found = plan(group_of(), "cooperative-sticky", library="librdkafka")
+    (step,) = found.steps
+    assert step.actions[0].startswith("Stop all members")
+    assert step.commands == ()
+    # From range to roundrobin nothing mixes.
+    assert len(plan(group_of(), "roundrobin", library="librdkafka").steps) == 2
+
+
+def test_static_members_do_not_leave_when_they_stop() -> None:
+    found = plan(group_of(static=True), "cooperative-sticky", library="librdkafka")
+    (step,) = found.steps
+    assert step.commands == ("kgroup members remove g --all --execute",)
+    assert step.forecast is not None
+    assert step.forecast.longest_stop_ms is not None
+    assert step.forecast.longest_stop_ms >= 45_000  # their session timeout
+    assert step.forecast.failed == {}
+
+
+def test_large_groups_are_restarted_some_at_a_time() -> None:
+    one = plan(group_of("abcd"), "sticky", habits=Habits(at_once=1))
+    two = plan(group_of("abcd"), "sticky", habits=Habits(at_once=2))
+    assert one.forecast is not None
+    assert two.forecast is not None
+    assert two.forecast.rebalances == one.forecast.rebalances / 2
+    assert two.steps[0].actions[0].startswith("Restart 2 members at a time")
+    assert Habits().restarted_at_once(20) == 1
+    assert Habits().restarted_at_once(100) == 5
+
+
+@pytest.mark.parametrize(
+    ("group", "code"), [(group_of(state=GroupState.PREPARING_REBALANCE), "stable")]
+)
+def test_refused(group: Group, code: str) -> None:
+    found = plan(group, "cooperative-sticky")
+    assert found.is_refuted
+    assert found.steps == ()
+    assert verdicts(found)[code] is Verdict.REFUTED
+
+
+def test_a_member_that_does_not_support_what_the_group_uses() -> None:
+    found = plan(group_of(), "sticky", {"b": ("roundrobin",)})
+    assert found.is_refuted
+    (common,) = [each for each in found.preconditions if each.code == "common-strategy"]
+    assert common.found == "not said of b"
+    assert "INCONSISTENT_GROUP_PROTOCOL" in (common.check or "")
+
+
+def test_old_clients() -> None:
+    old = group_of(owned=False)
+    assert verdicts(plan(old, "cooperative-sticky"))["client-version"] is Verdict.UNKNOWN
+    refused = plan(old, "cooperative-sticky", library="java")
+    assert verdicts(refused)["client-version"] is Verdict.REFUTED
+    assert "client-version" not in verdicts(plan(old, "sticky"))
+
+
+def test_what_is_no_strategy_and_who_is_no_member() -> None:
+    with pytest.raises(UsageError, match=r"expected a strategy .* found 'fair'"):
+        plan(group_of(), "fair")
+    with pytest.raises(NotFoundError, match=r"expected one member \(a, b, c\), found 'd'"):
+        plan(group_of(), "sticky", {"d": ("sticky",)})
+    with pytest.raises(InputError, match="expected a classic group"):
+        plan(group_of(type_=GroupType.CONSUMER), "sticky")

@@ -1,0 +1,84 @@
+"""How far a step is, by what its group looks like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgroup.errors import ExitStatus, UsageError
+from kgroup.model.group import Group, GroupState
+from kgroup.operation.plan.assignor import plan_assignor
+from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.plan import Plan
+from kgroup.operation.plan.verify import Progress, StepCheck, verify_step, with_members_seen
+from tests.operation.plan.groups import group_of, running
+from tests.operation.sources import FakeSource
+
+BEFORE = group_of()
+FIRST = group_of(strategy="cooperative-sticky", incarnation=2)
+SECOND = group_of(strategy="cooperative-sticky", incarnation=3)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return plan_assignor(running(BEFORE), "cooperative-sticky", {}, Habits())
+
+
+def check(plan: Plan, group: Group, step: int = 1) -> StepCheck:
+    (found,) = verify_step(FakeSource(group), [plan], step).data
+    return found
+
+
+def mixed(*groups: Group) -> Group:
+    """Take a member of each of these groups, in order."""
+    members = tuple(group.members[number] for number, group in enumerate(groups))
+    return replace(groups[0], members=members)
+
+
+def test_nothing_was_done(plan: Plan) -> None:
+    found = check(plan, BEFORE)
+    assert found.progress is Progress.NOT_BEGUN
+    assert found.missing == ("a", "b", "c")
+
+
+def test_some_have_taken_it(plan: Plan) -> None:
+    found = check(plan, mixed(BEFORE, FIRST, BEFORE))
+    assert found.progress is Progress.HALF_DONE
+    assert found.missing == ("a", "c")
+
+
+def test_one_is_away(plan: Plan) -> None:
+    found = check(plan, replace(BEFORE, members=BEFORE.members[1:]))
+    assert found.progress is Progress.HALF_DONE
+    assert found.missing == ("b", "c")
+
+
+def test_done(plan: Plan) -> None:
+    assert check(plan, FIRST).progress is Progress.DONE
+    report = verify_step(FakeSource(FIRST), [plan], 1)
+    assert report.exit_status is ExitStatus.DONE
+    assert verify_step(FakeSource(BEFORE), [plan], 1).exit_status is ExitStatus.PROBLEM
+
+
+def test_all_have_taken_it_and_the_group_uses_something_else(plan: Plan) -> None:
+    assert check(plan, replace(FIRST, assignor="range")).progress is Progress.WRONG
+    # As long as a rebalance goes on, that may still come right.
+    moving = replace(FIRST, assignor=None, state=GroupState.PREPARING_REBALANCE)
+    assert check(plan, moving).progress is Progress.HALF_DONE
+
+
+def test_who_took_the_first_step_has_not_taken_the_second(plan: Plan) -> None:
+    noted = with_members_seen(plan, check(plan, FIRST))
+    assert [each.member_id for each in noted.steps[0].seen or ()] == ["a-2", "b-2", "c-2"]
+    found = check(noted, FIRST, 2)
+    assert found.progress is Progress.NOT_BEGUN
+    assert check(noted, mixed(SECOND, SECOND, FIRST), 2).missing == ("c",)
+    assert check(noted, SECOND, 2).progress is Progress.DONE
+
+
+def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
+    with pytest.raises(UsageError, match="the plan for g has 2 steps, found --step 3"):
+        verify_step(FakeSource(BEFORE), [plan], 3)
+    with pytest.raises(UsageError, match="there is no plan for x; there are plans for g"):
+        verify_step(FakeSource(BEFORE), [plan], 1, ["x"])

@@ -37,6 +37,8 @@ from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset
+from kgroup.operation.plan.plan import Plan
+from kgroup.operation.plan.verify import StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.report import Report
 from kgroup.operation.simulate import ShippedScenario
@@ -45,7 +47,7 @@ from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.cell import HARMFUL, Column, cell
 from kgroup.render.document import document, json_on_terminal, json_rows
-from kgroup.render.group import assignment, group, offsets, simulation, zookeeper
+from kgroup.render.group import assignment, group, offsets, plan, simulation, zookeeper
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
 from kgroup.render.group.watch import watch_text
@@ -109,6 +111,8 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     assignment.bounces_sheet: Bounce,
     simulation.events_sheet: Simulation,
     simulation.scenario_sheet: ShippedScenario,
+    plan.steps_sheet: Plan,
+    plan.checks_sheet: StepCheck,
     zookeeper.consumer_sheet: RegisteredConsumer,
     zookeeper.owner_sheet: OwnedPartition,
     zookeeper.node_sheet: TreeNode,
@@ -167,13 +171,18 @@ def _watch(groups: Rows, form: str, *, headers: bool, terminal: bool) -> Iterato
 
 
 def _grids(runs: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    for plan in (plan for run in runs for plan in run.plans if plan.assignment is not None):
-        yield from grid_text(plan, 60, terminal=terminal)
+    for each in (each for run in runs for each in run.plans if each.assignment is not None):
+        yield from grid_text(each, 60, terminal=terminal)
 
 
 def _simulation_grids(rows: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
     for row in rows:
         yield from simulation.grid_text(row, 60)
+
+
+def _plan_diagrams(rows: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    for row in rows:
+        yield from plan.diagram_text(row)
 
 
 def _diagrams(rows: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
@@ -195,6 +204,9 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     simulation.scenarios_text: (ShippedScenario, simulation.scenarios_text),
     simulation.grid_text: (Simulation, _simulation_grids),
     simulation.diagram_text: (Simulation, _diagrams),
+    plan.plans_text: (Plan, plan.plans_text),
+    plan.checks_text: (StepCheck, plan.checks_text),
+    plan.diagram_text: (Plan, _plan_diagrams),
     zookeeper.findings_text: (Finding, zookeeper.findings_text),
     statistics.stats_text: (Count, statistics.stats_text),
     answer.commit_text: (CommitSummary, answer.commit_text),
@@ -204,7 +216,14 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
 """Every function that writes a page: of what, and how to call it."""
 
 _ONLY_TABLES = frozenset(
-    {watch_text, grid_text, picture.picture_text, simulation.grid_text, simulation.diagram_text}
+    {
+        watch_text,
+        grid_text,
+        picture.picture_text,
+        plan.diagram_text,
+        simulation.grid_text,
+        simulation.diagram_text,
+    }
 )
 """Pages that have no other form."""
 

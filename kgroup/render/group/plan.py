@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.operation.plan.plan import Forecast, Plan, PlanStep, Setting
 from kgroup.operation.plan.verify import StepCheck
-from kgroup.render.cell import Column, Kind, age, visible
-from kgroup.render.group.simulation import mermaid_text
+from kgroup.render.cell import Column, Kind, age, mermaid_label, visible
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 
 __all__ = [
@@ -212,17 +211,17 @@ def checks_text(
 def diagram_text(plan: Plan) -> Iterator[str]:
     """Write a Mermaid diagram: the steps, where one looks before the next, and the ways back."""
     yield "```mermaid\nflowchart TD\n"
-    yield f'    begin["{mermaid_text(f"{plan.group_id}: {plan.assignor or plan.type}")}"]\n'
+    yield f'    begin["{mermaid_label(f"{plan.group_id}: {plan.assignor or plan.type}")}"]\n'
     last = "begin"
     for each in plan.preconditions:
-        yield f'    {last} --- c_{each.code.replace("-", "_")}{{{{"{mermaid_text(each.text)}'
+        yield f'    {last} --- c_{each.code.replace("-", "_")}{{{{"{mermaid_label(each.text)}'
         yield f' {each.verdict}"}}}}\n'
     for step in plan.steps:
         name, look = f"s{step.number}", f"v{step.number}"
-        yield f'    {last} --> {name}["{step.number}. {mermaid_text(step.title)}"]\n'
+        yield f'    {last} --> {name}["{step.number}. {mermaid_label(step.title)}"]\n'
         yield f'    {name} --> {look}{{"verify --step {step.number}"}}\n'
         if step.back is not None:
-            yield f'    {look} -. "{mermaid_text(step.back)}" .-> {last}\n'
+            yield f'    {look} -. "{mermaid_label(step.back)}" .-> {last}\n'
         last = look
-    yield f'    {last} --> done(["{mermaid_text(plan.goal or str(plan.target))}"])\n'
+    yield f'    {last} --> done(["{mermaid_label(plan.goal or str(plan.target))}"])\n'
     yield "```\n"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kgroup.operation.simulate import ShippedScenario
-from kgroup.render.cell import Column, Kind, age, ranges, visible
+from kgroup.render.cell import Column, Kind, age, mermaid_label, ranges, visible
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 from kgroup.simulation.owners import Ownership, Standstill
 from kgroup.simulation.timeline import Event, PartitionTotal, Rebalance, Simulation
@@ -19,7 +19,6 @@ __all__ = [
     "diagram_text",
     "events_sheet",
     "grid_text",
-    "mermaid_text",
     "scenario_sheet",
     "scenarios_text",
     "simulations_text",
@@ -293,7 +292,7 @@ def diagram_text(simulation: Simulation) -> Iterator[str]:
     others = {event.actor for event in simulation.events} - {"coordinator"}
     ids = {name: f"p{at}" for at, name in enumerate(sorted(others))}
     for name, short in ids.items():
-        yield f"    participant {short} as {mermaid_text(name)}\n"
+        yield f"    participant {short} as {mermaid_label(name)}\n"
     if simulation.transitions:
         ids["coordinator"] = "c"
         yield "    participant c as coordinator\n"
@@ -314,14 +313,9 @@ def _arrows(event: Event, ids: Mapping[str, str]) -> Iterator[str]:
     parts = _parts(event)
     said = " ".join(filter(None, (event.error or event.answer, parts)))
     if not event.event[:1].isupper() or "coordinator" not in ids:
-        yield f"    Note over {actor}: {when} {mermaid_text(f'{event.event} {said}'.strip())}\n"
+        yield f"    Note over {actor}: {when} {mermaid_label(f'{event.event} {said}'.strip())}\n"
         return
     if event.answer == "waits":
         yield f"    {actor}->>c: {when} {event.event}\n"
     else:
-        yield f"    c-->>{actor}: {when} {event.event}: {mermaid_text(said)}\n"
-
-
-def mermaid_text(text: str) -> str:
-    """Write a text so that Mermaid takes it for one."""
-    return visible(text).replace("#", "#35;").replace(";", "#59;").replace(":", "#58;")
+        yield f"    c-->>{actor}: {when} {event.event}: {mermaid_label(said)}\n"

@@ -9,7 +9,7 @@ from kgroup.errors import ExitStatus, InputError, UsageError
 from kgroup.model.group import Group, GroupState
 from kgroup.operation.plan.plan import Plan, PlannedMember, PlanStep
 from kgroup.operation.plan.running import planned_members
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, Question
 from kgroup.word import Word
@@ -89,26 +89,22 @@ def verify_step(
         )
     if not chosen:
         raise InputError("expected a plan of a group, found none")
-    steps = {plan.group_id: _step(plan, number) for plan in chosen}
-    reading, missing = select_groups(source, [plan.group_id for plan in chosen], _QUESTION)
+    steps = {plan.group_id: step for plan in chosen for step in plan.steps if step.number == number}
+    if not steps:
+        most = max(len(plan.steps) for plan in chosen)
+        raise UsageError(f"expected --step of {most} at most, as the plan has, found {number}")
+    reading, missing = select_groups(source, list(steps), _QUESTION)
     checks = tuple(
         _check(plan, steps[plan.group_id], reading.image.groups[plan.group_id])
         for plan in chosen
         if plan.group_id in reading.image.groups
     )
+    shorter = [plan.group_id for plan in chosen if plan.group_id not in steps]
+    notes = (f"no step {number} is planned for {first_names(shorter)}",) if shorter else ()
     problems = (*missing, *reading.problems)
     is_done = all(each.progress is Progress.DONE for each in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
-    return Report(checks, problems, reading.notes, verdict)
-
-
-def _step(plan: Plan, number: int) -> PlanStep:
-    for step in plan.steps:
-        if step.number == number:
-            return step
-    raise UsageError(
-        f"the plan for {plan.group_id} has {len(plan.steps)} steps, found --step {number}"
-    )
+    return Report(checks, problems, (*reading.notes, *notes), verdict)
 
 
 def with_members_seen(plan: Plan, check: StepCheck) -> Plan:

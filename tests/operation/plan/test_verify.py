@@ -78,7 +78,7 @@ def test_who_took_the_first_step_has_not_taken_the_second(plan: Plan) -> None:
 
 
 def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
-    with pytest.raises(UsageError, match="the plan for g has 2 steps, found --step 3"):
+    with pytest.raises(UsageError, match="expected --step of 2 at most, as the plan has, found 3"):
         verify_step(FakeSource(BEFORE), [plan], 3)
     with pytest.raises(UsageError, match="there is no plan for x; there are plans for g"):
         verify_step(FakeSource(BEFORE), [plan], 1, ["x"])

@@ -1,0 +1,139 @@
+"""`kgroup plan` as it is typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli, Result
+
+STICKY = ("plan", "assignor", "cooperative-sticky", "payment-service", "--sample")
+
+
+def ended(cli: Cli, status: int, *arguments: object) -> Result:
+    """Run a command that ends with this status."""
+    found = cli(*arguments)
+    assert found.status == status, found
+    return found
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(text)["data"]
+    return found
+
+
+@pytest.fixture
+def saved(cli: Cli, tmp_path: Path) -> Path:
+    """Save a plan for two groups of the sample."""
+    path = tmp_path / "plan.json"
+    path.write_text(cli(*STICKY[:-1], "order-service", "--sample", "-o", "json").out)
+    return path
+
+
+def test_a_plan_is_a_page(cli: Cli) -> None:
+    out = cli(*STICKY).out
+    for part in ("Preconditions", "Step 1: Restart every member", "Step 2:", "Forecast"):
+        assert part in out
+    assert (
+        "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeSticky" in out
+    )
+    assert "without the plan: One rolling restart" in out
+
+
+def test_rows_are_steps(cli: Cli) -> None:
+    found = [*csv.DictReader(io.StringIO(cli(*STICKY, "-o", "csv").out))]
+    assert [(each["group_id"], each["step"]) for each in found] == [
+        ("payment-service", "1"),
+        ("payment-service", "2"),
+    ]
+    (plan,) = rows(cli(*STICKY, "-o", "json").out)
+    forecasts = [step["forecast"] for step in plan["steps"]]
+    assert [int(each["moved"]) for each in found] == [each["moved"] for each in forecasts]
+
+
+def test_a_runbook_in_markdown(cli: Cli) -> None:
+    out = cli(*STICKY, "-o", "markdown").out
+    assert out.startswith("## payment-service: assignor cooperative-sticky\n")
+    assert "### Step 2: Restart every member with cooperative-sticky alone" in out
+
+
+def test_a_diagram(cli: Cli) -> None:
+    out = cli(*STICKY, "--diagram").out
+    assert out.startswith("```mermaid\nflowchart TD\n")
+    assert "verify --step 2" in out
+    assert "--diagram is a drawing" in ended(cli, 2, *STICKY, "--diagram", "-o", "json").err
+
+
+def test_a_group_that_is_not_there(cli: Cli) -> None:
+    found = ended(cli, 4, *STICKY[:-1], "nosuch", "--sample", "-o", "json")
+    assert [each["group_id"] for each in rows(found.out)] == ["payment-service"]
+    assert [each["kind"] for each in json.loads(found.out)["errors"]] == ["not-found"]
+    ended(cli, 3, "plan", "assignor", "sticky", "nosuch", "--sample")
+
+
+def test_a_plan_that_cannot_be_carried_out(cli: Cli) -> None:
+    found = ended(cli, 5, *STICKY, "--settings", "roundrobin", "-o", "json")
+    (plan,) = rows(found.out)
+    assert plan["steps"] == []
+    assert "refuted" in {each["verdict"] for each in plan["preconditions"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["fair", "payment-service", "--sample"], "expected a strategy"),
+        (["sticky", "payment-service"], "where do the groups come from?"),
+        (["sticky", "payment-service", "--sample", "--settings", "a=fair"], "strategies of range"),
+        (["sticky", "payment-service", "--sample", "--settings", "=range"], "strategies of range"),
+        (["sticky", "payment-service", "--sample", "--at-once", "0"], "--at-once"),
+        (["sticky", "payment-service", "--sample", "--restart-time", "soon"], "no length of time"),
+    ],
+)
+def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
+    assert told in ended(cli, 2, "plan", "assignor", *arguments).err
+
+
+def test_a_step_that_is_not_done(cli: Cli, saved: Path) -> None:
+    before = saved.read_bytes()
+    found = ended(cli, 5, "plan", "verify", str(saved), "--step", "1", "--sample", "-o", "json")
+    # What order-service is to become it is already; payment-service has not begun.
+    assert [(each["group_id"], each["progress"]) for each in rows(found.out)] == [
+        ("payment-service", "not-begun")
+    ]
+    assert saved.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "expected more, found the end of the file"),
+        ("{}", "expected a field schema_version, found none"),
+        ('{"schema_version":2,"command":"plan assignor","data":[]}', "expected 1, found 2"),
+        ('{"schema_version":1,"command":"list","data":[]}', "expected a plan, found 'list'"),
+        ('{"schema_version":1,"command":"plan x","data":[{}]}', "$.data[0]: expected a field"),
+        ('{"schema_version":1,"command":"plan x","data":[]}', "expected a plan of a group"),
+        ('{"x":' * 100_000, "found JSON of too many levels"),
+    ],
+)
+def test_what_is_no_plan(cli: Cli, tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    found = ended(cli, 1, "plan", "verify", str(path), "--step", "1", "--sample")
+    assert told in found.err
+
+
+def test_no_such_file_step_or_group(cli: Cli, saved: Path) -> None:
+    assert (
+        "No such file" in ended(cli, 1, "plan", "verify", "x.json", "--step", "1", "--sample").err
+    )
+    line = ("plan", "verify", str(saved))
+    assert (
+        "expected --step of 2 at most, as the plan has, found 9"
+        in ended(cli, 2, *line, "--step", "9", "--sample").err
+    )
+    assert "no plan for x" in ended(cli, 2, *line, "x", "--step", "1", "--sample").err

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from typing import Any
+
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.running_group import group_as_it_is
 from kgroup.simulation.scenario.file import read_scenario
-from kgroup.simulation.scenario.scenario import Scenario
-from tests.operation.sources import FakeSource
+from kgroup.simulation.scenario.play import play
+from kgroup.simulation.scenario.scenario import Action, Scenario, Step
+from kgroup.simulation.timeline import Simulation
+from tests.operation.sources import FakeSource, TreeSource
+from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
 
 
 def slow_group() -> Scenario:
@@ -40,3 +47,33 @@ def test_a_group_is_watched_until_its_sessions_are_over() -> None:
     assert read_scenario(step, "test", scenario).duration_ms == 300_000 + 600_000 + 60_000
     short = read_scenario(f'duration = "6m"\n{step}', "test", scenario)
     assert short.duration_ms == 360_000
+
+
+def _restarted(**changes: Any) -> tuple[Simulation, str]:
+    """Play that the first of the recorded consumers of "billing" restarts, perhaps otherwise."""
+    scenario = group_as_it_is(TreeSource(recorded_tree(), recorded_ranges()), "billing").data[0]
+    first, *_ = sorted(scenario.connectors)
+    plan = scenario.connectors[first]
+    plan = replace(plan, config=replace(plan.config, **changes))
+    step = Step(1_000, Action.RESTART, first, 5_000, plan)
+    return play(replace(scenario, steps=(step,)), 0), first
+
+
+def test_a_consumer_on_zookeeper_comes_back_behind_those_of_its_host() -> None:
+    """Its id has the time when it began (`ZookeeperConsumerConnector.consumerIdString`)."""
+    played, first = _restarted()
+    (event,) = [each for each in played.events if each.event == "registered"]
+    host = first.rsplit("-", 2)[0]
+    assert event.actor == first
+    assert re.fullmatch(rf"billing_{host}-\d{{13}}-[0-9a-f]{{8}}", event.answer or "")
+    assert (event.answer or "") > recorded()["consumers"]["billing-2"] > f"billing_{first}"
+
+
+def test_a_group_on_zookeeper_has_its_commits_where_it_commits() -> None:
+    """A consumer that looks in Kafka for what is in ZooKeeper begins at the end of the log."""
+    skipped = sum(each.skipped for each in _restarted()[0].partitions)
+    elsewhere = _restarted(storage="kafka", dual_commit=False)[0].partitions
+    assert skipped == 0
+    assert sum(each.skipped for each in elsewhere) > 0
+    both = _restarted(storage="kafka", dual_commit=True)[0].partitions
+    assert sum(each.skipped for each in both) == 0

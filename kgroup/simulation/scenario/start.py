@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kgroup.assignor.spec import MemberSpec
 from kgroup.model.pattern import parse_regex
@@ -17,6 +17,7 @@ from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from kgroup.simulation.world import World
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
+from kgroup.simulation.zookeeper.config import ZookeeperConfig
 
 __all__ = ["joined", "write_offsets", "write_start"]
 
@@ -47,13 +48,18 @@ def _write_logs(world: World, start: Start) -> None:
         world.logs.was_read(partition, offset)
 
 
-def write_offsets(cluster: ZookeeperCluster, start: Start) -> None:
-    """Write what consumers on ZooKeeper would have committed, to it and to Kafka."""
+def write_offsets(
+    cluster: ZookeeperCluster, start: Start, configs: Iterable[ZookeeperConfig]
+) -> None:
+    """Write what consumers on ZooKeeper would have committed, to where they commit."""
     _write_logs(cluster, start)
-    cluster.offsets.update(start.offsets)
-    for (topic, number), offset in start.offsets.items():
-        path = f"/consumers/{cluster.group_id}/offsets/{topic}/{number}"
-        cluster.server.write(path, str(offset))
+    stores = {(each.storage, each.is_dual) for each in configs}
+    if any(storage == "kafka" for storage, _ in stores):
+        cluster.offsets.update(start.offsets)
+    if any(storage == "zookeeper" or is_dual for storage, is_dual in stores):
+        for (topic, number), offset in start.offsets.items():
+            path = f"/consumers/{cluster.group_id}/offsets/{topic}/{number}"
+            cluster.server.write(path, str(offset))
 
 
 def _classic_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterator[Record]:

@@ -39,7 +39,8 @@ class ZookeeperStage(Stage[Connector]):
         self._plans: dict[str, ConnectorPlan] = dict(scenario.connectors)
         super().__init__(scenario, random, self.cluster)
         if (start := scenario.start) is not None:
-            write_offsets(self.cluster, start)
+            there = [scenario.connectors[name].config for name in start.members]
+            write_offsets(self.cluster, start, there)
             for name, member in start.members.items():
                 self._run(name, Registered(member.member_id, member.threads, start.offsets))
         self.schedule()

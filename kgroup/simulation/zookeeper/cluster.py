@@ -20,6 +20,10 @@ ZOOKEEPER = "zookeeper"
 """Who acts where ZooKeeper does something by itself."""
 BROKERS = "/brokers/ids"
 TOPICS = "/brokers/topics"
+_OWN_PART = re.compile(r"-\d{13}-[0-9a-f]{1,8}$")
+"""Of an id that Kafka has made: when its consumer began, and what tells it from others."""
+_LATER_MS = 2_000_000_000_000
+"""A time behind that of all that are there, with as many digits: ids are sorted as texts."""
 
 
 class ZookeeperCluster(World):
@@ -73,9 +77,14 @@ class ZookeeperCluster(World):
         return "/".join(map(str, ("/consumers", self.group_id, *names)))
 
     def consumer_uuid(self, host: str) -> str:
-        """Make the part of an id that tells consumers apart."""
-        name = re.sub(r"[^A-Za-z0-9.-]", "-", host)
-        return f"{name}-{self.clock.now_ms}-{self._random.getrandbits(32):08x}"
+        """Make the part of an id that tells consumers apart.
+
+        One that was there already is called by its own, which has the host: it comes back behind
+        all of this host that are there, as their ids tell when they began.
+        """
+        name, of_old = _OWN_PART.subn("", re.sub(r"[^A-Za-z0-9.-]", "-", host))
+        now_ms = self.clock.now_ms + (_LATER_MS if of_old else 0)
+        return f"{name}-{now_ms}-{self._random.getrandbits(32):08x}"
 
     # --- topics and brokers ---------------------------------------------------------------------
 

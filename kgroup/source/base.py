@@ -144,10 +144,13 @@ class KafkaOffsets:
     Attributes:
         offsets: by group, topic and partition; None where they are not known.
         problems: what could not be read.
+        members: how many the groups of the same ids have in Kafka, those that have any; None where
+            that is not known.
     """
 
     offsets: Mapping[tuple[str, str, int], int] | None
     problems: tuple[Problem, ...] = ()
+    members: Mapping[str, int] | None = None
 
 
 @runtime_checkable

@@ -11,10 +11,19 @@ from itertools import pairwise
 from kgroup.assignor.base import TopicPartition
 from kgroup.operation.plan.plan import Forecast, PlanStep
 from kgroup.simulation.scenario.play import play_parts
-from kgroup.simulation.scenario.scenario import Action, MemberPlan, Scenario, Step
+from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, MemberPlan, Scenario, Step
 from kgroup.simulation.timeline import Simulation
 
-__all__ = ["Habits", "Move", "forecast", "how_to_restart", "rolling_restart", "stopped_group"]
+__all__ = [
+    "Habits",
+    "Move",
+    "costs",
+    "forecast",
+    "how_to_restart",
+    "rest_ms",
+    "rolling_restart",
+    "stopped_group",
+]
 
 _BEGIN_MS = 1_000
 _SPARE_MS = 5_000
@@ -26,7 +35,7 @@ class Habits:
     """What no source tells of a group's programs.
 
     Attributes:
-        poll_ms: from one poll() to the next.
+        poll_ms: from one poll() to the next; on ZooKeeper what a fetch keeps a stream busy.
         restart_ms: from the end of a program to its next start.
         seed: of what chance decides.
         at_once: how many members are restarted at a time; None: one, or of a group of more than
@@ -57,14 +66,17 @@ class Move:
     step: PlanStep
     steps: tuple[Step, ...]
     duration_ms: int
-    members: Mapping[str, MemberPlan] = field(default_factory=dict)
+    members: Mapping[str, MemberPlan | ConnectorPlan] = field(default_factory=dict)
 
 
 def rolling_restart(
-    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
+    step: PlanStep,
+    scenario: Scenario,
+    plans: Mapping[str, MemberPlan | ConnectorPlan],
+    habits: Habits,
 ) -> Move:
     """Restart members one after another, or some at a time, when the group rests again."""
-    pause_ms = habits.restart_ms + _rest_ms(scenario, habits)
+    pause_ms = habits.restart_ms + rest_ms(scenario, habits)
     at_once = habits.restarted_at_once(len(plans))
     steps = tuple(
         Step(number // at_once * pause_ms, Action.RESTART, name, habits.restart_ms, plan)
@@ -94,18 +106,22 @@ def stopped_group(
     ]
     away_ms = max([habits.restart_ms, *(each + _SPARE_MS for each in sessions)])
     steps = tuple(Step(0, Action.RESTART, name, away_ms, plan) for name, plan in plans.items())
-    return Move(step, steps, away_ms + _rest_ms(scenario, habits), plans)
+    return Move(step, steps, away_ms + rest_ms(scenario, habits), plans)
 
 
-def _rest_ms(scenario: Scenario, habits: Habits) -> int:
-    """How long it takes until a group rests: some rounds in which each member is heard of once."""
-    beats = [
+def rest_ms(scenario: Scenario, habits: Habits) -> int:
+    """How long it takes until a group rests: some rounds in which each member is heard of once.
+
+    On ZooKeeper, in which each tries once more to get what others still own.
+    """
+    rounds = [each.config.rebalance_backoff_ms for each in scenario.connectors.values()]
+    rounds += [
         plan.config.heartbeat_interval_ms
         if plan.config.group_protocol == "classic"
         else scenario.consumer_settings.heartbeat_interval_ms
         for plan in scenario.members.values()
     ]
-    return _SPARE_MS + 4 * (max(beats, default=0) + habits.poll_ms)
+    return _SPARE_MS + 4 * (max(rounds, default=0) + habits.poll_ms)
 
 
 def forecast(
@@ -121,18 +137,24 @@ def forecast(
     Returns:
         The steps with their numbers and what each costs, and what all cost together.
     """
-    plans = {
-        name: replace(plan, processing_ms=habits.poll_ms) for name, plan in scenario.members.items()
+    busy_ms = habits.poll_ms
+    plans = {name: replace(plan, processing_ms=busy_ms) for name, plan in scenario.members.items()}
+    connectors = {
+        name: replace(plan, processing_ms=busy_ms) for name, plan in scenario.connectors.items()
     }
     bounds = [_BEGIN_MS]
     steps: list[Step] = []
     for move in moves:
         steps += [_put(step, bounds[-1], habits) for step in move.steps]
         bounds.append(bounds[-1] + move.duration_ms)
-    whole = replace(scenario, members=plans, steps=tuple(steps), duration_ms=bounds[-1])
+    whole = replace(
+        scenario, members=plans, connectors=connectors, steps=tuple(steps), duration_ms=bounds[-1]
+    )
     ends = play_parts(whole, habits.seed, bounds)
     played = ends[-1]
-    first = 0 if scenario.start is None else scenario.start.generation_id
+    first: int | None = 0 if scenario.start is None else scenario.start.generation_id
+    if scenario.connectors:
+        first = None
     found = tuple(
         replace(
             move.step,
@@ -148,7 +170,7 @@ def forecast(
 
 def _put(step: Step, begin_ms: int, habits: Habits) -> Step:
     plan = step.plan
-    if isinstance(plan, MemberPlan):
+    if plan is not None:
         plan = replace(plan, processing_ms=habits.poll_ms)
     return replace(step, at_ms=begin_ms + step.at_ms, plan=plan)
 
@@ -159,7 +181,7 @@ def _measured(
     after: Simulation,
     begin_ms: int,
     end_ms: int,
-    generation_id: int,
+    generation_id: int | None,
 ) -> Forecast:
     """Measure what happened between two times.
 
@@ -169,31 +191,42 @@ def _measured(
         after: ends at the second.
         begin_ms: the first.
         end_ms: the second.
-        generation_id: with which all begin.
+        generation_id: with which all begin; None: on ZooKeeper there are none.
     """
-    stops = [
-        (partition, until_ms - since_ms)
-        for partition, since_ms, until_ms in _stops(played)
-        if begin_ms <= since_ms < end_ms
-    ]
+    if generation_id is None:
+        count = sum(begin_ms <= each.begin_ms < end_ms for each in played.rebalances)
+    else:
+        count = _generation(after, generation_id) - _generation(before, generation_id)
     again, skipped = (
         sum(getattr(each, name) for each in after.partitions)
         - sum(getattr(each, name) for each in before.partitions)
         for name in ("read_again", "skipped")
     )
+    return costs(played, begin_ms, end_ms, count, again, skipped)
+
+
+def costs(
+    played: Simulation, begin_ms: int, end_ms: int, rebalances: int, read_again: int, skipped: int
+) -> Forecast:
+    """Measure what became of partitions and programs between two times, beside what is counted."""
+    stops = [
+        (partition, until_ms - since_ms)
+        for partition, since_ms, until_ms in _stops(played)
+        if begin_ms <= since_ms < end_ms
+    ]
     failed = {
         event.actor: event.answer or ""
         for event in played.events
         if event.event == "failed" and begin_ms <= event.time_ms < end_ms
     }
     return Forecast(
-        _generation(after, generation_id) - _generation(before, generation_id),
+        rebalances,
         sum(begin_ms <= at_ms < end_ms for at_ms in _moves(played)),
         len({partition for partition, _ in stops}),
         max((stopped_ms for _, stopped_ms in stops), default=None),
         sum(stopped_ms for _, stopped_ms in stops),
         _most(played, begin_ms, end_ms),
-        again,
+        read_again,
         skipped,
         failed,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.model.group import GroupType
+from kgroup.model.group import GroupState, GroupType
+from kgroup.model.offset import CommitStore
 from kgroup.word import Word
 
 __all__ = [
@@ -76,7 +77,8 @@ class Forecast:
     """What the simulator says of a step, or of all of them.
 
     Attributes:
-        rebalances: generations or, in groups of the consumer protocol, epochs that come.
+        rebalances: generations or, in groups of the consumer protocol, epochs that come; of
+            consumers on ZooKeeper how often some rebalance, who do it together.
         moved: how often a partition changes its owner.
         stopped: partitions that nobody reads for a while.
         longest_stop_ms: the longest such while; None where there is none.
@@ -103,16 +105,23 @@ class Expected:
     """What a group looks like when a step is done; what is None or empty does not matter.
 
     Attributes:
-        type: of the group.
+        type: of the group; one on ZooKeeper is looked for there.
         assignor: that it uses.
         is_restarted: whether every member has another id than before the step.
         members: how many there are at least.
+        state: in which it is.
+        topics: to which members subscribe.
+        commits: of consumers on ZooKeeper: BOTH where Kafka has the commits that ZooKeeper has,
+            KAFKA where it is ahead.
     """
 
     type: GroupType | None = None
     assignor: str | None = None
     is_restarted: bool = False
     members: int | None = None
+    state: GroupState = GroupState.STABLE
+    topics: tuple[str, ...] = ()
+    commits: CommitStore | None = None
 
 
 @dataclass(frozen=True, slots=True)

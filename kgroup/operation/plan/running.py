@@ -6,16 +6,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.errors import ExitStatus, InputError, NotFoundError
-from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.group import Group, GroupState, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, member_names, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario
-from kgroup.source.base import GroupSource
+from kgroup.source.base import GroupSource, Reading
 
-__all__ = ["RunningGroup", "plan_each", "planned_members", "read_running"]
+__all__ = [
+    "RunningGroup",
+    "plan_all",
+    "plan_each",
+    "planned_members",
+    "read_running",
+    "running_group",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,31 +113,47 @@ def read_running(source: GroupSource, group_id: str) -> RunningGroup:
         NotFoundError: there is no such group.
         InputError: it has no members, or cannot be simulated.
     """
-    reading, found = find_group(source, group_id)
+    return running_group(source, *find_group(source, group_id))
+
+
+def running_group(source: GroupSource, reading: Reading, found: Group) -> RunningGroup:
+    """Make it of a group that was read; otherwise like `read_running`."""
     report = scenario_of(source, reading, found)
     (scenario,) = report.data
-    kept = assumptions(scenario) if found.type is not GroupType.ZOOKEEPER else ()
-    return RunningGroup(found, scenario, report.errors, (*report.notes, *kept))
+    return RunningGroup(found, scenario, report.errors, (*report.notes, *assumptions(scenario)))
 
 
 def plan_each(
     source: GroupSource, group_ids: Collection[str], make: Callable[[RunningGroup], Plan]
 ) -> Report[Plan]:
-    """Plan for each of these groups.
+    """Plan for each of these groups; see `plan_all`."""
+
+    def plan(group_id: str) -> Report[Plan]:
+        running = read_running(source, group_id)
+        return Report((make(running),), running.problems, running.notes)
+
+    return plan_all(group_ids, plan)
+
+
+def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) -> Report[Plan]:
+    """Make plans, each for a group.
 
     Returns:
-        The plans; groups for which there is none are problems.
+        The plans; groups for which there is none are problems. The verdict is one where a
+        precondition is refuted.
     """
-    plans, problems, notes = [], [], []
+    plans: list[Plan] = []
+    problems: list[Problem] = []
+    notes: list[str] = []
     for group_id in dict.fromkeys(group_ids):
         try:
-            running = read_running(source, group_id)
-            plans.append(make(running))
+            report = plan(group_id)
         except (NotFoundError, InputError) as error:
             problems.append(Problem(error.kind, str(error), group_id=group_id))
             continue
-        problems += running.problems
-        notes += [each for each in running.notes if each not in notes]
+        plans += report.data
+        problems += report.errors
+        notes += [each for each in report.notes if each not in notes]
     is_refuted = any(each.is_refuted for each in plans) and not problems
     verdict = ExitStatus.PROBLEM if is_refuted else None
     return Report(tuple(plans), tuple(problems), tuple(notes), verdict)

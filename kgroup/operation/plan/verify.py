@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kgroup.assignor.base import TopicPartition
 from kgroup.errors import ExitStatus, InputError, UsageError
-from kgroup.model.group import Group, GroupState
-from kgroup.operation.plan.plan import Plan, PlannedMember, PlanStep
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.offset import CommitStore
+from kgroup.operation.commit import kafka_offsets
+from kgroup.operation.plan.plan import Expected, Plan, PlannedMember, PlanStep
 from kgroup.operation.plan.running import planned_members
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import GroupSource, Question
+from kgroup.source.base import GroupSource, KafkaOffsets, NodeSource, Question
 from kgroup.word import Word
 
 __all__ = ["Condition", "Progress", "StepCheck", "verify_step", "with_members_seen"]
 
-_QUESTION = Question(offsets=False, log_budget=0)
+_Commits = Mapping[TopicPartition, int]
 
 
 class Progress(Word):
@@ -78,7 +81,8 @@ def verify_step(
         where a step is not done.
 
     Raises:
-        UsageError: no plan has such a step, or is for a group that is named.
+        UsageError: no plan has such a step, or is for a group that is named; or the step is to be
+            seen in another source.
         BrokerError: nobody answers.
     """
     chosen = [plan for plan in plans if not group_ids or plan.group_id in group_ids]
@@ -93,18 +97,52 @@ def verify_step(
     if not steps:
         most = max(len(plan.steps) for plan in chosen)
         raise UsageError(f"expected --step of {most} at most, as the plan has, found {number}")
-    reading, missing = select_groups(source, list(steps), _QUESTION)
+    for step in steps.values():
+        _check_source(source, step)
+    # Before ZooKeeper: whoever commits to both writes there last, so that it is never behind.
+    asked = [group_id for group_id, step in steps.items() if step.expected.commits]
+    kafka = kafka_offsets(source, asked)
+    question = Question(offsets=bool(asked), log_budget=0, commit_times=False)
+    reading, missing = select_groups(source, list(steps), question)
     checks = tuple(
-        _check(plan, steps[plan.group_id], reading.image.groups[plan.group_id])
+        _check(
+            plan,
+            steps[plan.group_id],
+            reading.image.groups[plan.group_id],
+            _of_group(kafka, plan.group_id),
+        )
         for plan in chosen
         if plan.group_id in reading.image.groups
     )
     shorter = [plan.group_id for plan in chosen if plan.group_id not in steps]
     notes = (f"no step {number} is planned for {first_names(shorter)}",) if shorter else ()
-    problems = (*missing, *reading.problems)
+    problems = (*missing, *reading.problems, *kafka.problems)
     is_done = all(each.progress is Progress.DONE for each in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
     return Report(checks, problems, (*reading.notes, *notes), verdict)
+
+
+def _check_source(source: GroupSource, step: PlanStep) -> None:
+    """Refuse to look in Kafka for what is in ZooKeeper, or the other way round."""
+    if step.expected.type is None:
+        return
+    is_there = step.expected.type is GroupType.ZOOKEEPER
+    if is_there and not isinstance(source, NodeSource):
+        raise UsageError(
+            f"step {step.number} is to be seen in ZooKeeper: expected --zookeeper HOST:PORT/CHROOT"
+        )
+    if isinstance(source, NodeSource) and not is_there:
+        raise UsageError(
+            f"step {step.number} is to be seen at the brokers: expected --bootstrap-server "
+            "HOST:PORT, found ZooKeeper"
+        )
+
+
+def _of_group(kafka: KafkaOffsets, group_id: str) -> _Commits | None:
+    """Give what one group has committed to Kafka; None where nobody tells."""
+    if kafka.offsets is None:
+        return None
+    return {at[1:]: offset for at, offset in kafka.offsets.items() if at[0] == group_id}
 
 
 def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
@@ -116,10 +154,15 @@ def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
     return replace(plan, steps=steps)
 
 
-def _check(plan: Plan, step: PlanStep, group: Group) -> StepCheck:
+def _check(plan: Plan, step: PlanStep, group: Group, kafka: _Commits | None) -> StepCheck:
     there = {member.member_id for member in group.members}
-    missing = _not_restarted(plan, step, there) if step.expected.is_restarted else ()
-    conditions = tuple(_conditions(plan, step, group, missing))
+    missing: tuple[str, ...] = ()
+    if step.expected.is_restarted:
+        missing = _not_restarted(plan, step, there)
+    elif step.expected.state is GroupState.EMPTY:
+        names = {each.member_id: each.name for each in plan.members}
+        missing = tuple(names.get(each, each) for each in sorted(there))
+    conditions = tuple(_conditions(plan, step, group, missing, kafka))
     progress = _whole(step, group, [each.progress for each in conditions], missing)
     return StepCheck(
         plan.group_id,
@@ -149,10 +192,11 @@ def _not_restarted(plan: Plan, step: PlanStep, there: Collection[str]) -> tuple[
 
 
 def _conditions(
-    plan: Plan, step: PlanStep, group: Group, missing: Sequence[str]
+    plan: Plan, step: PlanStep, group: Group, missing: Sequence[str], kafka: _Commits | None
 ) -> Iterator[Condition]:
     expected = step.expected
     count = len(group.members)
+    fewer = Progress.HALF_DONE if count or expected.is_restarted else Progress.NOT_BEGUN
     if expected.is_restarted:
         total = len(step.restarted)
         progress = Progress.DONE
@@ -167,19 +211,84 @@ def _conditions(
     if expected.members is not None:
         yield Condition(
             f"The group has {expected.members} members or more.",
-            Progress.DONE if count >= expected.members else Progress.HALF_DONE,
+            Progress.DONE if count >= expected.members else fewer,
             str(count),
         )
     if expected.type is not None:
         yield _same("type", expected.type, group.type)
     if expected.assignor is not None:
         yield _same("strategy", expected.assignor, group.assignor)
-    is_stable = group.state is GroupState.STABLE
-    yield Condition(
-        "The group is stable.",
-        Progress.DONE if is_stable else Progress.HALF_DONE,
-        None if group.state is None else str(group.state),
+    if expected.topics:
+        yield _subscribed(expected.topics, group)
+    if expected.commits is not None:
+        yield _committed(expected, group, kafka)
+    if expected.state is GroupState.EMPTY:
+        yield _stopped(plan, group, missing)
+    else:
+        is_there = group.state is expected.state
+        yield Condition(
+            "The group is stable.",
+            Progress.DONE if is_there else Progress.HALF_DONE,
+            None if group.state is None else str(group.state),
+        )
+
+
+def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> Condition:
+    owned = len(group.stray_owners or ())
+    text = "No member is there, and nobody owns a partition."
+    if not missing:
+        progress = Progress.HALF_DONE if owned else Progress.DONE
+        return Condition(text, progress, f"{owned} owned" if owned else "nobody")
+    before = {each.name for each in plan.members}
+    progress = Progress.NOT_BEGUN if before <= set(missing) else Progress.HALF_DONE
+    return Condition(text, progress, f"there: {first_names(missing)}")
+
+
+def _subscribed(topics: Collection[str], group: Group) -> Condition:
+    told = [each.subscription for each in group.members if each.subscription is not None]
+    there = {topic for each in told for topic in each.topics or ()}
+    left = sorted(set(topics) - there)
+    return Condition(
+        f"Members subscribe to {first_names(sorted(topics))}.",
+        Progress.HALF_DONE if left else Progress.DONE,
+        f"nobody to {first_names(left)}" if left else "all of them",
     )
+
+
+def _committed(expected: Expected, group: Group, kafka: _Commits | None) -> Condition:
+    """Compare stores; where there are members, for the partitions that they own.
+
+    A running consumer commits what it owns, and nothing else.
+    """
+    is_both = expected.commits is CommitStore.BOTH
+    text = (
+        "Kafka has the commits that ZooKeeper has."
+        if is_both
+        else "Commits go to Kafka alone, which is ahead of ZooKeeper."
+    )
+    if kafka is None:
+        return Condition(text, Progress.HALF_DONE, None)
+    owned = {
+        (at.topic, at.partition)
+        for each in group.members
+        for at in each.assignment or ()
+        if at.topic is not None
+    }
+    zookeeper = {(each.topic, each.partition): each.committed_offset for each in group.offsets}
+    ats = (owned or zookeeper.keys()) & (zookeeper.keys() | kafka.keys())
+    behind = sum(kafka.get(at, -1) < zookeeper.get(at, -1) for at in ats)
+    ahead = sum(kafka.get(at, -1) > zookeeper.get(at, -1) for at in ats)
+    if not ats:
+        found = "nothing is committed yet"
+    elif ahead or behind:
+        found = f"of {len(ats)} partitions Kafka is ahead for {ahead}, and behind for {behind}"
+    else:
+        found = f"the same for {len(ats)} partitions"
+    is_done = bool(ats) and not behind and bool(ahead) is not is_both
+    if is_done:
+        return Condition(text, Progress.DONE, found)
+    is_begun = expected.is_restarted or not ats.isdisjoint(kafka)
+    return Condition(text, Progress.HALF_DONE if is_begun else Progress.NOT_BEGUN, found)
 
 
 def _same(what: str, expected: str, found: str | None) -> Condition:

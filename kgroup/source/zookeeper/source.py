@@ -153,7 +153,12 @@ class Zookeeper:
             for group_id, group in found.image.groups.items()
             for each in group.offsets
         }
-        return KafkaOffsets(offsets, found.problems)
+        members = {
+            group_id: len(group.members)
+            for group_id, group in found.image.groups.items()
+            if group.members
+        }
+        return KafkaOffsets(offsets, found.problems, members)
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False

@@ -144,13 +144,12 @@ class KafkaOffsets:
     Attributes:
         offsets: by group, topic and partition; None where they are not known.
         problems: what could not be read.
-        members: how many the groups of the same ids have in Kafka, those that have any; None where
-            that is not known.
+        members: how many groups of the same ids have in Kafka, by id, as far as it is known.
     """
 
     offsets: Mapping[tuple[str, str, int], int] | None
     problems: tuple[Problem, ...] = ()
-    members: Mapping[str, int] | None = None
+    members: Mapping[str, int] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import BrokerError, InputError, ProblemKind, UsageError
-from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.image import Image
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.offset import CommittedOffset
@@ -488,12 +488,13 @@ def test_commits_to_kafka_and_what_could_not_be_learnt_of_them(
     problem = Problem(
         ProblemKind.NOT_AUTHORIZED, "The group may not be described.", group_id="audit"
     )
-    group = Group("web", GroupType.CLASSIC, None, offsets=(CommittedOffset("t", 1, 7),))
+    committed = (CommittedOffset("t", 1, 7),)
+    group = Group("web", GroupType.CLASSIC, None, offsets=committed, members=(Member("web-1"),))
     reading = Reading(Image({"web": group}), (problem,))
     monkeypatch.setattr(broker_source, "Cluster", lambda *_, **__: Brokers(reading))
     with source(server.connect) as zookeeper:
-        found = zookeeper.kafka_offsets(["web", "audit"])
-    assert found == KafkaOffsets({("web", "t", 1): 7}, (problem,))
+        found = zookeeper.kafka_offsets(["web", "audit", "nobody"])
+    assert found == KafkaOffsets({("web", "t", 1): 7}, (problem,), {"web": 1, "nobody": 0})
 
 
 def test_nothing_is_known_of_coordinators_of_transactions(server: FakeZookeeper) -> None:

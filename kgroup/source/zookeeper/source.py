@@ -153,11 +153,9 @@ class Zookeeper:
             for group_id, group in found.image.groups.items()
             for each in group.offsets
         }
-        members = {
-            group_id: len(group.members)
-            for group_id, group in found.image.groups.items()
-            if group.members
-        }
+        failed = {each.group_id for each in found.problems}
+        members = dict.fromkeys(() if None in failed else {*group_ids} - failed, 0)
+        members |= {name: len(group.members) for name, group in found.image.groups.items()}
         return KafkaOffsets(offsets, found.problems, members)
 
     def placements(

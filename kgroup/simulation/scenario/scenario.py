@@ -148,14 +148,14 @@ class StartMember:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A group that is there already when a scenario begins; a classic one is stable.
+    """A group that is there already when a scenario begins; a classic one is stable, or empty.
 
     One on ZooKeeper has members, offsets and ends, and nothing else of this.
 
     Attributes:
         is_consumer_group: whether it is one of the consumer protocol.
         protocol: name of the strategy, which members of a classic group agreed on.
-        leader_id: id of the member that has assigned; "" of a consumer group.
+        leader_id: id of the member that has assigned; "" of a consumer group, and of an empty one.
         members: by name, in the coordinator's order.
         offsets: that it has committed.
         ends: offset of the next record that a partition gets, as far as it is known.

@@ -81,8 +81,8 @@ def _classic_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterat
     value = {
         "protocolType": CONSUMER,
         "generation": start.generation_id,
-        "protocol": start.protocol,
-        "leader": start.leader_id,
+        "protocol": start.protocol if members else None,
+        "leader": start.leader_id or None,
         "currentStateTimestamp": 0,
         "members": members,
     }

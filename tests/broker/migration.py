@@ -25,7 +25,17 @@ from tests.record.raw import await_coordinator, create_topics
 from tests.record.session import Session, session
 from tests.record.wire import Wire
 
-__all__ = ["Fleet", "Happened", "close_to", "fleet", "kgroup"]
+__all__ = [
+    "HABITS",
+    "RATE",
+    "RESTART_S",
+    "Fleet",
+    "Happened",
+    "close_to",
+    "fleet",
+    "kgroup",
+    "measured",
+]
 
 RATE = 10
 """Records a second into each partition: what the simulator assumes."""
@@ -140,14 +150,14 @@ class Fleet:
         time.sleep(1)  # what was given up is read by others
         end_ms = _now_ms()
         rebalances = self.generation() - generation
-        found.append(_measured(self._clients.call("journal"), rebalances, begin_ms, end_ms))
+        found.append(measured(self._clients.call("journal"), rebalances, begin_ms, end_ms))
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _measured(journal: str, rebalances: int, begin_ms: int, end_ms: int) -> Happened:
+def measured(journal: str, rebalances: int, begin_ms: int, end_ms: int) -> Happened:
     """Count from a journal what happened between two times."""
     owned: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
     since: dict[tuple[str, str], int] = {}

@@ -92,9 +92,15 @@ class KafkaSource(TreeSource):
         tree: ZookeeperTree,
         ranges: Mapping[tuple[str, int], LogRange],
         kafka: Mapping[tuple[str, str, int], int],
+        members: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(tree, ranges)
         self._kafka = kafka
+        self._members = members or {}
 
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
-        return KafkaOffsets({at: n for at, n in self._kafka.items() if at[0] in group_ids})
+        offsets = {at: n for at, n in self._kafka.items() if at[0] in group_ids}
+        return KafkaOffsets(offsets, members=self._members)
+
+    def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
+        return self.next_tree()

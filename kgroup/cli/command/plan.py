@@ -6,6 +6,11 @@ __all__ = ["COMMANDS", "command"]
 
 COMMANDS: CommandTable = {
     "assignor": ("plan.assignor", "Move groups to another strategy of their members."),
+    "kafka-offsets": ("plan.kafka_offsets", "Move commits of consumers on ZooKeeper to Kafka."),
+    "new-consumer": (
+        "plan.new_consumer",
+        "Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.",
+    ),
     "verify": ("plan.verify", "Tell whether a step of a plan is done."),
 }
 

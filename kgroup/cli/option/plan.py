@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import add_options, parsed
+from kgroup.cli.option.common import PATH, add_options, parsed
 from kgroup.cli.option.parameter import parse_duration
 from kgroup.cli.output.context import flush, show, warn_notes, warn_of, write
 from kgroup.cli.output.form import Output
@@ -18,7 +19,20 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.plan import Plan
     from kgroup.operation.report import Report
 
-__all__ = ["check_diagram", "habit_options", "show_plans"]
+__all__ = [
+    "CONSUMER_CONFIG_OPTION",
+    "check_diagram",
+    "habit_options",
+    "read_consumer_config",
+    "show_plans",
+]
+
+CONSUMER_CONFIG_OPTION = click.option(
+    "--consumer-config",
+    metavar="FILE",
+    type=PATH,
+    help="Settings of the members (consumer.properties), which nothing in ZooKeeper tells.",
+)
 
 
 def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,6 +80,21 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."),
     )
+
+
+def read_consumer_config(path: Path | None) -> Mapping[str, str]:
+    """Read settings of a group's members; none where there is no file.
+
+    Raises:
+        InputError: the file cannot be read.
+        UsageError: it is malformed.
+    """
+    if path is None:
+        return {}
+    from kgroup.source.config.client_setting import JAVA_BLANK
+    from kgroup.source.config.properties_file import read_properties
+
+    return {each.key: each.value.strip(JAVA_BLANK) for each in read_properties(path)}
 
 
 def show_plans(command: str, report: Report[Plan], output: Output, *, diagram: bool) -> ExitStatus:

@@ -27,6 +27,8 @@ class Target(Word):
     """What a group is to be moved to."""
 
     ASSIGNOR = ("assignor", "Another strategy by which members assign partitions.")
+    KAFKA_OFFSETS = ("kafka-offsets", "Commits of consumers on ZooKeeper in Kafka.")
+    NEW_CONSUMER = ("new-consumer", "Java's consumer in the place of that on ZooKeeper.")
 
 
 class Verdict(Word):

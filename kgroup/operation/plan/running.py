@@ -13,16 +13,9 @@ from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdic
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, member_names, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario
-from kgroup.source.base import GroupSource, Reading
+from kgroup.source.base import GroupSource
 
-__all__ = [
-    "RunningGroup",
-    "plan_all",
-    "plan_each",
-    "planned_members",
-    "read_running",
-    "running_group",
-]
+__all__ = ["RunningGroup", "plan_all", "plan_each", "planned_members", "read_running"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +106,7 @@ def read_running(source: GroupSource, group_id: str) -> RunningGroup:
         NotFoundError: there is no such group.
         InputError: it has no members, or cannot be simulated.
     """
-    return running_group(source, *find_group(source, group_id))
-
-
-def running_group(source: GroupSource, reading: Reading, found: Group) -> RunningGroup:
-    """Make it of a group that was read; otherwise like `read_running`."""
+    reading, found = find_group(source, group_id)
     report = scenario_of(source, reading, found)
     (scenario,) = report.data
     return RunningGroup(found, scenario, report.errors, (*report.notes, *assumptions(scenario)))

@@ -5,7 +5,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import kafka.common.TopicAndPartition;
@@ -18,6 +20,7 @@ import kafka.consumer.TopicFilter;
 import kafka.consumer.Whitelist;
 import kafka.consumer.ZookeeperConsumerConnector;
 import kafka.javaapi.consumer.ConsumerConnector;
+import kafka.message.MessageAndMetadata;
 import kafka.server.AbstractFetcherThread;
 import kafka.server.BrokerAndFetcherId;
 import scala.Tuple2;
@@ -34,7 +37,9 @@ import scala.collection.Iterator;
  *       threads=n): starts a consumer and answers with its id once it has its first partitions.
  *   <li>old-read (names, count): waits until they have read that many records together.
  *   <li>old-commit (name): commits its position of every partition.
- *   <li>old-leave (name): stops it cleanly.
+ *   <li>old-leave (names): stops them cleanly, all at once.
+ *   <li>old-journal: a line for each record that was read: time, name, "read", partition, and twice
+ *       its offset, as {@code Consumers} has it.
  *   <li>old-busy: the names of those that rebalance or are about to, with commas between.
  *   <li>old-fetchers (name): a line for each partition it fetches, or waits for a leader of: name
  *       of the fetcher thread, broker, topic, partition, next offset to fetch, with tabs between;
@@ -48,6 +53,7 @@ public final class OldConsumers implements Session.Actor {
 
     private final Map<String, ConsumerConnector> connectors = new ConcurrentHashMap<>();
     private final Map<String, AtomicInteger> read = new ConcurrentHashMap<>();
+    private final Queue<String> journal = new ConcurrentLinkedQueue<>();
 
     @Override
     public Map<String, Session.Verb> verbs() {
@@ -74,9 +80,19 @@ public final class OldConsumers implements Session.Actor {
             return "";
         });
         verbs.put("old-leave", arguments -> {
-            connectors.remove(arguments.get("name")).shutdown();
+            List<Thread> leaving = new ArrayList<>();
+            for (String name : arguments.get("names").split(",")) {
+                leaving.add(new Thread(connectors.remove(name)::shutdown));
+            }
+            for (Thread each : leaving) {
+                each.start();
+            }
+            for (Thread each : leaving) {
+                each.join();
+            }
             return "";
         });
+        verbs.put("old-journal", arguments -> String.join("\n", journal));
         verbs.put("old-busy", arguments -> {
             List<String> busy = new ArrayList<>();
             for (Map.Entry<String, ConsumerConnector> entry : connectors.entrySet()) {
@@ -104,8 +120,11 @@ public final class OldConsumers implements Session.Actor {
             Thread reader = new Thread(() -> {
                 ConsumerIterator<byte[], byte[]> messages = stream.iterator();
                 while (messages.hasNext()) {
-                    messages.next();
+                    MessageAndMetadata<byte[], byte[]> message = messages.next();
                     count.incrementAndGet();
+                    journal.add(System.currentTimeMillis() + " " + name + " read "
+                        + message.topic() + "-" + message.partition() + " " + message.offset()
+                        + " " + message.offset());
                 }
             });
             reader.setDaemon(true);

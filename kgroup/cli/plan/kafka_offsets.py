@@ -1,0 +1,69 @@
+"""`kgroup plan kafka-offsets`."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.plan import (
+    CONSUMER_CONFIG_OPTION,
+    check_diagram,
+    habit_options,
+    read_consumer_config,
+    show_plans,
+)
+from kgroup.cli.option.source import Source, zookeeper_source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.forecast import Habits
+
+__all__ = ["command"]
+
+
+@click.command(
+    "kafka-offsets",
+    epilog=examples(
+        "kgroup plan kafka-offsets stock-sync --sample",
+        "kgroup plan kafka-offsets billing --zookeeper zk-1:2181/kafka -o json",
+        "kgroup plan kafka-offsets billing --zookeeper zk-1:2181 --consumer-config old.properties",
+    ),
+)
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
+)
+@zookeeper_source_options
+@CONSUMER_CONFIG_OPTION
+@habit_options
+@output_options
+def command(
+    groups: Sequence[str],
+    source: Source,
+    consumer_config: Path | None,
+    habits: "Habits",
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Move commits of consumers on ZooKeeper to Kafka.
+
+    Consumers of 0.8.2 go on to read meanwhile: they are restarted one after another with commits to
+    both stores, and then with commits to Kafka alone.
+    """
+    check_diagram(output, diagram=diagram)
+    from kgroup.operation.plan.zookeeper.group import plan_old
+    from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
+
+    name = "plan kafka-offsets"
+    make = partial(plan_kafka_offsets, habits=habits)
+    with documented(name, output):
+        settings = read_consumer_config(consumer_config)
+        address = None if source.zookeeper is None else str(source.zookeeper)
+        with source.open() as opened:
+            report = plan_old(opened, groups, settings, address, make)
+    return show_plans(name, report, output, diagram=diagram)

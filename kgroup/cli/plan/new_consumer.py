@@ -1,0 +1,69 @@
+"""`kgroup plan new-consumer`."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.plan import (
+    CONSUMER_CONFIG_OPTION,
+    check_diagram,
+    habit_options,
+    read_consumer_config,
+    show_plans,
+)
+from kgroup.cli.option.source import Source, zookeeper_source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.forecast import Habits
+
+__all__ = ["command"]
+
+
+@click.command(
+    "new-consumer",
+    epilog=examples(
+        "kgroup plan new-consumer stock-sync --sample",
+        "kgroup plan new-consumer billing --zookeeper zk-1:2181/kafka -o json",
+        "kgroup plan new-consumer billing --zookeeper zk-1:2181 --consumer-config old.properties",
+    ),
+)
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
+)
+@zookeeper_source_options
+@CONSUMER_CONFIG_OPTION
+@habit_options
+@output_options
+def command(
+    groups: Sequence[str],
+    source: Source,
+    consumer_config: Path | None,
+    habits: "Habits",
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.
+
+    Neither knows of the other, so that there is no rolling way: the old consumers are stopped,
+    what they have committed is copied to Kafka, and new ones start with settings of other names.
+    """
+    check_diagram(output, diagram=diagram)
+    from kgroup.operation.plan.zookeeper.group import plan_old
+    from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
+
+    name = "plan new-consumer"
+    make = partial(plan_new_consumer, habits=habits)
+    with documented(name, output):
+        settings = read_consumer_config(consumer_config)
+        address = None if source.zookeeper is None else str(source.zookeeper)
+        with source.open() as opened:
+            report = plan_old(opened, groups, settings, address, make)
+    return show_plans(name, report, output, diagram=diagram)

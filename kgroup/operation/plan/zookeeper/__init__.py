@@ -1,0 +1,1 @@
+"""Plans for groups of consumers that live on ZooKeeper."""

@@ -1,0 +1,270 @@
+"""A group of consumers on ZooKeeper, as plans need it: where it commits, and to which brokers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from shlex import quote
+
+from kgroup.assignor.base import TopicPartition
+from kgroup.errors import InputError
+from kgroup.model.group import Group, GroupType
+from kgroup.model.log_range import LogRange
+from kgroup.model.offset import CommitStore
+from kgroup.model.problem import Problem
+from kgroup.model.zookeeper import BrokerNode
+from kgroup.operation.assign.group import find_group
+from kgroup.operation.commit import kafka_offsets
+from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
+from kgroup.operation.plan.running import RunningGroup, plan_all
+from kgroup.operation.plan.zookeeper.setting import configured
+from kgroup.operation.report import Report, first_names
+from kgroup.operation.running_group import assumptions, scenario_of
+from kgroup.simulation.scenario.scenario import Scenario
+from kgroup.source.base import GroupSource
+
+__all__ = ["OldGroup", "Places", "plan_old", "read_old"]
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+_MADE_ID = re.compile(r".+-\d{13}-[0-9a-f]{1,8}")
+"""An id that its consumer has made: its host, when it began, and what tells it from others."""
+_UNKNOWN_ADDRESS = "HOST:PORT"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How commands of a plan name both stores.
+
+    Attributes:
+        zookeeper: as `--zookeeper` has it.
+        kafka: as `--bootstrap-server` has it.
+    """
+
+    zookeeper: str
+    kafka: str
+
+    def offsets(self, what: str, first: str, second: str, group_id: str) -> str:
+        """Write a command that compares or copies; stores are named by their kinds."""
+        stores = {"zookeeper": f"zookeeper:{self.zookeeper}", "kafka": f"kafka:{self.kafka}"}
+        execute = " --execute" if what == "copy" else ""
+        named = f"{stores[first]} {stores[second]} --group {quote(group_id)}"
+        return f"kgroup offsets {what} {named}{execute}"
+
+
+@dataclass(frozen=True, slots=True)
+class OldGroup:
+    """A group of consumers on ZooKeeper.
+
+    Attributes:
+        group: with its commits in ZooKeeper.
+        running: it, as it goes on; None where it has no members.
+        kafka: its commits in Kafka; None where nobody tells.
+        kafka_members: of the group of the same id there; None where nobody tells.
+        ranges: of the partitions with commits, as far as they are known.
+        brokers: that are registered.
+        has_offsets_topic: whether there is a topic for commits.
+        settings: of its consumers, as somebody says them.
+        address: of ZooKeeper; None where it is none that can be asked.
+    """
+
+    group: Group
+    running: RunningGroup | None
+    kafka: Mapping[TopicPartition, int] | None
+    kafka_members: int | None
+    ranges: Mapping[TopicPartition, LogRange]
+    brokers: Collection[BrokerNode]
+    has_offsets_topic: bool
+    settings: Mapping[str, str]
+    address: str | None
+
+    @property
+    def zookeeper(self) -> Mapping[TopicPartition, int]:
+        """Its commits in ZooKeeper."""
+        return {(each.topic, each.partition): each.committed_offset for each in self.group.offsets}
+
+    @property
+    def planned_members(self) -> tuple[PlannedMember, ...]:
+        """The members as a plan keeps them."""
+        return () if self.running is None else self.running.planned_members
+
+    @property
+    def places(self) -> Places:
+        """Where both stores are."""
+        hosts = [f"{each.host}:{each.port}" for each in self.brokers if each.host and each.port]
+        return Places(self.address or _UNKNOWN_ADDRESS, ",".join(hosts) or _UNKNOWN_ADDRESS)
+
+    @property
+    def storage(self) -> tuple[CommitStore, Precondition]:
+        """Tell where its members commit, and how well that is known."""
+        store, verdict, found = self._storage()
+        check = (
+            "Look at offsets.storage and dual.commit.enabled of every member, and say them with "
+            "--consumer-config; or look again when all have committed: "
+            f"{self.places.offsets('diff', 'zookeeper', 'kafka', self.group.group_id)}"
+        )
+        text = "Where the members commit is known."
+        is_known = verdict is Verdict.VERIFIED
+        return store, Precondition("storage", text, verdict, found, None if is_known else check)
+
+    def _storage(self) -> tuple[CommitStore, Verdict, str | None]:
+        storage = self.settings.get("offsets.storage", "").lower()
+        if storage:
+            is_dual = self.settings.get("dual.commit.enabled", "true") == "true"
+            store = CommitStore.BOTH if is_dual else CommitStore.KAFKA
+            if storage == "zookeeper":
+                store = CommitStore.ZOOKEEPER
+            return store, Verdict.VERIFIED, f"the settings say {_where(store)}"
+        zookeeper, kafka = self.zookeeper, self.kafka
+        if kafka is None:
+            return CommitStore.ZOOKEEPER, Verdict.UNKNOWN, "commits to Kafka are not known"
+        ats = zookeeper.keys() | kafka.keys()
+        ahead = sum(kafka.get(at, -1) > zookeeper.get(at, -1) for at in ats)
+        behind = sum(kafka.get(at, -1) < zookeeper.get(at, -1) for at in ats)
+        if not ats:
+            return CommitStore.ZOOKEEPER, Verdict.UNKNOWN, "nothing is committed"
+        if not kafka:
+            found = f"{len(ats)} commits in ZooKeeper, none in Kafka"
+            return CommitStore.ZOOKEEPER, Verdict.VERIFIED, found
+        if not zookeeper:
+            found = f"{len(ats)} commits in Kafka, none in ZooKeeper"
+            return CommitStore.KAFKA, Verdict.VERIFIED, found
+        found = (
+            f"of {len(ats)} commits {len(ats) - ahead - behind} are the same in both, {ahead} are "
+            f"larger in Kafka, {behind} in ZooKeeper"
+        )
+        store = CommitStore.ZOOKEEPER if behind else CommitStore.BOTH
+        return store, Verdict.UNKNOWN, f"{found}; taken is that they commit {_where(store)}"
+
+    @property
+    def leftovers(self) -> Precondition:
+        """Tell that no commit in Kafka is larger than that in ZooKeeper, at which members are."""
+        text = "No commit in Kafka is ahead of ZooKeeper's: of two commits the larger one counts."
+        check = (
+            "Where members commit to ZooKeeper alone, records up to it would be skipped: stop the "
+            f"group and see `kgroup offsets delete -b {self.places.kafka}`. Where they commit to "
+            "Kafka too, look again."
+        )
+        if self.kafka is None:
+            return Precondition("leftovers", text, Verdict.UNKNOWN, None, check)
+        zookeeper = self.zookeeper
+        ahead = sorted(at for at in self.kafka if self.kafka[at] > zookeeper.get(at, -1))
+        if not ahead:
+            return Precondition("leftovers", text, Verdict.VERIFIED, "none is")
+        found = f"ahead: {first_names([f'{topic}-{number}' for topic, number in ahead])}"
+        return Precondition("leftovers", text, Verdict.UNKNOWN, found, check)
+
+    @property
+    def set_ids(self) -> tuple[str, ...]:
+        """Members that come back with the same id, as `consumer.id` is set: by name."""
+        names = [each.name for each in self.planned_members]
+        return tuple(name for name in names if not _MADE_ID.fullmatch(name))
+
+    def brokers_since(self, version: int, text: str, advice: str) -> Precondition:
+        """Tell whether all brokers are of 0.8.2, or of 0.9, at least.
+
+        Args:
+            version: 9 for 0.9, and else 8.
+            text: what must hold.
+            advice: what to do where it does not.
+        """
+        found = [each.version for each in self.brokers]
+        code = "broker-version"
+        if found and all(each is not None and each >= 2 for each in found):
+            told = f"{len(found)} are registered, and all as brokers of 0.9 or later are"
+            return Precondition(code, text, Verdict.VERIFIED, told)
+        old = [str(each.id) for each in self.brokers if each.version == 1]
+        if version == 9 and old:
+            told = f"registered as those of 0.8 are: broker {first_names(old)}"
+            return Precondition(code, text, Verdict.REFUTED, told, advice)
+        if version != 9 and self.has_offsets_topic:
+            told = f"there is a topic {_OFFSETS_TOPIC}, which they make"
+            return Precondition(code, text, Verdict.VERIFIED, told)
+        told = f"{len(found)} are registered, and ZooKeeper does not tell their version"
+        return Precondition(code, text, Verdict.UNKNOWN, told, advice)
+
+
+def _where(store: CommitStore) -> str:
+    match store:
+        case CommitStore.ZOOKEEPER:
+            return "to ZooKeeper"
+        case CommitStore.KAFKA:
+            return "to Kafka"
+        case CommitStore.BOTH:
+            return "to both"
+
+
+def read_old(
+    source: GroupSource, group_id: str, settings: Mapping[str, str], address: str | None = None
+) -> OldGroup:
+    """Read a group that is to leave ZooKeeper.
+
+    Args:
+        source: of groups.
+        group_id: of one.
+        settings: of its consumers, as far as somebody says them.
+        address: of ZooKeeper; None where it is none that can be asked.
+
+    Raises:
+        NotFoundError: there is no such group.
+        InputError: it is not of ZooKeeper, or cannot be simulated.
+        UsageError: the settings are none.
+    """
+    reading, found = find_group(source, group_id)
+    if found.type is not GroupType.ZOOKEEPER or reading.view is None:
+        raise InputError(
+            f"group {group_id}: expected consumers that live on ZooKeeper, found a group of type "
+            f"{found.type}",
+            group_id=group_id,
+        )
+    told = kafka_offsets(source, [group_id])
+    kafka = told.offsets
+    committed = [(each.topic, each.partition) for each in found.offsets]
+    old = OldGroup(
+        found,
+        None,
+        None if kafka is None else {at[1:]: kafka[at] for at in kafka},
+        told.members.get(group_id),
+        source.log_ranges(committed).ranges if committed else {},
+        [reading.view.brokers[number] for number in sorted(reading.view.brokers)],
+        _OFFSETS_TOPIC in reading.view.topics,
+        settings,
+        address,
+    )
+    if not found.members:
+        return old
+    report = scenario_of(source, reading, found)
+    scenario = _configured(report.data[0], old)
+    notes = (*report.notes, *assumptions(scenario))
+    return replace(old, running=RunningGroup(found, scenario, report.errors, notes))
+
+
+def _configured(scenario: Scenario, old: OldGroup) -> Scenario:
+    """Configure members as their settings say, and to commit where they do."""
+    store, _ = old.storage
+    storage = "zookeeper" if store is CommitStore.ZOOKEEPER else "kafka"
+    is_dual = store is CommitStore.BOTH
+    connectors = {}
+    for name, plan in scenario.connectors.items():
+        config = configured(plan.config, old.settings)
+        connectors[name] = replace(
+            plan, config=replace(config, storage=storage, dual_commit=is_dual)
+        )
+    return replace(scenario, connectors=connectors)
+
+
+def plan_old(
+    source: GroupSource,
+    group_ids: Collection[str],
+    settings: Mapping[str, str],
+    address: str | None,
+    make: Callable[[OldGroup], Plan],
+) -> Report[Plan]:
+    """Plan for each of these groups; arguments as of `read_old` and `plan_all`."""
+
+    def plan(group_id: str) -> Report[Plan]:
+        old = read_old(source, group_id, settings, address)
+        problems: tuple[Problem, ...] = () if old.running is None else old.running.problems
+        return Report((make(old),), problems, () if old.running is None else old.running.notes)
+
+    return plan_all(group_ids, plan)

@@ -1,0 +1,215 @@
+"""Commits of consumers on ZooKeeper, from there to Kafka, while the group goes on.
+
+Source: `ZookeeperConsumerConnector.commitOffsets` and `fetchOffsets` of Kafka 0.8.2.2: with
+`dual.commit.enabled` a consumer commits to both, and begins at the larger offset of the two. What
+it has read from either it does not write to ZooKeeper again until it has read on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from shlex import quote
+
+from kgroup.errors import InputError
+from kgroup.model.group import GroupType
+from kgroup.model.offset import CommitStore
+from kgroup.operation.plan.forecast import Habits, Move, forecast, how_to_restart, rolling_restart
+from kgroup.operation.plan.plan import (
+    Expected,
+    NaiveWay,
+    Plan,
+    PlanStep,
+    Precondition,
+    Setting,
+    Target,
+    Verdict,
+)
+from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.zookeeper.group import OldGroup
+from kgroup.operation.report import first_names
+from kgroup.simulation.scenario.scenario import ConnectorPlan, Scenario
+
+__all__ = ["plan_kafka_offsets"]
+
+STORAGE = "offsets.storage"
+DUAL = "dual.commit.enabled"
+
+
+def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
+    """Plan the way of a group's commits to Kafka.
+
+    Raises:
+        InputError: the group has no members.
+    """
+    running = old.running
+    if running is None:
+        raise InputError(
+            f"group {old.group.group_id}: expected members, found none; commits of a group that is "
+            "stopped are copied: "
+            + old.places.offsets("copy", "zookeeper", "kafka", old.group.group_id),
+            group_id=old.group.group_id,
+        )
+    store, storage = old.storage
+    plan = Plan(
+        old.group.group_id,
+        Target.KAFKA_OFFSETS,
+        None,
+        "",
+        old.group.type,
+        None,
+        old.planned_members,
+        tuple(_preconditions(old, running, store, storage)),
+    )
+    if plan.is_refuted:
+        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+    if store is CommitStore.KAFKA:
+        return replace(plan, summary="Nothing is to be done: members commit to Kafka alone.")
+    scenario = running.scenario
+    moves = []
+    if store is CommitStore.ZOOKEEPER:
+        moves.append(_to_both(old, scenario, habits))
+    moves.append(_to_kafka(old, scenario, habits))
+    steps, total = forecast(scenario, moves, habits)
+    summary = "From ZooKeeper to Kafka in two rolling restarts: first to both, then to Kafka alone."
+    if store is CommitStore.BOTH:
+        summary = (
+            "From both to Kafka alone in one rolling restart: the one before, to both, has been "
+            "taken already."
+        )
+    naive = _naive(scenario, habits) if store is CommitStore.ZOOKEEPER else None
+    return replace(plan, summary=summary, steps=steps, forecast=total, naive=naive)
+
+
+def _preconditions(
+    old: OldGroup, running: RunningGroup, store: CommitStore, storage: Precondition
+) -> list[Precondition]:
+    found = [
+        running.rests,
+        storage,
+        old.brokers_since(
+            8,
+            "Brokers keep commits: they are of 0.8.2 or later.",
+            "Look at the version of the brokers.",
+        ),
+        _client_version(old),
+    ]
+    if store is CommitStore.ZOOKEEPER:
+        found.append(old.leftovers)
+    if old.set_ids:
+        found.append(
+            Precondition(
+                "made-ids",
+                "A member that is restarted has another id.",
+                Verdict.UNKNOWN,
+                f"consumer.id seems to be set by {first_names(old.set_ids)}",
+                "kgroup plan verify does not see that they were restarted, but goes by commits "
+                f"alone; `kgroup zk ids {quote(old.group.group_id)}` tells since when they are "
+                "there.",
+            )
+        )
+    return found
+
+
+def _client_version(old: OldGroup) -> Precondition:
+    text = f"Members know {STORAGE}: their consumers are of 0.8.2 or later."
+    if old.kafka:
+        found = "the group has commits in Kafka"
+        return Precondition("client-version", text, Verdict.VERIFIED, found)
+    return Precondition(
+        "client-version",
+        text,
+        Verdict.UNKNOWN,
+        "ZooKeeper does not tell it",
+        "Look at the version of the jar kafka_… that each of them is built with.",
+    )
+
+
+def _plans(scenario: Scenario, *, is_dual: bool) -> Mapping[str, ConnectorPlan]:
+    """Configure members to commit to Kafka, perhaps also to ZooKeeper."""
+    return {
+        name: replace(plan, config=replace(plan.config, storage="kafka", dual_commit=is_dual))
+        for name, plan in scenario.connectors.items()
+    }
+
+
+def _to_both(old: OldGroup, scenario: Scenario, habits: Habits) -> Move:
+    settings = (Setting(None, STORAGE, "zookeeper", "kafka"), Setting(None, DUAL, None, "true"))
+    step = _restart(
+        old,
+        habits,
+        "Restart every member with commits to Kafka and to ZooKeeper",
+        settings,
+        CommitStore.BOTH,
+        "Kafka and ZooKeeper have the same, as soon as each member has committed "
+        "(auto.commit.interval.ms, a minute by default).",
+        f"Restart the members one after another with {STORAGE}=zookeeper: it has every commit.",
+    )
+    return rolling_restart(step, scenario, _plans(scenario, is_dual=True), habits)
+
+
+def _to_kafka(old: OldGroup, scenario: Scenario, habits: Habits) -> Move:
+    copy = old.places.offsets("copy", "kafka", "zookeeper", old.group.group_id)
+    step = _restart(
+        old,
+        habits,
+        "Restart every member with commits to Kafka alone",
+        (Setting(None, DUAL, "true", "false"),),
+        CommitStore.KAFKA,
+        "Kafka is ahead of ZooKeeper, where commits stay as they are.",
+        f"Restart the members one after another with {DUAL}=true, and wait until both stores have "
+        f"the same; only then with {STORAGE}=zookeeper. Of partitions that get no records "
+        "ZooKeeper keeps what it has, and a member would read them again from there: stop the "
+        f"group, {copy}",
+    )
+    return rolling_restart(step, scenario, _plans(scenario, is_dual=False), habits)
+
+
+def _restart(
+    old: OldGroup,
+    habits: Habits,
+    title: str,
+    settings: tuple[Setting, ...],
+    commits: CommitStore,
+    seen: str,
+    back: str,
+) -> PlanStep:
+    group_id = quote(old.group.group_id)
+    names = tuple(each.name for each in old.planned_members)
+    return PlanStep(
+        0,
+        title,
+        names,
+        settings,
+        (
+            how_to_restart(habits, len(names)),
+            "Let it stop in order (ConsumerConnector.shutdown), so that what it has read is "
+            "committed.",
+        ),
+        (old.places.offsets("diff", "zookeeper", "kafka", old.group.group_id),),
+        (
+            seen,
+            f"kgroup describe {group_id} --zookeeper {old.places.zookeeper} shows where each "
+            "commit was found (committed_in).",
+        ),
+        back,
+        Expected(
+            GroupType.ZOOKEEPER, is_restarted=not old.set_ids, members=len(names), commits=commits
+        ),
+    )
+
+
+def _naive(scenario: Scenario, habits: Habits) -> NaiveWay:
+    """Play what comes of a single rolling restart, to Kafka alone.
+
+    Who looks there finds nothing, and begins where `auto.offset.reset` says.
+    """
+    plans = _plans(scenario, is_dual=False)
+    move = rolling_restart(PlanStep(0, ""), scenario, plans, habits)
+    _, found = forecast(scenario, [move], habits)
+    resets = {plan.config.reset for plan in scenario.connectors.values()}
+    return NaiveWay(
+        f"One rolling restart with {STORAGE}=kafka and {DUAL}=false "
+        f"(auto.offset.reset {' or '.join(sorted(resets))})",
+        found,
+    )

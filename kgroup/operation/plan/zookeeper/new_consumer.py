@@ -1,0 +1,324 @@
+"""From the consumer on ZooKeeper to Java's of 0.9 and later: a group stops, another one starts.
+
+Neither sees the other: the old one looks for members and commits in ZooKeeper, the new one at the
+coordinator. So there is no rolling way, and commits are copied, as far as they are not in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from shlex import quote
+
+from kgroup.model.group import GroupState, GroupType
+from kgroup.model.offset import CommitStore
+from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.plan import (
+    Expected,
+    NaiveWay,
+    Plan,
+    PlanStep,
+    Precondition,
+    Target,
+    Verdict,
+)
+from kgroup.operation.plan.zookeeper.group import OldGroup
+from kgroup.operation.plan.zookeeper.replacement import new_members, replaced, replaced_one_by_one
+from kgroup.operation.plan.zookeeper.setting import java_settings
+from kgroup.operation.report import first_names
+from kgroup.protocol.zookeeper.topic_filter import filter_regex
+from kgroup.simulation.scenario.scenario import MemberPlan
+from kgroup.simulation.zookeeper.registration import Registration
+
+__all__ = ["plan_new_consumer"]
+
+_CLASSES = {
+    name: f"org.apache.kafka.clients.consumer.{word}Assignor"
+    for name, word in (("range", "Range"), ("roundrobin", "RoundRobin"))
+}
+_Members = Mapping[str, Mapping[str, MemberPlan]]
+
+
+def plan_new_consumer(old: OldGroup, habits: Habits) -> Plan:
+    """Plan how Java's consumers take the place of those on ZooKeeper.
+
+    A group that was stopped already is at the second step.
+    """
+    plan = Plan(
+        old.group.group_id,
+        Target.NEW_CONSUMER,
+        None,
+        "",
+        old.group.type,
+        None,
+        old.planned_members,
+        tuple(_preconditions(old)),
+    )
+    if old.running is None and old.kafka_members:
+        text = f"Nothing is to be done: {_count(old.kafka_members)} of Kafka's coordinator, and "
+        return replace(plan, summary=f"{text}nobody on ZooKeeper.")
+    if plan.is_refuted:
+        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+    scenario = None if old.running is None else old.running.scenario
+    strategy = "range"
+    if scenario is not None and scenario.start is not None:
+        strategy = scenario.start.protocol
+    members = {} if scenario is None else new_members(scenario, strategy)
+    steps = [_start(old, members, strategy)]
+    if not _is_copied(old):
+        steps.insert(0, _copy(old))
+    summary = "The group was stopped: its commits go to Kafka, and new consumers start there."
+    if scenario is None:
+        return replace(plan, summary=summary, steps=_numbered(steps))
+    cost = replaced(scenario, members, habits)
+    steps[-1] = replace(steps[-1], forecast=cost.start)
+    steps.insert(0, replace(_stop(old), forecast=cost.stop))
+    naive = replaced_one_by_one(scenario, members, habits, _read_before(old))
+    return replace(
+        plan,
+        summary="The whole group stops, its commits go to Kafka, and new consumers start there.",
+        steps=_numbered(steps),
+        forecast=cost.total,
+        naive=NaiveWay(
+            "A rolling restart, each old consumer replaced by new ones beside the others", naive
+        ),
+    )
+
+
+def _numbered(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
+    return tuple(replace(step, number=number) for number, step in enumerate(steps, 1))
+
+
+def _count(members: int) -> str:
+    return "one member" if members == 1 else f"{members} members"
+
+
+def _is_copied(old: OldGroup) -> bool:
+    """Tell whether a copy would change nothing, now and when the members have stopped."""
+    store, storage = old.storage
+    if old.running is None:
+        return old.kafka is not None and all(
+            old.kafka.get(at) == offset for at, offset in old.zookeeper.items()
+        )
+    return store is CommitStore.KAFKA and storage.verdict is Verdict.VERIFIED
+
+
+def _read_before(old: OldGroup) -> int:
+    """Count records that the log still has and that the group has read."""
+    return sum(
+        max(0, each.committed_offset - start)
+        for each in old.group.offsets
+        if (found := old.ranges.get((each.topic, each.partition))) is not None
+        if (start := found.start) is not None
+    )
+
+
+def _lag(old: OldGroup) -> int:
+    """Count records that the group has not read, of partitions of which it is known."""
+    return sum(
+        max(0, end - each.committed_offset)
+        for each in old.group.offsets
+        if (found := old.ranges.get((each.topic, each.partition))) is not None
+        if (end := found.end) is not None
+    )
+
+
+# --- preconditions ------------------------------------------------------------------------------
+
+
+def _preconditions(old: OldGroup) -> list[Precondition]:
+    return [
+        old.brokers_since(
+            9,
+            "Brokers coordinate groups: they are of 0.9 or later.",
+            "Upgrade the brokers first, to 0.9 or later, and up to 3.x: those of 4.0 have no "
+            "ZooKeeper, and no longer know the requests of the old consumers.",
+        ),
+        _client_version(),
+        _alone(old),
+        old.storage[1],
+        _committed(old),
+    ]
+
+
+def _client_version() -> Precondition:
+    return Precondition(
+        "client-version",
+        "Brokers know the requests of the new consumers.",
+        Verdict.UNKNOWN,
+        "nobody tells which version of kafka-clients they will have",
+        "kafka-clients 0.9 to 0.10.1 want brokers that are as new as they are; 0.10.2 to 3.9 take "
+        "brokers from 0.10.0 on, 4.0 and later from 2.1 on.",
+    )
+
+
+def _alone(old: OldGroup) -> Precondition:
+    text = "No new consumer uses the group's id yet."
+    group_id, places = quote(old.group.group_id), old.places
+    if old.kafka_members is None:
+        check = f"kgroup describe {group_id} -b {places.kafka} shows members, where there are any."
+        return Precondition("alone", text, Verdict.UNKNOWN, None, check)
+    if not old.kafka_members:
+        found = "Kafka's coordinators know no member of it"
+        return Precondition("alone", text, Verdict.VERIFIED, found)
+    found = f"the group of this id in Kafka has {_count(old.kafka_members)}"
+    if old.running is None:
+        return Precondition("alone", "No old consumer is there any more.", Verdict.VERIFIED, found)
+    return Precondition(
+        "alone",
+        text,
+        Verdict.REFUTED,
+        f"{found}, beside {_count(len(old.group.members))} on ZooKeeper: both read every record",
+        "Stop either the new ones, and plan again, or the old ones.",
+    )
+
+
+def _committed(old: OldGroup) -> Precondition:
+    text = "All partitions have commits: new consumers begin there."
+    owned = {
+        (at.topic, at.partition)
+        for each in old.group.members
+        for at in each.assignment or ()
+        if at.topic is not None
+    }
+    left = sorted(owned - old.zookeeper.keys() - (old.kafka or {}).keys())
+    if not left:
+        found = f"{len(old.zookeeper.keys() | (old.kafka or {}).keys())} have one"
+        return Precondition("committed", text, Verdict.VERIFIED, found)
+    names = first_names([f"{topic}-{number}" for topic, number in left])
+    return Precondition(
+        "committed",
+        text,
+        Verdict.UNKNOWN,
+        f"none yet: {names}",
+        "They may come when the members stop. Where there is none then, auto.offset.reset says "
+        f"where new consumers begin: see kgroup zk check {quote(old.group.group_id)}.",
+    )
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+def _stop(old: OldGroup) -> PlanStep:
+    group_id, address = quote(old.group.group_id), old.places.zookeeper
+    names = first_names([each.name for each in old.planned_members])
+    return PlanStep(
+        0,
+        "Stop all old consumers",
+        actions=(
+            f"Stop all members: {names}.",
+            "Let each stop in order (ConsumerConnector.shutdown), so that what it has read is "
+            "committed; with auto.commit.enable=false let it commit before.",
+            "One that crashes is there until its session has expired "
+            "(zookeeper.session.timeout.ms).",
+        ),
+        see=(
+            f"kgroup describe {group_id} --zookeeper {address} shows it Empty.",
+            f"kgroup zk owners {group_id} --zookeeper {address} shows nobody.",
+        ),
+        back="Start the old consumers again: they go on where they have committed.",
+        expected=Expected(GroupType.ZOOKEEPER, state=GroupState.EMPTY),
+    )
+
+
+def _copy(old: OldGroup) -> PlanStep:
+    places, group_id = old.places, old.group.group_id
+    store, _ = old.storage
+    back = "Nothing is to be undone: the old consumers begin at what ZooKeeper has."
+    if store is not CommitStore.ZOOKEEPER:
+        back = (
+            "The copy has saved what Kafka had: kgroup offsets import FILE --all --execute "
+            f"-b {places.kafka}"
+        )
+    missed = f"auto.offset.reset=latest would skip {_lag(old):,} records, and what comes meanwhile"
+    again = f"earliest would read {_read_before(old):,} again"
+    return PlanStep(
+        0,
+        "Copy the commits from ZooKeeper to Kafka",
+        actions=(
+            "Look at what would be copied (without --execute), then copy it.",
+            f"Without a copy {missed}; {again}, of the partitions whose log is known.",
+        ),
+        commands=(
+            places.offsets("copy", "zookeeper", "kafka", group_id),
+            places.offsets("diff", "zookeeper", "kafka", group_id),
+        ),
+        see=("The comparison shows no partition, and ends with status 0.",),
+        back=back,
+        expected=Expected(GroupType.ZOOKEEPER, state=GroupState.EMPTY, commits=CommitStore.BOTH),
+    )
+
+
+def _start(old: OldGroup, members: _Members, strategy: str) -> PlanStep:
+    places, group_id = old.places, quote(old.group.group_id)
+    topics = {
+        topic
+        for plans in members.values()
+        for plan in plans.values()
+        for topic in plan.config.topics
+    }
+    count = sum(len(plans) for plans in members.values())
+    back = places.offsets("copy", "kafka", "zookeeper", old.group.group_id)
+    return PlanStep(
+        0,
+        "Start new consumers",
+        settings=java_settings(old.group.group_id, places.kafka, _CLASSES[strategy], old.settings),
+        actions=(
+            *_programs(old, members),
+            "A thread that has waited for records with consumer.timeout.ms gives that time to "
+            "poll(), which returns no records in the place of ConsumerTimeoutException.",
+            "Start all of them.",
+        ),
+        see=(
+            f"kgroup describe {group_id} -b {places.kafka} shows it Stable"
+            + (f", with {_count(count)}." if count else "."),
+            f"kgroup plan verify looks for this step at the brokers: -b {places.kafka}",
+        ),
+        back=f"Stop the new consumers, {back}, and start the old ones.",
+        expected=Expected(
+            GroupType.CLASSIC, strategy, members=max(count, 1), topics=tuple(sorted(topics))
+        ),
+    )
+
+
+def _programs(old: OldGroup, members: _Members) -> list[str]:
+    """Tell how programs change; what is the same for several members, once."""
+    running = old.running
+    if running is None:
+        return [
+            "A consumer with N streams becomes N consumers, each with a thread of its own: "
+            "KafkaConsumer is not for several threads."
+        ]
+    found: dict[str, list[str]] = {}
+    start = running.scenario.start
+    assert start is not None
+    for name, plan in running.scenario.connectors.items():
+        text = _program(plan.config.registration, members[name])
+        found.setdefault(text, []).append(start.members[name].member_id)
+    return [f"{first_names(names)}: {text}" for text, names in found.items()]
+
+
+def _program(registration: Registration, plans: Mapping[str, MemberPlan]) -> str:
+    count = len(plans)
+    each = "each with a thread of its own, " if count > 1 else ""
+    many = f"{count} consumers, {each}" if count != 1 else "one consumer, "
+    text = ", ".join(f"{name}:{streams}" for name, streams in registration.subscription.items())
+    if registration.is_static:
+        named = [", ".join(plan.config.topics) for plan in plans.values()]
+        told = (
+            f"subscribe({named[0]})"
+            if len(set(named)) == 1
+            else "; ".join(f"subscribe({each})" for each in named)
+        )
+        return f"createMessageStreams({text}) becomes {many}{told}."
+    ((text, streams),) = registration.subscription.items()
+    regex = filter_regex(text)
+    is_white = registration.pattern is SubscriptionPattern.WHITE_LIST
+    word = "Whitelist" if is_white else "Blacklist"
+    pattern = regex if is_white else f"(?!(?:{regex})$).+"
+    many = f"{streams} consumers, each with a thread of its own, " if streams > 1 else many
+    return (
+        f"createMessageStreamsByFilter({word}({text}), {streams}) becomes {many}"
+        f"subscribe(Pattern) with {pattern}; new topics are seen after metadata.max.age.ms."
+    )

@@ -74,8 +74,8 @@ def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
     summary = "From ZooKeeper to Kafka in two rolling restarts: first to both, then to Kafka alone."
     if store is CommitStore.BOTH:
         summary = (
-            "From both to Kafka alone in one rolling restart: the one before, to both, has been "
-            "taken already."
+            "From both to Kafka alone in one rolling restart: the one before, to both, was taken "
+            "already."
         )
     naive = _naive(scenario, habits) if store is CommitStore.ZOOKEEPER else None
     return replace(plan, summary=summary, steps=steps, forecast=total, naive=naive)

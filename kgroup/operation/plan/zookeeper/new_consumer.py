@@ -95,13 +95,15 @@ def _count(members: int) -> str:
 
 
 def _is_copied(old: OldGroup) -> bool:
-    """Tell whether a copy would change nothing, now and when the members have stopped."""
-    store, storage = old.storage
-    if old.running is None:
-        return old.kafka is not None and all(
-            old.kafka.get(at) == offset for at, offset in old.zookeeper.items()
-        )
-    return store is CommitStore.KAFKA and storage.verdict is Verdict.VERIFIED
+    """Tell whether Kafka has every commit, or will have when the members have stopped."""
+    return old.storage[0] is not CommitStore.ZOOKEEPER or (old.running is None and _is_same(old))
+
+
+def _is_same(old: OldGroup) -> bool:
+    """Tell whether Kafka has the commits that ZooKeeper has."""
+    return old.kafka is not None and all(
+        old.kafka.get(at) == offset for at, offset in old.zookeeper.items()
+    )
 
 
 def _read_before(old: OldGroup) -> int:
@@ -137,7 +139,7 @@ def _preconditions(old: OldGroup) -> list[Precondition]:
         ),
         _client_version(),
         _alone(old),
-        old.storage[1],
+        _storage(old),
         _committed(old),
     ]
 
@@ -174,6 +176,18 @@ def _alone(old: OldGroup) -> Precondition:
     )
 
 
+def _storage(old: OldGroup) -> Precondition:
+    """Tell where members commit: a copy from where they do not would lose what they have read."""
+    _, found = old.storage
+    if found.verdict is Verdict.VERIFIED or not old.kafka:
+        return found
+    if old.running is None and _is_same(old):
+        told = "the group is stopped, and both stores have the same"
+        return replace(found, verdict=Verdict.VERIFIED, found=told, check=None)
+    told = (found.found or "").partition(";")[0]
+    return replace(found, verdict=Verdict.REFUTED, found=told)
+
+
 def _committed(old: OldGroup) -> Precondition:
     text = "All partitions have commits: new consumers begin there."
     owned = {
@@ -203,6 +217,8 @@ def _committed(old: OldGroup) -> Precondition:
 def _stop(old: OldGroup) -> PlanStep:
     group_id, address = quote(old.group.group_id), old.places.zookeeper
     names = first_names([each.name for each in old.planned_members])
+    is_both = old.storage[0] is CommitStore.BOTH
+    compare = old.places.offsets("diff", "zookeeper", "kafka", old.group.group_id)
     return PlanStep(
         0,
         "Stop all old consumers",
@@ -213,24 +229,22 @@ def _stop(old: OldGroup) -> PlanStep:
             "One that crashes is there until its session has expired "
             "(zookeeper.session.timeout.ms).",
         ),
+        commands=(compare,) if is_both else (),
         see=(
             f"kgroup describe {group_id} --zookeeper {address} shows it Empty.",
             f"kgroup zk owners {group_id} --zookeeper {address} shows nobody.",
         ),
         back="Start the old consumers again: they go on where they have committed.",
-        expected=Expected(GroupType.ZOOKEEPER, state=GroupState.EMPTY),
+        expected=Expected(
+            GroupType.ZOOKEEPER,
+            state=GroupState.EMPTY,
+            commits=CommitStore.BOTH if is_both else None,
+        ),
     )
 
 
 def _copy(old: OldGroup) -> PlanStep:
     places, group_id = old.places, old.group.group_id
-    store, _ = old.storage
-    back = "Nothing is to be undone: the old consumers begin at what ZooKeeper has."
-    if store is not CommitStore.ZOOKEEPER:
-        back = (
-            "The copy has saved what Kafka had: kgroup offsets import FILE --all --execute "
-            f"-b {places.kafka}"
-        )
     missed = f"auto.offset.reset=latest would skip {_lag(old):,} records, and what comes meanwhile"
     again = f"earliest would read {_read_before(old):,} again"
     return PlanStep(
@@ -245,7 +259,7 @@ def _copy(old: OldGroup) -> PlanStep:
             places.offsets("diff", "zookeeper", "kafka", group_id),
         ),
         see=("The comparison shows no partition, and ends with status 0.",),
-        back=back,
+        back="Nothing is to be undone: the old consumers begin at what ZooKeeper has.",
         expected=Expected(GroupType.ZOOKEEPER, state=GroupState.EMPTY, commits=CommitStore.BOTH),
     )
 

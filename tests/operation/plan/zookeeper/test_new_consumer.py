@@ -11,6 +11,7 @@ import pytest
 from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
+from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Plan, Precondition, Verdict
 from kgroup.operation.plan.zookeeper.group import plan_old
@@ -180,6 +181,28 @@ def test_commits_that_are_in_kafka_are_not_copied() -> None:
     tree = changed(without=(f"/consumers/{GROUP}/offsets/",), brokers=4)
     plan = _plan(source(tree, COMMITTED))
     assert [step.title for step in plan.steps] == ["Stop all old consumers", "Start new consumers"]
+
+
+@pytest.mark.parametrize("there", [NEWER, empty(brokers=4)], ids=["running", "stopped"])
+@pytest.mark.parametrize("more", [-1, 1], ids=["behind", "ahead"])
+def test_nothing_is_copied_from_where_perhaps_nobody_commits(
+    there: ZookeeperTree, more: int
+) -> None:
+    """Which store is the old one cannot be seen: a copy of it would skip records or repeat them."""
+    kafka = {at: offset + more for at, offset in COMMITTED.items()}
+    report = _report(source(there, kafka))
+    (plan,) = report.data
+    assert _of(plan, "storage").verdict is Verdict.REFUTED
+    assert plan.steps == ()
+    assert report.exit_status is ExitStatus.PROBLEM
+    settings = {"offsets.storage": "zookeeper"}
+    copies = [step.title.startswith("Copy") for step in _plan(source(there, kafka), settings).steps]
+    assert copies.count(True) == 1
+    settings = {"offsets.storage": "kafka"}  # and to both
+    steps = _plan(source(there, kafka), settings).steps
+    assert not any(step.title.startswith("Copy") for step in steps)
+    if there is NEWER:  # what is in both is compared when nobody commits any more
+        assert steps[0].expected.commits is CommitStore.BOTH
 
 
 def test_partitions_without_a_commit_are_named() -> None:

@@ -57,7 +57,8 @@ def plan_new_consumer(old: OldGroup, habits: Habits) -> Plan:
     )
     if old.running is None and old.kafka_members:
         text = f"Nothing is to be done: {_count(old.kafka_members)} of Kafka's coordinator, and "
-        return replace(plan, summary=f"{text}nobody on ZooKeeper.")
+        summary = f"{text}nobody on ZooKeeper."
+        return replace(plan, summary=summary, preconditions=(_alone(old),))
     if plan.is_refuted:
         return replace(plan, summary="It cannot be done so: a precondition does not hold.")
     scenario = None if old.running is None else old.running.scenario

@@ -168,7 +168,8 @@ def test_a_group_that_was_stopped_already() -> None:
     (start,) = _plan(source(there, COMMITTED)).steps
     assert (start.number, start.title) == (1, "Start new consumers")
     assert start.forecast is None
-    report = _report(source(there, COMMITTED, members=1))
+    ahead = {at: offset + 1 for at, offset in COMMITTED.items()}
+    report = _report(source(there, ahead, members=1))
     assert report.exit_status is ExitStatus.DONE
     (plan,) = report.data
     assert plan.steps == ()

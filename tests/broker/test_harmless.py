@@ -120,12 +120,15 @@ FETCH, FIND_COORDINATOR, METADATA, OFFSET_FETCH = 1, 10, 3, 9
 
 
 def live_commands() -> dict[str, click.Command]:
-    """Give the commands that can ask a cluster."""
+    """Give the commands that can ask a cluster; those that want ZooKeeper hide the option."""
     return {
         name: command
         for name, command in EVERY_COMMAND.items()
-        if any(param.name == "bootstrap_server" for param in command.params)
-        if not name.startswith(("history ", "zk "))
+        if any(
+            param.name == "bootstrap_server" and not getattr(param, "hidden", False)
+            for param in command.params
+        )
+        if not name.startswith("history ")
     }
 
 

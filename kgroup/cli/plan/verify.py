@@ -16,10 +16,10 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, InputError
 
 if TYPE_CHECKING:
+    from kgroup.cli.option.plan_file import PlanFile
     from kgroup.operation.plan.verify import StepCheck
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
-    from kgroup.source.plan_file import PlanFile
 
 __all__ = ["command"]
 
@@ -54,8 +54,8 @@ def command(
     groups of the plan, or in those that are named, and 5 where it is not. Who was there when it was
     done is noted in the file: the next step is to restart them.
     """
+    from kgroup.cli.option.plan_file import read_plan_file
     from kgroup.render.group.plan import checks_sheet, checks_text
-    from kgroup.source.plan_file import read_plan_file
 
     name = "plan verify"
     with documented(name, output):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.cli.option.plan_file import read_plan_file
 from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.zookeeper import ZookeeperTree
@@ -20,7 +21,6 @@ from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
 from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
 from kgroup.render.document import document, json_rows
 from kgroup.source.base import GroupSource
-from kgroup.source.plan_file import read_plan_file
 from tests.operation.plan.zookeeper.old_tree import (
     COMMITTED,
     GROUP,
